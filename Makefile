@@ -1,0 +1,47 @@
+# Everything a fresh machine needs: `make demo` and `make test` set up .venv by themselves.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test lint types imports check format bench lock clean
+
+demo: $(READY)  ## set up, run CT15's Figures 1 and 2, write peekrank-demo/report.html
+	$(BIN)/peekrank demo --out peekrank-demo
+
+test: lint types imports check  ## set up, then everything that CI runs
+
+$(READY): requirements/dev.txt pyproject.toml
+	$(PYTHON) -c 'import sys; assert (3, 11) <= sys.version_info < (3, 14), "peekrank needs Python 3.11 to 3.13: make PYTHON=python3.11 ..."'
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+lint: $(READY)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: $(READY)
+	$(BIN)/mypy
+
+imports: $(READY)
+	$(BIN)/lint-imports
+
+check: $(READY)
+	$(BIN)/pytest -n auto
+
+format: $(READY)
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: $(READY)  ## print the figures of the README's benchmark table
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt
+	$(BIN)/python benchmarks/fixed_items.py
+
+lock:  ## renew the pins after a change of dependencies (needs uv)
+	uv pip compile --universal --generate-hashes --no-header --no-annotate --python-version 3.11 --group dev pyproject.toml -o requirements/dev.txt
+	uv pip compile --universal --generate-hashes --no-header --no-annotate --python-version 3.11 --group bench -c requirements/dev.txt pyproject.toml -o requirements/bench.txt
+
+clean:
+	rm -rf $(VENV) peekrank-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

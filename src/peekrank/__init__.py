@@ -1,0 +1,69 @@
+"""Learn a whole ranking from a peek at its top: online ranking with top-k feedback.
+
+Names are loaded when they are first used: importing the package costs nothing and compiles nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from peekrank.engine import Agent, play, simulate
+    from peekrank.learners import FTPL, RTop1F, Uniform, learner
+    from peekrank.measures import (
+        AUC,
+        DCG,
+        NDCG,
+        AveragePrecision,
+        PairwiseLoss,
+        Precision,
+        SumLoss,
+        evaluate,
+        measure,
+    )
+    from peekrank.streams import CT15, fixed_items, stream
+    from peekrank.types import Decision, Rounds, Shape, Trace
+
+_HOMES = {
+    "engine": ("Agent", "play", "simulate"),
+    "learners": ("FTPL", "RTop1F", "Uniform", "learner"),
+    "measures": (
+        "AUC", "DCG", "NDCG", "AveragePrecision", "PairwiseLoss", "Precision", "SumLoss", "evaluate", "measure",
+    ),
+    "streams": ("CT15", "fixed_items", "stream"),
+    "types": ("Decision", "Rounds", "Shape", "Trace"),
+}  # fmt: skip
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "AUC",
+    "CT15",
+    "DCG",
+    "FTPL",
+    "NDCG",
+    "Agent",
+    "AveragePrecision",
+    "Decision",
+    "PairwiseLoss",
+    "Precision",
+    "RTop1F",
+    "Rounds",
+    "Shape",
+    "SumLoss",
+    "Trace",
+    "Uniform",
+    "evaluate",
+    "fixed_items",
+    "learner",
+    "measure",
+    "play",
+    "simulate",
+    "stream",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'peekrank' has no attribute '{name}'")
+    return getattr(importlib.import_module(f"peekrank.{_HOME_OF[name]}"), name)

@@ -1,0 +1,63 @@
+"""`kernel` and `driver`: the only place where numba is configured."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+import platformdirs
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Without numba's runtime (`_nrt`) arrays are not reference-counted, which more than doubles the speed of small
+# kernels that take a state of many arrays, and a kernel that allocates memory does not compile.
+_OPTIONS: Any = {"nogil": True, "error_model": "numpy", "_nrt": False}
+_CONFIG: Any = numba.config  # its attributes are made at run time, unknown to type checkers
+_PACKAGE = Path(__file__).parent
+
+
+def fingerprint(folder: Path) -> str:
+    """Digest of every source file below a folder.
+
+    numba notices a change in the file that defines a cached function, not one in the helpers it calls from other
+    files; it would go on returning the old helper's results. Keying the cache by all sources closes that hole.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(f"{path.relative_to(folder)}\0".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+@cache
+def cache_folder() -> str | None:
+    """Where compiled kernels of exactly this source live; None where no such folder can be made."""
+    root = Path(_CONFIG.CACHE_DIR or platformdirs.user_cache_dir("peekrank", appauthor=False))
+    folder = root / fingerprint(_PACKAGE)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return str(folder)
+
+
+def kernel(function: F) -> F:
+    """Compile a leaf function, and keep the machine code on disk if the function belongs to this package."""
+    folder = cache_folder() if Path(function.__code__.co_filename).is_relative_to(_PACKAGE) else None
+    if folder is None:
+        return cast("F", numba.njit(function, **_OPTIONS))
+    before = _CONFIG.CACHE_DIR
+    _CONFIG.CACHE_DIR = folder  # read only while the function is being decorated
+    try:
+        return cast("F", numba.njit(function, cache=True, **_OPTIONS))
+    finally:
+        _CONFIG.CACHE_DIR = before
+
+
+def driver(function: F) -> F:
+    """Compile a loop that takes kernels as arguments: never cached on disk, since such an entry is never hit."""
+    return cast("F", numba.njit(function, **_OPTIONS))

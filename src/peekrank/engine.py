@@ -1,0 +1,305 @@
+"""Running a learner: `Agent` one round at a time, `play` a loop in Python, `simulate` the same loop compiled.
+
+All three call the same two kernels of the learner and draw the same random numbers: their results are equal bit
+for bit. A learner sees its k answers and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from peekrank import storage
+from peekrank._jit import driver, kernel
+from peekrank.types import Decision, Features, Floats, Ints, Learner, Measure, Rounds, Shape, State, Trace
+
+Seed = int | np.random.SeedSequence | np.random.Generator
+
+
+def problem_shape(learner: Learner, *, m: int, k: int, d: int = 0) -> Shape:
+    """The shape a learner works in, checked; a learner with full information has k = m.
+
+    >>> from peekrank.learners import Uniform
+    >>> problem_shape(Uniform(), m=10, k=11)
+    Traceback (most recent call last):
+    ...
+    ValueError: k = 11: must be between 1 and the number of items, m = 10
+    """
+    if m < 1:
+        raise ValueError(f"m = {m}: there must be 1 item at least")
+    if not 1 <= k <= m:
+        raise ValueError(f"k = {k}: must be between 1 and the number of items, m = {m}")
+    if k < learner.min_k:
+        raise ValueError(f"k = {k}: {learner.name} needs k = {learner.min_k} at least")
+    if learner.contextual and d < 1:
+        raise ValueError(f"{learner.name} needs items with features, and these have none")
+    return Shape(m, d, m if learner.full_information else k)
+
+
+class Agent:
+    """A learner at work: asks `rank` for a ranking to show, tells `update` what people answered.
+
+    Any number of decisions may be open at a time, and answered late, in any order, in part (NaN: not answered) or
+    never.
+
+    Parameters
+    ----------
+    learner
+        Which learner, with its hyper-parameters.
+    m
+        Number of items.
+    k
+        Number of items, from the top, whose relevance is revealed.
+    d
+        Number of features of an item; 0 for a fixed set of items.
+    seed
+        A number, or a NumPy generator of the default kind.
+
+    >>> from peekrank import Agent, RTop1F
+    >>> from peekrank.measures import DCG
+    >>> agent = Agent(RTop1F(DCG(), horizon=1000), m=5, k=1, seed=0)
+    >>> decision = agent.rank()
+    >>> decision.ranking
+    array([4, 3, 0, 1, 2])
+    >>> agent.update(decision, [1])  # the person liked item 4
+    """
+
+    def __init__(self, learner: Learner, *, m: int, k: int, d: int = 0, seed: Seed = 0) -> None:
+        self.learner = learner
+        self.shape = problem_shape(learner, m=m, k=k, d=d)
+        self._state = learner.init(self.shape)
+        self._rng = np.random.default_rng(seed)
+        self._uniforms = np.empty(learner.draws(self.shape))
+        self._token_size = learner.token_size(self.shape)
+        self._no_features = np.empty((m, 0), dtype=np.float32)
+        self._max_grade = largest_grade(learner)
+
+    def rank(self, features: ArrayLike | None = None) -> Decision:
+        """Choose the ranking to show next."""
+        X = self._no_features if features is None else np.ascontiguousarray(features, dtype=np.float32)
+        if X.shape != (self.shape.m, self.shape.d):
+            raise ValueError(f"features of shape {X.shape}: must be (items, features) = {self.shape[:2]}")
+        ranking, token = np.empty(self.shape.m, dtype=np.int64), np.zeros(self._token_size)
+        self._rng.random(out=self._uniforms)
+        self.learner.kernels.rank(self._state, X, self._uniforms, ranking, token)
+        return Decision(X, ranking, token)
+
+    def update(self, decision: Decision, feedback: ArrayLike) -> None:
+        """Learn from the relevance grades of the first k items of a decision; NaN where one was not answered."""
+        answers = np.asarray(feedback, dtype=np.float64)
+        if answers.shape != (self.shape.k,):
+            raise ValueError(f"feedback of shape {answers.shape}: must hold k = {self.shape.k} grades")
+        if decision.ranking.shape != (self.shape.m,) or decision.token.shape != (self._token_size,):
+            raise ValueError("this decision was not made by an agent of the same learner and shape")
+        bad = _first_bad(answers, self._max_grade)
+        if bad >= 0:
+            raise ValueError(
+                f"feedback[{bad}] = {answers[bad]}: must be a whole number from 0 to {self._max_grade}, or NaN "
+                "if it was not answered"
+            )
+        perceived = self.learner.perceive(answers)
+        self.learner.kernels.update(self._state, decision.features, decision.ranking, decision.token, perceived)
+
+    def dump(self) -> bytes:
+        """Everything this agent is, generator included: `load` goes on bit for bit."""
+        return storage.dump(self.learner, self.shape, self._state, self._rng)
+
+    @classmethod
+    def load(cls, blob: bytes, learner: Learner | None = None) -> Agent:
+        """The agent that was dumped.
+
+        Parameters
+        ----------
+        blob
+            What `dump` returned.
+        learner
+            The same learner as was dumped; needed only for one that is not in `peekrank.learners.ALL`.
+        """
+        saved = storage.load(blob, learner)
+        agent = cls(saved.learner, m=saved.shape.m, k=saved.shape.k, d=saved.shape.d, seed=saved.rng)
+        agent._state = saved.state
+        return agent
+
+
+def largest_grade(learner: Learner) -> int:
+    """The largest grade a learner is made for; 255, the largest there is, if it does not say."""
+    return int(getattr(learner, "max_grade", 255))
+
+
+@kernel
+def _first_bad(answers: Floats, max_grade: int) -> int:
+    for p in range(len(answers)):
+        answer = answers[p]
+        if not np.isnan(answer) and (answer < 0 or answer > max_grade or answer != np.floor(answer)):
+            return p
+    return -1
+
+
+Play = Callable[[Features, NDArray[np.uint8], Ints, Ints], NDArray[np.bool_]]
+
+
+def simulate(
+    learner: Learner,
+    rounds: Rounds,
+    *,
+    k: int,
+    measure: Measure,
+    seed: Seed = 0,
+    at: Ints | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Trace:
+    """Run a learner over rounds in a compiled loop.
+
+    Parameters
+    ----------
+    learner
+        Which learner.
+    rounds
+        What happens.
+    k
+        Number of items, from the top, whose relevance is revealed; a learner with full information sees all.
+    measure
+        What each shown ranking is worth.
+    seed
+        Randomness of the learner.
+    at
+        After which numbers of rounds to record, ascending; None for all.
+    progress
+        Called with the number of rounds done since the last call; an exception raised there ends the run.
+
+    >>> from peekrank import DCG, RTop1F, CT15
+    >>> rounds = CT15(m=10, noise=0.25).rounds(10_000, np.random.default_rng(1))
+    >>> trace = simulate(RTop1F(DCG(), horizon=10_000), rounds, k=1, measure=DCG())
+    >>> int(trace.explored[-1])  # 10 questions in each of 215 blocks
+    2150
+    """
+    shape = _shape_of(learner, rounds, k)
+    state, rng = learner.init(shape), np.random.default_rng(seed)
+    feedback, token = np.empty(shape.k), np.zeros(learner.token_size(shape))
+    uniforms = np.empty(learner.draws(shape))
+
+    def run(features: Features, relevance: NDArray[np.uint8], offsets: Ints, rankings: Ints) -> NDArray[np.bool_]:
+        explored = np.empty(len(offsets) - 1, dtype=np.bool_)
+        perceived = learner.perceive(relevance)
+        _loop(
+            learner.kernels.rank, learner.kernels.update, state, rng,
+            features, perceived, offsets, feedback, token, uniforms, rankings, explored,
+        )  # fmt: skip
+        return explored
+
+    return _record(run, rounds, shape, measure, at, progress)
+
+
+def play(
+    learner: Learner,
+    rounds: Rounds,
+    *,
+    k: int,
+    measure: Measure,
+    seed: Seed = 0,
+    at: Ints | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Trace:
+    """Run a learner over rounds with an `Agent`, in Python: slower than `simulate`, equal to it bit for bit.
+
+    Parameters as for `simulate`.
+
+    >>> from peekrank import DCG, RTop1F, CT15
+    >>> rounds = CT15(m=10, noise=0.25).rounds(500, np.random.default_rng(1))
+    >>> learner, how = RTop1F(DCG(), horizon=500), {"k": 1, "measure": DCG(), "seed": 3}
+    >>> bool(np.array_equal(play(learner, rounds, **how).value, simulate(learner, rounds, **how).value))
+    True
+    """
+    shape = _shape_of(learner, rounds, k)
+    agent = Agent(learner, m=shape.m, k=k, d=shape.d, seed=seed)
+
+    def run(features: Features, relevance: NDArray[np.uint8], offsets: Ints, rankings: Ints) -> NDArray[np.bool_]:
+        explored = np.empty(len(offsets) - 1, dtype=np.bool_)
+        for t, (low, high) in enumerate(pairwise(offsets)):
+            decision = agent.rank(features[low:high])
+            agent.update(decision, relevance[low:high][decision.ranking[: shape.k]])
+            rankings[low:high] = decision.ranking
+            explored[t] = decision.token[0] > 0
+        return explored
+
+    return _record(run, rounds, shape, measure, at, progress)
+
+
+@driver
+def _loop(
+    rank: Any,
+    update: Any,
+    state: State,
+    rng: np.random.Generator,
+    features: Features,
+    perceived: Floats,
+    offsets: Ints,
+    feedback: Floats,
+    token: Floats,
+    uniforms: Floats,
+    rankings: Ints,
+    explored: NDArray[np.bool_],
+) -> None:
+    for t in range(len(explored)):
+        low, high = offsets[t], offsets[t + 1]
+        X, ranking = features[low:high], rankings[low:high]
+        for i in range(len(uniforms)):
+            uniforms[i] = rng.random()
+        token[:] = 0
+        rank(state, X, uniforms, ranking, token)
+        for p in range(len(feedback)):
+            feedback[p] = perceived[low + ranking[p]]
+        update(state, X, ranking, token, feedback)
+        explored[t] = token[0] > 0
+
+
+def _shape_of(learner: Learner, rounds: Rounds, k: int) -> Shape:
+    if len(rounds.offsets) < 2:
+        raise ValueError("horizon = 0: a run must have 1 round at least")
+    lengths = np.diff(rounds.offsets)
+    if not np.all(lengths == lengths[0]):
+        raise ValueError(f"lists of {lengths.min()} to {lengths.max()} items: all must have the same length")
+    largest = int(rounds.relevance.max())
+    if largest > largest_grade(learner):
+        raise ValueError(
+            f"relevance {largest} occurs, but {learner.name} has max_grade = {largest_grade(learner)}"
+        )
+    return problem_shape(learner, m=int(lengths[0]), k=k, d=rounds.features.shape[1])
+
+
+def _record(
+    run: Play, rounds: Rounds, shape: Shape, measure: Measure, at: Ints | None, progress: Callable[[int], None]
+) -> Trace:
+    """Let `run` fill rankings chunk by chunk, so that memory does not grow with the horizon, and sum up."""
+    n, m = len(rounds.offsets) - 1, shape.m
+    at = np.arange(1, n + 1) if at is None else np.asarray(at, dtype=np.int64)
+    if len(at) == 0 or at[0] < 1 or at[-1] > n or np.any(np.diff(at) <= 0):
+        raise ValueError(f"at must hold ascending numbers of rounds between 1 and {n}")
+    trace = Trace(at, np.empty(len(at)), np.empty(len(at), dtype=np.int64))
+    chunk = chunk_length(m)
+    rankings = np.empty(chunk * m, dtype=np.int64)
+    value, explored = 0.0, 0
+    for first in range(0, n, chunk):
+        last = min(first + chunk, n)
+        low, high = rounds.offsets[first], rounds.offsets[last]
+        relevance = rounds.relevance[low:high]
+        shown = rankings[: high - low]
+        explored_here = run(rounds.features[low:high], relevance, rounds.offsets[first : last + 1] - low, shown)
+        values = measure.values(shown.reshape(-1, m), relevance.reshape(-1, m))
+        values = value + np.cumsum(np.where(np.isnan(values), 0, values))
+        marks = explored + np.cumsum(explored_here)
+        here = slice(*np.searchsorted(at, (first + 1, last + 1)))
+        trace.value[here] = values[at[here] - first - 1]
+        trace.explored[here] = marks[at[here] - first - 1]
+        value, explored = float(values[-1]), int(marks[-1])
+        progress(last - first)
+    return trace
+
+
+def chunk_length(m: int) -> int:
+    """Rounds of m items to work on at a time: enough to forget the overhead, few enough to stay in cache."""
+    return max(64, 2**16 // m)

@@ -1,0 +1,29 @@
+"""One learner a file; `ALL` is the registry, `learner` makes one from its specification."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from peekrank.learners.ftpl import FTPL
+from peekrank.learners.rtop1f import RTop1F
+from peekrank.learners.uniform import Uniform
+from peekrank.spec import build
+from peekrank.types import Learner
+
+ALL: dict[str, type[Any]] = {cls.name: cls for cls in (Uniform, FTPL, RTop1F)}
+
+
+def learner(text: str, **context: Any) -> Learner:
+    """The learner that a specification names.
+
+    `context` fills fields that the specification leaves open, if the learner has them.
+
+    >>> from peekrank.measures import DCG
+    >>> learner("rtop1f:order=fixed", measure=DCG(), horizon=10_000)
+    RTop1F(measure=DCG(n=None, gains='exponential'), horizon=10000, max_grade=1, order='fixed', blocks=None, ...)
+    """
+    made: Learner = build("learner", ALL, text, **context)
+    return made
+
+
+__all__ = ["ALL", "FTPL", "RTop1F", "Uniform", "learner"]

@@ -1,0 +1,217 @@
+"""RTop-1F, ranking with top-1 feedback (CT15, Algorithm 1), and its extension to top-k feedback."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import ceil, sqrt
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peekrank._jit import kernel
+from peekrank.learners.common import answered, check_counts, check_positive, largest_gain
+from peekrank.learners.ftpl import constants, perturbed_leader
+from peekrank.measures import learnable
+from peekrank.measures import measure as measure_named
+from peekrank.sampling import SortSpace, move_to_front, sort_space
+from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
+
+_LEFT, _OPEN, _BLOCK = 0, 1, 2  # rounds left in this block, questions open in it, blocks begun
+
+
+class RTop1FState(NamedTuple):
+    """Scores of the leader, answers of the running block, and the questions it has still to ask."""
+
+    scores: Floats
+    pending: Floats
+    clock: Ints
+    open_questions: Ints  # how often each cell of items is still to be shown on top in this block
+    k: int
+    horizon: int
+    blocks: int
+    follow_leader: bool
+    width: float
+    perturbed: Floats
+    rest: Ints
+    sorting: SortSpace
+
+
+@kernel
+def _begin_block(s: RTop1FState) -> None:
+    for i in range(len(s.scores)):
+        s.scores[i] += s.pending[i]
+        s.pending[i] = 0
+    block = s.clock[_BLOCK]
+    length = (block + 1) * s.horizon // s.blocks - block * s.horizon // s.blocks
+    s.open_questions[:] = 1
+    s.clock[_LEFT] = max(length, len(s.open_questions))
+    s.clock[_OPEN] = len(s.open_questions)
+    s.clock[_BLOCK] = block + 1
+
+
+@kernel
+def _take_question(s: RTop1FState, index: int) -> int:
+    for cell in range(len(s.open_questions)):
+        index -= s.open_questions[cell]
+        if index < 0:
+            s.open_questions[cell] -= 1
+            s.clock[_OPEN] -= 1
+            return cell
+    return -1
+
+
+@kernel
+def _rank(s: RTop1FState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+    if s.clock[_LEFT] == 0:
+        _begin_block(s)
+    slot = int(uniforms[0] * s.clock[_LEFT])
+    explore = slot < s.clock[_OPEN]
+    s.clock[_LEFT] -= 1
+    if explore and not s.follow_leader:
+        for p in range(len(ranking)):
+            ranking[p] = p
+    else:
+        perturbed_leader(s.scores, s.width, uniforms[1:], s.perturbed, ranking, s.sorting)
+    token[0] = explore
+    if explore:
+        cell = _take_question(s, slot)
+        move_to_front(ranking, cell * s.k, (cell + 1) * s.k, s.rest)
+        token[1] = cell
+
+
+@kernel
+def _update(s: RTop1FState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
+    explored, cell = token[0] > 0, int(token[1])
+    if not answered(feedback):
+        s.clock[_LEFT] += 1
+        if explored:
+            s.open_questions[cell] += 1
+            s.clock[_OPEN] += 1
+    elif explored:
+        for p in range(min(s.k, len(s.scores) - cell * s.k)):
+            s.pending[ranking[p]] += feedback[p]
+
+
+@dataclass(frozen=True)
+class RTop1F:
+    """Follow the perturbed leader in blocks, and ask about every item once in each block.
+
+    The horizon T is cut into K blocks. In each block every item is shown on top once, at rounds drawn uniformly
+    without replacement; the relevance revealed there is an unbiased estimate of the block's average (Lemma 8). All
+    other rounds show the descending sort of the sum of the estimates of *earlier* blocks plus fresh noise, uniform
+    in [0, 1/epsilon] for each item. With k > 1 the items are cut into ceil(m/k) cells of k neighbours in index
+    order, and each cell is shown on top once in a block.
+
+    Defaults are the theorem's: ``K = m^(1/3) (T / ceil(m/k))^(2/3)``, which is ``m^(-1/3) T^(2/3)`` for k = 1, and
+    ``epsilon = 1 / (g sqrt(m K))`` with g the gain of the largest grade. Where the paper is silent:
+
+    - K is rounded, and block b (from 0) ends after round ``floor((b + 1) T / K)``: lengths differ by one at most,
+      and there is no short last block. Rounds after T go on in blocks of the same length.
+    - A block must hold ceil(m/k) questions, so K is at most ``T / ceil(m/k)``; for k = 1 this binds when T < m^2.
+      With T < ceil(m/k) every round explores, and nothing is learned in time.
+    - "Any permutation with item j on top" is the current perturbed leader's with j moved to the front
+      (``order=leader``), or the items in index order with j moved to the front (``order=fixed``).
+    - A round that comes back with a question unanswered does not count: what it was for, asking or not, is put
+      back into the running block, which grows by one round. So each question is asked at a round uniform among the
+      *answered* rounds of its block, and the estimate stays unbiased for their average, whatever the pattern of
+      answers, as long as that pattern does not depend on what was shown.
+    - Answers that come after their block has ended enter the leader with the next block.
+
+    Parameters
+    ----------
+    measure
+        What is to be learned; must be separable.
+    horizon
+        Rounds T that K and epsilon are tuned for.
+    max_grade
+        Largest relevance grade.
+    order
+        How the items below the explored ones are ordered.
+    blocks
+        K; None for the theorem's.
+    epsilon
+        One over the width of the noise; None for the theorem's.
+
+    >>> from peekrank.measures import DCG
+    >>> RTop1F(DCG(), horizon=10_000).block_count(Shape(10, 0, 1), 10_000)
+    215
+
+    References
+    ----------
+    CT15 Algorithm 1 and Theorems 7, 9, 10. Its text says "blocks of size K"; K is their number.
+    """
+
+    measure: LinearMeasure = field(metadata={"read": measure_named})
+    horizon: int
+    max_grade: int = 1
+    order: Literal["leader", "fixed"] = "leader"
+    blocks: int | None = None
+    epsilon: float | None = None
+    name: ClassVar[str] = "rtop1f"
+    contextual: ClassVar[bool] = False
+    full_information: ClassVar[bool] = False
+    min_k: ClassVar[int] = 1
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update)
+
+    def __post_init__(self) -> None:
+        check_counts(horizon=self.horizon, max_grade=self.max_grade, blocks=self.blocks)
+        check_positive(epsilon=self.epsilon)
+        if self.order not in ("leader", "fixed"):
+            raise ValueError(f"order = {self.order!r}: must be 'leader' or 'fixed'")
+        learnable(self.measure, self.max_grade)
+
+    def init(self, shape: Shape) -> RTop1FState:
+        """State before the first round."""
+        m, K = shape.m, self.block_count(shape, self.horizon)
+        if self.blocks is not None and self.blocks > K:
+            raise ValueError(f"blocks = {self.blocks}: {K} at most, or a block cannot ask about all {m} items")
+        return RTop1FState(
+            scores=np.zeros(m),
+            pending=np.zeros(m),
+            clock=np.zeros(3, dtype=np.int64),
+            open_questions=np.zeros(ceil(m / shape.k), dtype=np.int64),
+            k=shape.k,
+            horizon=self.horizon,
+            blocks=K,
+            follow_leader=self.order == "leader",
+            width=1 / self.noise(shape, self.horizon),
+            perturbed=np.zeros(m),
+            rest=np.zeros(m, dtype=np.int64),
+            sorting=sort_space(m),
+        )
+
+    def token_size(self, shape: Shape) -> int:
+        """The explored mark, and which cell was asked about."""
+        return 2
+
+    def draws(self, shape: Shape) -> int:
+        """One for whether and what to explore, and one for the noise of each item."""
+        return shape.m + 1
+
+    def perceive(self, relevance: NDArray[Any]) -> Floats:
+        """The measure's gain."""
+        return self.measure.gain(relevance)
+
+    def block_count(self, shape: Shape, horizon: int) -> int:
+        """K, the number of blocks."""
+        questions = ceil(shape.m / shape.k)
+        wanted = self.blocks or round(shape.m ** (1 / 3) * (horizon / questions) ** (2 / 3))
+        return max(1, min(wanted, horizon // questions))
+
+    def noise(self, shape: Shape, horizon: int) -> float:
+        """Epsilon, one over the width of the noise."""
+        largest = largest_gain(self.measure, self.max_grade)
+        return self.epsilon or 1 / (largest * sqrt(shape.m * self.block_count(shape, horizon)))
+
+    def bound(self, shape: Shape, horizon: int) -> float:
+        """``R q K + (T/K) (epsilon R A K + D / epsilon) + R sum_b |length_b - T/K|`` with q = ceil(m/k).
+
+        The first two terms are CT15's (proof of Theorem 7) with explicit constants, the last pays for rounding.
+        """
+        K, epsilon = self.block_count(shape, horizon), self.noise(shape, horizon)
+        c = constants(self.measure, shape.m, self.max_grade)
+        exploring = c.R * ceil(shape.m / shape.k) * K
+        exploiting = horizon / K * (epsilon * c.R * c.A * K + c.D / epsilon)
+        longer = horizon % K
+        return exploring + exploiting + c.R * 2 * longer * (K - longer) / K

@@ -1,0 +1,65 @@
+"""Uniformly random rankings: what knowing nothing is worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peekrank._jit import kernel
+from peekrank.sampling import shuffle
+from peekrank.types import Features, Floats, Ints, Kernels, Shape
+
+
+class UniformState(NamedTuple):
+    """Nothing to remember."""
+
+    m: int
+
+
+@kernel
+def _rank(state: UniformState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+    shuffle(uniforms, ranking)
+    token[0] = 0
+
+
+@kernel
+def _update(state: UniformState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Show a uniformly random ranking in every round, and learn nothing.
+
+    >>> from peekrank import Agent
+    >>> Agent(Uniform(), m=4, k=1, seed=0).rank().ranking
+    array([2, 1, 0, 3])
+    """
+
+    name: ClassVar[str] = "uniform"
+    contextual: ClassVar[bool] = False
+    full_information: ClassVar[bool] = False
+    min_k: ClassVar[int] = 1
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update)
+
+    def init(self, shape: Shape) -> UniformState:
+        """State before the first round."""
+        return UniformState(shape.m)
+
+    def token_size(self, shape: Shape) -> int:
+        """The explored mark, always 0."""
+        return 1
+
+    def draws(self, shape: Shape) -> int:
+        """One for each swap of the shuffle."""
+        return shape.m - 1
+
+    def perceive(self, relevance: NDArray[Any]) -> Floats:
+        """Unused."""
+        return relevance.astype(np.float64)
+
+    def bound(self, shape: Shape, horizon: int) -> None:
+        """None: the regret is linear."""

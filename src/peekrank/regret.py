@@ -1,0 +1,141 @@
+"""Regret: what was lost against the best fixed ranking in hindsight, how it grows, and with what spread."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peekrank.types import Floats, Ints, LinearMeasure, Measure, Rounds, Trace
+
+_EXHAUSTIVE_UP_TO = 7
+_CHUNK = 2**16
+_BOOTSTRAPS = 1000
+
+
+def checkpoints(horizon: int, count: int = 400) -> Ints:
+    """Round counts to record: about half of them evenly spaced, half geometrically, always the last.
+
+    >>> checkpoints(1000, 8)
+    array([   1,   10,  100,  250,  500,  750, 1000])
+    """
+    half = count // 2
+    spread = np.concatenate([np.geomspace(1, horizon, half), np.linspace(0, horizon, half + 1)[1:]])
+    return np.unique(np.rint(spread).astype(np.int64).clip(1, horizon))
+
+
+def best_values(measure: Measure, rounds: Rounds, at: Ints) -> Floats:
+    """Value of the ranking that is best for the first t rounds taken together, for each t of `at`.
+
+    One sort for a linear measure, all m! rankings for others, which therefore need m <= 7.
+
+    >>> from peekrank.measures import DCG
+    >>> from peekrank.streams import fixed_items
+    >>> best_values(DCG(), fixed_items([[0, 1], [1, 1]]), np.array([1, 2])).round(3)
+    array([1.   , 2.631])
+    """
+    n = len(rounds.offsets) - 1
+    relevance = rounds.relevance.reshape(n, -1)
+    if isinstance(measure, LinearMeasure) and measure.linear(int(relevance.max())):
+        return _best_by_sorting(measure, relevance, at)
+    if relevance.shape[1] > _EXHAUSTIVE_UP_TO:
+        raise ValueError(
+            f"the best ranking for {measure} is found by trying all of them, which is possible for up to "
+            f"{_EXHAUSTIVE_UP_TO} items, not for {relevance.shape[1]}"
+        )
+    return _best_by_search(measure, relevance, at)
+
+
+def regret(measure: Measure, trace: Trace, best: Floats) -> Floats:
+    """What a run lost against the best fixed ranking: cumulative, at each checkpoint of the trace."""
+    return best - trace.value if measure.higher_is_better else trace.value - best
+
+
+class Exponent(NamedTuple):
+    """Fitted exponent of the growth of regret, with a 95 % interval over runs (NaN where it cannot be had)."""
+
+    value: float
+    low: float
+    high: float
+
+
+def fit_exponent(at: Ints, regrets: Floats, *, seed: int = 0) -> Exponent:
+    """Slope b of log(mean regret) = a + b log(t) over the last decade of rounds, by least squares.
+
+    The interval is the bootstrap's, over runs. It tells how the curve of one horizon bends; the rate of a learner
+    tuned to its horizon is a matter of several horizons.
+
+    Parameters
+    ----------
+    at
+        Round counts.
+    regrets
+        Cumulative regret, one row for each run.
+    seed
+        Randomness of the bootstrap.
+
+    >>> t = checkpoints(100_000)
+    >>> fit_exponent(t, np.outer([1.0, 1.2, 0.9], t ** (2 / 3))).value.__round__(3)
+    0.667
+    """
+    wanted = np.geomspace(at[-1] / 10, at[-1], 20)
+    columns = np.unique(np.searchsorted(at, wanted).clip(0, len(at) - 1))
+    t, curves = np.log(at[columns]), regrets[:, columns]
+    if len(columns) < 2:
+        return Exponent(np.nan, np.nan, np.nan)
+    weights = (t - t.mean()) / np.sum((t - t.mean()) ** 2)
+
+    def slopes(means: Floats) -> Floats:
+        logs = np.log(means, out=np.full(means.shape, np.nan), where=means > 0)
+        return np.asarray(logs @ weights)
+
+    value = float(slopes(curves.mean(axis=0)))
+    runs = len(curves)
+    if runs < 2 or np.isnan(value):
+        return Exponent(value, np.nan, np.nan)
+    draws = np.random.default_rng(seed).integers(runs, size=(_BOOTSTRAPS, runs))
+    resampled = slopes(np.stack([curves[draw].mean(axis=0) for draw in draws]))
+    if np.isnan(resampled).any():
+        return Exponent(value, np.nan, np.nan)
+    low, high = np.quantile(resampled, [0.025, 0.975])
+    return Exponent(value, float(low), float(high))
+
+
+def _best_by_sorting(measure: LinearMeasure, relevance: NDArray[Any], at: Ints) -> Floats:
+    n, m = relevance.shape
+    discount = measure.discount(m)
+    best_first = np.sort(discount)[:: -1 if measure.higher_is_better else 1]
+    gains, offset = np.zeros(m), 0.0
+    out = np.empty(len(at))
+    chunk = max(1, _CHUNK // m)
+    done = 0
+    for first in range(0, n, chunk):
+        rows = relevance[first : first + chunk]
+        here = at[slice(*np.searchsorted(at, (first + 1, first + len(rows) + 1)))]
+        pieces = np.concatenate([[0], here[here < first + len(rows)] - first])  # where a new sum begins
+        gain_sums = gains + np.cumsum(np.add.reduceat(measure.gain(rows), pieces), axis=0)
+        offsets = np.nan_to_num(measure.offset(rows))
+        offset_sums = offset + np.cumsum(np.add.reduceat(offsets, pieces))
+        descending = -np.sort(-gain_sums[: len(here)], axis=1)
+        out[done : done + len(here)] = offset_sums[: len(here)] + descending @ best_first
+        gains, offset, done = gain_sums[-1], float(offset_sums[-1]), done + len(here)
+    return out
+
+
+def _best_by_search(measure: Measure, relevance: NDArray[Any], at: Ints) -> Floats:
+    m = relevance.shape[1]
+    kinds, kind_of = np.unique(relevance, axis=0, return_inverse=True)
+    rankings = np.array(list(permutations(range(m))), dtype=np.int64)
+    value = np.empty((len(kinds), len(rankings)))
+    for row, kind in enumerate(kinds):
+        value[row] = np.nan_to_num(measure.values(rankings, np.tile(kind, (len(rankings), 1))))
+    best = np.max if measure.higher_is_better else np.min
+    sums = np.zeros(len(rankings))
+    out = np.empty(len(at))
+    start = 0
+    for i, t in enumerate(at):
+        sums += np.bincount(kind_of[start:t], minlength=len(kinds)) @ value
+        out[i], start = best(sums), t
+    return out

@@ -1,0 +1,138 @@
+"""Ways of making a ranking: sorting scores, shuffling items. All are kernels that fill `ranking` in place."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from peekrank._jit import kernel
+from peekrank.types import Floats, Ints
+
+_COUNT_UP_TO = 32  # below, comparing all pairs (no branches) beats every sort
+_BUCKETS_PER_ITEM = 2
+_MOVES_PER_ITEM = 8
+
+
+class SortSpace(NamedTuple):
+    """Memory that a sort works in."""
+
+    keys: Floats
+    buckets: Ints
+    bucket_of: Ints
+
+
+def sort_space(m: int) -> SortSpace:
+    """Memory for sorting m scores."""
+    return SortSpace(np.zeros(m), np.zeros(_BUCKETS_PER_ITEM * m + 1, np.int64), np.zeros(m, np.int64))
+
+
+@kernel
+def sort_descending(scores: Floats, ranking: Ints, space: SortSpace) -> None:
+    """Rank items by descending score, ties by index: a stable sort, O(m log m) whatever the scores."""
+    if len(scores) <= _COUNT_UP_TO:
+        _sort_by_counting(scores, ranking, space.bucket_of)
+    elif not _sort_by_buckets(scores, ranking, space):
+        _sort_by_merging(scores, ranking, space.bucket_of)
+
+
+@kernel
+def _sort_by_counting(scores: Floats, ranking: Ints, rank: Ints) -> None:
+    m = len(scores)
+    for i in range(m):
+        score = scores[i]
+        overtaken = 0
+        for j in range(i):
+            behind = int(scores[j] < score)
+            rank[j] += behind
+            overtaken += behind
+        rank[i] = i - overtaken
+    for i in range(m):
+        ranking[rank[i]] = i
+
+
+@kernel
+def _sort_by_buckets(scores: Floats, ranking: Ints, space: SortSpace) -> bool:
+    """Spread the scores over equal intervals, then insert; give up where they crowd into few intervals."""
+    m = len(scores)
+    low = high = scores[0]
+    for i in range(m):
+        low, high = min(low, scores[i]), max(high, scores[i])
+    count = _BUCKETS_PER_ITEM * m
+    per_unit = (count - 1) / (high - low)
+    if not per_unit < np.inf:  # all scores equal, or nearly so
+        return False
+    space.buckets[:] = 0
+    for i in range(m):
+        bucket = int((high - scores[i]) * per_unit)
+        space.bucket_of[i] = bucket
+        space.buckets[bucket + 1] += 1
+    for b in range(count):
+        space.buckets[b + 1] += space.buckets[b]
+    for i in range(m):
+        p = space.buckets[space.bucket_of[i]]
+        space.buckets[space.bucket_of[i]] += 1
+        space.keys[p] = scores[i]
+        ranking[p] = i
+    moves_left = _MOVES_PER_ITEM * m
+    for i in range(1, m):
+        key, item, p = space.keys[i], ranking[i], i
+        while p > 0 and space.keys[p - 1] < key:
+            space.keys[p] = space.keys[p - 1]
+            ranking[p] = ranking[p - 1]
+            p -= 1
+        space.keys[p] = key
+        ranking[p] = item
+        moves_left -= i - p
+        if moves_left < 0:
+            return False
+    return True
+
+
+@kernel
+def _sort_by_merging(scores: Floats, ranking: Ints, other: Ints) -> None:
+    m = len(scores)
+    for i in range(m):
+        ranking[i] = i
+    width = 1
+    while width < m:
+        for start in range(0, m, 2 * width):
+            left, right = start, min(start + width, m)
+            left_end, right_end = right, min(start + 2 * width, m)
+            for p in range(start, right_end):
+                if right >= right_end or (left < left_end and scores[ranking[left]] >= scores[ranking[right]]):
+                    other[p] = ranking[left]
+                    left += 1
+                else:
+                    other[p] = ranking[right]
+                    right += 1
+        for p in range(m):
+            ranking[p] = other[p]
+        width *= 2
+
+
+@kernel
+def shuffle(uniforms: Floats, ranking: Ints) -> None:
+    """Uniformly random ranking from m - 1 uniforms (Fisher and Yates)."""
+    m = len(ranking)
+    for i in range(m):
+        ranking[i] = i
+    for i in range(m - 1):
+        j = i + int(uniforms[i] * (m - i))
+        ranking[i], ranking[j] = ranking[j], ranking[i]
+
+
+@kernel
+def move_to_front(ranking: Ints, first: int, last: int, space: Ints) -> None:
+    """Move the items `first` to `last - 1` to the front, keeping the order among them and among the others."""
+    front, rest = 0, 0
+    for p in range(len(ranking)):
+        item = ranking[p]
+        if first <= item < last:
+            ranking[front] = item
+            front += 1
+        else:
+            space[rest] = item
+            rest += 1
+    for p in range(rest):
+        ranking[front + p] = space[p]
