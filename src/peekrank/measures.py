@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peekrank._jit import kernel
+from peekrank.parameters import whole
 from peekrank.spec import nearest
 from peekrank.types import Floats, Ints, LinearMeasure, Measure
 
@@ -421,8 +422,8 @@ def _ranks(m: int) -> Floats:
 
 
 def _check_cutoff(n: int | None) -> None:
-    if n is not None and n < 1:
-        raise ValueError(f"cut-off n = {n}: a measure must look at 1 position at least")
+    if n is not None:
+        whole("cut-off n", n, 1)
 
 
 def _blank_value(blank: Blank) -> float:

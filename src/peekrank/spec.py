@@ -77,7 +77,8 @@ def _write(content: Any) -> str:
         return "+".join(map(_write, content))
     if isinstance(content, bool):
         return str(content).lower()
-    return repr(content) if isinstance(content, float) else str(content)
+    # 1e+300 without its sign: + joins the members of a tuple
+    return repr(content).replace("e+", "e") if isinstance(content, float) else str(content)
 
 
 def _read(text: str, hint: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from peekrank._jit import kernel
+from peekrank.parameters import positive, whole
 from peekrank.types import Floats, LinearMeasure
 
 
@@ -22,15 +23,13 @@ def largest_gain(measure: LinearMeasure, max_grade: int) -> float:
     return float(measure.gain(np.array([max_grade], dtype=np.float64))[0])
 
 
-def check_counts(**values: int | None) -> None:
-    """Raise a ValueError for a parameter that is given, and not a whole number from 1."""
-    for name, value in values.items():
-        if value is not None and (value < 1 or value != int(value)):
-            raise ValueError(f"{name} = {value}: must be a whole number, 1 at least")
-
-
-def check_positive(**values: float | None) -> None:
-    """Raise a ValueError for a parameter that is given, and not a positive number."""
-    for name, value in values.items():
-        if value is not None and not 0 < value < np.inf:
-            raise ValueError(f"{name} = {value}: must be a positive number")
+def check_parameters(
+    *, horizon: int, max_grade: int, blocks: int | None = None, epsilon: float | None = None
+) -> None:
+    """Raise a ValueError for a parameter out of its range; None leaves it to the theorem."""
+    whole("horizon", horizon, 1)
+    whole("max_grade", max_grade, 1, 255)
+    if blocks is not None:
+        whole("blocks", blocks, 1)
+    if epsilon is not None:
+        positive("epsilon", epsilon)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank.learners.common import answered, check_counts, check_positive, largest_gain
+from peekrank.learners.common import answered, check_parameters, largest_gain
 from peekrank.measures import learnable
 from peekrank.measures import measure as measure_named
 from peekrank.sampling import SortSpace, sort_descending, sort_space
@@ -115,9 +115,8 @@ class FTPL:
     kernels: ClassVar[Kernels] = Kernels(_rank, _update)
 
     def __post_init__(self) -> None:
-        check_counts(horizon=self.horizon, max_grade=self.max_grade)
+        check_parameters(horizon=self.horizon, max_grade=self.max_grade, epsilon=self.epsilon)
         learnable(self.measure, self.max_grade)
-        check_positive(epsilon=self.epsilon)
 
     def init(self, shape: Shape) -> FTPLState:
         """State before the first round."""

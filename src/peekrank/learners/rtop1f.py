@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank.learners.common import answered, check_counts, check_positive, largest_gain
+from peekrank.learners.common import answered, check_parameters, largest_gain
 from peekrank.learners.ftpl import constants, perturbed_leader
 from peekrank.measures import learnable
 from peekrank.measures import measure as measure_named
@@ -155,8 +155,7 @@ class RTop1F:
     kernels: ClassVar[Kernels] = Kernels(_rank, _update)
 
     def __post_init__(self) -> None:
-        check_counts(horizon=self.horizon, max_grade=self.max_grade, blocks=self.blocks)
-        check_positive(epsilon=self.epsilon)
+        check_parameters(horizon=self.horizon, max_grade=self.max_grade, blocks=self.blocks, epsilon=self.epsilon)
         if self.order not in ("leader", "fixed"):
             raise ValueError(f"order = {self.order!r}: must be 'leader' or 'fixed'")
         learnable(self.measure, self.max_grade)

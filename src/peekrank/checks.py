@@ -1,0 +1,371 @@
+"""What every learner, measure and stream must do: run these on your own classes too.
+
+``check_learner(MyLearner(...))`` passes silently, or raises a `CheckError` whose message begins with the name of
+the check that failed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import partial
+from itertools import permutations, product
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+from peekrank.engine import Agent, largest_grade, play, problem_shape, simulate
+from peekrank.measures import measure as measure_named
+from peekrank.regret import best_values, regret
+from peekrank.spec import build, text_of
+from peekrank.streams import fixed_items
+from peekrank.types import Decision, Floats, Grades, Ints, Learner, LinearMeasure, Measure, Rounds, Stream
+
+T = TypeVar("T")
+_M, _K, _ROUNDS = 6, 2, 300
+
+
+class CheckError(AssertionError):
+    """A learner, measure or stream does not do what it must."""
+
+
+def check_learner(learner: Learner) -> None:
+    """Run every check of a learner without context."""
+    _run_all(LEARNER_CHECKS, learner)
+
+
+def check_measure(measure: Measure) -> None:
+    """Run every check of a measure."""
+    _run_all(MEASURE_CHECKS, measure)
+
+
+def check_stream(stream: Stream) -> None:
+    """Run every check of a stream."""
+    _run_all(STREAM_CHECKS, stream)
+
+
+def _run_all(checks: dict[str, Callable[[T], None]], subject: T) -> None:
+    for name, check in checks.items():
+        try:
+            check(subject)
+        except CheckError as error:
+            raise CheckError(f"{name}: {error}") from None
+
+
+def _require(truth: object, message: str) -> None:
+    if not truth:
+        raise CheckError(message)
+
+
+def _agent(learner: Learner, seed: int = 0) -> Agent:
+    return Agent(learner, m=_M, k=_K, seed=seed)
+
+
+def _relevance(learner: Learner, seed: int = 0) -> Grades:
+    top = min(largest_grade(learner), 4)
+    return np.random.default_rng(seed).integers(0, top + 1, size=(_ROUNDS, _M), dtype=np.uint8)
+
+
+def _step(agent: Agent, relevance: Grades) -> Decision:
+    decision = agent.rank()
+    agent.update(decision, relevance[decision.ranking[: agent.shape.k]])
+    return decision
+
+
+def _shown(learner: Learner, relevance: Grades) -> Ints:
+    """All rankings that a simulation shows."""
+    recorder = _Recorder()
+    simulate(learner, fixed_items(relevance), k=_K, measure=recorder)
+    return np.concatenate(recorder.rankings)
+
+
+class _Recorder:
+    """A measure that finds nothing and remembers everything."""
+
+    name: ClassVar[str] = "recorder"
+    higher_is_better: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self.rankings: list[Ints] = []
+
+    def values(self, rankings: Ints, relevance: Any) -> Floats:  # noqa: ARG002
+        self.rankings.append(rankings.copy())
+        return np.zeros(len(rankings))
+
+
+def rankings_are_permutations(learner: Learner) -> None:
+    """Every ranking holds every item once, and the explored mark of the token is 0 or 1."""
+    agent = _agent(learner)
+    for relevance in _relevance(learner):
+        decision = _step(agent, relevance)
+        _require(
+            np.array_equal(np.sort(decision.ranking), np.arange(_M)), f"{decision.ranking} is not a permutation"
+        )
+        _require(np.isfinite(decision.token).all(), f"token {decision.token} is not finite")
+        _require(decision.token[0] in (0, 1), f"token[0] = {decision.token[0]} is no explored mark")
+
+
+def inputs_stay_as_they_were(learner: Learner) -> None:
+    """Kernels change their state, the ranking and the token they fill, and nothing else."""
+    shape = problem_shape(learner, m=_M, k=_K)
+    state, rng = learner.init(shape), np.random.default_rng(0)
+    features, ranking = np.empty((_M, 0), np.float32), np.empty(_M, np.int64)
+    for _ in range(_ROUNDS):
+        uniforms, token = rng.random(learner.draws(shape)), np.zeros(learner.token_size(shape))
+        before = uniforms.copy()
+        learner.kernels.rank(state, features, uniforms, ranking, token)
+        _require(np.array_equal(before, uniforms), "rank changes the uniforms it is given")
+        feedback = rng.integers(0, 2, shape.k).astype(np.float64)
+        kept = ranking.copy(), token.copy(), feedback.copy()
+        learner.kernels.update(state, features, ranking, token, feedback)
+        for name, old, new in zip(("ranking", "token", "feedback"), kept, (ranking, token, feedback), strict=True):
+            _require(np.array_equal(old, new), f"update changes the {name} it is given")
+
+
+def same_seed_same_trajectory(learner: Learner) -> None:
+    """All randomness comes from the uniforms: no generator of its own, no global one."""
+    relevance = _relevance(learner)
+    _require(
+        np.array_equal(_shown(learner, relevance), _shown(learner, relevance)),
+        "two simulations with the same seed differ",
+    )
+
+
+def play_equals_simulate(learner: Learner) -> None:
+    """Step by step and compiled give the same bits."""
+    rounds, measure = fixed_items(_relevance(learner)), measure_named("dcg")
+    one = play(learner, rounds, k=_K, measure=measure, seed=3)
+    two = simulate(learner, rounds, k=_K, measure=measure, seed=3)
+    for name, a, b in zip(one._fields, one, two, strict=True):
+        _require(np.array_equal(a, b), f"play and simulate differ in their {name}")
+
+
+def dump_resumes(learner: Learner) -> None:
+    """An agent that was dumped and loaded goes on as if nothing had happened."""
+    relevance = _relevance(learner)
+    agent = _agent(learner)
+    for row in relevance[: _ROUNDS // 2]:
+        _step(agent, row)
+    still_open = agent.rank()
+    copy = Agent.load(agent.dump(), learner)
+    for one in (agent, copy):
+        one.update(still_open, relevance[0][still_open.ranking[: one.shape.k]])
+    for row in relevance[_ROUNDS // 2 :]:
+        _require(
+            np.array_equal(_step(agent, row).ranking, _step(copy, row).ranking), "trajectories part after load"
+        )
+
+
+def late_and_missing_answers(learner: Learner) -> None:
+    """Answers may come late, in any order, in part or never; all is well, and the learner stays finite."""
+    rng = np.random.default_rng(5)
+    agent = _agent(learner)
+    for batch in _relevance(learner).reshape(-1, 10, _M):
+        decisions = [agent.rank() for _ in batch]
+        for i in rng.permutation(len(batch))[:8]:
+            answers = batch[i][decisions[i].ranking[: agent.shape.k]].astype(np.float64)
+            answers[rng.random(len(answers)) < 0.3] = np.nan
+            agent.update(decisions[i], answers)
+        for decision in decisions:
+            _require(np.array_equal(np.sort(decision.ranking), np.arange(_M)), "a ranking is no permutation")
+            _require(np.isfinite(decision.token).all(), "a token is not finite")
+
+
+def only_the_top_k_is_seen(learner: Learner) -> None:
+    """Whatever the relevance outside the shown top k, the whole trajectory stays the same."""
+    relevance = _relevance(learner)
+    shown = _shown(learner, relevance)
+    k = problem_shape(learner, m=_M, k=_K).k
+    scrambled = largest_grade(learner) - relevance if largest_grade(learner) < 5 else 4 - relevance
+    np.put_along_axis(scrambled, shown[:, :k], np.take_along_axis(relevance, shown[:, :k], 1), 1)
+    _require(
+        np.array_equal(_shown(learner, scrambled), shown), "relevance outside the top k changes the trajectory"
+    )
+
+
+def bad_parameters_are_named(learner: Learner) -> None:
+    """A wrong number, shape or grade is a ValueError that names what is wrong."""
+    for field in dataclasses.fields(learner):  # type: ignore[arg-type]
+        if "int" in str(field.type) or "float" in str(field.type):
+            _raises(field.name, partial(type(learner), **{**_fields(learner), field.name: -1}))
+    for name, m, k in (("k", _M, _M + 1), ("k", _M, 0), ("m", 0, 1)):
+        _raises(name, partial(Agent, learner, m=m, k=k))
+    agent = _agent(learner)
+    for wrong in (-1.0, 0.5, np.inf):
+        answers = np.full(agent.shape.k, wrong)
+        _raises("feedback", partial(agent.update, agent.rank(), answers))
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+
+
+def _raises(name: str, action: Callable[[], object]) -> None:
+    try:
+        action()
+    except ValueError as error:
+        _require(name in str(error), f"the error for a bad {name} does not name it: {error}")
+    else:
+        raise CheckError(f"a bad {name} passes silently")
+
+
+def specification_round_trips(value: Any) -> None:
+    """The text of a value makes an equal value."""
+    again = build("value", {value.name: type(value)}, text_of(value))
+    _require(again == value, f"'{text_of(value)}' makes {again}, not {value}")
+
+
+def memory_is_constant(learner: Learner) -> None:
+    """What an agent keeps does not grow with the number of rounds."""
+    agent = _agent(learner)
+    relevance = _relevance(learner)
+    _step(agent, relevance[0])
+    before = len(agent.dump())
+    for row in relevance:
+        _step(agent, row)
+    _require(len(agent.dump()) < before + 500, "a dump grows with the number of rounds")
+
+
+def learns(learner: Learner) -> None:
+    """A learner with a bound keeps it, and beats random rankings where a few items are clearly better.
+
+    What people answer about the items on top says nothing of the others: a learner that adds answers up without
+    asking how often each item was shown locks on to what it saw first, and fails here.
+    """
+    shape = problem_shape(learner, m=_M, k=_K)
+    horizon = getattr(learner, "horizon", 4000)
+    bound = learner.bound(shape, horizon)
+    if bound is None:
+        return
+    measure = getattr(learner, "measure", measure_named("dcg"))
+    lost, random_loss = np.zeros(2), 0.0
+    for seed in range(4):
+        rounds = _clear_winners(horizon, min(largest_grade(learner), 4), seed)
+        half = np.array([horizon // 2, horizon])
+        best = best_values(measure, rounds, half)
+        lost += regret(measure, simulate(learner, rounds, k=_K, measure=measure, seed=seed, at=half), best) / 4
+        random_loss += _random_loss(measure, rounds, best[-1]) / 4
+    _require(lost[1] <= bound, f"mean regret {lost[1]:.1f} is above the bound {bound:.1f}")
+    _require(
+        lost[1] - lost[0] < 0.25 * random_loss,
+        f"in the second half it loses {lost[1] - lost[0]:.1f}, random rankings {random_loss / 2:.1f}",
+    )
+
+
+def _clear_winners(horizon: int, top: int, seed: int) -> Rounds:
+    """Two items are best; two others have all the relevance in the first twentieth of the rounds."""
+    rng = np.random.default_rng(seed)
+    means = np.tile([0.5, 0.5, 0.1, 0.1, 0.9, 0.9], (horizon, 1))
+    means[: horizon // 20] = [1, 1, 0, 0, 0, 0]
+    return fixed_items((rng.random((horizon, _M)) < means[:, rng.permutation(_M)]).astype(np.uint8) * np.uint8(top))
+
+
+def _random_loss(measure: Any, rounds: Rounds, best: float) -> float:
+    """What uniformly random rankings lose, in expectation: their mean value is the mean over all rankings."""
+    relevance = rounds.relevance.reshape(-1, _M)
+    value = measure.offset(relevance).sum() + measure.discount(_M).mean() * measure.gain(relevance).sum()
+    return float(abs(best - value))
+
+
+LEARNER_CHECKS: dict[str, Callable[[Learner], None]] = {
+    check.__name__: check
+    for check in (
+        rankings_are_permutations,
+        inputs_stay_as_they_were,
+        same_seed_same_trajectory,
+        play_equals_simulate,
+        dump_resumes,
+        late_and_missing_answers,
+        only_the_top_k_is_seen,
+        bad_parameters_are_named,
+        specification_round_trips,
+        memory_is_constant,
+        learns,
+    )
+}
+
+_LISTS = [np.array(list(product(range(top + 1), repeat=m))) for m, top in ((1, 1), (2, 2), (4, 1), (3, 2))]
+
+
+def _all_rankings(m: int) -> Ints:
+    return np.array(list(permutations(range(m))), dtype=np.int64)
+
+
+def _matrix(measure: Measure, relevance: Any) -> Floats:
+    """Value of all rankings (rows) against all lists (columns)."""
+    rankings = _all_rankings(relevance.shape[1])
+    columns = [measure.values(rankings, np.tile(row, (len(rankings), 1))) for row in relevance]
+    return np.stack(columns, axis=1)
+
+
+def name_round_trips(measure: Measure) -> None:
+    """The name of a measure makes an equal measure."""
+    _require(measure_named(str(measure)) == measure, f"'{measure}' makes {measure_named(str(measure))}")
+
+
+def labels_do_not_matter(measure: Measure) -> None:
+    """Renaming the items changes nothing."""
+    for relevance in _LISTS:
+        m = relevance.shape[1]
+        rankings = np.tile(np.arange(m), (len(relevance), 1))
+        for names in _all_rankings(m):
+            plain = measure.values(rankings, relevance)
+            renamed = measure.values(names[rankings], relevance[:, np.argsort(names)])
+            _require(np.allclose(plain, renamed, equal_nan=True), f"renaming items by {names} changes values")
+
+
+def sorting_by_relevance_is_best(measure: Measure) -> None:
+    """No ranking is better than the descending order of relevance."""
+    for relevance in _LISTS:
+        values = _matrix(measure, relevance)
+        descending = np.argsort(-relevance, axis=1, kind="stable").astype(np.int64)
+        sign = 1 if measure.higher_is_better else -1
+        best = sign * measure.values(descending, relevance)
+        _require(not np.any(sign * values > best + 1e-12), "a ranking is better than the order of relevance")
+
+
+def linear_form_holds(measure: Measure) -> None:
+    """The form offset + discount . gain gives the same values, for grades that the measure calls linear."""
+    if not isinstance(measure, LinearMeasure):
+        return
+    for relevance in _LISTS:
+        if measure.linear(int(relevance.max())):
+            m = relevance.shape[1]
+            gains_in_order = measure.gain(relevance)[:, _all_rankings(m)].swapaxes(0, 1)
+            form = measure.offset(relevance) + gains_in_order @ measure.discount(m)
+            _require(
+                np.allclose(form, _matrix(measure, relevance), equal_nan=True), "values are not the linear form"
+            )
+
+
+MEASURE_CHECKS: dict[str, Callable[[Measure], None]] = {
+    check.__name__: check
+    for check in (name_round_trips, labels_do_not_matter, sorting_by_relevance_is_best, linear_form_holds)
+}
+
+
+def rounds_are_well_formed(stream: Stream) -> None:
+    """As many rounds as asked for, of the promised shape and grades, in compact types."""
+    for n in (1, 17):
+        rounds = stream.rounds(n, np.random.default_rng(0))
+        rows = int(rounds.offsets[-1])
+        _require(len(rounds.offsets) == n + 1 and rounds.offsets[0] == 0, "offsets do not delimit n rounds")
+        _require(np.diff(rounds.offsets).max() <= stream.m, "a list is longer than m")
+        _require(
+            rounds.relevance.dtype == np.uint8 and rounds.relevance.shape == (rows,), "relevance is not uint8"
+        )
+        _require(rounds.features.dtype == np.float32, "features are not float32")
+        _require(rounds.features.shape == (rows, stream.d), "features are not of the promised shape")
+        _require(rounds.relevance.max() <= stream.max_grade, "a grade is above max_grade")
+
+
+def same_seed_same_rounds(stream: Stream) -> None:
+    """All randomness comes from the generator given."""
+    one, two = (stream.rounds(50, np.random.default_rng(7)) for _ in range(2))
+    for name in Rounds._fields:
+        _require(np.array_equal(getattr(one, name), getattr(two, name)), f"two draws differ in their {name}")
+
+
+STREAM_CHECKS: dict[str, Callable[[Stream], None]] = {
+    check.__name__: check for check in (rounds_are_well_formed, same_seed_same_rounds, specification_round_trips)
+}

@@ -1,0 +1,199 @@
+"""The command line: parse, call, print."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from peekrank.experiment import Experiment, Result
+
+app = typer.Typer(
+    help="Learn a whole ranking from a peek at its top.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+out = Console()
+err = Console(stderr=True)
+
+Workers = Annotated[int, typer.Option(help="Number of threads.")]
+_THREADS = os.cpu_count() or 1
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """Say what was wrong in a line, and end with code 2; Ctrl-C ends with code 130."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        err.print(f"[bold red]error:[/] {_escape(str(error))}", highlight=False, soft_wrap=True)
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        err.print("stopped")
+        raise typer.Exit(130) from None
+
+
+def _escape(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)
+
+
+@app.callback(invoke_without_command=True)
+def _options(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        from importlib.metadata import version as version_of
+
+        out.print(f"peekrank {version_of('peekrank')}", highlight=False)
+        raise typer.Exit
+
+
+@app.command()
+def simulate(
+    learners: Annotated[list[str], typer.Argument(help="Learners, for instance: rtop1f rtop1f:order=fixed ftpl.")],
+    measure: Annotated[
+        str, typer.Option(help="What rankings are judged by: dcg, p@3, ndcg@10, sumloss ...")
+    ] = "dcg",
+    stream: Annotated[str, typer.Option(help="What happens: ct15:noise=0.25, a .soc/.csv file ...")] = "ct15",
+    m: Annotated[int | None, typer.Option("--m", help="Number of items, where the stream leaves it open.")] = None,
+    k: Annotated[int, typer.Option("--k", help="Number of items, from the top, whose relevance is revealed.")] = 1,
+    horizon: Annotated[int, typer.Option(help="Number of rounds.")] = 10_000,
+    runs: Annotated[int, typer.Option(help="Number of runs of each learner.")] = 10,
+    seed: Annotated[int, typer.Option(help="Randomness of everything.")] = 0,
+    same_rounds: Annotated[
+        bool, typer.Option("--same-rounds", help="The same rounds in every run: only the learners' luck differs.")
+    ] = False,
+    workers: Workers = _THREADS,
+    folder: Annotated[Path, typer.Option("--out", help="Folder for results; run again to go on.")] = Path(
+        "results"
+    ),
+    csv: Annotated[bool, typer.Option("--csv", help="Write the curves as CSV instead of Parquet.")] = False,
+) -> None:
+    """Run learners over a stream, and compare their regret."""
+    with _plain_errors():
+        from peekrank.experiment import Experiment
+        from peekrank.spec import text_of
+        from peekrank.streams import stream as stream_named
+
+        made = stream_named(stream) if m is None else stream_named(stream, m=m)
+        if m is not None and made.m != m:
+            raise ValueError(f"m = {m}: stream '{stream}' has {made.m} items")
+        experiment = Experiment(
+            tuple(learners), text_of(made), measure, k, horizon, runs, seed, redraw=not same_rounds
+        )
+        result = _run(experiment, folder, workers)
+        _write(result, folder, as_csv=csv)
+        out.print(_table(result))
+        out.print(f"Tables, pictures and manifest are in {folder}{os.sep}", highlight=False)
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Option("--out", help="Folder for the report.")] = Path("peekrank-demo"),
+    workers: Workers = _THREADS,
+) -> None:
+    """Run the experiment of the first paper (its Figures 1 and 2), and explain it in a report."""
+    with _plain_errors():
+        from peekrank.experiment import Experiment
+        from peekrank.report import write_report
+
+        experiment = Experiment(
+            learners=("rtop1f", "rtop1f:order=fixed", "ftpl", "uniform"),
+            stream="ct15:m=10,noise=0.25",
+            measure="dcg",
+            k=1,
+            horizon=10_000,
+            redraw=False,
+        )
+        result = _run(experiment, folder, workers)
+        _write(result, folder, as_csv=False)
+        report = write_report(result, folder / "report.html", title="Ranking with top-1 feedback")
+        out.print(_table(result))
+        out.print(f"Now open this page in a browser: {report.resolve().as_uri()}", highlight=False, soft_wrap=True)
+
+
+@app.command(name="list")
+def list_names() -> None:
+    """List the learners, measures and streams, with what each is."""
+    from peekrank import learners, measures, streams
+
+    for kind, registry in (("learner", learners.ALL), ("measure", measures.ALL), ("stream", streams.ALL)):
+        table = Table(kind, "what it is", box=None, pad_edge=False)
+        for name, cls in registry.items():
+            table.add_row(name, _escape((cls.__doc__ or "").splitlines()[0]))
+        out.print(table, "")
+
+
+def _run(experiment: Experiment, folder: Path, workers: int) -> Result:
+    from peekrank import runs
+
+    with err.status("compiling (once)"):
+        runs.compile_kernels(experiment)
+    columns = (
+        TextColumn("[progress.description]{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=err) as bar:
+        task = bar.add_task("rounds", total=experiment.horizon * experiment.runs * len(experiment.learners))
+        try:
+            return runs.run(experiment, folder, workers=workers, progress=lambda n: bar.advance(task, n))
+        except runs.InterruptedRunError:
+            bar.stop()
+            kept = len(list((folder / "runs").glob("[0-9]*.parquet")))
+            err.print(
+                f"stopped; {kept} of {experiment.runs * len(experiment.learners)} runs are finished and kept in "
+                f"{folder}{os.sep} - the same command goes on from there",
+                highlight=False,
+                soft_wrap=True,
+            )
+            raise typer.Exit(130) from None
+
+
+def _write(result: Result, folder: Path, *, as_csv: bool) -> None:
+    from peekrank import plots, runs
+
+    runs.write_tables(result, folder, as_csv=as_csv)
+    plots.save(plots.cumulative_regret(result), folder, "regret")
+    plots.save(plots.average_regret(result), folder, "average")
+
+
+def _table(result: Result) -> Table:
+    experiment = result.experiment
+    title = f"{experiment.measure}, k = {experiment.k}, {experiment.horizon:,} rounds, {experiment.runs} runs"
+    table = Table(title=f"{title}, {_escape(experiment.stream)}", title_justify="left")
+    table.add_column("learner")
+    for header in ("regret", "± sd", "exponent [95 %]", "bound", "explored", "rounds/s"):
+        table.add_column(header.replace("[95 %]", r"\[95 %]"), justify="right", no_wrap=True)
+    for s in result.summaries():
+        low, high = s.exponent.low, s.exponent.high
+        table.add_row(
+            _escape(s.learner),
+            f"{s.regret:,.1f}",
+            _number(s.spread, ",.1f"),
+            f"{_number(s.exponent.value, '.2f')} " + (rf"\[{low:.2f}, {high:.2f}]" if not math.isnan(low) else ""),
+            _number(s.bound, ",.0f"),
+            f"{s.explored:.1%}",
+            f"{s.rounds_per_second:,.0f}",
+        )
+    return table
+
+
+def _number(value: Any, form: str) -> str:
+    return "-" if value is None or math.isnan(value) else format(value, form)

@@ -1,0 +1,314 @@
+"""Pictures of results; the only module that imports the plotting library."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from hashlib import sha256
+from io import BytesIO
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
+
+import numpy as np
+from matplotlib import style
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
+
+from peekrank.experiment import Result
+from peekrank.regret import Exponent
+from peekrank.types import Floats, Ints
+
+# Okabe and Ito's colours for all kinds of colour vision, without the yellow that is pale on white
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
+_WIDTH, _HEIGHT, _LEGEND_ROW = 5.4, 3.5, 0.19  # inches
+_LABEL_LENGTH = 44
+_DECADES = 1e5  # how far below the largest value a log axis reaches at most
+_STYLE: dict[str, Any] = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": "#666666",
+    "axes.grid": True,
+    "axes.grid.which": "major",
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 8,
+    "axes.xmargin": 0.02,
+    "font.size": 9,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "legend.handlelength": 3,
+    "legend.title_fontsize": 8,
+    "savefig.facecolor": "white",
+    "svg.hashsalt": "peekrank",
+    "text.parse_math": False,
+}
+
+
+def average_regret(result: Result, *, start: int = 1, learners: Sequence[str] | None = None) -> Figure:
+    """Time-normalised regret R_t / t against t, mean and one standard deviation over runs.
+
+    Parameters
+    ----------
+    result
+        Curves of an experiment.
+    start
+        First round to show.
+    learners
+        Which of the experiment's learners to show; None for all.
+
+    References
+    ----------
+    CT15 Figure 1 (from the start, the learner with top-1 feedback) and Figure 2 (from round 1000 on, that learner
+    and the one with full information).
+    """
+    horizon = result.experiment.horizon
+    if not 1 <= start <= horizon:
+        raise ValueError(f"start = {start}: must be between 1 and the horizon, {horizon}")
+    shown = _checked(result, learners)
+    late = result.at >= start
+    t = result.at[late]
+    with _styled():
+        figure, axes = _blank(result, legend_rows=len(shown), quantity="regret per round")
+        axes.axhline(0, color="#666666", linewidth=0.8)
+        for name in shown:
+            spread = _spread(result.regrets(name)[:, late] / t)
+            _draw(axes, t, spread, _look(result, name), label=_short(name))
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        figure.legend(loc="outside lower left")
+        _settle(figure)
+    return figure
+
+
+def cumulative_regret(result: Result) -> Figure:
+    """Regret R_t against t on log-log axes, mean and one standard deviation over runs, with bounds and exponents.
+
+    A bound is dashed, in the colour of its learner, and its value at t holds for that learner tuned to t rounds.
+    Regret that is not positive has no place on a log axis and is left out.
+    """
+    names = result.experiment.learners
+    spreads = {name: _spread(result.regrets(name)) for name in names}
+    bounds = {name: bound for name in names if (bound := result.bound(name, result.at)) is not None}
+    low, high = _log_limits([s.mean for s in spreads.values()], [s.high for s in spreads.values()], bounds)
+    exponents = {summary.learner: summary.exponent for summary in result.summaries()}
+    with _styled():
+        figure, axes = _blank(result, legend_rows=len(names) + bool(bounds), quantity="regret")
+        axes.set(xscale="log", yscale="log", ylim=(low, high))
+        for name in names:
+            label = f"{_short(name)} ({_exponent(exponents[name])})"
+            _draw(axes, result.at, _positive(spreads[name], low), _look(result, name), label=label)
+        for name, bound in bounds.items():
+            look = _look(result, name)
+            dashes = (6 * look.position, (5, 7))  # neighbours with equal bounds take turns
+            axes.plot(result.at, bound, color=look.colour, ls=dashes, lw=1.4, label=f"bound for {_short(name)}")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(LogLocator(numticks=6))
+            axis.set_minor_locator(LogLocator(subs=()))
+        axes.yaxis.set_major_formatter(FuncFormatter(_thousands))
+        axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
+        _legend_with_bounds(figure, axes, names, bounds)
+        _settle(figure)
+    return figure
+
+
+def save(figure: Figure, folder: Path, name: str) -> list[Path]:
+    """Write a figure as PNG and as SVG; the same figure gives the same bytes."""
+    paths = [folder / f"{name}.png", folder / f"{name}.svg"]
+    write_whole(paths[0], _render(figure, format="png", dpi=150, metadata={"Software": None}))
+    write_whole(paths[1], _render_svg(figure))
+    return paths
+
+
+def inline_svg(figure: Figure) -> str:
+    """A figure as an SVG element for a page: as wide as its box, described in words, with ids of its own.
+
+    >>> inline_svg(Figure()).startswith('<svg viewBox="0 0 460.8 345.6"')
+    True
+    """
+    content = _render_svg(figure)
+    root = ElementTree.fromstring(content)  # noqa: S314 - written by ourselves
+    prefix = f"f{sha256(content).hexdigest()[:10]}-"
+    for element in root.iter():
+        element.tag = _local(element.tag)
+        element.attrib = {
+            _local(key): _renamed(_local(key), value, prefix) for key, value in element.attrib.items()
+        }
+        for child in list(element):
+            if _local(child.tag) in ("metadata", "style"):  # its style would hold for the whole page
+                element.remove(child)
+    title, description = ElementTree.Element("title", id=f"{prefix}title"), ElementTree.Element("desc")
+    title.text, description.text = _describe(figure)
+    description.set("id", f"{prefix}desc")
+    root[:0] = [title, description]
+    root.attrib = {
+        "viewBox": root.attrib["viewBox"],
+        "width": "100%",
+        "role": "img",
+        "aria-labelledby": f"{prefix}title {prefix}desc",
+        "style": "stroke-linejoin: round; stroke-linecap: butt",
+    }
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that there never is half of it under its name."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{threading.get_ident()}.part")
+    temporary.write_bytes(content)
+    temporary.replace(path)
+
+
+def measure_label(result: Result) -> str:
+    """The measure's name as people write it: DCG, Precision@3."""
+    made = result.experiment.make_measure()
+    return type(made).__name__ + str(made).removeprefix(made.name)
+
+
+class _Look(NamedTuple):
+    position: int
+    colour: str
+    marker: str
+
+
+class _Spread(NamedTuple):
+    """Mean over runs and the edges of its band, which are NaN for a single run."""
+
+    mean: Floats
+    low: Floats
+    high: Floats
+
+
+def _styled() -> AbstractContextManager[None]:
+    """Our style on matplotlib's own, whatever the user's settings are, until the context ends."""
+    return style.context(["default", _STYLE])
+
+
+def _checked(result: Result, learners: Sequence[str] | None) -> Sequence[str]:
+    known = result.experiment.learners
+    shown = known if learners is None else learners
+    if not shown or not set(shown) <= set(known):
+        raise ValueError(f"learners = {list(shown)}: must be some of {list(known)}")
+    return shown
+
+
+def _look(result: Result, learner: str) -> _Look:
+    position = result.experiment.learners.index(learner)
+    return _Look(position, _COLOURS[position % len(_COLOURS)], _MARKERS[position % len(_MARKERS)])
+
+
+def _spread(curves: Floats) -> _Spread:
+    mean = curves.mean(axis=0)
+    deviation = curves.std(axis=0, ddof=1) if len(curves) > 1 else np.full_like(mean, np.nan)
+    return _Spread(mean, mean - deviation, mean + deviation)
+
+
+def _positive(spread: _Spread, floor: float) -> _Spread:
+    mean = np.where(spread.mean > 0, spread.mean, np.nan)
+    return _Spread(mean, np.maximum(spread.low, floor), np.maximum(spread.high, floor))
+
+
+def _log_limits(means: list[Floats], highs: list[Floats], bounds: dict[str, Floats]) -> tuple[float, float]:
+    values = np.concatenate(means)
+    values = values[values > 0]
+    if len(values) == 0:
+        return 0.1, max([10.0, *(float(bound.max()) for bound in bounds.values())])
+    tops = np.concatenate([values, *highs, *bounds.values()])
+    top = float(np.nanmax(tops))
+    return max(float(values.min()), top / _DECADES) / 1.3, top * 1.5
+
+
+def _blank(result: Result, *, legend_rows: int, quantity: str) -> tuple[Figure, Axes]:
+    e = result.experiment
+    layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.06)
+    figure = Figure(figsize=(_WIDTH, _HEIGHT + _LEGEND_ROW * legend_rows), layout=layout)
+    axes = figure.subplots()
+    runs = f"mean of {e.runs} runs, band: ± 1 standard deviation" if e.runs > 1 else "a single run"
+    axes.set_title(f"{_short(e.stream)}, top {e.k} of {e.shape.m} revealed\n{runs}")
+    axes.set(xlabel="rounds", ylabel=f"{quantity} ({measure_label(result)})")
+    axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
+    axes.yaxis.set_major_formatter(FuncFormatter(_thousands))
+    return figure, axes
+
+
+def _draw(axes: Axes, t: Ints, spread: _Spread, look: _Look, *, label: str) -> None:
+    every = (0.03 * (look.position + 1), 0.16)  # of the diagonal, so that markers of neighbours keep apart
+    axes.plot(t, spread.mean, color=look.colour, marker=look.marker, ms=4.5, markevery=every, lw=1.6, label=label)
+    if not np.isnan(spread.low).all():
+        axes.fill_between(t, spread.low, spread.high, color=look.colour, alpha=0.2, linewidth=0)
+
+
+def _legend_with_bounds(figure: Figure, axes: Axes, names: Sequence[str], bounds: dict[str, Floats]) -> None:
+    """Curves in the left column, and the bound of each at its right."""
+    curves, dashed = axes.get_lines()[: len(names)], axes.get_lines()[len(names) :]
+    labels = [str(line.get_label()) for line in curves]
+    if not bounds:
+        figure.legend(curves, labels, loc="outside lower left")
+        return
+    samples = {n: Line2D([], [], color=line.get_color(), ls="--", lw=1.4) for n, line in zip(bounds, dashed, strict=True)}
+    handles = [*curves, *(samples.get(name, Line2D([], [], linestyle="none")) for name in names)]
+    labels += ["its bound" if name in bounds else "" for name in names]
+    title = "dashed: proved bound at t, for the learner tuned to t rounds"
+    legend = figure.legend(handles, labels, loc="outside lower left", ncols=2, title=title)
+    legend.set_alignment("left")
+
+
+def _settle(figure: Figure) -> None:
+    """Lay out once and for all: every further layout would move things by a hair."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+
+
+def _exponent(exponent: Exponent) -> str:
+    return "no exponent" if np.isnan(exponent.value) else f"exponent {exponent.value:.2f}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LABEL_LENGTH else f"{text[:10]}…{text[11 - _LABEL_LENGTH :]}"
+
+
+def _thousands(value: float, _: int | None = None) -> str:
+    return f"{value:,.0f}" if value == round(value) else f"{value:.6g}"
+
+
+def _render(figure: Figure, **options: Any) -> bytes:
+    buffer = BytesIO()
+    with _styled():
+        figure.savefig(buffer, **options)
+    return buffer.getvalue()
+
+
+def _render_svg(figure: Figure) -> bytes:
+    return _render(figure, format="svg", metadata={"Date": None, "Creator": None})
+
+
+def _local(name: str) -> str:
+    return name.rpartition("}")[2]
+
+
+def _renamed(key: str, value: str, prefix: str) -> str:
+    if key == "id":
+        return prefix + value
+    if key == "href" and value.startswith("#"):
+        return f"#{prefix}{value[1:]}"
+    return value.replace("url(#", f"url(#{prefix}")
+
+
+def _describe(figure: Figure) -> tuple[str, str]:
+    """Title and description for those who cannot see the picture: what is shown, and where each line ends."""
+    titles, ends = [], []
+    for axes in figure.axes:
+        titles.append(f"{axes.get_ylabel()} against {axes.get_xlabel()}")
+        for line in axes.get_lines():
+            points = np.asarray(line.get_xydata())
+            points = points[np.isfinite(points).all(axis=1)]
+            if len(points) and not str(line.get_label()).startswith("_"):
+                x, y = points[-1]
+                ends.append(f"{line.get_label()}: {y:.4g} at {_thousands(x)}")
+    return "; ".join(titles), "; ".join(ends)

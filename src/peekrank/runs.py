@@ -1,0 +1,249 @@
+"""Running experiments: one file per finished run in a folder, written in one step, resumed where it stopped."""
+
+from __future__ import annotations
+
+import json
+import platform
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, fields
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from peekrank.engine import simulate
+from peekrank.experiment import Experiment, Result
+from peekrank.parameters import whole
+from peekrank.regret import best_values, checkpoints, regret
+from peekrank.types import Floats, Ints, Rounds
+
+_FORMAT = 1
+_COLUMNS = {"at": pl.Int64, "value": pl.Float64, "regret": pl.Float64, "explored": pl.Int64, "seconds": pl.Float64}
+
+
+class InterruptedRunError(Exception):
+    """The user stopped the experiment; what was finished is kept."""
+
+
+class _CancelledError(Exception):
+    pass
+
+
+def compile_kernels(experiment: Experiment) -> None:
+    """Compile the loop of each learner, once for each process, so that no run is slowed down by it."""
+    world = experiment.make_stream().rounds(1, np.random.default_rng(0))
+    for learner in experiment.make_learners():
+        simulate(learner, world, k=experiment.k, measure=experiment.make_measure())
+
+
+def run(
+    experiment: Experiment,
+    folder: Path,
+    *,
+    workers: int = 1,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Result:
+    """Do what is missing of an experiment in a folder, and read the whole result.
+
+    A run is written when it is finished, in one step, under its final name. Results do not depend on the number of
+    workers, nor on interruptions.
+
+    Parameters
+    ----------
+    experiment
+        What to run.
+    folder
+        Where its files are, or will be.
+    workers
+        Number of threads.
+    progress
+        Called from the threads with numbers of rounds done.
+    """
+    whole("workers", workers, 1)
+    started = time.perf_counter()
+    manifest = _open_folder(experiment, folder)
+    at = checkpoints(experiment.horizon)
+    missing = {
+        run: learners
+        for run in range(experiment.runs)
+        if (learners := [i for i in range(len(experiment.learners)) if not _file(folder, i, run).exists()])
+    }
+    progress(experiment.horizon * (experiment.runs * len(experiment.learners) - sum(map(len, missing.values()))))
+    if missing:
+        compile_kernels(experiment)
+        _do(experiment, folder, at, missing, workers, progress)
+    result = read(folder)
+    if missing:
+        manifest["seconds"] = manifest.get("seconds", 0.0) + time.perf_counter() - started
+        manifest["finished"] = True
+        _write_manifest(folder, manifest)
+    return result
+
+
+def read(folder: Path) -> Result:
+    """Read a finished experiment."""
+    experiment = _experiment_of(_read_manifest(folder), folder)
+    at = checkpoints(experiment.horizon)
+    curves = {}
+    for i, name in enumerate(experiment.learners):
+        runs = [_read_run(_file(folder, i, run), at) for run in range(experiment.runs)]
+        curves[name] = pl.concat(frame.with_columns(run=pl.lit(run, pl.Int64)) for run, frame in enumerate(runs))
+    return Result(experiment, at, curves)
+
+
+def write_tables(result: Result, folder: Path, *, as_csv: bool = False) -> list[Path]:
+    """Write all curves in one table, and the summary."""
+    curves = pl.concat(
+        frame.select(pl.lit(name).alias("learner"), "run", *_COLUMNS) for name, frame in result.curves.items()
+    )
+    rows = [
+        {
+            **s._asdict(),
+            "exponent": s.exponent.value,
+            "exponent_low": s.exponent.low,
+            "exponent_high": s.exponent.high,
+        }
+        for s in result.summaries()
+    ]
+    summary = pl.DataFrame(rows, schema_overrides={"bound": pl.Float64})
+    paths = [folder / ("curves.csv" if as_csv else "curves.parquet"), folder / "summary.csv"]
+    _replace(paths[0], curves.write_csv if as_csv else curves.write_parquet)
+    _replace(paths[1], summary.write_csv)
+    return paths
+
+
+def _do(
+    experiment: Experiment,
+    folder: Path,
+    at: Ints,
+    missing: dict[int, list[int]],
+    workers: int,
+    progress: Callable[[int], None],
+) -> None:
+    stop = threading.Event()
+    learners, measure = experiment.make_learners(), experiment.make_measure()
+
+    def tick(rounds: int) -> None:
+        if stop.is_set():
+            raise _CancelledError
+        progress(rounds)
+
+    def world(run: int) -> tuple[Rounds, Floats]:
+        rounds = experiment.rounds(run)
+        return rounds, best_values(measure, rounds, at)
+
+    shared = None if experiment.redraw else world(0)
+
+    def work(run: int) -> None:
+        rounds, best = shared or world(run)
+        for i in missing[run]:
+            began = time.perf_counter()
+            seed = experiment.learner_seed(run)
+            trace = simulate(learners[i], rounds, k=experiment.k, measure=measure, seed=seed, at=at, progress=tick)
+            frame = pl.DataFrame(
+                {
+                    **trace._asdict(),
+                    "regret": regret(measure, trace, best),
+                    "seconds": np.full(len(at), time.perf_counter() - began),
+                },
+                schema=_COLUMNS,
+            )
+            _replace(_file(folder, i, run), frame.write_parquet)
+
+    with ThreadPoolExecutor(workers) as pool:
+        futures = {pool.submit(work, run): run for run in missing}
+        try:
+            for future in as_completed(futures):
+                try:
+                    future.result()
+                except Exception as error:
+                    error.add_note(f"in run {futures[future]} of {experiment}")
+                    raise
+        except BaseException as error:
+            stop.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+            if isinstance(error, KeyboardInterrupt):
+                raise InterruptedRunError from None
+            raise
+
+
+def _file(folder: Path, learner: int, run: int) -> Path:
+    return folder / "runs" / f"{learner:02d}-{run:04d}.parquet"
+
+
+def _replace(path: Path, write: Callable[[Path], Any]) -> None:
+    """Write a file so that there never is half of it under its name."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{threading.get_ident()}.part")
+    write(temporary)
+    temporary.replace(path)
+
+
+def _read_run(path: Path, at: Ints) -> pl.DataFrame:
+    try:
+        frame = pl.read_parquet(path)
+    except FileNotFoundError:
+        raise ValueError(f"{path} is missing: the experiment is not finished") from None
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise ValueError(f"{path} cannot be read ({error}); remove it to have that run done again") from None
+    if dict(frame.schema) != _COLUMNS or not np.array_equal(frame["at"].to_numpy(), at):
+        raise ValueError(f"{path} does not belong to this experiment; remove it to have that run done again")
+    return frame
+
+
+def _open_folder(experiment: Experiment, folder: Path) -> dict[str, Any]:
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file: results need a folder")
+    if (folder / "manifest.json").exists():
+        manifest = _read_manifest(folder)
+        other = _experiment_of(manifest, folder)
+        if other != experiment:
+            differ = [f.name for f in fields(experiment) if getattr(other, f.name) != getattr(experiment, f.name)]
+            raise ValueError(
+                f"{folder} holds results of another experiment, with different {', '.join(differ)}; "
+                "choose another folder"
+            )
+        return manifest
+    if folder.exists() and any(folder.iterdir()):
+        raise ValueError(f"{folder} is not empty and holds no manifest.json; choose another folder")
+    manifest = {
+        "format": _FORMAT,
+        "experiment": asdict(experiment),
+        "versions": {name: version(name) for name in ("peekrank", "numpy", "numba")},
+        "python": platform.python_version(),
+        "seeds": "SeedSequence(seed, spawn_key=(run, 0)) draws the rounds, (run, 1) is the learner's",
+        "finished": False,
+    }
+    _write_manifest(folder, manifest)
+    return manifest
+
+
+def _write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
+    _replace(folder / "manifest.json", lambda path: path.write_text(json.dumps(manifest, indent=2) + "\n"))
+
+
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    path = folder / "manifest.json"
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise ValueError(f"{folder} holds no manifest.json: it is not a folder of results") from None
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from None
+    if type(manifest) is not dict or manifest.get("format") != _FORMAT:
+        raise ValueError(f"{path} is not a manifest of format {_FORMAT}")
+    return manifest
+
+
+def _experiment_of(manifest: dict[str, Any], folder: Path) -> Experiment:
+    try:
+        content = dict(manifest["experiment"])
+        content["learners"] = tuple(content["learners"])
+        return Experiment(**content)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{folder / 'manifest.json'} does not describe an experiment: {error}") from None

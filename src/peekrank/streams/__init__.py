@@ -1,0 +1,51 @@
+"""Sources of rounds: generators, and files of people's preferences."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from peekrank.spec import build
+from peekrank.streams.fixed import fixed_items
+from peekrank.streams.preferences import ORDER_FILES, Orders, Preferences, Ratings, read_orders, read_ratings
+from peekrank.streams.synthetic import CT15, Drifting, Graded, Means, Switching
+from peekrank.types import Stream
+
+__all__ = [
+    "ALL",
+    "CT15",
+    "Drifting",
+    "Graded",
+    "Means",
+    "Orders",
+    "Preferences",
+    "Ratings",
+    "Switching",
+    "fixed_items",
+    "read_orders",
+    "read_ratings",
+    "stream",
+]
+
+_CLASSES: tuple[type[Stream], ...] = (CT15, Means, Graded, Switching, Drifting, Orders, Ratings)
+
+ALL: dict[str, type[Stream]] = {cls.name: cls for cls in _CLASSES}
+
+
+def stream(text: str, **context: Any) -> Stream:
+    """Make the stream that a specification names; the path of a file of preferences is one too.
+
+    `context` fills fields that the specification leaves open, if the stream has them.
+
+    >>> stream("ct15:noise=0.5")
+    CT15(m=10, noise=0.5)
+    >>> stream("votes.soc").rule
+    'top3'
+    """
+    path = Path(text)
+    if text.partition(":")[0] not in ALL:
+        if path.suffix.lower() in ORDER_FILES:
+            return Orders(path)
+        if path.suffix.lower() == ".csv":
+            return Ratings(path)
+    return build("stream", ALL, text, **context)

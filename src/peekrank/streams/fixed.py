@@ -1,0 +1,66 @@
+"""Rounds over a fixed set of items: one row of grades a round, no features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from peekrank.types import Grades, Rounds
+
+_CELLS = 1 << 17  # a chunk of float64 takes a megabyte: it stays in cache, and memory stays that of the grades
+
+
+def fixed_items(relevance: ArrayLike) -> Rounds:
+    """Make rounds of an (n, m) array: row t holds the grades of items 0..m-1 in round t.
+
+    ``features`` has no columns, ``offsets[t] = t m``. An array that is already uint8 and C-contiguous is taken
+    over without a copy.
+
+    >>> rounds = fixed_items([[0, 1, 0], [2, 0, 1]])
+    >>> rounds.relevance[rounds.offsets[1] : rounds.offsets[2]]
+    array([2, 0, 1], dtype=uint8)
+
+    Parameters
+    ----------
+    relevance
+        Whole numbers from 0 to 255, of any numeric type; anything else is a ValueError that says where it is.
+    """
+    table = np.asarray(relevance)
+    if table.ndim != 2:
+        raise ValueError(f"relevance has shape {table.shape}: it must be 2-dimensional, (rounds, items)")
+    if table.size == 0:
+        raise ValueError(f"relevance has shape {table.shape}: it needs at least one round and one item")
+    if table.dtype.kind not in "buif":
+        raise ValueError(f"relevance has type {table.dtype}: grades are whole numbers from 0 to 255")
+    n, m = table.shape
+    grades = np.ascontiguousarray(table) if table.dtype == np.uint8 else _to_grades(table)
+    features = np.empty((n * m, 0), np.float32)
+    return Rounds(features, grades.reshape(-1), np.arange(0, n * m + 1, m, dtype=np.int64))
+
+
+def _to_grades(table: NDArray[Any]) -> Grades:
+    """Convert; what does not survive the way to uint8 and back, NaN included, was not a grade."""
+    grades = np.empty(table.shape, np.uint8)
+    for rows in row_chunks(*table.shape):
+        with np.errstate(invalid="ignore"):
+            grades[rows] = table[rows].astype(np.uint8)
+        for row, column in np.argwhere(grades[rows] != table[rows])[:1]:
+            raise ValueError(
+                f"relevance at row {rows.start + row}, column {column} is {table[rows][row, column]}: "
+                "grades are whole numbers from 0 to 255"
+            )
+    return grades
+
+
+def row_chunks(n: int, m: int) -> Iterator[slice]:
+    """Cut n rows of m cells into slices that are small enough for temporary arrays.
+
+    >>> [rows.stop - rows.start for rows in row_chunks(3000, 100)]
+    [1310, 1310, 380]
+    """
+    step = max(1, _CELLS // m)
+    for start in range(0, n, step):
+        yield slice(start, min(start + step, n))

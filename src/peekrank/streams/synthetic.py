@@ -1,0 +1,241 @@
+"""Generated relevance over a fixed set of items: stationary, graded, switching and drifting.
+
+Every stream here is a table of probabilities and one way of drawing from it: with u uniform on [0, 1),
+R = sum_g 1[u < P(R >= g)] has the wanted distribution and takes one draw per item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from math import isfinite
+from typing import ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from scipy.special import bdtrc, ndtr
+
+from peekrank.parameters import positive, whole
+from peekrank.streams.fixed import fixed_items, row_chunks
+from peekrank.types import Floats, Ints, Rounds
+
+_LOW, _HIGH = 0.1, 0.9  # probabilities of the graded and drifting streams: no item is ever certain
+
+
+@dataclass(frozen=True)
+class CT15:
+    """The simulation of CT15: users mostly agree on which half of the items is relevant.
+
+    R(i) = 1[true(i) + N(0, noise^2) > 1/2], independently; each grade is wrong with probability
+    Phi(-1 / (2 noise)). For odd m the relevant "half" is the smaller one, m // 2 items. Which items these are is
+    drawn from the generator first: in a fixed order, a learner that breaks ties by index would look good for free.
+
+    >>> rng = np.random.default_rng(0)
+    >>> float(CT15(m=10, noise=0.25).rounds(1000, rng).relevance.mean())
+    0.4995
+
+    Parameters
+    ----------
+    m
+        Items, at least 2.
+    noise
+        Standard deviation of the noise, at least 0.
+
+    References
+    ----------
+    Chaudhuri and Tewari, Online Ranking with Top-1 Feedback, AISTATS 2015, section 10. Erratum: the paper gives
+    neither the level of its "small Gaussian noise" nor how the noisy vector becomes binary. The threshold 1/2 and
+    the default 0.25 (2.3% of the grades flipped) are choices made here.
+    """
+
+    name: ClassVar[str] = "ct15"
+    d: ClassVar[int] = 0
+    max_grade: ClassVar[int] = 1
+    m: int = 10
+    noise: float = 0.25
+
+    def __post_init__(self) -> None:
+        whole("m", self.m, 2)
+        _noise(self.noise)
+
+    def rounds(self, n: int, rng: Generator) -> Rounds:
+        """Draw n rounds."""
+        means = _noisy_halves(1, self.m, self.noise, rng)
+        return _draw(n, self.m, rng, lambda _: means)
+
+
+@dataclass(frozen=True)
+class Means:
+    """Independent coins: item i is relevant with probability means[i] in every round.
+
+    >>> rng = np.random.default_rng(0)
+    >>> Means(means=(0.75, 0.5, 0.0)).rounds(1000, rng).relevance.reshape(-1, 3).mean(axis=0)
+    array([0.741, 0.509, 0.   ])
+
+    Parameters
+    ----------
+    means
+        The probability of each item, two or more; written ``means:means=0.9+0.5+0.1``.
+    """
+
+    name: ClassVar[str] = "means"
+    d: ClassVar[int] = 0
+    max_grade: ClassVar[int] = 1
+    means: tuple[float, ...] = (0.9, 0.7, 0.5, 0.3, 0.1)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "means", tuple(map(float, self.means)))
+        if len(self.means) < 2:
+            raise ValueError(f"means = {self.means}: must be two probabilities or more, one for each item")
+        for item, mean in enumerate(self.means):
+            if not 0 <= mean <= 1:
+                raise ValueError(f"means[{item}] = {mean}: must be a probability, from 0 to 1")
+
+    @property
+    def m(self) -> int:
+        """Items."""
+        return len(self.means)
+
+    def rounds(self, n: int, rng: Generator) -> Rounds:
+        """Draw n rounds."""
+        means = np.array(self.means)
+        return _draw(n, self.m, rng, lambda _: (means,))
+
+
+@dataclass(frozen=True)
+class Graded:
+    """Graded relevance: R(i) ~ Binomial(max_grade, p_i), independently.
+
+    The p_i are evenly spaced from 0.1 to 0.9 and dealt to the items at random.
+
+    >>> rng = np.random.default_rng(0)
+    >>> np.bincount(Graded(m=10, max_grade=3).rounds(1000, rng).relevance)
+    array([2218, 2788, 2760, 2234])
+
+    Parameters
+    ----------
+    m
+        Items, at least 2.
+    max_grade
+        The best grade, from 1 to 255.
+    """
+
+    name: ClassVar[str] = "graded"
+    d: ClassVar[int] = 0
+    m: int = 10
+    max_grade: int = 4
+
+    def __post_init__(self) -> None:
+        whole("m", self.m, 2)
+        whole("max_grade", self.max_grade, 1, 255)
+
+    def rounds(self, n: int, rng: Generator) -> Rounds:
+        """Draw n rounds."""
+        chance = rng.permutation(np.linspace(_LOW, _HIGH, self.m))
+        tails = bdtrc(np.arange(float(self.max_grade))[:, None], self.max_grade, chance)
+        return _draw(n, self.m, rng, lambda _: tails)
+
+
+@dataclass(frozen=True)
+class Switching:
+    """Abrupt change: in each of several equal segments a fresh random half of the items is relevant.
+
+    Inside a segment this is `CT15`; round t of n lies in segment floor(t segments / n).
+
+    >>> rng = np.random.default_rng(0)
+    >>> Switching(m=4, noise=0, segments=2).rounds(4, rng).relevance.reshape(4, 4)
+    array([[0, 1, 1, 0],
+           [0, 1, 1, 0],
+           [0, 0, 1, 1],
+           [0, 0, 1, 1]], dtype=uint8)
+
+    Parameters
+    ----------
+    m, noise
+        As for `CT15`.
+    segments
+        How many, at least 1.
+    """
+
+    name: ClassVar[str] = "switching"
+    d: ClassVar[int] = 0
+    max_grade: ClassVar[int] = 1
+    m: int = 10
+    noise: float = 0.25
+    segments: int = 5
+
+    def __post_init__(self) -> None:
+        whole("m", self.m, 2)
+        _noise(self.noise)
+        whole("segments", self.segments, 1)
+
+    def rounds(self, n: int, rng: Generator) -> Rounds:
+        """Draw n rounds."""
+        means = _noisy_halves(self.segments, self.m, self.noise, rng)
+        return _draw(n, self.m, rng, lambda t: (means[t * self.segments // n],))
+
+
+@dataclass(frozen=True)
+class Drifting:
+    """Smooth change: coins whose means swing between 0.1 and 0.9, each item with its own random phase.
+
+    P(R_t(i) = 1) = 0.5 + 0.4 sin(2 pi (periods t / n + phase_i)). Over whole periods every item is relevant
+    half of the time: no fixed ranking is then better than another, and only following the drift pays.
+
+    >>> rng = np.random.default_rng(0)
+    >>> halves = Drifting(m=3, periods=1).rounds(1000, rng).relevance.reshape(2, 500, 3)
+    >>> halves.mean(axis=1)
+    array([[0.31 , 0.464, 0.75 ],
+           [0.668, 0.558, 0.238]])
+
+    Parameters
+    ----------
+    m
+        Items, at least 2.
+    periods
+        Full swings during the n rounds that are drawn, above 0.
+    """
+
+    name: ClassVar[str] = "drifting"
+    d: ClassVar[int] = 0
+    max_grade: ClassVar[int] = 1
+    m: int = 10
+    periods: float = 1.0
+
+    def __post_init__(self) -> None:
+        whole("m", self.m, 2)
+        positive("periods", self.periods)
+
+    def rounds(self, n: int, rng: Generator) -> Rounds:
+        """Draw n rounds."""
+        phase = rng.random(self.m)
+        middle, swing = (_HIGH + _LOW) / 2, (_HIGH - _LOW) / 2
+
+        def means(t: Ints) -> tuple[Floats]:
+            return (middle + swing * np.sin(2 * np.pi * (self.periods / n * t[:, None] + phase)),)
+
+        return _draw(n, self.m, rng, means)
+
+
+def _draw(n: int, m: int, rng: Generator, tails: Callable[[Ints], Iterable[Floats]]) -> Rounds:
+    """Draw n rows of m independent grades; ``tails(t)`` gives P(R_t >= g) for g = 1, 2, ... in turn."""
+    whole("n", n, 1)
+    relevance = np.zeros((n, m), np.uint8)
+    for rows in row_chunks(n, m):
+        grades = relevance[rows]
+        uniforms = rng.random(grades.shape)
+        for tail in tails(np.arange(rows.start, rows.stop)):
+            grades += uniforms < tail
+    return fixed_items(relevance)
+
+
+def _noisy_halves(count: int, m: int, noise: float, rng: Generator) -> Floats:
+    """Draw, `count` times, the relevant half of m items; give P(R(i) = 1) under thresholded Gaussian noise."""
+    flip = float(ndtr(-0.5 / noise)) if noise else 0.0
+    means = np.where(np.arange(m) < m // 2, 1 - flip, flip)
+    return rng.permuted(np.tile(means, (count, 1)), axis=1)
+
+
+def _noise(noise: float) -> None:
+    if not noise >= 0 or not isfinite(noise):
+        raise ValueError(f"noise = {noise}: must be a finite standard deviation, at least 0")

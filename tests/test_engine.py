@@ -1,0 +1,121 @@
+"""Agent, play and simulate: what they record, and what they refuse."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from peekrank import CT15, DCG, FTPL, NDCG, Agent, RTop1F, Uniform, evaluate, fixed_items, play, simulate
+from peekrank.engine import chunk_length, problem_shape
+from peekrank.types import Rounds
+
+T = 1000
+
+
+@pytest.fixture(scope="module")
+def rounds() -> Rounds:
+    return CT15(m=10).rounds(T, np.random.default_rng(0))
+
+
+def test_trace_is_the_running_sum_of_single_evaluations(rounds: Rounds) -> None:
+    agent, values, marks = Agent(RTop1F(DCG(), horizon=T), m=10, k=2, seed=5), [], []
+    relevance = rounds.relevance.reshape(T, 10)
+    for row in relevance:
+        decision = agent.rank()
+        values.append(evaluate(DCG(), decision.ranking, row))
+        marks.append(decision.token[0])
+        agent.update(decision, row[decision.ranking[:2]])
+    trace = simulate(RTop1F(DCG(), horizon=T), rounds, k=2, measure=DCG(), seed=5)
+    np.testing.assert_allclose(trace.value, np.cumsum(values), rtol=1e-12)
+    assert np.array_equal(trace.explored, np.cumsum(marks))
+    assert np.array_equal(trace.at, np.arange(1, T + 1))
+
+
+def test_thinned_trace_has_the_same_numbers(rounds: Rounds) -> None:
+    whole = simulate(Uniform(), rounds, k=1, measure=DCG())
+    at = np.array([1, 7, 500, 999, 1000])
+    thin = simulate(Uniform(), rounds, k=1, measure=DCG(), at=at)
+    assert np.array_equal(thin.value, whole.value[at - 1])
+
+
+def test_chunks_do_not_show() -> None:
+    """Longer than a chunk, and not a multiple of it."""
+    m = 100
+    n = 2 * chunk_length(m) + 17
+    rounds = CT15(m=m).rounds(n, np.random.default_rng(2))
+    learner = RTop1F(DCG(), horizon=n)
+    seen: list[int] = []
+    compiled = simulate(learner, rounds, k=3, measure=DCG(), progress=seen.append)
+    assert np.array_equal(compiled.value, play(learner, rounds, k=3, measure=DCG()).value)
+    assert sum(seen) == n
+    assert len(seen) == 3
+
+
+def test_full_information_sees_everything_whatever_k_is(rounds: Rounds) -> None:
+    learner = FTPL(DCG(), horizon=T)
+    assert problem_shape(learner, m=10, k=1).k == 10
+    one, all_ = (simulate(learner, rounds, k=k, measure=DCG()).value[-1] for k in (1, 10))
+    assert one == all_
+
+
+def test_skipped_lists_count_nothing() -> None:
+    rounds = fixed_items([[0, 0], [0, 1], [0, 0]])
+    trace = simulate(Uniform(), rounds, k=1, measure=NDCG(blank="skip"))
+    assert trace.value[0] == 0
+    assert trace.value[1] > 0
+    assert trace.value[2] == trace.value[1]
+
+
+def test_memory_does_not_grow_with_the_horizon() -> None:
+    peaks = []
+    for n in (20_000, 80_000):
+        rounds = CT15(m=10).rounds(n, np.random.default_rng(0))
+        learner = RTop1F(DCG(), horizon=n)
+        simulate(learner, rounds, k=1, measure=DCG(), at=np.array([n]))
+        tracemalloc.start()
+        simulate(learner, rounds, k=1, measure=DCG(), at=np.array([n]))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.5 * peaks[0]
+
+
+@pytest.mark.parametrize("run", [play, simulate])
+@pytest.mark.parametrize(
+    ("at", "message"),
+    [([0, 5], "between 1 and 1000"), ([5, 5], "ascending"), ([1001], "1000"), ([], "at must hold")],
+)
+def test_bad_checkpoints(run: object, at: list[int], message: str, rounds: Rounds) -> None:
+    assert callable(run)
+    with pytest.raises(ValueError, match=message):
+        run(Uniform(), rounds, k=1, measure=DCG(), at=np.array(at, dtype=np.int64))
+
+
+def test_relevance_above_the_learners_grades_is_refused() -> None:
+    with pytest.raises(ValueError, match="relevance 3 occurs, but rtop1f has max_grade = 1"):
+        simulate(RTop1F(DCG(), horizon=9), fixed_items([[0, 3]]), k=1, measure=DCG())
+
+
+def test_lists_of_different_lengths_are_refused() -> None:
+    uneven = Rounds(np.empty((3, 0), np.float32), np.zeros(3, np.uint8), np.array([0, 1, 3]))
+    with pytest.raises(ValueError, match="lists of 1 to 2 items: all must have the same length"):
+        simulate(Uniform(), uneven, k=1, measure=DCG())
+
+
+def test_no_rounds_is_refused() -> None:
+    nothing = Rounds(np.empty((0, 0), np.float32), np.zeros(0, np.uint8), np.array([0]))
+    with pytest.raises(ValueError, match="horizon = 0"):
+        simulate(Uniform(), nothing, k=1, measure=DCG())
+
+
+def test_agent_refuses_what_does_not_fit() -> None:
+    agent, other = Agent(Uniform(), m=4, k=2), Agent(RTop1F(DCG(), horizon=9), m=4, k=2)
+    with pytest.raises(ValueError, match="must hold k = 2 grades"):
+        agent.update(agent.rank(), [1])
+    with pytest.raises(ValueError, match="not made by an agent of the same learner"):
+        agent.update(other.rank(), [1, 0])
+    with pytest.raises(ValueError, match=r"feedback\[1\] = 2.0: must be a whole number from 0 to 1, or NaN"):
+        other.update(other.rank(), [1, 2])
+    with pytest.raises(ValueError, match=r"features of shape \(4, 3\)"):
+        agent.rank(np.zeros((4, 3)))

@@ -1,0 +1,109 @@
+"""Best rankings in hindsight against brute force; exponents of known curves."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from peekrank import CT15, DCG, AveragePrecision, Uniform, evaluate, fixed_items, measure, simulate
+from peekrank.regret import best_values, checkpoints, fit_exponent, regret
+from peekrank.types import Floats, Measure, Rounds
+
+
+def brute_force(measure: Measure, rounds: Rounds, t: int) -> float:
+    """The best sum of single evaluations over the first t rounds, by trying every ranking."""
+    relevance = rounds.relevance.reshape(len(rounds.offsets) - 1, -1)[:t]
+    sums = [
+        np.nansum([evaluate(measure, ranking, row) for row in relevance])
+        for ranking in permutations(range(relevance.shape[1]))
+    ]
+    return float(max(sums) if measure.higher_is_better else min(sums))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sumloss",
+        "pairwiseloss",
+        "dcg",
+        "dcg@2",
+        "p@2",
+        "ndcg",
+        "ndcg@1+skip",
+        "ap",
+        "ap+blank0",
+        "auc",
+        "auc+skip",
+    ],
+)
+@pytest.mark.parametrize("max_grade", [1, 3])
+def test_best_value_is_that_of_brute_force(name: str, max_grade: int) -> None:
+    rows = np.random.default_rng(3).integers(0, max_grade + 1, size=(12, 4))
+    rows[5] = 0
+    rounds, at = fixed_items(rows), np.array([1, 2, 6, 11, 12])
+    expected = [brute_force(measure(name), rounds, int(t)) for t in at]
+    np.testing.assert_allclose(best_values(measure(name), rounds, at), expected, atol=1e-12)
+
+
+def test_best_values_over_several_chunks() -> None:
+    rounds = CT15(m=100).rounds(3000, np.random.default_rng(0))
+    every = best_values(DCG(), rounds, np.arange(1, 3001))
+    sums = np.cumsum(rounds.relevance.reshape(-1, 100), axis=0, dtype=np.float64)
+    expected = -np.sort(-sums, axis=1) @ (1 / np.log2(np.arange(2, 102)))
+    np.testing.assert_allclose(every, expected, rtol=1e-12)
+    at = checkpoints(3000)
+    np.testing.assert_allclose(best_values(DCG(), rounds, at), every[at - 1], rtol=1e-12)
+
+
+def test_too_many_items_for_a_search() -> None:
+    with pytest.raises(ValueError, match="possible for up to 7 items, not for 8"):
+        best_values(AveragePrecision(), fixed_items(np.eye(8)), np.array([8]))
+
+
+@pytest.mark.parametrize("name", ["dcg", "sumloss"])
+def test_regret_of_the_first_round_is_not_negative(name: str) -> None:
+    rounds = CT15(m=6).rounds(50, np.random.default_rng(1))
+    trace = simulate(Uniform(), rounds, k=1, measure=measure(name))
+    lost = regret(measure(name), trace, best_values(measure(name), rounds, trace.at))
+    assert lost[0] >= 0
+    assert lost[-1] > 0
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 10, 399, 10_000])
+def test_checkpoints_ascend_to_the_horizon(horizon: int) -> None:
+    at = checkpoints(horizon)
+    assert at[0] == 1
+    assert at[-1] == horizon
+    assert np.all(np.diff(at) > 0)
+
+
+def curves(exponent: float, noise: float, runs: int) -> tuple[np.ndarray, Floats]:
+    at = checkpoints(50_000)
+    factors = 1 + noise * np.random.default_rng(1).standard_normal((runs, 1))
+    return at, factors * 3.0 * at**exponent
+
+
+@pytest.mark.parametrize("exponent", [0.5, 2 / 3, 1.0])
+def test_exponent_of_a_power_law(exponent: float) -> None:
+    fitted = fit_exponent(*curves(exponent, 0.1, 10))
+    assert fitted.value == pytest.approx(exponent, abs=1e-9)
+    assert fitted.low <= fitted.value <= fitted.high + 1e-12
+
+
+def test_interval_covers_runs_that_differ() -> None:
+    at = checkpoints(50_000)
+    regrets = np.stack([at**b for b in (0.5, 0.55, 0.6, 0.65, 0.7)])
+    fitted = fit_exponent(at, regrets)
+    assert 0.5 < fitted.low < fitted.value < fitted.high <= 0.7
+    assert fitted.high - fitted.low > 0.02
+
+
+@pytest.mark.parametrize(
+    ("regrets", "has_value"), [(np.ones((1, 5)), True), (-np.ones((3, 5)), False), (np.zeros((3, 5)), False)]
+)
+def test_exponent_where_it_cannot_be_had(regrets: Floats, has_value: bool) -> None:
+    fitted = fit_exponent(np.array([1, 10, 20, 50, 100]), regrets)
+    assert np.isnan(fitted.value) != has_value
+    assert np.isnan(fitted.low)
