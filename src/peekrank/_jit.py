@@ -61,3 +61,13 @@ def kernel(function: F) -> F:
 def driver(function: F) -> F:
     """Compile a loop that takes kernels as arguments: never cached on disk, since such an entry is never hit."""
     return cast("F", numba.njit(function, **_OPTIONS))
+
+
+def machine_code(kernel: F, *arguments: object) -> F:
+    """A kernel compiled for arguments of these types: calls of it skip numba's dispatch, five times its work.
+
+    The caller must pass arguments of exactly these types, since nothing checks them any more.
+    """
+    if _CONFIG.DISABLE_JIT:
+        return kernel
+    return cast("F", cast("Any", kernel).compile(tuple(map(numba.typeof, arguments))))

@@ -257,7 +257,9 @@ def _clear_winners(horizon: int, top: int, seed: int) -> Rounds:
     rng = np.random.default_rng(seed)
     means = np.tile([0.5, 0.5, 0.1, 0.1, 0.9, 0.9], (horizon, 1))
     means[: horizon // 20] = [1, 1, 0, 0, 0, 0]
-    return fixed_items((rng.random((horizon, _M)) < means[:, rng.permutation(_M)]).astype(np.uint8) * np.uint8(top))
+    return fixed_items(
+        (rng.random((horizon, _M)) < means[:, rng.permutation(_M)]).astype(np.uint8) * np.uint8(top)
+    )
 
 
 def _random_loss(measure: Any, rounds: Rounds, best: float) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peekrank import storage
-from peekrank._jit import driver, kernel
+from peekrank._jit import driver, kernel, machine_code
 from peekrank.types import Decision, Features, Floats, Ints, Learner, Measure, Rounds, Shape, State, Trace
 
 Seed = int | np.random.SeedSequence | np.random.Generator
@@ -71,38 +71,42 @@ class Agent:
     def __init__(self, learner: Learner, *, m: int, k: int, d: int = 0, seed: Seed = 0) -> None:
         self.learner = learner
         self.shape = problem_shape(learner, m=m, k=k, d=d)
-        self._state = learner.init(self.shape)
         self._rng = np.random.default_rng(seed)
+        self._state = learner.init(self.shape)
         self._uniforms = np.empty(learner.draws(self.shape))
         self._token_size = learner.token_size(self.shape)
-        self._no_features = np.empty((m, 0), dtype=np.float32)
-        self._max_grade = largest_grade(learner)
+        self._no_features = np.empty((m, d), dtype=np.float32)
+        self._perceived = learner.perceive(np.arange(largest_grade(learner) + 1.0))
+        kernels = learner.kernels
+        ranking, token, answers = np.empty(m, dtype=np.int64), np.empty(self._token_size), np.empty(self.shape.k)
+        self._rank = machine_code(kernels.rank, self._state, self._no_features, self._uniforms, ranking, token)
+        self._update = machine_code(kernels.update, self._state, self._no_features, ranking, token, answers)
 
     def rank(self, features: ArrayLike | None = None) -> Decision:
         """Choose the ranking to show next."""
-        X = self._no_features if features is None else np.ascontiguousarray(features, dtype=np.float32)
-        if X.shape != (self.shape.m, self.shape.d):
-            raise ValueError(f"features of shape {X.shape}: must be (items, features) = {self.shape[:2]}")
+        if features is None and self.shape.d == 0:
+            X = self._no_features
+        else:
+            X = _array(features, np.float32, self.shape[:2], "features")
         ranking, token = np.empty(self.shape.m, dtype=np.int64), np.zeros(self._token_size)
         self._rng.random(out=self._uniforms)
-        self.learner.kernels.rank(self._state, X, self._uniforms, ranking, token)
+        self._rank(self._state, X, self._uniforms, ranking, token)
         return Decision(X, ranking, token)
 
     def update(self, decision: Decision, feedback: ArrayLike) -> None:
         """Learn from the relevance grades of the first k items of a decision; NaN where one was not answered."""
-        answers = np.asarray(feedback, dtype=np.float64)
-        if answers.shape != (self.shape.k,):
-            raise ValueError(f"feedback of shape {answers.shape}: must hold k = {self.shape.k} grades")
-        if decision.ranking.shape != (self.shape.m,) or decision.token.shape != (self._token_size,):
-            raise ValueError("this decision was not made by an agent of the same learner and shape")
-        bad = _first_bad(answers, self._max_grade)
+        X = _array(decision.features, np.float32, self.shape[:2], "features of the decision")
+        ranking = _array(decision.ranking, np.int64, (self.shape.m,), "ranking of the decision")
+        token = _array(decision.token, np.float64, (self._token_size,), "token of the decision")
+        answers = _array(feedback, np.float64, (self.shape.k,), "feedback")
+        perceived = np.empty(self.shape.k)
+        bad = _perceive(answers, self._perceived, perceived)
         if bad >= 0:
             raise ValueError(
-                f"feedback[{bad}] = {answers[bad]}: must be a whole number from 0 to {self._max_grade}, or NaN "
-                "if it was not answered"
+                f"feedback[{bad}] = {answers[bad]}: must be a whole number from 0 to {len(self._perceived) - 1}, "
+                "or NaN if it was not answered"
             )
-        perceived = self.learner.perceive(answers)
-        self.learner.kernels.update(self._state, decision.features, decision.ranking, decision.token, perceived)
+        self._update(self._state, X, ranking, token, perceived)
 
     def dump(self) -> bytes:
         """Everything this agent is, generator included: `load` goes on bit for bit."""
@@ -130,11 +134,24 @@ def largest_grade(learner: Learner) -> int:
     return int(getattr(learner, "max_grade", 255))
 
 
+def _array(values: ArrayLike | None, dtype: type[Any], shape: tuple[int, ...], name: str) -> NDArray[Any]:
+    """What kernels are compiled for; a ValueError if the shape is not as it must be."""
+    array = np.ascontiguousarray(values, dtype=dtype)
+    if array.shape != shape:
+        raise ValueError(f"{name} of shape {array.shape}: must be of shape {shape}")
+    return array
+
+
 @kernel
-def _first_bad(answers: Floats, max_grade: int) -> int:
+def _perceive(answers: Floats, perceived_grades: Floats, perceived: Floats) -> int:
+    """Translate answers; give the place of the first that is no grade, or -1."""
     for p in range(len(answers)):
         answer = answers[p]
-        if not np.isnan(answer) and (answer < 0 or answer > max_grade or answer != np.floor(answer)):
+        if np.isnan(answer):
+            perceived[p] = answer
+        elif 0 <= answer < len(perceived_grades) and answer == np.floor(answer):
+            perceived[p] = perceived_grades[int(answer)]
+        else:
             return p
     return -1
 

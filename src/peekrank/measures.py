@@ -17,13 +17,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from peekrank._jit import kernel
-from peekrank.parameters import whole
+from peekrank.evaluation import add_discounted, average_precision, discordant_pairs, powers
+from peekrank.parameters import choice, whole
 from peekrank.spec import nearest
 from peekrank.types import Floats, Ints, LinearMeasure, Measure
 
 Gains = Literal["exponential", "linear"]
 Blank = Literal["0", "1", "skip"]
+_CHOICES = {"gains": Gains, "blank": Blank}
 Relevance = NDArray[Any]
 
 _OPTIONS: dict[str, tuple[str, Any]] = {
@@ -33,7 +34,6 @@ _OPTIONS: dict[str, tuple[str, Any]] = {
     "blank1": ("blank", "1"),
     "skip": ("blank", "skip"),
 }
-_POWERS = np.exp2(np.arange(256)) - 1
 
 
 def evaluate(measure: Measure, ranking: ArrayLike, relevance: ArrayLike) -> Any:
@@ -104,7 +104,7 @@ def _name(self: Any) -> str:
     return text
 
 
-class _Linear:
+class LinearForm:
     """What the linear measures share: offset(R) + discount(m) @ gain(R)[ranking], for all grades, offset 0."""
 
     separable: ClassVar[bool] = True
@@ -121,12 +121,12 @@ class _Linear:
     def values(self: LinearMeasure, rankings: Ints, relevance: Relevance) -> Floats:
         """Value of each row."""
         out = self.offset(relevance)
-        _add_discounted(self.discount(rankings.shape[1]), self.gain(relevance), rankings, out)
+        add_discounted(self.discount(rankings.shape[1]), self.gain(relevance), rankings, out)
         return out
 
 
 @dataclass(frozen=True)
-class SumLoss(_Linear):
+class SumLoss(LinearForm):
     """Sum of the ranks of the relevant items, a loss: sum_i rank(i) R(i).
 
     >>> evaluate(SumLoss(), [1, 0, 2], [0, 1, 1])
@@ -150,7 +150,7 @@ class SumLoss(_Linear):
 
 
 @dataclass(frozen=True)
-class PairwiseLoss(_Linear):
+class PairwiseLoss(LinearForm):
     """Number of pairs in the wrong order, a loss: #{(i, j): i above j, R(i) < R(j)}.
 
     For binary R with s ones it equals SumLoss - s(s + 1)/2, hence the same regret (CT15 equation 2); with more
@@ -186,11 +186,11 @@ class PairwiseLoss(_Linear):
 
     def values(self, rankings: Ints, relevance: Relevance) -> Floats:
         """Value of each row."""
-        return _discordant_pairs(rankings, relevance)
+        return discordant_pairs(rankings, relevance)
 
 
 @dataclass(frozen=True)
-class DCG(_Linear):
+class DCG(LinearForm):
     """Discounted cumulative gain of the first n positions: sum_i (2^R(i) - 1) / log2(1 + rank(i)).
 
     Parameters
@@ -214,7 +214,7 @@ class DCG(_Linear):
     higher_is_better: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check_cutoff(self.n)
+        _check(self)
 
     def discount(self, m: int) -> Floats:
         """1 / log2(1 + p), and 0 beyond position n."""
@@ -226,11 +226,11 @@ class DCG(_Linear):
         """2^R - 1, or R."""
         if self.gains == "linear":
             return relevance.astype(np.float64)
-        return _POWERS[relevance] if relevance.dtype == np.uint8 else np.exp2(relevance) - 1
+        return powers(relevance) if relevance.dtype == np.uint8 else np.exp2(relevance, dtype=np.float64) - 1
 
 
 @dataclass(frozen=True)
-class Precision(_Linear):
+class Precision(LinearForm):
     """Number of relevant items among the first n: sum_i 1[rank(i) <= n] 1[R(i) > 0].
 
     CT15 and ZT do not divide by n; most other tools do. (CT15 section 3 once prints < for <=.)
@@ -254,7 +254,7 @@ class Precision(_Linear):
     higher_is_better: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check_cutoff(self.n)
+        _check(self)
 
     def discount(self, m: int) -> Floats:
         """1 for the first n positions, then 0."""
@@ -262,11 +262,11 @@ class Precision(_Linear):
 
     def gain(self, relevance: Relevance) -> Floats:
         """1[R > 0]."""
-        return np.sign(relevance).astype(np.float64)
+        return np.sign(relevance.astype(np.float64))
 
 
 @dataclass(frozen=True)
-class NDCG(_Linear):
+class NDCG(LinearForm):
     """DCG@n divided by the largest DCG@n that any ranking of the same list has.
 
     Parameters
@@ -295,7 +295,7 @@ class NDCG(_Linear):
     separable: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        _check_cutoff(self.n)
+        _check(self)
 
     def discount(self, m: int) -> Floats:
         """As for DCG@n."""
@@ -336,15 +336,18 @@ class AveragePrecision:
     higher_is_better: ClassVar[bool] = True
     __str__ = _name
 
+    def __post_init__(self) -> None:
+        _check(self)
+
     def values(self, rankings: Ints, relevance: Relevance) -> Floats:
         """Value of each row."""
         out = np.empty(len(rankings))
-        _average_precision(rankings, relevance > 0, _blank_value(self.blank), out)
+        average_precision(rankings, relevance > 0, _blank_value(self.blank), out)
         return out
 
 
 @dataclass(frozen=True)
-class AUC(_Linear):
+class AUC(LinearForm):
     """Share of comparable pairs in the wrong order, a **loss**: 1 minus the usual area under the ROC curve.
 
     PairwiseLoss / #{(i, j): R(i) < R(j)}; for binary R the number of pairs is (#relevant)(#irrelevant).
@@ -366,6 +369,9 @@ class AUC(_Linear):
     name: ClassVar[str] = "auc"
     higher_is_better: ClassVar[bool] = False
     separable: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        _check(self)
 
     def linear(self, max_grade: int) -> bool:
         """Linear for binary relevance."""
@@ -390,8 +396,8 @@ class AUC(_Linear):
     def values(self, rankings: Ints, relevance: Relevance) -> Floats:
         """Value of each row."""
         ascending = np.argsort(relevance, axis=-1, kind="stable").astype(np.int64)
-        pairs = _discordant_pairs(ascending, relevance)  # the worst ranking has every pair in the wrong order
-        wrong = _discordant_pairs(rankings, relevance)
+        pairs = discordant_pairs(ascending, relevance)  # the worst ranking has every pair in the wrong order
+        wrong = discordant_pairs(rankings, relevance)
         return np.where(pairs > 0, wrong / np.maximum(pairs, 1), _blank_value(self.blank))
 
 
@@ -421,53 +427,14 @@ def _ranks(m: int) -> Floats:
     return np.arange(1.0, m + 1)
 
 
-def _check_cutoff(n: int | None) -> None:
-    if n is not None:
-        whole("cut-off n", n, 1)
+def _check(measure: Any) -> None:
+    for field in fields(measure):
+        value = getattr(measure, field.name)
+        if field.name == "n" and value is not None:
+            whole("cut-off n", value, 1)
+        elif field.name in _CHOICES:
+            choice(field.name, value, _CHOICES[field.name])
 
 
 def _blank_value(blank: Blank) -> float:
     return np.nan if blank == "skip" else float(blank)
-
-
-@kernel
-def _add_discounted(discount: Floats, gain: Floats, rankings: Ints, out: Floats) -> None:
-    n, m = rankings.shape
-    for t in range(n):
-        total = 0.0
-        for p in range(m):
-            total += discount[p] * gain[t, rankings[t, p]]
-        out[t] += total
-
-
-@kernel
-def _average_precision(rankings: Ints, relevant: NDArray[np.bool_], blank: float, out: Floats) -> None:
-    n, m = rankings.shape
-    for t in range(n):
-        hits, total = 0, 0.0
-        for p in range(m):
-            if relevant[t, rankings[t, p]]:
-                hits += 1
-                total += hits / (p + 1)
-        out[t] = total / hits if hits > 0 else blank
-
-
-def _discordant_pairs(rankings: Ints, relevance: Relevance) -> Floats:
-    levels, codes = np.unique(relevance, return_inverse=True)
-    out = np.empty(len(rankings))
-    _count_discordant(rankings, codes.reshape(relevance.shape), np.zeros(len(levels), dtype=np.int64), out)
-    return out
-
-
-@kernel
-def _count_discordant(rankings: Ints, codes: Ints, below: Ints, out: Floats) -> None:
-    n, m = rankings.shape
-    for t in range(n):
-        below[:] = 0
-        wrong = 0
-        for p in range(m - 1, -1, -1):
-            code = codes[t, rankings[t, p]]
-            for better in range(code + 1, len(below)):
-                wrong += below[better]
-            below[code] += 1
-        out[t] = wrong

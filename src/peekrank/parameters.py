@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -27,5 +27,17 @@ def positive(name: str, value: Any) -> None:
     Traceback (most recent call last):
     ValueError: epsilon = 0.0: must be a positive number
     """
-    if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+    if not (isinstance(value, int | float) and value > 0 and math.isfinite(value) and math.isfinite(1 / value)):
         raise ValueError(f"{name} = {value!r}: must be a positive number")
+
+
+def choice(name: str, value: object, hint: Any) -> None:
+    """Raise a ValueError unless the value is one of those of a Literal type.
+
+    >>> from typing import Literal
+    >>> choice("order", "best", Literal["leader", "fixed"])
+    Traceback (most recent call last):
+    ValueError: order = 'best': must be 'leader' or 'fixed'
+    """
+    if value not in get_args(hint):
+        raise ValueError(f"{name} = {value!r}: must be {' or '.join(map(repr, get_args(hint)))}")

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from xml.etree import ElementTree
 
 import numpy as np
@@ -17,23 +17,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from peekrank.experiment import Result
-from peekrank.regret import Exponent
 from peekrank.types import Floats, Ints
 
 # Okabe and Ito's colours for all kinds of colour vision, without the yellow that is pale on white
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
-_WIDTH, _HEIGHT, _LEGEND_ROW = 5.4, 3.5, 0.19  # inches
-_LABEL_LENGTH = 44
-_DECADES = 1e5  # how far below the largest value a log axis reaches at most
+_WIDTH, _HEIGHT, _LEGEND_ROW = 4.7, 3.2, 0.18  # inches: small, so that letters stay readable on a phone
+_LABEL_LENGTH = 32
+_ROUNDING = 1e-9  # of the largest regret: what is smaller is rounding error, and would stretch a log axis
 _STYLE: dict[str, Any] = {
-    "axes.axisbelow": True,
-    "axes.edgecolor": "#666666",
     "axes.grid": True,
-    "axes.grid.which": "major",
     "axes.spines.right": False,
     "axes.spines.top": False,
     "axes.titlelocation": "left",
@@ -46,7 +42,6 @@ _STYLE: dict[str, Any] = {
     "legend.frameon": False,
     "legend.handlelength": 3,
     "legend.title_fontsize": 8,
-    "savefig.facecolor": "white",
     "svg.hashsalt": "peekrank",
     "text.parse_math": False,
 }
@@ -66,24 +61,25 @@ def average_regret(result: Result, *, start: int = 1, learners: Sequence[str] | 
 
     References
     ----------
-    CT15 Figure 1 (from the start, the learner with top-1 feedback) and Figure 2 (from round 1000 on, that learner
-    and the one with full information).
+    CT15 Figure 1 (from the start) and Figure 2 (from round 1000 on, with the learner that has full information).
     """
     horizon = result.experiment.horizon
     if not 1 <= start <= horizon:
         raise ValueError(f"start = {start}: must be between 1 and the horizon, {horizon}")
-    shown = _checked(result, learners)
+    known = result.experiment.learners
+    shown = known if learners is None else learners
+    if not shown or not set(shown) <= set(known):
+        raise ValueError(f"learners = {list(shown)}: must be some of {list(known)}")
     late = result.at >= start
     t = result.at[late]
     with _styled():
-        figure, axes = _blank(result, legend_rows=len(shown), quantity="regret per round")
+        figure, axes = _blank(result, "regret per round", scale="linear", legend_rows=len(shown))
         axes.axhline(0, color="#666666", linewidth=0.8)
         for name in shown:
             spread = _spread(result.regrets(name)[:, late] / t)
             _draw(axes, t, spread, _look(result, name), label=_short(name))
-        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         figure.legend(loc="outside lower left")
-        _settle(figure)
+        _finish(figure, axes)
     return figure
 
 
@@ -98,31 +94,30 @@ def cumulative_regret(result: Result) -> Figure:
     bounds = {name: bound for name in names if (bound := result.bound(name, result.at)) is not None}
     low, high = _log_limits([s.mean for s in spreads.values()], [s.high for s in spreads.values()], bounds)
     exponents = {summary.learner: summary.exponent for summary in result.summaries()}
+    looks = [_look(result, name) for name in names]
     with _styled():
-        figure, axes = _blank(result, legend_rows=len(names) + bool(bounds), quantity="regret")
-        axes.set(xscale="log", yscale="log", ylim=(low, high))
-        for name in names:
-            label = f"{_short(name)} ({_exponent(exponents[name])})"
-            _draw(axes, result.at, _positive(spreads[name], low), _look(result, name), label=label)
+        figure, axes = _blank(result, "regret", scale="log", legend_rows=len(names) + bool(bounds))
+        axes.set_ylim(low, high)
+        for name, look in zip(names, looks, strict=True):
+            slope = exponents[name].value
+            label = f"{_short(name)} ({'no exponent' if np.isnan(slope) else f'exponent {slope:.2f}'})"
+            mean, *band = spreads[name]
+            shown = _Spread(np.where(mean > low, mean, np.nan), *np.maximum(band, low))
+            _draw(axes, result.at, shown, look, label=label)
         for name, bound in bounds.items():
             look = _look(result, name)
             dashes = (6 * look.position, (5, 7))  # neighbours with equal bounds take turns
             axes.plot(result.at, bound, color=look.colour, ls=dashes, lw=1.4, label=f"bound for {_short(name)}")
-        for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_locator(LogLocator(numticks=6))
-            axis.set_minor_locator(LogLocator(subs=()))
-        axes.yaxis.set_major_formatter(FuncFormatter(_thousands))
-        axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
-        _legend_with_bounds(figure, axes, names, bounds)
-        _settle(figure)
+        _legend_with_bounds(figure, axes, looks, [name in bounds for name in names])
+        _finish(figure, axes)
     return figure
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write a figure as PNG and as SVG; the same figure gives the same bytes."""
     paths = [folder / f"{name}.png", folder / f"{name}.svg"]
-    write_whole(paths[0], _render(figure, format="png", dpi=150, metadata={"Software": None}))
-    write_whole(paths[1], _render_svg(figure))
+    write_whole(paths[0], _render(figure, "png"))
+    write_whole(paths[1], _render(figure, "svg"))
     return paths
 
 
@@ -132,7 +127,7 @@ def inline_svg(figure: Figure) -> str:
     >>> inline_svg(Figure()).startswith('<svg viewBox="0 0 460.8 345.6"')
     True
     """
-    content = _render_svg(figure)
+    content = _render(figure, "svg")
     root = ElementTree.fromstring(content)  # noqa: S314 - written by ourselves
     prefix = f"f{sha256(content).hexdigest()[:10]}-"
     for element in root.iter():
@@ -143,10 +138,10 @@ def inline_svg(figure: Figure) -> str:
         for child in list(element):
             if _local(child.tag) in ("metadata", "style"):  # its style would hold for the whole page
                 element.remove(child)
-    title, description = ElementTree.Element("title", id=f"{prefix}title"), ElementTree.Element("desc")
-    title.text, description.text = _describe(figure)
-    description.set("id", f"{prefix}desc")
-    root[:0] = [title, description]
+    for place, (tag, text) in enumerate(zip(("title", "desc"), _describe(figure), strict=True)):
+        element = ElementTree.Element(tag, id=prefix + tag)
+        element.text = text
+        root.insert(place, element)
     root.attrib = {
         "viewBox": root.attrib["viewBox"],
         "width": "100%",
@@ -190,14 +185,6 @@ def _styled() -> AbstractContextManager[None]:
     return style.context(["default", _STYLE])
 
 
-def _checked(result: Result, learners: Sequence[str] | None) -> Sequence[str]:
-    known = result.experiment.learners
-    shown = known if learners is None else learners
-    if not shown or not set(shown) <= set(known):
-        raise ValueError(f"learners = {list(shown)}: must be some of {list(known)}")
-    return shown
-
-
 def _look(result: Result, learner: str) -> _Look:
     position = result.experiment.learners.index(learner)
     return _Look(position, _COLOURS[position % len(_COLOURS)], _MARKERS[position % len(_MARKERS)])
@@ -209,64 +196,67 @@ def _spread(curves: Floats) -> _Spread:
     return _Spread(mean, mean - deviation, mean + deviation)
 
 
-def _positive(spread: _Spread, floor: float) -> _Spread:
-    mean = np.where(spread.mean > 0, spread.mean, np.nan)
-    return _Spread(mean, np.maximum(spread.low, floor), np.maximum(spread.high, floor))
-
-
 def _log_limits(means: list[Floats], highs: list[Floats], bounds: dict[str, Floats]) -> tuple[float, float]:
     values = np.concatenate(means)
-    values = values[values > 0]
+    values = values[values > max(0.0, _ROUNDING * float(values.max()))]
     if len(values) == 0:
         return 0.1, max([10.0, *(float(bound.max()) for bound in bounds.values())])
-    tops = np.concatenate([values, *highs, *bounds.values()])
-    top = float(np.nanmax(tops))
-    return max(float(values.min()), top / _DECADES) / 1.3, top * 1.5
+    top = float(np.nanmax(np.concatenate([values, *highs, *bounds.values()])))
+    return float(values.min()) / 1.3, top * 1.5
 
 
-def _blank(result: Result, *, legend_rows: int, quantity: str) -> tuple[Figure, Axes]:
+def _blank(
+    result: Result, quantity: str, *, scale: Literal["linear", "log"], legend_rows: int
+) -> tuple[Figure, Axes]:
     e = result.experiment
     layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.06)
     figure = Figure(figsize=(_WIDTH, _HEIGHT + _LEGEND_ROW * legend_rows), layout=layout)
     axes = figure.subplots()
     runs = f"mean of {e.runs} runs, band: ± 1 standard deviation" if e.runs > 1 else "a single run"
     axes.set_title(f"{_short(e.stream)}, top {e.k} of {e.shape.m} revealed\n{runs}")
-    axes.set(xlabel="rounds", ylabel=f"{quantity} ({measure_label(result)})")
-    axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
-    axes.yaxis.set_major_formatter(FuncFormatter(_thousands))
+    axes.set(xlabel="rounds", ylabel=f"{quantity} ({measure_label(result)})", xscale=scale, yscale=scale)
     return figure, axes
 
 
 def _draw(axes: Axes, t: Ints, spread: _Spread, look: _Look, *, label: str) -> None:
-    every = (0.03 * (look.position + 1), 0.16)  # of the diagonal, so that markers of neighbours keep apart
-    axes.plot(t, spread.mean, color=look.colour, marker=look.marker, ms=4.5, markevery=every, lw=1.6, label=label)
+    marks = _marks(t, look.position, geometric=axes.get_xscale() == "log")
+    axes.plot(t, spread.mean, color=look.colour, marker=look.marker, ms=4.5, markevery=marks, lw=1.6, label=label)
     if not np.isnan(spread.low).all():
         axes.fill_between(t, spread.low, spread.high, color=look.colour, alpha=0.2, linewidth=0)
 
 
-def _legend_with_bounds(figure: Figure, axes: Axes, names: Sequence[str], bounds: dict[str, Floats]) -> None:
+def _marks(t: Ints, position: int, *, geometric: bool) -> list[int]:
+    """Where a curve has its markers: six places along the axis, other ones than its neighbours'."""
+    places = (np.arange(6) + (position + 0.5) / 4 % 1) / 6
+    wanted = t[0] * (t[-1] / t[0]) ** places if geometric else t[0] + (t[-1] - t[0]) * places
+    return [int(i) for i in np.unique(np.searchsorted(t, wanted))]
+
+
+def _legend_with_bounds(figure: Figure, axes: Axes, looks: Sequence[_Look], bounded: Sequence[bool]) -> None:
     """Curves in the left column, and the bound of each at its right."""
-    curves, dashed = axes.get_lines()[: len(names)], axes.get_lines()[len(names) :]
-    labels = [str(line.get_label()) for line in curves]
-    if not bounds:
-        figure.legend(curves, labels, loc="outside lower left")
-        return
-    samples = {n: Line2D([], [], color=line.get_color(), ls="--", lw=1.4) for n, line in zip(bounds, dashed, strict=True)}
-    handles = [*curves, *(samples.get(name, Line2D([], [], linestyle="none")) for name in names)]
-    labels += ["its bound" if name in bounds else "" for name in names]
-    title = "dashed: proved bound at t, for the learner tuned to t rounds"
-    legend = figure.legend(handles, labels, loc="outside lower left", ncols=2, title=title)
-    legend.set_alignment("left")
+    curves = axes.get_lines()[: len(looks)]
+    handles, labels = list(curves), [str(line.get_label()) for line in curves]
+    title = None
+    if any(bounded):
+        title = "dashed: proved bound at t, for the learner tuned to t rounds"
+        for look, has in zip(looks, bounded, strict=True):
+            handles.append(Line2D([], [], color=look.colour, ls="--" if has else "none", lw=1.4))
+            labels.append("its bound" if has else "")
+    columns = 1 + any(bounded)
+    figure.legend(handles, labels, loc="outside lower left", ncols=columns, title=title, alignment="left")
 
 
-def _settle(figure: Figure) -> None:
-    """Lay out once and for all: every further layout would move things by a hair."""
+def _finish(figure: Figure, axes: Axes) -> None:
+    """Plain numbers on both axes, then lay out once and for all: another layout would move things by a hair."""
+    for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+        if axis.get_scale() == "log":
+            axis.set_major_locator(LogLocator(subs=(1,) if high / low >= 100 else (1, 2, 5), numticks=6))
+            axis.set_minor_locator(NullLocator())
+        else:
+            axis.set_major_locator(MaxNLocator(5, steps=(1, 2, 2.5, 5, 10)))
+        axis.set_major_formatter(FuncFormatter(_thousands))
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
-
-
-def _exponent(exponent: Exponent) -> str:
-    return "no exponent" if np.isnan(exponent.value) else f"exponent {exponent.value:.2f}"
 
 
 def _short(text: str) -> str:
@@ -277,15 +267,12 @@ def _thousands(value: float, _: int | None = None) -> str:
     return f"{value:,.0f}" if value == round(value) else f"{value:.6g}"
 
 
-def _render(figure: Figure, **options: Any) -> bytes:
+def _render(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
     buffer = BytesIO()
+    dates_and_versions = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
     with _styled():
-        figure.savefig(buffer, **options)
+        figure.savefig(buffer, format=kind, dpi=150, metadata={**dates_and_versions[kind]})
     return buffer.getvalue()
-
-
-def _render_svg(figure: Figure) -> bytes:
-    return _render(figure, format="svg", metadata={"Date": None, "Creator": None})
 
 
 def _local(name: str) -> str:
@@ -302,13 +289,11 @@ def _renamed(key: str, value: str, prefix: str) -> str:
 
 def _describe(figure: Figure) -> tuple[str, str]:
     """Title and description for those who cannot see the picture: what is shown, and where each line ends."""
-    titles, ends = [], []
-    for axes in figure.axes:
-        titles.append(f"{axes.get_ylabel()} against {axes.get_xlabel()}")
-        for line in axes.get_lines():
-            points = np.asarray(line.get_xydata())
-            points = points[np.isfinite(points).all(axis=1)]
-            if len(points) and not str(line.get_label()).startswith("_"):
-                x, y = points[-1]
-                ends.append(f"{line.get_label()}: {y:.4g} at {_thousands(x)}")
-    return "; ".join(titles), "; ".join(ends)
+    title = "; ".join(f"{axes.get_ylabel()} against {axes.get_xlabel()}" for axes in figure.axes)
+    ends = []
+    for line in (line for axes in figure.axes for line in axes.get_lines()):
+        points = np.asarray(line.get_xydata())
+        points = points[np.isfinite(points).all(axis=1)]
+        if len(points) and not str(line.get_label()).startswith("_"):
+            ends.append(f"{line.get_label()}: {points[-1, 1]:.4g} at {_thousands(points[-1, 0])}")
+    return title, "; ".join(ends)

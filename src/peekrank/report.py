@@ -20,7 +20,7 @@ from peekrank import plots
 from peekrank.experiment import Experiment, Result
 from peekrank.measures import DCG
 from peekrank.streams import CT15
-from peekrank.types import Floats, Learner, LinearMeasure
+from peekrank.types import Floats, Ints
 
 _SHOWN = 10  # positions of the illustration
 _MISSING = "–"
@@ -30,20 +30,20 @@ _PAPER = {
     "judged by": "DCG",
     "rounds": "10,000",
     "runs of each learner": "10",
-    "rounds of the runs": "the same",
+    "rounds in each run": "the same",
     "noise": "“small”, not given",
     "seed": "not given",
 }
 _PLAIN = {
-    "rtop1f": "RTop-1F (CT15, Algorithm 1). Time is cut into blocks. In each block every item is on top once, to "
-    "learn what people think of it. All other rounds sort the items by the answers of earlier blocks, plus noise.",
-    "ftpl": "Follow the perturbed leader. Sorts the items by all answers so far, plus noise. It is told the relevance "
-    "of every item after each round: what complete feedback would be worth.",
+    "rtop1f": "RTop-1F (CT15, Algorithm 1). Time is cut into blocks. In each block every item has its turn in a "
+    "place that people are asked about. All other rounds sort by the answers of earlier blocks, plus noise.",
+    "ftpl": "Follow the perturbed leader. Sorts the items by all answers so far, plus noise. It is told the "
+    "relevance of every item after each round, and so shows what complete feedback would be worth.",
     "uniform": "A random order in every round: what knowing nothing is worth.",
 }
 _ORDERS = {
-    "leader": "While an item is on top for a question, the others keep their best known order.",
-    "fixed": "While an item is on top for a question, the others are in a fixed, arbitrary order.",
+    "leader": "While an item has its turn, the others keep the best order known so far.",
+    "fixed": "While an item has its turn, the others are in a fixed, arbitrary order.",
 }
 
 
@@ -56,11 +56,12 @@ class Roles(NamedTuple):
 
 
 class Fall(NamedTuple):
-    """Regret per round of a learner after some numbers of rounds, and by what factor it fell at the end."""
+    """Regret per round of a learner: after some numbers of rounds, and in the last tenth of them alone."""
 
     learner: str
     levels: list[float]
-    factor: float
+    factor: float  # the last level but one over the last; NaN where they are not positive
+    last: float
 
 
 def write_report(result: Result, path: Path, *, title: str, seconds: float | None = None) -> Path:
@@ -95,7 +96,7 @@ def write_report(result: Result, path: Path, *, title: str, seconds: float | Non
 def number(value: float | None) -> str:
     """Three significant digits or all before the point, with thousands separators; a dash for what is missing.
 
-    >>> number(11811.3), number(64.35), number(0.1046), number(float("nan"))
+    >>> number(11811.3), number(64.38), number(0.1046), number(float("nan"))
     ('11,811', '64.4', '0.105', '–')
     """
     if value is None or math.isnan(value):
@@ -106,7 +107,7 @@ def number(value: float | None) -> str:
 
 def decimals(value: float, digits: int = 2) -> str:
     """A fixed number of decimals; a dash for what is missing."""
-    return _MISSING if math.isnan(value) else f"{value:.{digits}f}"
+    return _MISSING if math.isnan(value) else f"{round(value, digits) + 0.0:.{digits}f}"  # no -0.00
 
 
 def percent(share: float) -> str:
@@ -144,8 +145,9 @@ def falls(result: Result, learners: Sequence[str]) -> tuple[list[int], list[Fall
     columns = np.unique(np.searchsorted(result.at, [max(1, horizon // 100), max(1, horizon // 10), horizon]))
     found = []
     for name in learners:
-        levels = (result.regrets(name).mean(axis=0) / result.at)[columns].tolist()
-        found.append(Fall(name, levels, _factor(levels)))
+        mean = result.regrets(name).mean(axis=0)
+        levels = (mean / result.at)[columns].tolist()
+        found.append(Fall(name, levels, _factor(levels), _slope(result.at, mean, horizon - horizon // 10)))
     return result.at[columns].tolist(), found
 
 
@@ -166,17 +168,17 @@ def _basics(result: Result) -> dict[str, Any]:
     e = result.experiment
     stream, measure = e.make_stream(), e.make_measure()
     noise = getattr(stream, "noise", None)
-    made = zip(e.learners, e.make_learners(), strict=True)
     return {
         "e": e,
         "m": e.shape.m,
         "paper": repeats_paper(e),
         "measure": plots.measure_label(result),
         "gain": measure.higher_is_better,
-        "weights": measure.discount(e.shape.m)[:3] if isinstance(measure, LinearMeasure) else None,
+        "weights": measure.discount(e.shape.m)[:3].tolist() if isinstance(measure, DCG) else [],
         "settings": _settings(result),
         "positions": _positions(e.shape.m, e.k),
-        "learners": [(name, _described(learner)) for name, learner in made],
+        "learners": _described(e),
+        "noise": noise,
         "flip": None if noise is None else NormalDist().cdf(-0.5 / noise) if noise else 0.0,
         "command": command(e, "results/again"),
         "versions": {
@@ -197,11 +199,10 @@ def _settings(result: Result) -> list[tuple[str, str, str, str | None]]:
         ("judged by", plots.measure_label(result), _first_line(e.make_measure())),
         ("rounds", f"{e.horizon:,}", "T, one person each"),
         ("runs of each learner", f"{e.runs:,}", ""),
-        ("rounds of the runs", "drawn anew" if e.redraw else "the same", "so that runs differ in " + _luck(e)),
+        ("rounds in each run", "drawn anew" if e.redraw else "the same", "so that runs differ in " + _luck(e)),
     ]
-    for field in fields(stream):  # type: ignore[arg-type]
-        if field.name != "m":
-            rows.append((field.name.replace("_", " "), str(getattr(stream, field.name)), "of the stream"))
+    options = (field.name for field in fields(stream) if field.name != "m")  # type: ignore[arg-type]
+    rows += [(name.replace("_", " "), str(getattr(stream, name)), "option of the stream") for name in options]
     rows.append(("seed", str(e.seed), "same seed, same numbers"))
     return [(name, here, why, _PAPER.get(name)) for name, here, why in rows]
 
@@ -217,9 +218,15 @@ def _positions(m: int, k: int) -> list[tuple[str, bool]]:
     return [(letter, position < k) for position, letter in enumerate(letters[half:] + letters[:half])]
 
 
-def _described(made: Learner) -> str:
-    plain = _PLAIN.get(made.name, _first_line(made))
-    return f"{plain} {_ORDERS.get(getattr(made, 'order', ''), '')}".strip()
+def _described(experiment: Experiment) -> list[tuple[str, str]]:
+    """Each learner in plain words, and only the options of one that was described before."""
+    found, known = [], set()
+    for text, made in zip(experiment.learners, experiment.make_learners(), strict=True):
+        again = "The same learner with other options."
+        plain = again if made.name in known else _PLAIN.get(made.name, _first_line(made))
+        found.append((text, f"{plain} {_ORDERS.get(getattr(made, 'order', ''), '')}".strip()))
+        known.add(made.name)
+    return found
 
 
 def _first_line(value: object) -> str:
@@ -229,15 +236,18 @@ def _first_line(value: object) -> str:
 def _pictures(result: Result) -> dict[str, Any]:
     e, who = result.experiment, roles(result.experiment)
     late = max(1, e.horizon // 10)
-    early = plots.average_regret(result, learners=who.partial or None)
-    versus = who.partial + who.full if who.partial and who.full else None
+    first, versus = who.partial or e.learners, who.partial + who.full if who.partial and who.full else []
+    rounds, _ = early = falls(result, first)
     return {
         "roles": who,
         "late": late,
-        "early_svg": plots.inline_svg(early),
-        "early": falls(result, who.partial or e.learners),
-        "versus_svg": plots.inline_svg(plots.average_regret(result, start=late, learners=versus)) if versus else None,
-        "versus": falls(result, versus or []),
+        "early": early,
+        "versus": falls(result, versus),
+        "steps": rounds[-1] / rounds[-2] if len(rounds) > 1 else math.nan,
+        "early_svg": plots.inline_svg(plots.average_regret(result, learners=first)),
+        "versus_svg": plots.inline_svg(plots.average_regret(result, start=late, learners=versus))
+        if versus
+        else None,
         "growth_svg": plots.inline_svg(plots.cumulative_regret(result)),
     }
 
@@ -255,7 +265,6 @@ def _outcomes(result: Result) -> dict[str, Any]:
         "below_zero": [s for s in summaries.values() if s.regret < 0],
         "partial_winner": partial,
         "full_winner": full,
-        "rate": lambda power, rounds: (rounds[-1] / rounds[-2]) ** power if len(rounds) > 1 else math.nan,
         "total": e.horizon * e.runs * len(e.learners),
     }
 
@@ -274,3 +283,9 @@ def _factor(levels: Sequence[float]) -> float:
     if len(levels) < 2 or min(levels[-2:]) <= 0:
         return math.nan
     return levels[-2] / levels[-1]
+
+
+def _slope(at: Ints, regret: Floats, since: int) -> float:
+    """Regret per round after `since` rounds or the nearest checkpoint before it; NaN where there is none."""
+    start = int(np.searchsorted(at, since, side="right")) - 1
+    return float((regret[-1] - regret[start]) / (at[-1] - at[start])) if at[start] < at[-1] else math.nan

@@ -24,7 +24,7 @@ class SortSpace(NamedTuple):
 
 def sort_space(m: int) -> SortSpace:
     """Memory for sorting m scores."""
-    return SortSpace(np.zeros(m), np.zeros(_BUCKETS_PER_ITEM * m + 1, np.int64), np.zeros(m, np.int64))
+    return SortSpace(np.zeros(m), np.zeros(_BUCKETS_PER_ITEM * m, np.int64), np.zeros(m, np.int64))
 
 
 @kernel
@@ -66,26 +66,32 @@ def _sort_by_buckets(scores: Floats, ranking: Ints, space: SortSpace) -> bool:
     for i in range(m):
         bucket = int((high - scores[i]) * per_unit)
         space.bucket_of[i] = bucket
-        space.buckets[bucket + 1] += 1
+        space.buckets[bucket] += 1
+    start = 0
     for b in range(count):
-        space.buckets[b + 1] += space.buckets[b]
+        size = space.buckets[b]
+        space.buckets[b] = start
+        start += size
     for i in range(m):
-        p = space.buckets[space.bucket_of[i]]
-        space.buckets[space.bucket_of[i]] += 1
+        bucket = space.bucket_of[i]
+        p = space.buckets[bucket]
+        space.buckets[bucket] = p + 1
         space.keys[p] = scores[i]
         ranking[p] = i
     moves_left = _MOVES_PER_ITEM * m
     for i in range(1, m):
-        key, item, p = space.keys[i], ranking[i], i
-        while p > 0 and space.keys[p - 1] < key:
-            space.keys[p] = space.keys[p - 1]
-            ranking[p] = ranking[p - 1]
-            p -= 1
-        space.keys[p] = key
-        ranking[p] = item
-        moves_left -= i - p
-        if moves_left < 0:
-            return False
+        key = space.keys[i]
+        if space.keys[i - 1] < key:
+            item, p = ranking[i], i
+            while p > 0 and space.keys[p - 1] < key:
+                space.keys[p] = space.keys[p - 1]
+                ranking[p] = ranking[p - 1]
+                p -= 1
+            space.keys[p] = key
+            ranking[p] = item
+            moves_left -= i - p
+            if moves_left < 0:
+                return False
     return True
 
 

@@ -14,8 +14,11 @@ from peekrank.learners.common import answered, check_parameters, largest_gain
 from peekrank.learners.ftpl import constants, perturbed_leader
 from peekrank.measures import learnable
 from peekrank.measures import measure as measure_named
+from peekrank.parameters import choice
 from peekrank.sampling import SortSpace, move_to_front, sort_space
 from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
+
+Order = Literal["leader", "fixed"]
 
 _LEFT, _OPEN, _BLOCK = 0, 1, 2  # rounds left in this block, questions open in it, blocks begun
 
@@ -145,7 +148,7 @@ class RTop1F:
     measure: LinearMeasure = field(metadata={"read": measure_named})
     horizon: int
     max_grade: int = 1
-    order: Literal["leader", "fixed"] = "leader"
+    order: Order = "leader"
     blocks: int | None = None
     epsilon: float | None = None
     name: ClassVar[str] = "rtop1f"
@@ -156,8 +159,7 @@ class RTop1F:
 
     def __post_init__(self) -> None:
         check_parameters(horizon=self.horizon, max_grade=self.max_grade, blocks=self.blocks, epsilon=self.epsilon)
-        if self.order not in ("leader", "fixed"):
-            raise ValueError(f"order = {self.order!r}: must be 'leader' or 'fixed'")
+        choice("order", self.order, Order)
         learnable(self.measure, self.max_grade)
 
     def init(self, shape: Shape) -> RTop1FState:

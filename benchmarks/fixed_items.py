@@ -1,0 +1,177 @@
+"""Figures for learners over a fixed set of items, each a ratio or a limit measured in this run.
+
+Ratios are medians over repetitions in which both sides run one after the other, since machines are noisy.
+
+    python benchmarks/fixed_items.py
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from peekrank import CT15, DCG, Agent, RTop1F, simulate
+from peekrank.experiment import Experiment
+from peekrank.regret import best_values, checkpoints, regret
+from peekrank.runs import run
+from peekrank.types import Floats, Rounds
+
+
+def seconds(action: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def numpy_rtop1f(relevance: Floats, horizon: int, seed: int) -> Floats:
+    """Regret at checkpoints of RTop-1F as one would write it first, a NumPy call for each step of a round."""
+    rng = np.random.default_rng(seed)
+    m = relevance.shape[1]
+    blocks = max(1, min(round(m ** (-1 / 3) * horizon ** (2 / 3)), horizon // m))
+    width = np.sqrt(m * blocks)
+    discount = 1 / np.log2(np.arange(2, m + 2))
+    scores, values = np.zeros(m), np.empty(horizon)
+    for b in range(blocks):
+        low, high = b * horizon // blocks, (b + 1) * horizon // blocks
+        item_at = np.full(high - low, -1)
+        item_at[rng.choice(high - low, m, replace=False)] = np.arange(m)
+        estimate = np.zeros(m)
+        for t in range(low, high):
+            ranking = np.argsort(-(scores + width * rng.random(m)))
+            item = item_at[t - low]
+            if item >= 0:
+                ranking = np.concatenate(([item], ranking[ranking != item]))
+                estimate[item] = relevance[t, item]
+            values[t] = discount @ relevance[t, ranking]
+        scores += estimate
+    at = checkpoints(horizon) - 1
+    best = -np.sort(-np.cumsum(relevance, axis=0)[at], axis=1) @ discount
+    return np.asarray(best - np.cumsum(values)[at])
+
+
+def peekrank_rtop1f(rounds: Rounds, horizon: int) -> Floats:
+    trace = simulate(RTop1F(DCG(), horizon=horizon), rounds, k=1, measure=DCG(), at=checkpoints(horizon))
+    return regret(DCG(), trace, best_values(DCG(), rounds, trace.at))
+
+
+def against_numpy(m: int, horizon: int, repetitions: int = 7) -> tuple[float, float, float]:
+    """Nanoseconds a round of both, and the median ratio."""
+    rounds = CT15(m=m).rounds(horizon, np.random.default_rng(1))
+    relevance = rounds.relevance.reshape(horizon, m).astype(np.float64)
+    peekrank_rtop1f(rounds, horizon)
+    pairs = np.array(
+        [
+            (
+                seconds(lambda: numpy_rtop1f(relevance, horizon, 0)),
+                seconds(lambda: peekrank_rtop1f(rounds, horizon)),
+            )
+            for _ in range(repetitions)
+        ]
+    )
+    numpy_ns, our_ns = np.median(pairs, axis=0) / horizon * 1e9
+    return float(numpy_ns), float(our_ns), float(np.median(pairs[:, 0] / pairs[:, 1]))
+
+
+def nanoseconds(m: int) -> float:
+    horizon = max(1000, 2_000_000 // m)
+    rounds = CT15(m=m).rounds(horizon, np.random.default_rng(1))
+    peekrank_rtop1f(rounds, horizon)
+    return float(np.median([seconds(lambda: peekrank_rtop1f(rounds, horizon)) for _ in range(5)])) / horizon * 1e9
+
+
+def threads() -> float:
+    """How much faster two threads do ten runs than one."""
+    experiment = Experiment(("rtop1f",), "ct15:m=100", "dcg", k=1, horizon=100_000, runs=10)
+
+    def with_workers(workers: int) -> float:
+        with tempfile.TemporaryDirectory() as folder:
+            return seconds(lambda: run(experiment, Path(folder), workers=workers))
+
+    with_workers(1)
+    return float(np.median([with_workers(1) / with_workers(2) for _ in range(5)]))
+
+
+def fresh_process(code: str) -> float:
+    """Median seconds that the last line a fresh process prints reports."""
+
+    def once() -> float:
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+        return float(done.stdout.split()[-1])
+
+    once()
+    return float(np.median([once() for _ in range(5)]))
+
+
+IMPORT = "import time; t = time.perf_counter(); import peekrank; print(time.perf_counter() - t)"
+FIRST = """
+import time, numpy as np
+t = time.perf_counter()
+from peekrank import CT15, DCG, RTop1F, simulate
+rounds = CT15(m=10).rounds(10_000, np.random.default_rng(0))
+simulate(RTop1F(DCG(), horizon=10_000), rounds, k=1, measure=DCG())
+print(time.perf_counter() - t)
+"""
+
+
+def agent_microseconds(rounds: int = 20_000) -> float:
+    agent = Agent(RTop1F(DCG(), horizon=rounds), m=10, k=1)
+
+    def loop() -> None:
+        for t in range(rounds):
+            agent.update(agent.rank(), (t & 1,))
+
+    return seconds(loop) / rounds * 1e6
+
+
+def river_microseconds(rounds: int = 20_000) -> float:
+    from river.bandit import Exp3
+
+    def loop() -> None:
+        policy = Exp3(gamma=0.5, seed=1)
+        arms = list(range(10))
+        for t in range(rounds):
+            arm = policy.pull(arms)
+            policy.update(arm, t & 1)
+
+    return seconds(loop) / rounds * 1e6
+
+
+def main() -> None:
+    table = Table("figure", "measured here", "wanted", title="RTop-1F over a fixed set of items, DCG, k = 1")
+    for m, horizon, wanted in ((10, 20_000, 40), (100, 10_000, 8), (1000, 4_000, 2.5)):
+        numpy_ns, our_ns, ratio = against_numpy(m, horizon)
+        table.add_row(
+            f"simulation with regret curve, m = {m}: a NumPy loop / peekrank",
+            f"{numpy_ns:,.0f} / {our_ns:,.0f} ns a round = {ratio:.1f}x",
+            f">= {wanted}x",
+        )
+    costs = {m: nanoseconds(m) for m in (10, 100, 1000, 10_000)}
+    growth = costs[10_000] / costs[10]
+    table.add_row(
+        "cost a round, m = 10, 100, 1,000, 10,000",
+        ", ".join(f"{ns:,.0f}" for ns in costs.values()) + f" ns; growth {growth:,.0f}x",
+        f"<= {10_000 * np.log(10_000) / (10 * np.log(10)):,.0f}x (m log m)",
+    )
+    table.add_row("ten runs on two threads / on one", f"{threads():.2f}x", ">= 1.7x")
+    table.add_row("import peekrank", f"{fresh_process(IMPORT):.3f} s", "< 0.5 s")
+    table.add_row(
+        "first simulate of a process, imports included, warm cache", f"{fresh_process(FIRST):.2f} s", "< 3 s"
+    )
+    ours, river = np.median([(agent_microseconds(), river_microseconds()) for _ in range(5)], axis=0)
+    table.add_row("Agent.rank + update, m = 10", f"{ours:.1f} us", "<= 15 us")
+    table.add_row("river's Exp3, 10 arms / Agent", f"{river:.1f} / {ours:.1f} us = {river / ours:.1f}x", "> 1x")
+    rounds = CT15(m=100).rounds(10**6, np.random.default_rng(0))
+    table.add_row("10^6 rounds of 100 items", f"{sum(a.nbytes for a in rounds) / 1e6:,.0f} MB", "< 1,000 MB")
+    Console(width=140).print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""Evaluating many rankings at once: what the measures compute, compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peekrank._jit import kernel
+from peekrank.types import Floats, Ints
+
+_POWERS = np.exp2(np.arange(256)) - 1
+
+
+def powers(grades: NDArray[np.uint8]) -> Floats:
+    """2^grade - 1 for each grade."""
+    out = np.empty(grades.size)
+    _look_up(_POWERS, grades.reshape(-1), out)
+    return out.reshape(grades.shape)
+
+
+@kernel
+def _look_up(table: Floats, grades: NDArray[np.uint8], out: Floats) -> None:
+    for i in range(len(grades)):
+        out[i] = table[grades[i]]
+
+
+@kernel
+def add_discounted(discount: Floats, gain: Floats, rankings: Ints, out: Floats) -> None:
+    """Add sum_p discount(p) gain(item at p) of each row."""
+    n, m = rankings.shape
+    for t in range(n):
+        total = 0.0
+        for p in range(m):
+            total += discount[p] * gain[t, rankings[t, p]]
+        out[t] += total
+
+
+@kernel
+def average_precision(rankings: Ints, relevant: NDArray[np.bool_], blank: float, out: Floats) -> None:
+    """Mean, over the relevant items of each row, of the precision at their rank."""
+    n, m = rankings.shape
+    for t in range(n):
+        hits, total = 0, 0.0
+        for p in range(m):
+            if relevant[t, rankings[t, p]]:
+                hits += 1
+                total += hits / (p + 1)
+        out[t] = total / hits if hits > 0 else blank
+
+
+def discordant_pairs(rankings: Ints, relevance: NDArray[Any]) -> Floats:
+    """Number of pairs of each row that are in the wrong order."""
+    levels, codes = np.unique(relevance, return_inverse=True)
+    out = np.empty(len(rankings))
+    _count_discordant(rankings, codes.reshape(relevance.shape), np.zeros(len(levels), dtype=np.int64), out)
+    return out
+
+
+@kernel
+def _count_discordant(rankings: Ints, codes: Ints, below: Ints, out: Floats) -> None:
+    n, m = rankings.shape
+    for t in range(n):
+        below[:] = 0
+        wrong = 0
+        for p in range(m - 1, -1, -1):
+            code = codes[t, rankings[t, p]]
+            for better in range(code + 1, len(below)):
+                wrong += below[better]
+            below[code] += 1
+        out[t] = wrong
