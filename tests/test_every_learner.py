@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from peekrank import DCG, FTPL, PairwiseLoss, Precision, RTop1F, SumLoss, Uniform
-from peekrank._jit import kernel
+from peekrank import DCG, FTPL, Agent, PairwiseLoss, Precision, RTop1F, SumLoss, Uniform, kernel
 from peekrank.checks import LEARNER_CHECKS, CheckError, check_learner
 from peekrank.learners import ALL
 from peekrank.sampling import SortSpace, shuffle, sort_descending, sort_space
@@ -175,6 +174,15 @@ class ForgetsAField(Broken):
 def test_broken_learner_fails_the_check_that_names_its_fault(broken: Learner, fault: str) -> None:
     with pytest.raises(CheckError):
         LEARNER_CHECKS[fault](broken)
+
+
+class NotCompiled(Broken):
+    kernels: ClassVar[Kernels] = Kernels(lambda *_: None, lambda *_: None)
+
+
+def test_kernels_that_are_not_compiled_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"decorate it with peekrank\.kernel"):
+        Agent(NotCompiled(), m=3, k=1)
 
 
 def test_check_learner_names_the_check() -> None:

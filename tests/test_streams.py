@@ -298,7 +298,7 @@ def test_specification_by_hand() -> None:
         ("switching:noise=-1", "noise = -1.0: must be"),
         ("switching:segments=0", "segments = 0: must be a whole number, at least 1"),
         ("drifting:m=0", "m = 0: must be"),
-        ("drifting:periods=0", "periods = 0.0: must be a finite number above 0"),
+        ("drifting:periods=0", "periods = 0.0: must be a positive number"),
     ],
 )
 def test_bad_parameters_are_named(text: str, message: str) -> None:

@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from peekrank._jit import kernel
     from peekrank.engine import Agent, play, simulate
     from peekrank.learners import FTPL, RTop1F, Uniform, learner
     from peekrank.measures import (
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from peekrank.types import Decision, Rounds, Shape, Trace
 
 _HOMES = {
+    "_jit": ("kernel",),
     "engine": ("Agent", "play", "simulate"),
     "learners": ("FTPL", "RTop1F", "Uniform", "learner"),
     "measures": (
@@ -55,6 +57,7 @@ __all__ = [
     "Uniform",
     "evaluate",
     "fixed_items",
+    "kernel",
     "learner",
     "measure",
     "play",

@@ -70,4 +70,6 @@ def machine_code(kernel: F, *arguments: object) -> F:
     """
     if _CONFIG.DISABLE_JIT:
         return kernel
-    return cast("F", cast("Any", kernel).compile(tuple(map(numba.typeof, arguments))))
+    if not hasattr(kernel, "compile"):
+        raise TypeError(f"{kernel.__name__} is not compiled: decorate it with peekrank.kernel")
+    return cast("F", kernel.compile(tuple(map(numba.typeof, arguments))))

@@ -7,10 +7,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.box import SIMPLE
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -41,17 +43,11 @@ def _plain_errors() -> Iterator[None]:
     try:
         yield
     except (ValueError, OSError) as error:
-        err.print(f"[bold red]error:[/] {_escape(str(error))}", highlight=False, soft_wrap=True)
+        err.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
         err.print("stopped")
         raise typer.Exit(130) from None
-
-
-def _escape(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)
 
 
 @app.callback(invoke_without_command=True)
@@ -135,7 +131,7 @@ def list_names() -> None:
     for kind, registry in (("learner", learners.ALL), ("measure", measures.ALL), ("stream", streams.ALL)):
         table = Table(kind, "what it is", box=None, pad_edge=False)
         for name, cls in registry.items():
-            table.add_row(name, _escape((cls.__doc__ or "").splitlines()[0]))
+            table.add_row(name, escape((cls.__doc__ or "").splitlines()[0]))
         out.print(table, "")
 
 
@@ -175,25 +171,24 @@ def _write(result: Result, folder: Path, *, as_csv: bool) -> None:
 
 
 def _table(result: Result) -> Table:
+    from peekrank.report import number, percent
+
     experiment = result.experiment
     title = f"{experiment.measure}, k = {experiment.k}, {experiment.horizon:,} rounds, {experiment.runs} runs"
-    table = Table(title=f"{title}, {_escape(experiment.stream)}", title_justify="left")
-    table.add_column("learner")
-    for header in ("regret", "± sd", "exponent [95 %]", "bound", "explored", "rounds/s"):
-        table.add_column(header.replace("[95 %]", r"\[95 %]"), justify="right", no_wrap=True)
+    table = Table(
+        title=f"{title}, {escape(experiment.stream)}", title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0)
+    )
+    table.add_column("learner", overflow="fold", min_width=12)
+    for header in ("regret ± sd", "exponent, 95 %", "bound", "explored", "rounds/s"):
+        table.add_column(header, justify="right", no_wrap=True)
     for s in result.summaries():
-        low, high = s.exponent.low, s.exponent.high
+        exponent, low, high = (f"{x:.2f}" if not math.isnan(x) else "" for x in s.exponent)
         table.add_row(
-            _escape(s.learner),
-            f"{s.regret:,.1f}",
-            _number(s.spread, ",.1f"),
-            f"{_number(s.exponent.value, '.2f')} " + (rf"\[{low:.2f}, {high:.2f}]" if not math.isnan(low) else ""),
-            _number(s.bound, ",.0f"),
-            f"{s.explored:.1%}",
+            escape(s.learner),
+            f"{number(s.regret)} ± {number(s.spread)}",
+            f"{exponent or '-'} {low}..{high}" if low else exponent or "-",
+            number(s.bound),
+            percent(s.explored),
             f"{s.rounds_per_second:,.0f}",
         )
     return table
-
-
-def _number(value: Any, form: str) -> str:
-    return "-" if value is None or math.isnan(value) else format(value, form)

@@ -60,8 +60,8 @@ def evaluate(measure: Measure, ranking: ArrayLike, relevance: ArrayLike) -> Any:
     rankings, rows = np.atleast_2d(rankings), np.atleast_2d(rel)
     if not np.array_equal(np.sort(rankings, axis=1), np.broadcast_to(np.arange(rows.shape[1]), rows.shape)):
         raise ValueError(f"a ranking must hold each of the items 0 to {rows.shape[1] - 1} exactly once")
-    if not np.all(np.isfinite(rows)) or np.any(rows < 0):
-        raise ValueError("relevance must be finite and not negative")
+    if rows.dtype.kind not in "buif" or not np.all(np.isfinite(rows)) or np.any(rows < 0):
+        raise ValueError("relevance must be numbers, finite and not negative")
     values = measure.values(np.ascontiguousarray(rankings, dtype=np.int64), rows)
     return float(values[0]) if rel.ndim == 1 else values
 
@@ -84,6 +84,8 @@ def measure(name: str) -> Measure:
         if option not in _OPTIONS:
             raise ValueError(f"measure '{name}': no option '{option}': {nearest(option, _OPTIONS)}")
         field, value = _OPTIONS[option]
+        if field in given:
+            raise ValueError(f"measure '{name}': '{option}' and another option for {field}, choose one")
         given[field] = value
     foreign = [field for field in given if field not in known]
     if foreign:

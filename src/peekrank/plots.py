@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
@@ -20,6 +20,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from peekrank.experiment import Result
+from peekrank.files import write_whole
 from peekrank.types import Floats, Ints
 
 # Okabe and Ito's colours for all kinds of colour vision, without the yellow that is pale on white
@@ -115,9 +116,10 @@ def cumulative_regret(result: Result) -> Figure:
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write a figure as PNG and as SVG; the same figure gives the same bytes."""
-    paths = [folder / f"{name}.png", folder / f"{name}.svg"]
-    write_whole(paths[0], _render(figure, "png"))
-    write_whole(paths[1], _render(figure, "svg"))
+    paths = [folder / f"{name}.{kind}" for kind in ("png", "svg")]
+    for path in paths:
+        content = _render(figure, path.suffix[1:])
+        write_whole(path, partial(_write_bytes, content=content))
     return paths
 
 
@@ -150,14 +152,6 @@ def inline_svg(figure: Figure) -> str:
         "style": "stroke-linejoin: round; stroke-linecap: butt",
     }
     return ElementTree.tostring(root, encoding="unicode")
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that there never is half of it under its name."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{threading.get_ident()}.part")
-    temporary.write_bytes(content)
-    temporary.replace(path)
 
 
 def measure_label(result: Result) -> str:
@@ -267,12 +261,16 @@ def _thousands(value: float, _: int | None = None) -> str:
     return f"{value:,.0f}" if value == round(value) else f"{value:.6g}"
 
 
-def _render(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
+def _render(figure: Figure, kind: str) -> bytes:
     buffer = BytesIO()
     dates_and_versions = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
     with _styled():
         figure.savefig(buffer, format=kind, dpi=150, metadata={**dates_and_versions[kind]})
     return buffer.getvalue()
+
+
+def _write_bytes(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
 
 
 def _local(name: str) -> str:

@@ -18,6 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from peekrank import plots
 from peekrank.experiment import Experiment, Result
+from peekrank.files import write_whole
 from peekrank.measures import DCG
 from peekrank.streams import CT15
 from peekrank.types import Floats, Ints
@@ -89,7 +90,7 @@ def write_report(result: Result, path: Path, *, title: str, seconds: float | Non
     page = environment.get_template("report.html").render(
         title=title, seconds=seconds, **_basics(result), **_pictures(result), **_outcomes(result)
     )
-    plots.write_whole(path, page.encode())
+    write_whole(path, lambda part: part.write_text(page, encoding="utf-8"))
     return path
 
 
@@ -199,16 +200,12 @@ def _settings(result: Result) -> list[tuple[str, str, str, str | None]]:
         ("judged by", plots.measure_label(result), _first_line(e.make_measure())),
         ("rounds", f"{e.horizon:,}", "T, one person each"),
         ("runs of each learner", f"{e.runs:,}", ""),
-        ("rounds in each run", "drawn anew" if e.redraw else "the same", "so that runs differ in " + _luck(e)),
+        ("rounds in each run", "drawn anew" if e.redraw else "the same", "what people want"),
     ]
     options = (field.name for field in fields(stream) if field.name != "m")  # type: ignore[arg-type]
     rows += [(name.replace("_", " "), str(getattr(stream, name)), "option of the stream") for name in options]
     rows.append(("seed", str(e.seed), "same seed, same numbers"))
     return [(name, here, why, _PAPER.get(name)) for name, here, why in rows]
-
-
-def _luck(experiment: Experiment) -> str:
-    return "what people want, and in the learners’ luck" if experiment.redraw else "the learners’ luck only"
 
 
 def _positions(m: int, k: int) -> list[tuple[str, bool]]:
@@ -261,6 +258,7 @@ def _outcomes(result: Result) -> dict[str, Any]:
         "summaries": list(summaries.values()),
         "best": _best_per_round(result),
         "random": random[0] if random else None,
+        "halved": {n: _below(result, n, random[0] / e.horizon / 2) for n in e.learners} if random else {},
         "empty_bounds": [s for s in summaries.values() if random and s.bound is not None and s.bound > random[0]],
         "below_zero": [s for s in summaries.values() if s.regret < 0],
         "partial_winner": partial,
@@ -273,10 +271,15 @@ def _best_per_round(result: Result) -> float:
     """Value of the best fixed ranking in hindsight, per round; all learners of a run share it."""
     e = result.experiment
     last = result.curves[e.learners[0]].filter(pl.col("at") == e.horizon)
-    value: Floats = last["value"].to_numpy()
-    regret: Floats = last["regret"].to_numpy()
-    best = value + regret if e.make_measure().higher_is_better else value - regret
-    return float(best.mean()) / e.horizon
+    sign = 1 if e.make_measure().higher_is_better else -1
+    return float((last["value"] + sign * last["regret"]).to_numpy().mean()) / e.horizon
+
+
+def _below(result: Result, learner: str, level: float) -> int | None:
+    """First checkpoint from which on regret per round is below a level; None if it is not at the end."""
+    above = np.flatnonzero(result.regrets(learner).mean(axis=0) / result.at >= level)
+    after = int(above[-1]) + 1 if len(above) else 0
+    return int(result.at[after]) if after < len(result.at) else None
 
 
 def _factor(levels: Sequence[float]) -> float:

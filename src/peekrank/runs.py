@@ -18,6 +18,7 @@ import polars as pl
 
 from peekrank.engine import simulate
 from peekrank.experiment import Experiment, Result
+from peekrank.files import write_whole
 from peekrank.parameters import whole
 from peekrank.regret import best_values, checkpoints, regret
 from peekrank.types import Floats, Ints, Rounds
@@ -112,8 +113,8 @@ def write_tables(result: Result, folder: Path, *, as_csv: bool = False) -> list[
     ]
     summary = pl.DataFrame(rows, schema_overrides={"bound": pl.Float64})
     paths = [folder / ("curves.csv" if as_csv else "curves.parquet"), folder / "summary.csv"]
-    _replace(paths[0], curves.write_csv if as_csv else curves.write_parquet)
-    _replace(paths[1], summary.write_csv)
+    write_whole(paths[0], curves.write_csv if as_csv else curves.write_parquet)
+    write_whole(paths[1], summary.write_csv)
     return paths
 
 
@@ -153,7 +154,7 @@ def _do(
                 },
                 schema=_COLUMNS,
             )
-            _replace(_file(folder, i, run), frame.write_parquet)
+            write_whole(_file(folder, i, run), frame.write_parquet)
 
     with ThreadPoolExecutor(workers) as pool:
         futures = {pool.submit(work, run): run for run in missing}
@@ -174,14 +175,6 @@ def _do(
 
 def _file(folder: Path, learner: int, run: int) -> Path:
     return folder / "runs" / f"{learner:02d}-{run:04d}.parquet"
-
-
-def _replace(path: Path, write: Callable[[Path], Any]) -> None:
-    """Write a file so that there never is half of it under its name."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{threading.get_ident()}.part")
-    write(temporary)
-    temporary.replace(path)
 
 
 def _read_run(path: Path, at: Ints) -> pl.DataFrame:
@@ -224,7 +217,7 @@ def _open_folder(experiment: Experiment, folder: Path) -> dict[str, Any]:
 
 
 def _write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
-    _replace(folder / "manifest.json", lambda path: path.write_text(json.dumps(manifest, indent=2) + "\n"))
+    write_whole(folder / "manifest.json", lambda path: path.write_text(json.dumps(manifest, indent=2) + "\n"))
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:

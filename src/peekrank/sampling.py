@@ -60,7 +60,7 @@ def _sort_by_buckets(scores: Floats, ranking: Ints, space: SortSpace) -> bool:
         low, high = min(low, scores[i]), max(high, scores[i])
     count = _BUCKETS_PER_ITEM * m
     per_unit = (count - 1) / (high - low)
-    if not per_unit < np.inf:  # all scores equal, or nearly so
+    if not 0 < per_unit < np.inf:  # all scores equal, or nearly so; or further apart than the largest number
         return False
     space.buckets[:] = 0
     for i in range(m):

@@ -111,8 +111,8 @@ class RTop1F:
 
     - K is rounded, and block b (from 0) ends after round ``floor((b + 1) T / K)``: lengths differ by one at most,
       and there is no short last block. Rounds after T go on in blocks of the same length.
-    - A block must hold ceil(m/k) questions, so K is at most ``T / ceil(m/k)``; for k = 1 this binds when T < m^2.
-      With T < ceil(m/k) every round explores, and nothing is learned in time.
+    - A block must hold q = ceil(m/k) questions. Where the theorem's blocks are too short for them (for k = 1 when
+      T < m^2), blocks have 2q rounds, half of which explore. With T <= q every round explores.
     - "Any permutation with item j on top" is the current perturbed leader's with j moved to the front
       (``order=leader``), or the items in index order with j moved to the front (``order=fixed``).
     - A round that comes back with a question unanswered does not count: what it was for, asking or not, is put
@@ -165,8 +165,11 @@ class RTop1F:
     def init(self, shape: Shape) -> RTop1FState:
         """State before the first round."""
         m, K = shape.m, self.block_count(shape, self.horizon)
-        if self.blocks is not None and self.blocks > K:
-            raise ValueError(f"blocks = {self.blocks}: {K} at most, or a block cannot ask about all {m} items")
+        if self.blocks is not None and self.blocks != K:
+            raise ValueError(
+                f"blocks = {self.blocks}: a block of {self.horizon} / {self.blocks} rounds is too short to ask "
+                f"about {m} items, {shape.k} at a time"
+            )
         return RTop1FState(
             scores=np.zeros(m),
             pending=np.zeros(m),
@@ -197,8 +200,8 @@ class RTop1F:
     def block_count(self, shape: Shape, horizon: int) -> int:
         """K, the number of blocks."""
         questions = ceil(shape.m / shape.k)
-        wanted = self.blocks or round(shape.m ** (1 / 3) * (horizon / questions) ** (2 / 3))
-        return max(1, min(wanted, horizon // questions))
+        wanted = self.blocks or max(1, round(shape.m ** (1 / 3) * (horizon / questions) ** (2 / 3)))
+        return wanted if wanted * questions <= horizon else max(1, horizon // (2 * questions))
 
     def noise(self, shape: Shape, horizon: int) -> float:
         """Epsilon, one over the width of the noise."""

@@ -1,0 +1,22 @@
+"""Writing files."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` write a file so that there never is half of it under its name.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_whole(Path(folder) / "new" / "a.txt", lambda path: path.write_text("all of it"))
+    ...     (Path(folder) / "new" / "a.txt").read_text()
+    'all of it'
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{threading.get_ident()}.part")
+    write(temporary)
+    temporary.replace(path)
