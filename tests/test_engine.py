@@ -103,6 +103,14 @@ def test_lists_of_different_lengths_are_refused() -> None:
         simulate(Uniform(), uneven, k=1, measure=DCG())
 
 
+@pytest.mark.parametrize("name", Rounds._fields)
+def test_arrays_of_other_types_are_refused(name: str, rounds: Rounds) -> None:
+    """Compiled code takes arrays as they are: another type would be read as garbage."""
+    other = rounds._replace(**{name: getattr(rounds, name).astype(np.int32)})
+    with pytest.raises(ValueError, match=f"{name} of the rounds is int32"):
+        simulate(Uniform(), other, k=1, measure=DCG())
+
+
 def test_no_rounds_is_refused() -> None:
     nothing = Rounds(np.empty((0, 0), np.float32), np.zeros(0, np.uint8), np.array([0]))
     with pytest.raises(ValueError, match="horizon = 0"):

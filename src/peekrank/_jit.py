@@ -13,9 +13,9 @@ import platformdirs
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Without numba's runtime (`_nrt`) arrays are not reference-counted, which more than doubles the speed of small
-# kernels that take a state of many arrays, and a kernel that allocates memory does not compile.
-_OPTIONS: Any = {"nogil": True, "error_model": "numpy", "_nrt": False}
+# Without numba's runtime (`_nrt`) arrays are not reference-counted, and a kernel that allocates does not compile.
+# Inlined by force, kernels do not copy their state of many arrays to each other. Either halves a small round.
+_OPTIONS: Any = {"nogil": True, "error_model": "numpy", "_nrt": False, "forceinline": True}
 _CONFIG: Any = numba.config  # its attributes are made at run time, unknown to type checkers
 _PACKAGE = Path(__file__).parent
 

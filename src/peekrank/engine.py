@@ -199,13 +199,16 @@ def simulate(
     feedback, token = np.empty(shape.k), np.zeros(learner.token_size(shape))
     uniforms = np.empty(learner.draws(shape))
 
+    kernels = learner.kernels
+    loop = machine_code(
+        _loop, *kernels, state, rng, rounds.features, feedback, rounds.offsets,
+        feedback, token, uniforms, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_),
+    )  # fmt: skip
+
     def run(features: Features, relevance: NDArray[np.uint8], offsets: Ints, rankings: Ints) -> NDArray[np.bool_]:
         explored = np.empty(len(offsets) - 1, dtype=np.bool_)
         perceived = learner.perceive(relevance)
-        _loop(
-            learner.kernels.rank, learner.kernels.update, state, rng,
-            features, perceived, offsets, feedback, token, uniforms, rankings, explored,
-        )  # fmt: skip
+        loop(*kernels, state, rng, features, perceived, offsets, feedback, token, uniforms, rankings, explored)
         return explored
 
     return _record(run, rounds, shape, measure, at, progress)
@@ -277,6 +280,10 @@ def _loop(
 def _shape_of(learner: Learner, rounds: Rounds, k: int) -> Shape:
     if len(rounds.offsets) < 2:
         raise ValueError("horizon = 0: a run must have 1 round at least")
+    for name, dtype in (("features", np.float32), ("relevance", np.uint8), ("offsets", np.int64)):
+        array: NDArray[Any] = getattr(rounds, name)
+        if array.dtype != dtype or not array.flags.c_contiguous:
+            raise ValueError(f"{name} of the rounds is {array.dtype}: must be {dtype.__name__}, C-contiguous")
     lengths = np.diff(rounds.offsets)
     if not np.all(lengths == lengths[0]):
         raise ValueError(f"lists of {lengths.min()} to {lengths.max()} items: all must have the same length")
@@ -299,24 +306,37 @@ def _record(
     trace = Trace(at, np.empty(len(at)), np.empty(len(at), dtype=np.int64))
     chunk = chunk_length(m)
     rankings = np.empty(chunk * m, dtype=np.int64)
-    value, explored = 0.0, 0
+    running = np.zeros(2)
     for first in range(0, n, chunk):
         last = min(first + chunk, n)
         low, high = rounds.offsets[first], rounds.offsets[last]
         relevance = rounds.relevance[low:high]
         shown = rankings[: high - low]
-        explored_here = run(rounds.features[low:high], relevance, rounds.offsets[first : last + 1] - low, shown)
+        explored = run(rounds.features[low:high], relevance, rounds.offsets[first : last + 1] - low, shown)
         values = measure.values(shown.reshape(-1, m), relevance.reshape(-1, m))
-        values = value + np.cumsum(np.where(np.isnan(values), 0, values))
-        marks = explored + np.cumsum(explored_here)
         here = slice(*np.searchsorted(at, (first + 1, last + 1)))
-        trace.value[here] = values[at[here] - first - 1]
-        trace.explored[here] = marks[at[here] - first - 1]
-        value, explored = float(values[-1]), int(marks[-1])
+        _add_up(values, explored, running, at[here] - first, trace.value[here], trace.explored[here])
         progress(last - first)
     return trace
 
 
+@kernel
+def _add_up(
+    values: Floats, explored: NDArray[np.bool_], running: Floats, at: Ints, total: Floats, count: Ints
+) -> None:
+    """Running sums of values (NaN: skipped) and of explored rounds, noted after each number of rounds of `at`."""
+    value, marks, i = running[0], running[1], 0
+    for t in range(len(values)):
+        if not np.isnan(values[t]):
+            value += values[t]
+        marks += explored[t]
+        if i < len(at) and at[i] == t + 1:
+            total[i] = value
+            count[i] = int(marks)
+            i += 1
+    running[0], running[1] = value, marks
+
+
 def chunk_length(m: int) -> int:
     """Rounds of m items to work on at a time: enough to forget the overhead, few enough to stay in cache."""
-    return max(64, 2**16 // m)
+    return max(64, 2**17 // m)

@@ -70,3 +70,19 @@ def _count_discordant(rankings: Ints, codes: Ints, below: Ints, out: Floats) -> 
                 wrong += below[better]
             below[code] += 1
         out[t] = wrong
+
+
+@kernel
+def add_up_rows(gain: Floats, offset: Floats, sums: Floats, at: Ints, noted: Floats) -> None:
+    """Add gains and offset (NaN: none) of each row to `sums`; note these after each number of rows of `at`."""
+    n, m = gain.shape
+    i = 0
+    for t in range(n):
+        for item in range(m):
+            sums[item] += gain[t, item]
+        if not np.isnan(offset[t]):
+            sums[m] += offset[t]
+        if i < len(at) and at[i] == t + 1:
+            for item in range(m + 1):
+                noted[i, item] = sums[item]
+            i += 1

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from peekrank.evaluation import add_up_rows
 from peekrank.types import Floats, Ints, LinearMeasure, Measure, Rounds, Trace
 
 _EXHAUSTIVE_UP_TO = 7
-_CHUNK = 2**16
+_CHUNK = 2**17
 _BOOTSTRAPS = 1000
 
 
@@ -107,20 +108,17 @@ def _best_by_sorting(measure: LinearMeasure, relevance: NDArray[Any], at: Ints) 
     n, m = relevance.shape
     discount = measure.discount(m)
     best_first = np.sort(discount)[:: -1 if measure.higher_is_better else 1]
-    gains, offset = np.zeros(m), 0.0
+    sums, done = np.zeros(m + 1), 0  # of gains, and of offsets in the last place
     out = np.empty(len(at))
     chunk = max(1, _CHUNK // m)
-    done = 0
     for first in range(0, n, chunk):
         rows = relevance[first : first + chunk]
         here = at[slice(*np.searchsorted(at, (first + 1, first + len(rows) + 1)))]
-        pieces = np.concatenate([[0], here[here < first + len(rows)] - first])  # where a new sum begins
-        gain_sums = gains + np.cumsum(np.add.reduceat(measure.gain(rows), pieces), axis=0)
-        offsets = np.nan_to_num(measure.offset(rows))
-        offset_sums = offset + np.cumsum(np.add.reduceat(offsets, pieces))
-        descending = -np.sort(-gain_sums[: len(here)], axis=1)
-        out[done : done + len(here)] = offset_sums[: len(here)] + descending @ best_first
-        gains, offset, done = gain_sums[-1], float(offset_sums[-1]), done + len(here)
+        noted = np.empty((len(here), m + 1))
+        add_up_rows(measure.gain(rows), measure.offset(rows), sums, here - first, noted)
+        descending = -np.sort(-noted[:, :m], axis=1)
+        out[done : done + len(here)] = noted[:, m] + descending @ best_first
+        done += len(here)
     return out
 
 
