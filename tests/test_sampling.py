@@ -64,7 +64,7 @@ KINDS: dict[str, Callable[[int, Rng], Floats]] = {
     "heavy-tailed": lambda m, rng: np.exp(20 * rng.standard_normal(m)),
     "all equal": lambda m, rng: np.full(m, 0.3),
     "all zero": lambda m, rng: np.zeros(m),
-    "two values": lambda m, rng: rng.choice([0.0, 1.0], m),
+    "two values": lambda m, rng: rng.integers(2, size=m).astype(np.float64),
     "few values": lambda m, rng: rng.choice(np.linspace(0, 0.5, 6), m),
     "signs": _mixed_signs,
     "one ahead": _one_ahead(1e3),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,7 +53,7 @@ def table(source: Stream, n: int, seed: int = 0) -> Grades:
     return source.rounds(n, np.random.default_rng(seed)).relevance.reshape(n, -1)
 
 
-def assert_mean(sample: NDArray[np.generic], mean: float) -> None:
+def assert_mean(sample: NDArray[Any], mean: float) -> None:
     """z-test of the mean of coins; exact when they are certain."""
     error = abs(sample.mean() - mean)
     assert error <= Z * np.sqrt(mean * (1 - mean) / sample.size)

@@ -97,12 +97,11 @@ def rankings_are_permutations(learner: Learner) -> None:
     """Every ranking holds every item once, and the explored mark of the token is 0 or 1."""
     agent = _agent(learner)
     for relevance in _relevance(learner):
-        decision = _step(agent, relevance)
-        _require(
-            np.array_equal(np.sort(decision.ranking), np.arange(_M)), f"{decision.ranking} is not a permutation"
-        )
-        _require(np.isfinite(decision.token).all(), f"token {decision.token} is not finite")
-        _require(decision.token[0] in (0, 1), f"token[0] = {decision.token[0]} is no explored mark")
+        ranking, token = (decision := agent.rank()).ranking, decision.token
+        _require(np.array_equal(np.sort(ranking), np.arange(_M)), f"{ranking} is not a permutation")
+        _require(np.isfinite(token).all(), f"token {token} is not finite")
+        _require(token[0] in (0, 1), f"token[0] = {token[0]} is no explored mark")
+        agent.update(decision, relevance[ranking[: agent.shape.k]])
 
 
 def inputs_stay_as_they_were(learner: Learner) -> None:

@@ -76,11 +76,13 @@ class Agent:
         self._uniforms = np.empty(learner.draws(self.shape))
         self._token_size = learner.token_size(self.shape)
         self._no_features = np.empty((m, d), dtype=np.float32)
+        self._seen = np.empty(m, dtype=np.bool_)
         self._perceived = learner.perceive(np.arange(largest_grade(learner) + 1.0))
         kernels = learner.kernels
         ranking, token, answers = np.empty(m, dtype=np.int64), np.empty(self._token_size), np.empty(self.shape.k)
         self._rank = machine_code(kernels.rank, self._state, self._no_features, self._uniforms, ranking, token)
         self._update = machine_code(kernels.update, self._state, self._no_features, ranking, token, answers)
+        self._read = machine_code(_read_answers, ranking, self._seen, answers, self._perceived, answers)
 
     def rank(self, features: ArrayLike | None = None) -> Decision:
         """Choose the ranking to show next."""
@@ -100,11 +102,13 @@ class Agent:
         token = _array(decision.token, np.float64, (self._token_size,), "token of the decision")
         answers = _array(feedback, np.float64, (self.shape.k,), "feedback")
         perceived = np.empty(self.shape.k)
-        bad = _perceive(answers, self._perceived, perceived)
-        if bad >= 0:
+        fault = self._read(ranking, self._seen, answers, self._perceived, perceived)
+        if fault == _NO_PERMUTATION:
+            raise ValueError(f"ranking of the decision {ranking}: must hold each of 0 to {self.shape.m - 1} once")
+        if fault != _WELL:
             raise ValueError(
-                f"feedback[{bad}] = {answers[bad]}: must be a whole number from 0 to {len(self._perceived) - 1}, "
-                "or NaN if it was not answered"
+                f"feedback[{fault}] = {answers[fault]}: must be a whole number from 0 to "
+                f"{len(self._perceived) - 1}, or NaN if it was not answered"
             )
         self._update(self._state, X, ranking, token, perceived)
 
@@ -142,9 +146,19 @@ def _array(values: ArrayLike | None, dtype: type[Any], shape: tuple[int, ...], n
     return array
 
 
+_WELL, _NO_PERMUTATION = -1, -2
+
+
 @kernel
-def _perceive(answers: Floats, perceived_grades: Floats, perceived: Floats) -> int:
-    """Translate answers; give the place of the first that is no grade, or -1."""
+def _read_answers(
+    ranking: Ints, seen: NDArray[np.bool_], answers: Floats, perceived_grades: Floats, perceived: Floats
+) -> int:
+    """Translate answers; tell which is no grade, or that the ranking is no permutation, or that all is well."""
+    seen[:] = False
+    for item in ranking:
+        if not 0 <= item < len(seen) or seen[item]:
+            return _NO_PERMUTATION
+        seen[item] = True
     for p in range(len(answers)):
         answer = answers[p]
         if np.isnan(answer):
@@ -153,7 +167,7 @@ def _perceive(answers: Floats, perceived_grades: Floats, perceived: Floats) -> i
             perceived[p] = perceived_grades[int(answer)]
         else:
             return p
-    return -1
+    return _WELL
 
 
 Play = Callable[[Features, NDArray[np.uint8], Ints, Ints], NDArray[np.bool_]]

@@ -86,6 +86,8 @@ def _rank(s: RTop1FState, X: Features, uniforms: Floats, ranking: Ints, token: F
 @kernel
 def _update(s: RTop1FState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
     explored, cell = token[0] > 0, int(token[1])
+    if not 0 <= cell < len(s.open_questions):
+        raise ValueError("the token of this decision is not one of this agent's")
     if not answered(feedback):
         s.clock[_LEFT] += 1
         if explored:
