@@ -21,7 +21,7 @@ from peekrank.learners.rtop1f import RTop1FState
 from peekrank.types import Features, Floats, Ints
 
 NO_FEATURES: Features = np.empty((0, 0), dtype=np.float32)
-LEFT, OPEN, BLOCK = 0, 1, 2  # what the clock of a state holds
+LEFT, OPEN, BLOCK, UNSETTLED = 0, 1, 2, 3  # what the clock of a state holds
 Order = Literal["leader", "fixed"]
 
 
@@ -40,7 +40,7 @@ def ask(state: RTop1FState, when: float, noise: float | Floats = 0.5) -> Shown:
     """One round: `when` decides whether and what to explore, `noise` perturbs the leader."""
     m = len(state.scores)
     uniforms = np.concatenate([[when], np.broadcast_to(noise, m)])
-    shown = Shown(np.full(m, -1, dtype=np.int64), np.zeros(2))
+    shown = Shown(np.full(m, -1, dtype=np.int64), np.zeros(3))
     RTop1F.kernels.rank(state, NO_FEATURES, uniforms, *shown)
     return shown
 
@@ -109,8 +109,14 @@ def at_once(answered: tuple[bool, ...]) -> str:
     return " ".join(f"r{t} {'a' if yes else 'n'}{t}" for t, yes in enumerate(answered))
 
 
-def asked_at(path: Path, cell: int, answered: list[int]) -> list[int]:
-    return [t for t in answered if path.shown[t].cell == cell]
+def asked_at(path: Path, cell: int, answered: list[int]) -> int:
+    """When the first block asked about a cell and was answered; the next block may have asked again."""
+    return next(t for t in answered if path.shown[t].cell == cell)
+
+
+def estimate(state: RTop1FState) -> list[float]:
+    """What the first block has found: with the next one begun, it is in the scores."""
+    return list(map(float, state.pending if state.clock[BLOCK] == 1 else state.scores))
 
 
 def assert_uniform_assignment(m: int, k: int, length: int, schedule: str) -> None:
@@ -119,10 +125,8 @@ def assert_uniform_assignment(m: int, k: int, length: int, schedule: str) -> Non
     chances: dict[tuple[int, ...], Fraction] = defaultdict(Fraction)
     for path in enumerate_ways(one_block(m, k, length), schedule):
         rounds = [asked_at(path, cell, answered) for cell in range(questions)]
-        assert [len(times) for times in rounds] == [1] * questions
-        chances[tuple(times[0] for times in rounds)] += path.weight
-        assert path.state.pending.tolist() == [2.0 ** rounds[item // k][0] for item in range(m)]
-        assert path.state.clock.tolist() == [0, 0, 1]
+        chances[tuple(rounds)] += path.weight
+        assert estimate(path.state) == [2.0 ** rounds[item // k] for item in range(m)]
     assert len(answered) == length
     assert chances == dict.fromkeys(permutations(answered, questions), Fraction(1, perm(length, questions)))
 
@@ -135,7 +139,7 @@ def assert_unbiased(m: int, k: int, length: int, schedule: str) -> None:
         rows[answered] = np.reshape(values, (length, m))
         mean = [Fraction(0)] * m
         for path in enumerate_ways(one_block(m, k, length), schedule, rows):
-            mean = [total + path.weight * Fraction(x) for total, x in zip(mean, path.state.pending, strict=True)]
+            mean = [total + path.weight * Fraction(x) for total, x in zip(mean, estimate(path.state), strict=True)]
         assert mean == [Fraction(int(total), length) for total in rows[answered].sum(axis=0)]
 
 
@@ -166,8 +170,20 @@ def test_lemma_8_the_estimate_is_unbiased_for_every_relevance(m: int, k: int, le
     assert_unbiased(m, k, length, at_once((True,) * length))
 
 
+@pytest.mark.parametrize("k", [1, 2])
+def test_blocks_end_even_if_only_exploring_rounds_are_answered(k: int) -> None:
+    rng = np.random.default_rng(6)
+    state = RTop1F(SumLoss(), horizon=200, blocks=10).init(Shape(4, 0, k))
+    for _ in range(2000):
+        shown = ask(state, rng.random())
+        answer(state, shown, 1.0 if shown.cell >= 0 else np.nan)
+    blocks = int(state.clock[BLOCK])
+    assert blocks > 10
+    assert state.scores.tolist() == [blocks - 1.0] * 4
+
+
 def patterns(length: int, rounds: int) -> list[tuple[bool, ...]]:
-    """Which rounds are answered, the last of them being the one that completes the block."""
+    """Which rounds are answered, the last being the last that the block can need."""
     every = product((False, True), repeat=rounds)
     return [pattern for pattern in every if sum(pattern) == length and pattern[-1]]
 
@@ -210,7 +226,7 @@ def test_one_missing_answer_of_k_puts_the_round_back() -> None:
         row = np.ones(4)
         row[shown.ranking[position]] = np.nan
         answer(state, shown, row)
-        assert state.clock.tolist() == [5, 2, 1]
+        assert state.clock.tolist() == [5, 2, 1, 2]
         assert state.open_questions.tolist() == [1, 1]
         assert not state.pending.any()
         assert ask(state, when).cell == untouched.cell == (0 if when < 0.5 else -1)
@@ -284,7 +300,7 @@ def test_answers_missing_after_the_end_of_their_block_are_asked_for_again() -> N
     for shown in first[:8]:
         answer(state, shown, np.nan)
     rest = [ask(state, rng.random()) for _ in range(15)]
-    assert state.clock.tolist() == [0, 0, 2]
+    assert state.clock[:UNSETTLED].tolist() == [0, 0, 2]
     assert Counter(shown.cell for shown in (first[8], *rest)) == {0: 2, 1: 2, 2: 2, -1: 10}
 
 
@@ -441,7 +457,7 @@ def test_exploiting_rounds_teach_nothing() -> None:
     assert shown.cell == -1
     answer(state, shown, [1, 1, 1])
     assert not state.pending.any()
-    assert state.clock.tolist() == [9, 3, 1]
+    assert state.clock.tolist() == [9, 3, 1, 3]
 
 
 def test_gains_not_grades_are_perceived() -> None:

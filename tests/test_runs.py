@@ -156,6 +156,13 @@ def test_another_experiment_is_refused(tmp_path: Path) -> None:
         run(replace(SMALL, seed=12, k=2), tmp_path)
 
 
+def test_a_folder_without_results_may_be_taken_over(tmp_path: Path) -> None:
+    run(replace(SMALL, runs=1), tmp_path)
+    for path in (tmp_path / "runs").iterdir():
+        path.unlink()
+    assert run(SMALL, tmp_path).experiment == SMALL
+
+
 def test_folders_that_are_none_of_ours(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("chapter 1")
     with pytest.raises(ValueError, match=r"is not empty and holds no manifest\.json"):

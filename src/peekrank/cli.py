@@ -42,7 +42,7 @@ def _plain_errors() -> Iterator[None]:
     """Say what was wrong in a line, and end with code 2; Ctrl-C ends with code 130."""
     try:
         yield
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, MemoryError) as error:
         err.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
@@ -152,10 +152,9 @@ def _run(experiment: Experiment, folder: Path, workers: int) -> Result:
             return runs.run(experiment, folder, workers=workers, progress=lambda n: bar.advance(task, n))
         except runs.InterruptedRunError:
             bar.stop()
-            kept = len(list((folder / "runs").glob("[0-9]*.parquet")))
             err.print(
-                f"stopped; {kept} of {experiment.runs * len(experiment.learners)} runs are finished and kept in "
-                f"{folder}{os.sep} - the same command goes on from there",
+                f"stopped; {runs.finished(folder)} of {experiment.runs * len(experiment.learners)} runs are finished "
+                f"and kept in {folder}{os.sep} - the same command goes on from there",
                 highlight=False,
                 soft_wrap=True,
             )

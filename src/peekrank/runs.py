@@ -173,6 +173,11 @@ def _do(
             raise
 
 
+def finished(folder: Path) -> int:
+    """How many runs are finished in a folder."""
+    return len(list((folder / "runs").glob("[0-9]*.parquet")))
+
+
 def _file(folder: Path, learner: int, run: int) -> Path:
     return folder / "runs" / f"{learner:02d}-{run:04d}.parquet"
 
@@ -195,14 +200,15 @@ def _open_folder(experiment: Experiment, folder: Path) -> dict[str, Any]:
     if (folder / "manifest.json").exists():
         manifest = _read_manifest(folder)
         other = _experiment_of(manifest, folder)
-        if other != experiment:
+        if other == experiment:
+            return manifest
+        if finished(folder):
             differ = [f.name for f in fields(experiment) if getattr(other, f.name) != getattr(experiment, f.name)]
             raise ValueError(
                 f"{folder} holds results of another experiment, with different {', '.join(differ)}; "
                 "choose another folder"
             )
-        return manifest
-    if folder.exists() and any(folder.iterdir()):
+    elif folder.exists() and any(folder.iterdir()):
         raise ValueError(f"{folder} is not empty and holds no manifest.json; choose another folder")
     manifest = {
         "format": _FORMAT,

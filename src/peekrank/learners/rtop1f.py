@@ -20,7 +20,8 @@ from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
 
 Order = Literal["leader", "fixed"]
 
-_LEFT, _OPEN, _BLOCK = 0, 1, 2  # rounds left in this block, questions open in it, blocks begun
+# The clock: rounds left in this block, questions it has to ask, blocks begun, questions of it not answered yet
+_LEFT, _OPEN, _BLOCK, _UNSETTLED = 0, 1, 2, 3
 
 
 class RTop1FState(NamedTuple):
@@ -50,6 +51,7 @@ def _begin_block(s: RTop1FState) -> None:
     s.open_questions[:] = 1
     s.clock[_LEFT] = max(length, len(s.open_questions))
     s.clock[_OPEN] = len(s.open_questions)
+    s.clock[_UNSETTLED] = len(s.open_questions)
     s.clock[_BLOCK] = block + 1
 
 
@@ -77,6 +79,7 @@ def _rank(s: RTop1FState, X: Features, uniforms: Floats, ranking: Ints, token: F
     else:
         perturbed_leader(s.scores, s.width, uniforms[1:], s.perturbed, ranking, s.sorting)
     token[0] = explore
+    token[2] = s.clock[_BLOCK]
     if explore:
         cell = _take_question(s, slot)
         move_to_front(ranking, cell * s.k, (cell + 1) * s.k, s.rest)
@@ -85,17 +88,20 @@ def _rank(s: RTop1FState, X: Features, uniforms: Floats, ranking: Ints, token: F
 
 @kernel
 def _update(s: RTop1FState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
-    explored, cell = token[0] > 0, int(token[1])
+    explored, cell, of_this_block = token[0] > 0, int(token[1]), token[2] == s.clock[_BLOCK]
     if not 0 <= cell < len(s.open_questions):
         raise ValueError("the token of this decision is not one of this agent's")
     if not answered(feedback):
-        s.clock[_LEFT] += 1
         if explored:
             s.open_questions[cell] += 1
             s.clock[_OPEN] += 1
+            s.clock[_UNSETTLED] += not of_this_block
+        if s.clock[_UNSETTLED] > 0:
+            s.clock[_LEFT] += 1
     elif explored:
         for p in range(min(s.k, len(s.scores) - cell * s.k)):
             s.pending[ranking[p]] += feedback[p]
+        s.clock[_UNSETTLED] -= of_this_block
 
 
 @dataclass(frozen=True)
@@ -117,10 +123,11 @@ class RTop1F:
       T < m^2), blocks have 2q rounds, half of which explore. With T <= q every round explores.
     - "Any permutation with item j on top" is the current perturbed leader's with j moved to the front
       (``order=leader``), or the items in index order with j moved to the front (``order=fixed``).
-    - A round that comes back with a question unanswered does not count: what it was for, asking or not, is put
-      back into the running block, which grows by one round. So each question is asked at a round uniform among the
-      *answered* rounds of its block, and the estimate stays unbiased for their average, whatever the pattern of
-      answers, as long as that pattern does not depend on what was shown.
+    - A round that comes back with a question unanswered does not count until its block has all its answers: what
+      it was for, asking or not, is put back into the block, which grows by one round. So each question is settled
+      at a round uniform among the first *answered* rounds of its block, as many as its length, and the estimate
+      stays unbiased for their average, whatever the pattern of answers, as long as that does not depend on what
+      was shown.
     - Answers that come after their block has ended enter the leader with the next block.
 
     Parameters
@@ -175,7 +182,7 @@ class RTop1F:
         return RTop1FState(
             scores=np.zeros(m),
             pending=np.zeros(m),
-            clock=np.zeros(3, dtype=np.int64),
+            clock=np.zeros(4, dtype=np.int64),
             open_questions=np.zeros(ceil(m / shape.k), dtype=np.int64),
             k=shape.k,
             horizon=self.horizon,
@@ -188,8 +195,8 @@ class RTop1F:
         )
 
     def token_size(self, shape: Shape) -> int:
-        """The explored mark, and which cell was asked about."""
-        return 2
+        """The explored mark, which cell was asked about, and in which block."""
+        return 3
 
     def draws(self, shape: Shape) -> int:
         """One for whether and what to explore, and one for the noise of each item."""
