@@ -146,15 +146,16 @@ def _run(experiment: Experiment, folder: Path, workers: int) -> Result:
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
+    wanted = experiment.runs * len(experiment.learners)
     with Progress(*columns, console=err) as bar:
-        task = bar.add_task("rounds", total=experiment.horizon * experiment.runs * len(experiment.learners))
+        task = bar.add_task("rounds", total=experiment.horizon * wanted)
         try:
             return runs.run(experiment, folder, workers=workers, progress=lambda n: bar.advance(task, n))
         except runs.InterruptedRunError:
             bar.stop()
             err.print(
-                f"stopped; {runs.finished(folder)} of {experiment.runs * len(experiment.learners)} runs are finished "
-                f"and kept in {folder}{os.sep} - the same command goes on from there",
+                f"stopped; {runs.finished(folder)} of {wanted} runs are finished and kept in {folder}{os.sep} - "
+                "the same command goes on from there",
                 highlight=False,
                 soft_wrap=True,
             )
