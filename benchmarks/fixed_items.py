@@ -96,7 +96,7 @@ def threads() -> float:
             return seconds(lambda: run(experiment, Path(folder), workers=workers))
 
     with_workers(1)
-    return float(np.median([with_workers(1) / with_workers(2) for _ in range(5)]))
+    return float(np.median([with_workers(1) / with_workers(2) for _ in range(9)]))
 
 
 def fresh_process(code: str) -> float:

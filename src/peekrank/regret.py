@@ -12,7 +12,7 @@ from peekrank.evaluation import add_up_rows
 from peekrank.types import Floats, Ints, LinearMeasure, Measure, Rounds, Trace
 
 _EXHAUSTIVE_UP_TO = 7
-_CHUNK = 2**17
+_CHUNK = 2**19
 _BOOTSTRAPS = 1000
 
 
