@@ -64,7 +64,7 @@ def test_learners_may_have_a_measure_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--k", "0"], "k = 0: must be between 1 and the number of items, m = 10"),
+        (["--k", "0"], "k = 0: must be a whole number, at least 1"),
         (["--k", "11"], "k = 11: must be between 1 and the number of items, m = 10"),
         (["--horizon", "0"], "horizon = 0: must be a whole number, at least 1"),
         (["--measure", "dgc"], "unknown measure 'dgc': did you mean 'dcg'?"),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
 
 from peekrank import CT15, DCG, FTPL, NDCG, Agent, RTop1F, Uniform, evaluate, fixed_items, play, simulate
 from peekrank.engine import chunk_length, problem_shape
+from peekrank.streams import Means
 from peekrank.types import Rounds
 
 T = 1000
@@ -84,7 +86,7 @@ def test_memory_does_not_grow_with_the_horizon() -> None:
 @pytest.mark.parametrize("run", [play, simulate])
 @pytest.mark.parametrize(
     ("at", "message"),
-    [([0, 5], "between 1 and 1000"), ([5, 5], "ascending"), ([1001], "1000"), ([], "at must hold")],
+    [([0, 5], "from 1 to 1000"), ([5, 5], "ascending"), ([1001], "1000"), ([], "at must hold")],
 )
 def test_bad_checkpoints(run: object, at: list[int], message: str, rounds: Rounds) -> None:
     assert callable(run)
@@ -109,6 +111,42 @@ def test_arrays_of_other_types_are_refused(name: str, rounds: Rounds) -> None:
     other = rounds._replace(**{name: getattr(rounds, name).astype(np.int32)})
     with pytest.raises(ValueError, match=f"{name} of the rounds is int32"):
         simulate(Uniform(), other, k=1, measure=DCG())
+
+
+def test_offsets_beyond_the_rows_are_refused(rounds: Rounds) -> None:
+    for name in ("features", "relevance"):
+        short = rounds._replace(**{name: getattr(rounds, name)[:-10]})
+        with pytest.raises(ValueError, match="offsets of the rounds go from 0 to 10000: must go"):
+            simulate(Uniform(), short, k=1, measure=DCG())
+
+
+@pytest.mark.parametrize("convert", [np.int64, np.float32, "strided"])
+def test_gains_of_any_type_are_perceived_alike(convert: Any, rounds: Rounds) -> None:
+    """A measure of a user's own may give integers or views; kernels are compiled for contiguous float64."""
+
+    class Odd(DCG):
+        def gain(self, relevance: Any) -> Any:
+            gains = super().gain(relevance)
+            return np.repeat(gains, 2, axis=-1)[..., ::2] if convert == "strided" else gains.astype(convert)
+
+    def value(run: Any, measure: Any) -> Any:
+        return run(RTop1F(measure, horizon=T), rounds, k=1, measure=measure, seed=8).value
+
+    assert np.array_equal(value(simulate, Odd()), value(simulate, DCG()))
+    assert np.array_equal(value(play, Odd()), value(simulate, DCG()))
+
+
+def test_a_learner_and_its_rounds_may_have_the_same_seed() -> None:
+    """With one stream of random numbers for both, the learner's noise would be what decides relevance."""
+    means, seeds = Means((0.5,) * 10), range(20)
+
+    def total(stream_seed: int, seed: int) -> float:
+        rounds = means.rounds(200, np.random.default_rng(stream_seed))
+        return float(simulate(FTPL(DCG(), horizon=200), rounds, k=1, measure=DCG(), seed=seed).value[-1])
+
+    same = np.array([total(s, s) for s in seeds])
+    other = np.array([total(s, s + 1000) for s in seeds])
+    assert abs(same.mean() - other.mean()) < 4 * np.hypot(same.std(), other.std()) / np.sqrt(len(seeds))
 
 
 def test_no_rounds_is_refused() -> None:

@@ -156,13 +156,13 @@ def discounts_of_items(loss: LinearMeasure, m: int) -> Floats:
 @pytest.mark.parametrize("m", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize(("loss", "max_grade"), [(loss, n) for loss in LOSSES for n in (1, 3) if loss.linear(n)])
 def test_constants_by_brute_force(loss: Any, m: int, max_grade: int) -> None:
-    """Over all pairs of rankings and all gain vectors with the largest gain or none for each item."""
+    """Over all pairs of rankings and all vertices of the cube of gain vectors."""
     decisions = discounts_of_items(loss, m)
     largest = float(loss.gain(np.array([max_grade]))[0])
     states = largest * np.array(list(product((0, 1), repeat=m)))
     values = decisions @ states.T
-    D = np.abs(decisions[:, None] - decisions[None]).sum(axis=2).max()
     R = (values.max(axis=0) - values.min(axis=0)).max()
+    D = R / largest  # the same over the unit cube
     A = states.sum(axis=1).max()
     assert constants(loss, m, max_grade) == pytest.approx((D, R, A), rel=1e-12, abs=1e-12)
 

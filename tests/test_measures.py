@@ -356,6 +356,14 @@ def test_bad_cutoffs(kind: Any, n: Any) -> None:
         kind(n)
 
 
+def test_an_offset_of_whole_numbers_is_no_trap() -> None:
+    class Shifted(DCG):
+        def offset(self, relevance: Any) -> Any:
+            return np.full(relevance.shape[:-1], 2)
+
+    assert evaluate(Shifted(), [0, 1], [0, 1]) == 2 + evaluate(DCG(), [0, 1], [0, 1])
+
+
 @pytest.mark.parametrize(
     ("kind", "bad"),
     [

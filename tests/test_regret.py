@@ -57,6 +57,13 @@ def test_best_values_over_several_chunks() -> None:
     np.testing.assert_allclose(best_values(DCG(), rounds, at), every[at - 1], rtol=1e-12)
 
 
+@pytest.mark.parametrize("at", [[0, 1], [1, 3], [2, 1], []])
+def test_checkpoints_outside_the_rounds_are_refused(at: list[int]) -> None:
+    for name in ("dcg", "ap"):
+        with pytest.raises(ValueError, match="at must hold ascending whole numbers from 1 to 2"):
+            best_values(measure(name), fixed_items([[0, 1], [1, 1]]), np.array(at, dtype=np.int64))
+
+
 def test_too_many_items_for_a_search() -> None:
     with pytest.raises(ValueError, match="possible for up to 7 items, not for 8"):
         best_values(AveragePrecision(), fixed_items(np.eye(8)), np.array([8]))

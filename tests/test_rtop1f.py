@@ -22,6 +22,7 @@ from peekrank.types import Features, Floats, Ints
 
 NO_FEATURES: Features = np.empty((0, 0), dtype=np.float32)
 LEFT, OPEN, BLOCK, UNSETTLED = 0, 1, 2, 3  # what the clock of a state holds
+MEMORY = ("scores", "pending", "clock", "open_questions", "owed_questions")
 Order = Literal["leader", "fixed"]
 
 
@@ -56,7 +57,7 @@ def one_block(m: int, k: int, length: int) -> RTop1FState:
 
 
 def clone(state: RTop1FState) -> RTop1FState:
-    memory = {name: getattr(state, name).copy() for name in ("scores", "pending", "clock", "open_questions")}
+    memory = {name: getattr(state, name).copy() for name in MEMORY}
     return state._replace(**memory)
 
 
@@ -82,12 +83,14 @@ def branch(path: Path, fine: int) -> list[Path]:
     return list(ways.values())
 
 
-def enumerate_ways(state: RTop1FState, schedule: str, rows: NDArray[Any] | None = None) -> list[Path]:
+def enumerate_ways(
+    state: RTop1FState, schedule: str, rows: NDArray[Any] | None = None, *, longest: int | None = None
+) -> list[Path]:
     """All the ways of a schedule such as "r0 a0 r1 r2 n1 a2": r ranks, a answers, n leaves round t unanswered.
 
     Without `rows` the answer of round t is 2^t for every item, so that a sum of answers tells their rounds.
     """
-    fine = lcm(*range(1, state.horizon + 1))  # cells of all the lengths that are left fit into this grid
+    fine = lcm(*range(1, (longest or state.horizon) + 1))  # cells of all the lengths that are left fit into it
     paths = [Path(Fraction(1), state, ())]
     for step in schedule.split():
         t = int(step[1:])
@@ -292,16 +295,36 @@ def test_order_of_answers_does_not_matter() -> None:
     assert all(score > 0 for score in ends[0])
 
 
-def test_answers_missing_after_the_end_of_their_block_are_asked_for_again() -> None:
-    """Nothing of block 1 is answered: block 2 grows by as many rounds and asks each question twice."""
+def test_answers_missing_after_the_end_of_their_block_are_asked_for_in_the_next() -> None:
+    """Nothing of block 1 is answered: block 3 grows by as many questions, and block 2 stays as it was."""
     rng = np.random.default_rng(4)
-    state = RTop1F(SumLoss(), horizon=16, blocks=2).init(Shape(3, 0, 1))
+    state = RTop1F(SumLoss(), horizon=24, blocks=3).init(Shape(3, 0, 1))
     first = [ask(state, rng.random()) for _ in range(9)]
     for shown in first[:8]:
         answer(state, shown, np.nan)
-    rest = [ask(state, rng.random()) for _ in range(15)]
+    second = [first[8], *(ask(state, rng.random()) for _ in range(7))]
     assert state.clock[:UNSETTLED].tolist() == [0, 0, 2]
-    assert Counter(shown.cell for shown in (first[8], *rest)) == {0: 2, 1: 2, 2: 2, -1: 10}
+    assert Counter(shown.cell for shown in second) == {0: 1, 1: 1, 2: 1, -1: 5}
+    third = [ask(state, rng.random()) for _ in range(11)]
+    assert state.clock[:UNSETTLED].tolist() == [0, 0, 3]
+    assert Counter(shown.cell for shown in third) == {0: 2, 1: 2, 2: 2, -1: 5}
+
+
+def test_answers_missing_across_blocks_leave_every_question_uniform() -> None:
+    """Two rounds a block, one item; round 0 turns out unanswered when block 2 has begun."""
+    schedule = "r0 r1 a1 r2 n0 a2 r3 a3 r4 a4 r5 a5 r6 a6"
+    seconds: dict[tuple[bool, int], Fraction] = defaultdict(Fraction)
+    thirds: dict[tuple[bool, tuple[int, ...]], Fraction] = defaultdict(Fraction)
+    for path in enumerate_ways(one_block(1, 1, 2), schedule, longest=3):
+        asked = [t for t, shown in enumerate(path.shown) if shown.cell == 0]
+        owed = asked[0] == 0
+        seconds[owed, next(t for t in asked if t >= 2)] += path.weight
+        thirds[owed, tuple(t for t in asked if 4 <= t < (7 if owed else 6))] += path.weight
+    quarter, sixth = Fraction(1, 4), Fraction(1, 6)
+    assert seconds == {(owed, t): quarter for owed in (True, False) for t in (2, 3)}
+    assert thirds == dict.fromkeys([(False, (4,)), (False, (5,))], quarter) | dict.fromkeys(
+        [(True, (4, 5)), (True, (4, 6)), (True, (5, 6))], sixth
+    )
 
 
 # --- blocks
@@ -389,7 +412,8 @@ def test_horizon_too_short_to_learn(m: int, k: int, horizon: int) -> None:
     ("m", "k", "horizon", "expected"),
     [
         (10, 1, 10_000, 215),  # 10^(7/3)
-        (10, 1, 99, 4),  # T < m^2: 10 blocks of 9.9 rounds cannot ask about 10 items, so blocks of 20 rounds
+        (10, 1, 99, 9),  # T < m^2: 9.9 blocks rounded down, since 10 could not ask about 10 items each
+        (10, 1, 50, 2),  # nor could 6 or 5: blocks of 20 rounds or more
         (10, 1, 30, 1),
         (10, 1, 100, 10),
         (8, 2, 1000, 79),  # 2 * 250^(2/3) = 79.4

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -161,6 +162,37 @@ def test_a_folder_without_results_may_be_taken_over(tmp_path: Path) -> None:
     for path in (tmp_path / "runs").iterdir():
         path.unlink()
     assert run(SMALL, tmp_path).experiment == SMALL
+
+
+def test_a_changed_file_is_noticed(tmp_path: Path) -> None:
+    votes = tmp_path / "votes.soc"
+    votes.write_text("# NUMBER ALTERNATIVES: 3\n2: 1,2,3\n1: 3,1,2\n")
+    experiment = replace(SMALL, stream=f"orders:path={votes}")
+    run(experiment, tmp_path / "results")
+    (tmp_path / "results" / "runs" / "00-0000.parquet").unlink()
+    votes.write_text("# NUMBER ALTERNATIVES: 3\n2: 3,2,1\n1: 3,1,2\n")
+    with pytest.raises(ValueError, match="computed from another content of its file"):
+        run(experiment, tmp_path / "results")
+
+
+def test_other_versions_are_noticed(tmp_path: Path) -> None:
+    run(SMALL, tmp_path)
+    path = tmp_path / "manifest.json"
+    path.write_text(path.read_text().replace('"peekrank": "', '"peekrank": "0.0.'))
+    with pytest.raises(ValueError, match="computed with other versions of packages"):
+        run(SMALL, tmp_path)
+
+
+def test_numpy_integers_are_integers(tmp_path: Path) -> None:
+    numbers: dict[str, Any] = {"horizon": np.int64(300), "k": np.int32(1)}
+    assert run(replace(SMALL, **numbers), tmp_path).experiment == SMALL
+
+
+@pytest.mark.parametrize("learner", ["rtop1f:measure=p@1", "rtop1f:horizon=100"])
+def test_no_bound_for_what_a_learner_was_not_tuned_to(learner: str, tmp_path: Path) -> None:
+    summary, tuned = run(replace(SMALL, learners=(learner, "rtop1f"), runs=1), tmp_path).summaries()
+    assert summary.bound is None
+    assert tuned.bound is not None
 
 
 def test_folders_that_are_none_of_ours(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable
 from functools import partial
 from itertools import permutations, product
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, get_args, get_type_hints
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from peekrank.engine import Agent, largest_grade, play, problem_shape, simulate
 from peekrank.measures import measure as measure_named
 from peekrank.regret import best_values, regret
 from peekrank.spec import build, text_of
+from peekrank.storage import arrays_of
 from peekrank.streams import fixed_items
 from peekrank.types import Decision, Floats, Grades, Ints, Learner, LinearMeasure, Measure, Rounds, Stream
 
@@ -156,7 +157,7 @@ def dump_resumes(learner: Learner) -> None:
 
 
 def late_and_missing_answers(learner: Learner) -> None:
-    """Answers may come late, in any order, in part or never; all is well, and the learner stays finite."""
+    """Answers may come late, in any order, in part or never; all is well, and the state stays finite."""
     rng = np.random.default_rng(5)
     agent = _agent(learner)
     for batch in _relevance(learner).reshape(-1, 10, _M):
@@ -168,6 +169,8 @@ def late_and_missing_answers(learner: Learner) -> None:
         for decision in decisions:
             _require(np.array_equal(np.sort(decision.ranking), np.arange(_M)), "a ranking is no permutation")
             _require(np.isfinite(decision.token).all(), "a token is not finite")
+    for name, array in arrays_of(agent._state):
+        _require(np.isfinite(array).all(), f"{name} of the state is not finite")
 
 
 def only_the_top_k_is_seen(learner: Learner) -> None:
@@ -184,9 +187,12 @@ def only_the_top_k_is_seen(learner: Learner) -> None:
 
 def bad_parameters_are_named(learner: Learner) -> None:
     """A wrong number, shape or grade is a ValueError that names what is wrong."""
-    for field in dataclasses.fields(learner):  # type: ignore[arg-type]
-        if "int" in str(field.type) or "float" in str(field.type):
-            _raises(field.name, partial(type(learner), **{**_fields(learner), field.name: -1}))
+    hints = get_type_hints(type(learner))
+    for name in _fields(learner):
+        kinds = {hints[name], *get_args(hints[name])}
+        wrong = -1 if int in kinds else np.nan if float in kinds else None
+        if wrong is not None:
+            _raises(name, partial(type(learner), **{**_fields(learner), name: wrong}))
     for name, m, k in (("k", _M, _M + 1), ("k", _M, 0), ("m", 0, 1)):
         _raises(name, partial(Agent, learner, m=m, k=k))
     agent = _agent(learner)
@@ -253,7 +259,7 @@ def learns(learner: Learner) -> None:
 
 def _clear_winners(horizon: int, top: int, seed: int) -> Rounds:
     """Two items are best; two others have all the relevance in the first twentieth of the rounds."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng([1, seed])  # independent of the learner's randomness, as the theorems ask
     means = np.tile([0.5, 0.5, 0.1, 0.1, 0.9, 0.9], (horizon, 1))
     means[: horizon // 20] = [1, 1, 0, 0, 0, 0]
     return fixed_items(

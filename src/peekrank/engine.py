@@ -15,9 +15,23 @@ from numpy.typing import ArrayLike, NDArray
 
 from peekrank import storage
 from peekrank._jit import driver, kernel, machine_code
+from peekrank.parameters import ascending
+from peekrank.streams.fixed import list_shape
 from peekrank.types import Decision, Features, Floats, Ints, Learner, Measure, Rounds, Shape, State, Trace
 
 Seed = int | np.random.SeedSequence | np.random.Generator
+
+
+def generator(seed: Seed) -> np.random.Generator:
+    """The randomness of a learner.
+
+    A number gives another generator than ``default_rng`` makes of it, so that rounds drawn from
+    ``default_rng(0)`` and a learner with ``seed=0`` are independent: the theorems need that.
+
+    >>> bool(generator(0).random() == np.random.default_rng(0).random())
+    False
+    """
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)) if isinstance(seed, int) else seed)
 
 
 def problem_shape(learner: Learner, *, m: int, k: int, d: int = 0) -> Shape:
@@ -64,20 +78,21 @@ class Agent:
     >>> agent = Agent(RTop1F(DCG(), horizon=1000), m=5, k=1, seed=0)
     >>> decision = agent.rank()
     >>> decision.ranking
-    array([4, 3, 0, 1, 2])
-    >>> agent.update(decision, [1])  # the person liked item 4
+    array([3, 4, 1, 2, 0])
+    >>> agent.update(decision, [1])  # the person liked item 3
     """
 
     def __init__(self, learner: Learner, *, m: int, k: int, d: int = 0, seed: Seed = 0) -> None:
         self.learner = learner
         self.shape = problem_shape(learner, m=m, k=k, d=d)
-        self._rng = np.random.default_rng(seed)
+        self._rng = generator(seed)
         self._state = learner.init(self.shape)
         self._uniforms = np.empty(learner.draws(self.shape))
         self._token_size = learner.token_size(self.shape)
         self._no_features = np.empty((m, d), dtype=np.float32)
         self._seen = np.empty(m, dtype=np.bool_)
-        self._perceived = learner.perceive(np.arange(largest_grade(learner) + 1.0))
+        grades = np.arange(largest_grade(learner) + 1.0)
+        self._perceived = _array(learner.perceive(grades), np.float64, grades.shape, "perceived relevance")
         kernels = learner.kernels
         ranking, token, answers = np.empty(m, dtype=np.int64), np.empty(self._token_size), np.empty(self.shape.k)
         self._rank = machine_code(kernels.rank, self._state, self._no_features, self._uniforms, ranking, token)
@@ -96,7 +111,10 @@ class Agent:
         return Decision(X, ranking, token)
 
     def update(self, decision: Decision, feedback: ArrayLike) -> None:
-        """Learn from the relevance grades of the first k items of a decision; NaN where one was not answered."""
+        """Learn from the relevance grades of the first k items of a decision; NaN where one was not answered.
+
+        Once for each decision: a NaN is final, and an answer that comes after it must be dropped.
+        """
         X = _array(decision.features, np.float32, self.shape[:2], "features of the decision")
         ranking = _array(decision.ranking, np.int64, (self.shape.m,), "ranking of the decision")
         token = _array(decision.token, np.float64, (self._token_size,), "token of the decision")
@@ -143,7 +161,7 @@ def _array(values: ArrayLike | None, dtype: type[Any], shape: tuple[int, ...], n
     array = np.ascontiguousarray(values, dtype=dtype)
     if array.shape != shape:
         raise ValueError(f"{name} of shape {array.shape}: must be of shape {shape}")
-    return array
+    return array if array.flags.carray else array.copy()  # aligned and writable, too
 
 
 _WELL, _NO_PERMUTATION = -1, -2
@@ -209,7 +227,7 @@ def simulate(
     2150
     """
     shape = _shape_of(learner, rounds, k)
-    state, rng = learner.init(shape), np.random.default_rng(seed)
+    state, rng = learner.init(shape), generator(seed)
     feedback, token = np.empty(shape.k), np.zeros(learner.token_size(shape))
     uniforms = np.empty(learner.draws(shape))
 
@@ -221,7 +239,7 @@ def simulate(
 
     def run(features: Features, relevance: NDArray[np.uint8], offsets: Ints, rankings: Ints) -> NDArray[np.bool_]:
         explored = np.empty(len(offsets) - 1, dtype=np.bool_)
-        perceived = learner.perceive(relevance)
+        perceived = _array(learner.perceive(relevance), np.float64, relevance.shape, "perceived relevance")
         loop(*kernels, state, rng, features, perceived, offsets, feedback, token, uniforms, rankings, explored)
         return explored
 
@@ -292,21 +310,13 @@ def _loop(
 
 
 def _shape_of(learner: Learner, rounds: Rounds, k: int) -> Shape:
-    if len(rounds.offsets) < 2:
-        raise ValueError("horizon = 0: a run must have 1 round at least")
-    for name, dtype in (("features", np.float32), ("relevance", np.uint8), ("offsets", np.int64)):
-        array: NDArray[Any] = getattr(rounds, name)
-        if array.dtype != dtype or not array.flags.c_contiguous:
-            raise ValueError(f"{name} of the rounds is {array.dtype}: must be {dtype.__name__}, C-contiguous")
-    lengths = np.diff(rounds.offsets)
-    if not np.all(lengths == lengths[0]):
-        raise ValueError(f"lists of {lengths.min()} to {lengths.max()} items: all must have the same length")
+    _, m = list_shape(rounds)
     largest = int(rounds.relevance.max())
     if largest > largest_grade(learner):
         raise ValueError(
             f"relevance {largest} occurs, but {learner.name} has max_grade = {largest_grade(learner)}"
         )
-    return problem_shape(learner, m=int(lengths[0]), k=k, d=rounds.features.shape[1])
+    return problem_shape(learner, m=m, k=k, d=rounds.features.shape[1])
 
 
 def _record(
@@ -314,9 +324,7 @@ def _record(
 ) -> Trace:
     """Let `run` fill rankings chunk by chunk, so that memory does not grow with the horizon, and sum up."""
     n, m = len(rounds.offsets) - 1, shape.m
-    at = np.arange(1, n + 1) if at is None else np.asarray(at, dtype=np.int64)
-    if len(at) == 0 or at[0] < 1 or at[-1] > n or np.any(np.diff(at) <= 0):
-        raise ValueError(f"at must hold ascending numbers of rounds between 1 and {n}")
+    at = np.arange(1, n + 1) if at is None else ascending("at", at, n)
     trace = Trace(at, np.empty(len(at)), np.empty(len(at), dtype=np.int64))
     chunk = chunk_length(m)
     rankings = np.empty(chunk * m, dtype=np.int64)

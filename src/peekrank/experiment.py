@@ -55,9 +55,9 @@ class Experiment:
     redraw: bool = True
 
     def __post_init__(self) -> None:
-        whole("horizon", self.horizon, 1)
-        whole("runs", self.runs, 1)
-        whole("seed", self.seed, 0)
+        for name, low in (("k", 1), ("horizon", 1), ("runs", 1), ("seed", 0)):
+            whole(name, getattr(self, name), low)
+            object.__setattr__(self, name, int(getattr(self, name)))  # NumPy's integers are no JSON
         if not self.learners:
             raise ValueError("no learner given: name at least one, for instance rtop1f")
         if len(set(self.learners)) < len(self.learners):
@@ -124,8 +124,14 @@ class Result(NamedTuple):
         return self.curves[learner]["regret"].to_numpy().reshape(-1, len(self.at))
 
     def bound(self, learner: str, horizons: Ints) -> Floats | None:
-        """Upper bound on the expected regret of this learner tuned to each of these horizons, if one is proved."""
+        """Upper bound on the expected regret of this learner tuned to each of these horizons, if one is proved.
+
+        There is none for a learner that was tuned to another measure or horizon than it is judged by.
+        """
         made = self.experiment.make_learners()[self.experiment.learners.index(learner)]
+        judged = {"measure": self.experiment.make_measure(), "horizon": self.experiment.horizon}
+        if any(getattr(made, name, value) != value for name, value in judged.items()):
+            return None
         m, d, k = self.experiment.shape
         shape = problem_shape(made, m=m, k=k, d=d)
         bounds = [made.bound(shape, int(t)) for t in horizons]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,6 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     'all of it'
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{threading.get_ident()}.part")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.part")
     write(temporary)
     temporary.replace(path)

@@ -122,8 +122,8 @@ class LinearForm:
 
     def values(self: LinearMeasure, rankings: Ints, relevance: Relevance) -> Floats:
         """Value of each row."""
-        out = self.offset(relevance)
-        add_discounted(self.discount(rankings.shape[1]), self.gain(relevance), rankings, out)
+        out = np.array(self.offset(relevance), dtype=np.float64)
+        add_discounted(self.discount(rankings.shape[1]), _float64(self.gain(relevance)), rankings, out)
         return out
 
 
@@ -286,7 +286,7 @@ class NDCG(LinearForm):
 
     References
     ----------
-    CT15 section 3; no learner with top-1 feedback has sublinear regret (Theorem 12).
+    CT15 section 3; with three items, no learner with top-1 feedback has sublinear regret (Theorem 12).
     """
 
     n: int | None = None
@@ -440,3 +440,8 @@ def _check(measure: Any) -> None:
 
 def _blank_value(blank: Blank) -> float:
     return np.nan if blank == "skip" else float(blank)
+
+
+def _float64(values: NDArray[Any]) -> Floats:
+    """What the kernels are compiled for."""
+    return np.ascontiguousarray(values, dtype=np.float64)

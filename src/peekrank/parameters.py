@@ -7,6 +7,8 @@ from typing import Any, get_args
 
 import numpy as np
 
+from peekrank.types import Ints
+
 
 def whole(name: str, value: object, low: int, high: int | None = None) -> None:
     """Raise a ValueError unless the value is a whole number from low to high.
@@ -18,6 +20,26 @@ def whole(name: str, value: object, low: int, high: int | None = None) -> None:
     allowed = f"at least {low}" if high is None else f"from {low} to {high}"
     if not isinstance(value, int | np.integer) or value < low or (high is not None and value > high):
         raise ValueError(f"{name} = {value!r}: must be a whole number, {allowed}")
+
+
+def ascending(name: str, values: Any, high: int) -> Ints:
+    """The values, if they are ascending whole numbers from 1 to high; else a ValueError.
+
+    >>> ascending("at", [1, 5, 3], 10)
+    Traceback (most recent call last):
+    ValueError: at must hold ascending whole numbers from 1 to 10, one at least
+    """
+    array = np.asarray(values)
+    if (
+        array.ndim != 1
+        or array.dtype.kind not in "iu"
+        or len(array) == 0
+        or array[0] < 1
+        or array[-1] > high
+        or np.any(np.diff(array) <= 0)
+    ):
+        raise ValueError(f"{name} must hold ascending whole numbers from 1 to {high}, one at least")
+    return array.astype(np.int64)
 
 
 def positive(name: str, value: Any) -> None:

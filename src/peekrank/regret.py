@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank.evaluation import add_up_rows
+from peekrank.parameters import ascending
+from peekrank.streams.fixed import list_shape
 from peekrank.types import Floats, Ints, LinearMeasure, Measure, Rounds, Trace
 
 _EXHAUSTIVE_UP_TO = 7
@@ -37,14 +39,15 @@ def best_values(measure: Measure, rounds: Rounds, at: Ints) -> Floats:
     >>> best_values(DCG(), fixed_items([[0, 1], [1, 1]]), np.array([1, 2])).round(3)
     array([1.   , 2.631])
     """
-    n = len(rounds.offsets) - 1
-    relevance = rounds.relevance.reshape(n, -1)
+    n, m = list_shape(rounds)
+    at = ascending("at", at, n)
+    relevance = rounds.relevance.reshape(n, m)
     if isinstance(measure, LinearMeasure) and measure.linear(int(relevance.max())):
         return _best_by_sorting(measure, relevance, at)
-    if relevance.shape[1] > _EXHAUSTIVE_UP_TO:
+    if m > _EXHAUSTIVE_UP_TO:
         raise ValueError(
             f"the best ranking for {measure} is found by trying all of them, which is possible for up to "
-            f"{_EXHAUSTIVE_UP_TO} items, not for {relevance.shape[1]}"
+            f"{_EXHAUSTIVE_UP_TO} items, not for {m}"
         )
     return _best_by_search(measure, relevance, at)
 
@@ -65,7 +68,8 @@ class Exponent(NamedTuple):
 def fit_exponent(at: Ints, regrets: Floats, *, seed: int = 0) -> Exponent:
     """Slope b of log(mean regret) = a + b log(t) over the last decade of rounds, by least squares.
 
-    The interval is the bootstrap's, over runs. It tells how the curve of one horizon bends; the rate of a learner
+    The interval is the bootstrap's, over runs: too narrow for a handful of them, and of the learner's luck alone
+    if all runs have the same rounds. The slope tells how the curve of one horizon bends; the rate of a learner
     tuned to its horizon is a matter of several horizons.
 
     Parameters

@@ -65,7 +65,7 @@ class Fall(NamedTuple):
     last: float
 
 
-def write_report(result: Result, path: Path, *, title: str, seconds: float | None = None) -> Path:
+def write_report(result: Result, path: Path, *, title: str) -> Path:
     """Write a result as one HTML file that needs no network and no scripts.
 
     Parameters
@@ -76,8 +76,6 @@ def write_report(result: Result, path: Path, *, title: str, seconds: float | Non
         Where to write it; an old file is replaced in one step.
     title
         Heading of the page.
-    seconds
-        How long the runs took, if that is to be told.
     """
     environment = Environment(
         loader=PackageLoader("peekrank"),
@@ -88,7 +86,7 @@ def write_report(result: Result, path: Path, *, title: str, seconds: float | Non
     )
     environment.filters.update(number=number, decimals=decimals, percent=percent)
     page = environment.get_template("report.html").render(
-        title=title, seconds=seconds, **_basics(result), **_pictures(result), **_outcomes(result)
+        title=title, **_basics(result), **_pictures(result), **_outcomes(result)
     )
     write_whole(path, lambda part: part.write_text(page, encoding="utf-8"))
     return path
@@ -263,7 +261,6 @@ def _outcomes(result: Result) -> dict[str, Any]:
         "below_zero": [s for s in summaries.values() if s.regret < 0],
         "partial_winner": partial,
         "full_winner": full,
-        "total": e.horizon * e.runs * len(e.learners),
     }
 
 

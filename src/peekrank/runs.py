@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
 import threading
@@ -127,7 +128,7 @@ def _do(
     progress: Callable[[int], None],
 ) -> None:
     stop = threading.Event()
-    learners, measure = experiment.make_learners(), experiment.make_measure()
+    measure = experiment.make_measure()
 
     def tick(rounds: int) -> None:
         if stop.is_set():
@@ -143,34 +144,32 @@ def _do(
     def work(run: int) -> None:
         rounds, best = shared or world(run)
         for i in missing[run]:
-            began = time.perf_counter()
-            seed = experiment.learner_seed(run)
-            trace = simulate(learners[i], rounds, k=experiment.k, measure=measure, seed=seed, at=at, progress=tick)
-            frame = pl.DataFrame(
-                {
-                    **trace._asdict(),
-                    "regret": regret(measure, trace, best),
-                    "seconds": np.full(len(at), time.perf_counter() - began),
-                },
-                schema=_COLUMNS,
-            )
+            frame = _one_run(experiment, i, run, rounds, best, at, tick)
             write_whole(_file(folder, i, run), frame.write_parquet)
 
     with ThreadPoolExecutor(workers) as pool:
         futures = {pool.submit(work, run): run for run in missing}
         try:
             for future in as_completed(futures):
-                try:
-                    future.result()
-                except Exception as error:
+                error = future.exception()
+                if isinstance(error, Exception):
                     error.add_note(f"in run {futures[future]} of {experiment}")
-                    raise
-        except BaseException as error:
-            stop.set()
+                future.result()
+        except KeyboardInterrupt:
+            raise InterruptedRunError from None
+        finally:
+            stop.set()  # whatever is still running, if anything, has no reader any more
             pool.shutdown(wait=True, cancel_futures=True)
-            if isinstance(error, KeyboardInterrupt):
-                raise InterruptedRunError from None
-            raise
+
+
+def _one_run(
+    experiment: Experiment, i: int, run: int, rounds: Rounds, best: Floats, at: Ints, tick: Callable[[int], None]
+) -> pl.DataFrame:
+    learner, measure, seed = experiment.make_learners()[i], experiment.make_measure(), experiment.learner_seed(run)
+    began = time.perf_counter()
+    trace = simulate(learner, rounds, k=experiment.k, measure=measure, seed=seed, at=at, progress=tick)
+    seconds = np.full(len(at), time.perf_counter() - began)
+    return pl.DataFrame({**trace._asdict(), "regret": regret(measure, trace, best), "seconds": seconds}, _COLUMNS)
 
 
 def finished(folder: Path) -> int:
@@ -201,6 +200,8 @@ def _open_folder(experiment: Experiment, folder: Path) -> dict[str, Any]:
         manifest = _read_manifest(folder)
         other = _experiment_of(manifest, folder)
         if other == experiment:
+            if finished(folder):
+                _check_origin(manifest, _origin(experiment), folder)
             return manifest
         if finished(folder):
             differ = [f.name for f in fields(experiment) if getattr(other, f.name) != getattr(experiment, f.name)]
@@ -213,13 +214,34 @@ def _open_folder(experiment: Experiment, folder: Path) -> dict[str, Any]:
     manifest = {
         "format": _FORMAT,
         "experiment": asdict(experiment),
-        "versions": {name: version(name) for name in ("peekrank", "numpy", "numba")},
+        **_origin(experiment),
         "python": platform.python_version(),
         "seeds": "SeedSequence(seed, spawn_key=(run, 0)) draws the rounds, (run, 1) is the learner's",
         "finished": False,
     }
     _write_manifest(folder, manifest)
     return manifest
+
+
+def _origin(experiment: Experiment) -> dict[str, Any]:
+    """What the results depend on besides the experiment: versions, and the content of a file that is read."""
+    path = getattr(experiment.make_stream(), "path", None)
+    return {
+        "versions": {name: version(name) for name in ("peekrank", "numpy", "numba")},
+        "data": None if path is None else hashlib.sha256(path.read_bytes()).hexdigest(),
+    }
+
+
+def _check_origin(manifest: dict[str, Any], origin: dict[str, Any], folder: Path) -> None:
+    for name, what in (
+        ("versions", "with other versions of packages"),
+        ("data", "from another content of its file"),
+    ):
+        if manifest.get(name) != origin[name]:
+            raise ValueError(
+                f"{folder} holds results computed {what} ({manifest.get(name)}, now {origin[name]}); "
+                "choose another folder"
+            )
 
 
 def _write_manifest(folder: Path, manifest: dict[str, Any]) -> None:

@@ -42,7 +42,7 @@ def dump(learner: Learner, shape: Shape, state: State, rng: np.random.Generator)
         "peekrank": version("peekrank"),
     }
     payload = io.BytesIO()
-    arrays = {f"state.{path}": array for path, array in _arrays(state)}
+    arrays = {f"state.{path}": array for path, array in arrays_of(state)}
     np.savez(payload, about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8), **arrays)  # type: ignore[arg-type]
     body = payload.getvalue()
     return _MAGIC + _VERSION.to_bytes(2, "big") + hashlib.sha256(body).digest() + body
@@ -67,7 +67,7 @@ def load(blob: bytes, learner: Learner | None = None) -> Saved:
         raise ValueError(f"this agent was saved with learner '{about['learner']}', not '{text_of(learner)}'")
     shape = Shape(*about["shape"])
     state = learner.init(shape)
-    for path, array in _arrays(state):
+    for path, array in arrays_of(state):
         stored = content.pop(f"state.{path}", None)
         if stored is None or (stored.shape, stored.dtype) != (array.shape, array.dtype):
             raise ValueError(f"this saved agent does not fit learner '{about['learner']}': its {path} differs")
@@ -77,9 +77,10 @@ def load(blob: bytes, learner: Learner | None = None) -> Saved:
     return Saved(learner, shape, state, rng)
 
 
-def _arrays(state: State, prefix: str = "") -> Iterator[tuple[str, NDArray[Any]]]:
+def arrays_of(state: State, prefix: str = "") -> Iterator[tuple[str, NDArray[Any]]]:
+    """The arrays of a state, also of states within it, with their names."""
     for name, value in zip(state._fields, state, strict=True):
         if isinstance(value, np.ndarray):
             yield prefix + name, value
         elif hasattr(value, "_fields"):
-            yield from _arrays(value, f"{prefix}{name}.")
+            yield from arrays_of(value, f"{prefix}{name}.")

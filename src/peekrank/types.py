@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 Grades = NDArray[np.uint8]
 Features = NDArray[np.float32]
 State = Any  # a NamedTuple: its scalars are constants, its arrays are memory

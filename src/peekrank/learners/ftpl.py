@@ -52,8 +52,8 @@ def _update(state: FTPLState, X: Features, ranking: Ints, token: Floats, feedbac
 class Constants(NamedTuple):
     """Kalai and Vempala's constants of a measure over gain vectors in [0, g]^m.
 
-    D bounds the l1 distance of two rankings' discount vectors, R how much two rankings' values can differ in one
-    round, A the l1 norm of a gain vector.
+    D bounds how much two rankings can differ in the value of one vector from the unit cube, R in the value of one
+    gain vector, and A the l1 norm of a gain vector.
     """
 
     D: float
@@ -62,16 +62,16 @@ class Constants(NamedTuple):
 
 
 def constants(measure: LinearMeasure, m: int, max_grade: int) -> Constants:
-    """D, R and A of the regret bounds; R is attained at a vector with h items of the largest gain, for some h.
+    """D, R and A: two opposite rankings differ most, on the half of the items that one ranks first.
 
     >>> from peekrank.measures import SumLoss
     >>> constants(SumLoss(), 10, max_grade=1)
-    Constants(D=50.0, R=25.0, A=10.0)
+    Constants(D=25.0, R=25.0, A=10.0)
     """
     largest = largest_gain(measure, max_grade)
-    f = measure.discount(m)
-    spread = np.abs(f - f[::-1])
-    return Constants(float(spread.sum()), largest * float(spread.sum()) / 2, largest * m)
+    discount = measure.discount(m)
+    D = float(np.abs(discount - discount[::-1]).sum()) / 2
+    return Constants(D, largest * D, largest * m)
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ class FTPL:
     Sees the relevance of every item after each round, whatever k is. A round with an unanswered question is left
     out as a whole: counting it as zeros would punish the items it did not answer for.
 
-    The expected regret is at most ``epsilon R A T + D / epsilon``, that is ``2 sqrt(D R A T)`` with the best
-    epsilon; the default is CT15's ``1 / (g sqrt(m T))``, where g is the gain of the largest grade.
+    The expected regret is at most ``epsilon R A T + D / epsilon``. The default epsilon is CT15's,
+    ``1 / (g sqrt(m T))`` with g the gain of the largest grade; it makes this ``2 g D sqrt(m T)``, its least value.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class FTPL:
 
     >>> from peekrank.measures import DCG
     >>> round(FTPL(DCG(), horizon=10_000).bound(Shape(10, 0, 10), 10_000), 1)
-    1283.9
+    855.9
 
     References
     ----------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import ceil, sqrt
+from math import ceil, floor, sqrt
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -31,6 +31,7 @@ class RTop1FState(NamedTuple):
     pending: Floats
     clock: Ints
     open_questions: Ints  # how often each cell of items is still to be shown on top in this block
+    owed_questions: Ints  # and how often more in the next, since earlier blocks remained without an answer
     k: int
     horizon: int
     blocks: int
@@ -46,12 +47,15 @@ def _begin_block(s: RTop1FState) -> None:
     for i in range(len(s.scores)):
         s.scores[i] += s.pending[i]
         s.pending[i] = 0
-    block = s.clock[_BLOCK]
+    block, cells, owed = s.clock[_BLOCK], len(s.open_questions), 0
+    for cell in range(cells):
+        owed += s.owed_questions[cell]
+        s.open_questions[cell] = 1 + s.owed_questions[cell]
+        s.owed_questions[cell] = 0
     length = (block + 1) * s.horizon // s.blocks - block * s.horizon // s.blocks
-    s.open_questions[:] = 1
-    s.clock[_LEFT] = max(length, len(s.open_questions))
-    s.clock[_OPEN] = len(s.open_questions)
-    s.clock[_UNSETTLED] = len(s.open_questions)
+    s.clock[_LEFT] = max(length, cells) + owed
+    s.clock[_OPEN] = cells + owed
+    s.clock[_UNSETTLED] = cells + owed
     s.clock[_BLOCK] = block + 1
 
 
@@ -91,17 +95,17 @@ def _update(s: RTop1FState, X: Features, ranking: Ints, token: Floats, feedback:
     explored, cell, of_this_block = token[0] > 0, int(token[1]), token[2] == s.clock[_BLOCK]
     if not 0 <= cell < len(s.open_questions):
         raise ValueError("the token of this decision is not one of this agent's")
-    if not answered(feedback):
+    if answered(feedback):
         if explored:
-            s.open_questions[cell] += 1
-            s.clock[_OPEN] += 1
-            s.clock[_UNSETTLED] += not of_this_block
-        if s.clock[_UNSETTLED] > 0:
-            s.clock[_LEFT] += 1
-    elif explored:
-        for p in range(min(s.k, len(s.scores) - cell * s.k)):
-            s.pending[ranking[p]] += feedback[p]
-        s.clock[_UNSETTLED] -= of_this_block
+            for p in range(min(s.k, len(s.scores) - cell * s.k)):
+                s.pending[ranking[p]] += feedback[p]
+            s.clock[_UNSETTLED] -= of_this_block
+    elif not of_this_block:
+        s.owed_questions[cell] += explored
+    elif s.clock[_UNSETTLED] > 0:
+        s.clock[_LEFT] += 1
+        s.clock[_OPEN] += explored
+        s.open_questions[cell] += explored
 
 
 @dataclass(frozen=True)
@@ -119,8 +123,8 @@ class RTop1F:
 
     - K is rounded, and block b (from 0) ends after round ``floor((b + 1) T / K)``: lengths differ by one at most,
       and there is no short last block. Rounds after T go on in blocks of the same length.
-    - A block must hold q = ceil(m/k) questions. Where the theorem's blocks are too short for them (for k = 1 when
-      T < m^2), blocks have 2q rounds, half of which explore. With T <= q every round explores.
+    - A block must hold q = ceil(m/k) questions. Where not even K rounded down gives room for them (for k = 1 when
+      T < m^2), blocks have 2q rounds at least, so that half of them can exploit. With T <= q every round explores.
     - "Any permutation with item j on top" is the current perturbed leader's with j moved to the front
       (``order=leader``), or the items in index order with j moved to the front (``order=fixed``).
     - A round that comes back with a question unanswered does not count until its block has all its answers: what
@@ -128,7 +132,8 @@ class RTop1F:
       at a round uniform among the first *answered* rounds of its block, as many as its length, and the estimate
       stays unbiased for their average, whatever the pattern of answers, as long as that does not depend on what
       was shown.
-    - Answers that come after their block has ended enter the leader with the next block.
+    - Answers that come after their block has ended enter the leader with the next block; questions found
+      unanswered only then are asked once more in the next block, which grows by as many rounds.
 
     Parameters
     ----------
@@ -184,6 +189,7 @@ class RTop1F:
             pending=np.zeros(m),
             clock=np.zeros(4, dtype=np.int64),
             open_questions=np.zeros(ceil(m / shape.k), dtype=np.int64),
+            owed_questions=np.zeros(ceil(m / shape.k), dtype=np.int64),
             k=shape.k,
             horizon=self.horizon,
             blocks=K,
@@ -209,8 +215,11 @@ class RTop1F:
     def block_count(self, shape: Shape, horizon: int) -> int:
         """K, the number of blocks."""
         questions = ceil(shape.m / shape.k)
-        wanted = self.blocks or max(1, round(shape.m ** (1 / 3) * (horizon / questions) ** (2 / 3)))
-        return wanted if wanted * questions <= horizon else max(1, horizon // (2 * questions))
+        wanted = self.blocks or shape.m ** (1 / 3) * (horizon / questions) ** (2 / 3)
+        for K in (max(1, round(wanted)), max(1, floor(wanted))):
+            if K * questions <= horizon:
+                return K
+        return max(1, horizon // (2 * questions))
 
     def noise(self, shape: Shape, horizon: int) -> float:
         """Epsilon, one over the width of the noise."""
@@ -220,7 +229,8 @@ class RTop1F:
     def bound(self, shape: Shape, horizon: int) -> float:
         """``R q K + (T/K) (epsilon R A K + D / epsilon) + R sum_b |length_b - T/K|`` with q = ceil(m/k).
 
-        The first two terms are CT15's (proof of Theorem 7) with explicit constants, the last pays for rounding.
+        The first two terms are CT15's (proof of Theorem 7) with explicit constants, the last pays for rounding. It
+        holds where every question is answered.
         """
         K, epsilon = self.block_count(shape, horizon), self.noise(shape, horizon)
         c = constants(self.measure, shape.m, self.max_grade)

@@ -36,7 +36,7 @@ class Uniform:
 
     >>> from peekrank import Agent
     >>> Agent(Uniform(), m=4, k=1, seed=0).rank().ranking
-    array([2, 1, 0, 3])
+    array([2, 1, 3, 0])
     """
 
     name: ClassVar[str] = "uniform"

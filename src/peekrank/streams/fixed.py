@@ -41,6 +41,31 @@ def fixed_items(relevance: ArrayLike) -> Rounds:
     return Rounds(features, grades.reshape(-1), np.arange(0, n * m + 1, m, dtype=np.int64))
 
 
+def list_shape(rounds: Rounds) -> tuple[int, int]:
+    """Number of rounds and of items in each, after making sure that compiled code can take the arrays as they are.
+
+    >>> list_shape(fixed_items([[0, 1, 0], [2, 0, 1]]))
+    (2, 3)
+    """
+    features, relevance, offsets = rounds
+    for name, array, dtype in (
+        ("features", features, np.float32), ("relevance", relevance, np.uint8), ("offsets", offsets, np.int64),
+    ):  # fmt: skip
+        if array.dtype != dtype or not array.flags.c_contiguous or array.ndim != 1 + (name == "features"):
+            raise ValueError(f"{name} of the rounds is {array.dtype}: must be {dtype.__name__}, C-contiguous")
+    if len(offsets) < 2:
+        raise ValueError("horizon = 0: a run must have 1 round at least")
+    if offsets[0] != 0 or not offsets[-1] == len(relevance) == len(features):
+        raise ValueError(
+            f"offsets of the rounds go from {offsets[0]} to {offsets[-1]}: must go from 0 to the number of rows, "
+            f"which is {len(relevance)} of relevance and {len(features)} of features"
+        )
+    lengths = np.diff(offsets)
+    if not np.all(lengths == lengths[0]) or lengths[0] < 1:
+        raise ValueError(f"lists of {lengths.min()} to {lengths.max()} items: all must have the same length")
+    return len(lengths), int(lengths[0])
+
+
 def _to_grades(table: NDArray[Any]) -> Grades:
     """Convert; what does not survive the way to uint8 and back, NaN included, was not a grade."""
     grades = np.empty(table.shape, np.uint8)
