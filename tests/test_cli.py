@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
-from peekrank.cli import app
+from peekrank.cli import _interrupt_later, app
 
 QUICK = ["simulate", "rtop1f", "uniform", "--horizon", "200", "--runs", "2", "--workers", "1"]
 
@@ -119,6 +121,30 @@ def test_demo_writes_a_report() -> None:
     report = Path("shown/report.html")
     assert report.resolve().as_uri() in done.output.replace("\n", "")
     assert "<svg" in report.read_text()
+
+
+@pytest.mark.parametrize("columns", ["40", "60", "80"])
+def test_narrow_terminals_lose_no_letter_of_the_table(columns: str) -> None:
+    assert peekrank(*QUICK).exit_code == 0
+    wide = peekrank(*QUICK).stdout
+    narrow = CliRunner().invoke(app, QUICK, env={"COLUMNS": columns}).stdout
+    for name in ("rtop1f", "uniform"):
+        assert name in narrow
+    assert Counter(c for c in narrow if c.isalnum()) == Counter(c for c in wide if c.isalnum())
+
+
+def test_ctrl_c_waits_for_the_compiler() -> None:
+    reached: list[bool] = []
+
+    def compile_for_a_while() -> None:
+        with _interrupt_later():
+            os.kill(os.getpid(), signal.SIGINT)
+            reached.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        compile_for_a_while()
+    assert reached
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_list_names_every_learner_measure_and_stream() -> None:

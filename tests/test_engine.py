@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import tracemalloc
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
-from peekrank import CT15, DCG, FTPL, NDCG, Agent, RTop1F, Uniform, evaluate, fixed_items, play, simulate
+from peekrank import CT15, DCG, FTPL, NDCG, Agent, RTop1F, Uniform, evaluate, fixed_items, kernel, play, simulate
 from peekrank.engine import chunk_length, problem_shape
 from peekrank.streams import Means
-from peekrank.types import Rounds
+from peekrank.types import Kernels, Rounds, Shape
 
 T = 1000
 
@@ -147,6 +147,46 @@ def test_a_learner_and_its_rounds_may_have_the_same_seed() -> None:
     same = np.array([total(s, s) for s in seeds])
     other = np.array([total(s, s + 1000) for s in seeds])
     assert abs(same.mean() - other.mean()) < 4 * np.hypot(same.std(), other.std()) / np.sqrt(len(seeds))
+
+
+@kernel
+def _rank_nonsense(s: Any, X: Any, uniforms: Any, ranking: Any, token: Any) -> None:
+    for p in range(len(ranking)):
+        ranking[p] = p
+    ranking[s.m] = 10**9
+
+
+@kernel
+def _learn_nothing(s: Any, X: Any, ranking: Any, token: Any, feedback: Any) -> None:
+    pass
+
+
+class At(NamedTuple):
+    m: int
+
+
+@pytest.mark.parametrize("place", [0, 9])
+def test_a_learner_that_ranks_what_is_not_there_is_stopped(place: int, rounds: Rounds) -> None:
+    class Nonsense(Uniform):
+        kernels = Kernels(_rank_nonsense, _learn_nothing)
+
+        def init(self, shape: Shape) -> Any:
+            return At(place)
+
+    with pytest.raises(ValueError, match="something else than"):
+        simulate(Nonsense(), rounds, k=1, measure=DCG())
+
+
+@pytest.mark.parametrize("part", ["discount", "gain", "offset", "values"])
+def test_a_measure_with_arrays_of_the_wrong_size_is_stopped(part: str, rounds: Rounds) -> None:
+    broken = type("Broken", (DCG,), {part: lambda *_: np.zeros(3)})()
+    with pytest.raises(ValueError, match=f"{part} of dcg .*shape"):
+        simulate(Uniform(), rounds, k=1, measure=broken)
+
+
+def test_numpy_integers_make_an_agent_that_can_be_saved() -> None:
+    agent = Agent(Uniform(), m=np.int64(5), k=np.int32(2))  # type: ignore[arg-type]
+    assert Agent.load(agent.dump()).shape == (5, 0, 2)
 
 
 def test_no_rounds_is_refused() -> None:

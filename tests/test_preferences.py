@@ -367,3 +367,10 @@ def test_a_relative_path_follows_the_working_folder(tmp_path: Path, monkeypatch:
 def test_a_missing_file_says_so() -> None:
     with pytest.raises(FileNotFoundError, match=r"nowhere\.soc"):
         Orders(Path("nowhere.soc")).rounds(1, np.random.default_rng(0))
+
+
+def test_more_people_than_there_are(tmp_path: Path) -> None:
+    path = tmp_path / "a.soc"
+    path.write_text("# NUMBER ALTERNATIVES: 2\n99999999999999999999: 1,2\n")
+    with pytest.raises(ValueError, match="line 2: the count before ':' is 99999999999999999999, more than"):
+        read_orders(path)

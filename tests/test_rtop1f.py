@@ -427,6 +427,14 @@ def test_number_of_blocks(m: int, k: int, horizon: int, expected: int) -> None:
     assert RTop1F(SumLoss(), horizon=horizon).block_count(Shape(m, 0, k), horizon) == expected
 
 
+def test_block_lengths_do_not_overflow() -> None:
+    state = RTop1F(SumLoss(), horizon=10**12, blocks=10**9 - 1).init(Shape(2, 0, 1))
+    state.clock[BLOCK] = 10**9 - 3
+    ask(state, 0.99)
+    ends = [b * 10**12 // (10**9 - 1) for b in (10**9 - 3, 10**9 - 2)]
+    assert state.clock[LEFT] + 1 == ends[1] - ends[0]
+
+
 @every_horizon
 @pytest.mark.parametrize("loss", [SumLoss(), DCG(), Precision(2)], ids=str)
 def test_bound(m: int, k: int, horizon: int, blocks: int | None, loss: Any) -> None:

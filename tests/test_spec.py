@@ -34,6 +34,7 @@ REGISTRY: dict[str, type[Any]] = {"thing": Thing}
         Thing(-3, 1e-7, "slow", True, Path("a/b.csv"), 4, (0.1, 2.0, 1e300)),
         Thing(1, share=1 / 3),
         Thing(1, weights=(1.0,)),
+        Thing(1, path=Path("a,b.csv"), flag=True),
     ],
 )
 def test_round_trip(thing: Thing) -> None:
@@ -55,6 +56,7 @@ def test_context_fills_what_is_open_and_only_what_exists() -> None:
         ("thing", "thing 'thing' needs size, as in 'thing:size=...'"),
         ("thing:size", "'size' is not of the form field=value"),
         ("thing:sice=3", "thing 'thing' has no field 'sice': did you mean 'size'?"),
+        ("thing:size=1,size=2", "gives size twice"),
         ("thing:size=x", "field size: 'x' is not a whole number"),
         ("thing:size=1,share=x", "field share: 'x' is not a number"),
         ("thing:size=1,share=nan", "field share: 'nan' is not finite"),
@@ -66,6 +68,11 @@ def test_complaints(text: str, message: str) -> None:
     with pytest.raises(ValueError) as caught:
         build("thing", REGISTRY, text)
     assert message in str(caught.value)
+
+
+def test_a_value_without_fields_says_so() -> None:
+    with pytest.raises(ValueError, match="learner 'uniform' has no field 'horizon': it has none"):
+        learner("uniform:horizon=3")
 
 
 def test_a_learner_takes_its_measure_by_name() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,11 +44,25 @@ def _plain_errors() -> Iterator[None]:
     try:
         yield
     except (ValueError, OSError, MemoryError) as error:
-        err.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        message = str(error) or "not enough memory"
+        err.print(f"[bold red]error:[/] {escape(message)}", highlight=False, soft_wrap=True)
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
         err.print("stopped")
         raise typer.Exit(130) from None
+
+
+@contextmanager
+def _interrupt_later() -> Iterator[None]:
+    """Hold Ctrl-C back: raised inside the compiler, it would be lost."""
+    caught: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: caught.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if caught:
+        raise KeyboardInterrupt
 
 
 @app.callback(invoke_without_command=True)
@@ -138,7 +153,7 @@ def list_names() -> None:
 def _run(experiment: Experiment, folder: Path, workers: int) -> Result:
     from peekrank import runs
 
-    with err.status("compiling (once)"):
+    with err.status("compiling (once)"), _interrupt_later():
         runs.compile_kernels(experiment)
     columns = (
         TextColumn("[progress.description]{task.description}"),
@@ -178,9 +193,9 @@ def _table(result: Result) -> Table:
     table = Table(
         title=f"{title}, {escape(experiment.stream)}", title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0)
     )
-    table.add_column("learner", overflow="fold", min_width=12)
+    table.add_column("learner", overflow="fold", min_width=10)
     for header in ("regret ± sd", "exponent, 95 %", "bound", "explored", "rounds/s"):
-        table.add_column(header, justify="right", no_wrap=True)
+        table.add_column(header, justify="right", overflow="fold")
     for s in result.summaries():
         exponent, low, high = (f"{x:.2f}" if not math.isnan(x) else "" for x in s.exponent)
         table.add_row(

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from peekrank import storage
 from peekrank._jit import driver, kernel, machine_code
-from peekrank.parameters import ascending
+from peekrank.parameters import ascending, whole
 from peekrank.streams.fixed import list_shape
 from peekrank.types import Decision, Features, Floats, Ints, Learner, Measure, Rounds, Shape, State, Trace
 
@@ -43,15 +43,16 @@ def problem_shape(learner: Learner, *, m: int, k: int, d: int = 0) -> Shape:
     ...
     ValueError: k = 11: must be between 1 and the number of items, m = 10
     """
-    if m < 1:
-        raise ValueError(f"m = {m}: there must be 1 item at least")
-    if not 1 <= k <= m:
+    whole("m", m, 1)
+    whole("d", d, 0)
+    whole("k", k, 1)
+    if k > m:
         raise ValueError(f"k = {k}: must be between 1 and the number of items, m = {m}")
     if k < learner.min_k:
         raise ValueError(f"k = {k}: {learner.name} needs k = {learner.min_k} at least")
     if learner.contextual and d < 1:
         raise ValueError(f"{learner.name} needs items with features, and these have none")
-    return Shape(m, d, m if learner.full_information else k)
+    return Shape(int(m), int(d), int(m if learner.full_information else k))
 
 
 class Agent:
@@ -304,6 +305,8 @@ def _loop(
         token[:] = 0
         rank(state, X, uniforms, ranking, token)
         for p in range(len(feedback)):
+            if not 0 <= ranking[p] < high - low:
+                raise ValueError("the learner's rank kernel fills a ranking with something else than its items")
             feedback[p] = perceived[low + ranking[p]]
         update(state, X, ranking, token, feedback)
         explored[t] = token[0] > 0
@@ -335,7 +338,10 @@ def _record(
         relevance = rounds.relevance[low:high]
         shown = rankings[: high - low]
         explored = run(rounds.features[low:high], relevance, rounds.offsets[first : last + 1] - low, shown)
+        if shown.min() < 0 or shown.max() >= m:
+            raise ValueError(f"a ranking holds something else than the items 0 to {m - 1}")
         values = measure.values(shown.reshape(-1, m), relevance.reshape(-1, m))
+        values = _array(values, np.float64, (last - first,), f"values of {measure}")
         here = slice(*np.searchsorted(at, (first + 1, last + 1)))
         _add_up(values, explored, running, at[here] - first, trace.value[here], trace.explored[here])
         progress(last - first)

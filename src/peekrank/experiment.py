@@ -58,6 +58,10 @@ class Experiment:
         for name, low in (("k", 1), ("horizon", 1), ("runs", 1), ("seed", 0)):
             whole(name, getattr(self, name), low)
             object.__setattr__(self, name, int(getattr(self, name)))  # NumPy's integers are no JSON
+        learners: object = self.learners
+        if isinstance(learners, str):
+            raise ValueError(f"learners = '{learners}': must be several, as in ('{learners}',)")
+        object.__setattr__(self, "learners", tuple(self.learners))
         if not self.learners:
             raise ValueError("no learner given: name at least one, for instance rtop1f")
         if len(set(self.learners)) < len(self.learners):
@@ -134,8 +138,8 @@ class Result(NamedTuple):
             return None
         m, d, k = self.experiment.shape
         shape = problem_shape(made, m=m, k=k, d=d)
-        bounds = [made.bound(shape, int(t)) for t in horizons]
-        return None if None in bounds else np.array(bounds, dtype=np.float64)
+        bounds = np.array([made.bound(shape, int(t)) for t in horizons], dtype=np.float64)
+        return bounds if np.isfinite(bounds).all() else None
 
     def summaries(self) -> Iterator[Summary]:
         """One summary for each learner, in the order given."""

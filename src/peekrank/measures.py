@@ -122,8 +122,8 @@ class LinearForm:
 
     def values(self: LinearMeasure, rankings: Ints, relevance: Relevance) -> Floats:
         """Value of each row."""
-        out = np.array(self.offset(relevance), dtype=np.float64)
-        add_discounted(self.discount(rankings.shape[1]), _float64(self.gain(relevance)), rankings, out)
+        discount, gain, out = linear_parts(self, relevance)
+        add_discounted(discount, gain, rankings, out)
         return out
 
 
@@ -403,6 +403,24 @@ class AUC(LinearForm):
         return np.where(pairs > 0, wrong / np.maximum(pairs, 1), _blank_value(self.blank))
 
 
+def linear_parts(measure: LinearMeasure, relevance: Relevance) -> tuple[Floats, Floats, Floats]:
+    """Discount, gains and offsets (a copy) of lists in rows, as the kernels are compiled for them."""
+    n, m = relevance.shape
+    parts = []
+    for name, values, shape in (
+        ("discount", measure.discount(m), (m,)),
+        ("gain", measure.gain(relevance), (n, m)),
+        ("offset", measure.offset(relevance), (n,)),
+    ):
+        array = np.array(values, dtype=np.float64, order="C", copy=True if name == "offset" else None)
+        if array.shape != shape:
+            raise ValueError(
+                f"{name} of {measure} has shape {array.shape} for lists of {m} items: must be {shape}"
+            )
+        parts.append(array)
+    return parts[0], parts[1], parts[2]
+
+
 def learnable(measure: Measure, max_grade: int) -> LinearMeasure:
     """The measure, if a learner can estimate it from single revealed items; else a ValueError that says why.
 
@@ -440,8 +458,3 @@ def _check(measure: Any) -> None:
 
 def _blank_value(blank: Blank) -> float:
     return np.nan if blank == "skip" else float(blank)
-
-
-def _float64(values: NDArray[Any]) -> Floats:
-    """What the kernels are compiled for."""
-    return np.ascontiguousarray(values, dtype=np.float64)

@@ -18,7 +18,12 @@ def whole(name: str, value: object, low: int, high: int | None = None) -> None:
     ValueError: m = 1: must be a whole number, at least 2
     """
     allowed = f"at least {low}" if high is None else f"from {low} to {high}"
-    if not isinstance(value, int | np.integer) or value < low or (high is not None and value > high):
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | np.integer)
+        or value < low
+        or (high is not None and value > high)
+    ):
         raise ValueError(f"{name} = {value!r}: must be a whole number, {allowed}")
 
 
@@ -49,7 +54,8 @@ def positive(name: str, value: Any) -> None:
     Traceback (most recent call last):
     ValueError: epsilon = 0.0: must be a positive number
     """
-    if not (isinstance(value, int | float) and value > 0 and math.isfinite(value) and math.isfinite(1 / value)):
+    number = isinstance(value, int | float | np.floating) and not isinstance(value, bool)
+    if not (number and value > 0 and math.isfinite(value) and math.isfinite(1 / value)):
         raise ValueError(f"{name} = {value!r}: must be a positive number")
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank.evaluation import add_up_rows
+from peekrank.measures import linear_parts
 from peekrank.parameters import ascending
 from peekrank.streams.fixed import list_shape
 from peekrank.types import Floats, Ints, LinearMeasure, Measure, Rounds, Trace
@@ -110,8 +111,7 @@ def fit_exponent(at: Ints, regrets: Floats, *, seed: int = 0) -> Exponent:
 
 def _best_by_sorting(measure: LinearMeasure, relevance: NDArray[Any], at: Ints) -> Floats:
     n, m = relevance.shape
-    discount = measure.discount(m)
-    best_first = np.sort(discount)[:: -1 if measure.higher_is_better else 1]
+    best_first = np.sort(measure.discount(m))[:: -1 if measure.higher_is_better else 1]
     sums, done = np.zeros(m + 1), 0  # of gains, and of offsets in the last place
     out = np.empty(len(at))
     chunk = max(1, _CHUNK // m)
@@ -119,7 +119,8 @@ def _best_by_sorting(measure: LinearMeasure, relevance: NDArray[Any], at: Ints) 
         rows = relevance[first : first + chunk]
         here = at[slice(*np.searchsorted(at, (first + 1, first + len(rows) + 1)))]
         noted = np.empty((len(here), m + 1))
-        add_up_rows(measure.gain(rows), measure.offset(rows), sums, here - first, noted)
+        _, gain, offset = linear_parts(measure, rows)
+        add_up_rows(gain, offset, sums, here - first, noted)
         descending = -np.sort(-noted[:, :m], axis=1)
         out[done : done + len(here)] = noted[:, m] + descending @ best_first
         done += len(here)

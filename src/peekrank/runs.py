@@ -38,9 +38,10 @@ class _CancelledError(Exception):
 
 def compile_kernels(experiment: Experiment) -> None:
     """Compile the loop of each learner, once for each process, so that no run is slowed down by it."""
-    world = experiment.make_stream().rounds(1, np.random.default_rng(0))
+    world, measure = experiment.make_stream().rounds(1, np.random.default_rng(0)), experiment.make_measure()
+    best_values(measure, world, np.array([1]))
     for learner in experiment.make_learners():
-        simulate(learner, world, k=experiment.k, measure=experiment.make_measure())
+        simulate(learner, world, k=experiment.k, measure=measure)
 
 
 def run(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
+import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -40,12 +41,17 @@ def build(kind: str, registry: Mapping[str, type[T]], text: str, **context: Any)
     hints = get_type_hints(cls)
     fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     given = {key: value for key, value in context.items() if key in fields}
-    for part in filter(None, rest.split(",")):
+    seen: set[str] = set()
+    for part in filter(None, re.split(r",(?=\w+=)", rest)):  # a comma within a value, such as a path, stays
         key, equals, value = part.partition("=")
         if not equals:
             raise ValueError(f"{kind} '{text}': '{part}' is not of the form field=value")
         if key not in fields:
-            raise ValueError(f"{kind} '{name}' has no field '{key}': {nearest(key, fields)}")
+            hint = nearest(key, fields) if fields else "it has none"
+            raise ValueError(f"{kind} '{name}' has no field '{key}': {hint}")
+        if key in seen:
+            raise ValueError(f"{kind} '{text}' gives {key} twice")
+        seen.add(key)
         read = fields[key].metadata.get("read", lambda v, hint=hints[key]: _read(v, hint))
         try:
             given[key] = read(value)

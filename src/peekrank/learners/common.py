@@ -27,9 +27,9 @@ def check_parameters(
     *, horizon: int, max_grade: int, blocks: int | None = None, epsilon: float | None = None
 ) -> None:
     """Raise a ValueError for a parameter out of its range; None leaves it to the theorem."""
-    whole("horizon", horizon, 1)
+    whole("horizon", horizon, 1, 10**12)
     whole("max_grade", max_grade, 1, 255)
     if blocks is not None:
-        whole("blocks", blocks, 1)
+        whole("blocks", blocks, 1, 10**9)
     if epsilon is not None:
         positive("epsilon", epsilon)

@@ -52,7 +52,11 @@ def _begin_block(s: RTop1FState) -> None:
         owed += s.owed_questions[cell]
         s.open_questions[cell] = 1 + s.owed_questions[cell]
         s.owed_questions[cell] = 0
-    length = (block + 1) * s.horizon // s.blocks - block * s.horizon // s.blocks
+    b, rest = (
+        block % s.blocks,
+        s.horizon % s.blocks,
+    )  # b T / K without overflow: b times the quotient, and the rest
+    length = s.horizon // s.blocks + (b + 1) * rest // s.blocks - b * rest // s.blocks
     s.clock[_LEFT] = max(length, cells) + owed
     s.clock[_OPEN] = cells + owed
     s.clock[_UNSETTLED] = cells + owed

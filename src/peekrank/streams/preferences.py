@@ -26,6 +26,7 @@ from peekrank.streams.fixed import fixed_items
 from peekrank.types import Floats, Grades, Ints, Rounds
 
 ORDER_FILES = (".soc", ".soi", ".toc", ".toi")  # strict or tied orders, complete or incomplete
+_MOST_PEOPLE = 10**9
 _ORDER = re.compile(r"(?:[0-9]+|\{[0-9]+(?:,[0-9]+)*\})(?:,(?:[0-9]+|\{[0-9]+(?:,[0-9]+)*\}))*")
 
 
@@ -362,6 +363,8 @@ def _order(path: Path, line: int, text: str) -> tuple[int, list[list[int]]]:
     order = re.sub(r"\s*([,{}])\s*", r"\1", order)
     if not (count.isdecimal() and int(count)):
         raise _wrong(path, line, f"the count before ':' is '{count}', not a whole number, at least 1")
+    if int(count) > _MOST_PEOPLE:
+        raise _wrong(path, line, f"the count before ':' is {count}, more than {_MOST_PEOPLE:,} people")
     if not _ORDER.fullmatch(order):
         raise _wrong(path, line, f"'{order}' is not an order like 1,2,{{3,4}},5")
     groups = re.findall(r"\{[0-9,]+\}|[0-9]+", order)
