@@ -195,7 +195,7 @@ def _table(result: Result) -> Table:
     )
     table.add_column("learner", overflow="fold", min_width=10)
     for header in ("regret ± sd", "exponent, 95 %", "bound", "explored", "rounds/s"):
-        table.add_column(header, justify="right", overflow="fold")
+        table.add_column(header, justify="right", overflow="fold", min_width=6)
     for s in result.summaries():
         exponent, low, high = (f"{x:.2f}" if not math.isnan(x) else "" for x in s.exponent)
         table.add_row(
