@@ -8,9 +8,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank.types import Floats, Ints
+from peekrank.types import Floats, Ints, LinearMeasure
 
 _POWERS = np.exp2(np.arange(256)) - 1
+
+
+def linear_parts(measure: LinearMeasure, relevance: NDArray[Any]) -> tuple[Floats, Floats, Floats]:
+    """Discount, gains and offsets (a copy) of lists in rows, as the kernels are compiled for them."""
+    n, m = relevance.shape
+    parts = []
+    for name, values, shape in (
+        ("discount", measure.discount(m), (m,)),
+        ("gain", measure.gain(relevance), (n, m)),
+        ("offset", measure.offset(relevance), (n,)),
+    ):
+        array = np.array(values, dtype=np.float64, order="C", copy=True if name == "offset" else None)
+        if array.shape != shape:
+            raise ValueError(
+                f"{name} of {measure} has shape {array.shape} for lists of {m} items: must be {shape}"
+            )
+        parts.append(array)
+    return parts[0], parts[1], parts[2]
 
 
 def powers(grades: NDArray[np.uint8]) -> Floats:

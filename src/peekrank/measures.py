@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from peekrank.evaluation import add_discounted, average_precision, discordant_pairs, powers
+from peekrank.evaluation import add_discounted, average_precision, discordant_pairs, linear_parts, powers
 from peekrank.parameters import choice, whole
 from peekrank.spec import nearest
 from peekrank.types import Floats, Ints, LinearMeasure, Measure
@@ -401,24 +401,6 @@ class AUC(LinearForm):
         pairs = discordant_pairs(ascending, relevance)  # the worst ranking has every pair in the wrong order
         wrong = discordant_pairs(rankings, relevance)
         return np.where(pairs > 0, wrong / np.maximum(pairs, 1), _blank_value(self.blank))
-
-
-def linear_parts(measure: LinearMeasure, relevance: Relevance) -> tuple[Floats, Floats, Floats]:
-    """Discount, gains and offsets (a copy) of lists in rows, as the kernels are compiled for them."""
-    n, m = relevance.shape
-    parts = []
-    for name, values, shape in (
-        ("discount", measure.discount(m), (m,)),
-        ("gain", measure.gain(relevance), (n, m)),
-        ("offset", measure.offset(relevance), (n,)),
-    ):
-        array = np.array(values, dtype=np.float64, order="C", copy=True if name == "offset" else None)
-        if array.shape != shape:
-            raise ValueError(
-                f"{name} of {measure} has shape {array.shape} for lists of {m} items: must be {shape}"
-            )
-        parts.append(array)
-    return parts[0], parts[1], parts[2]
 
 
 def learnable(measure: Measure, max_grade: int) -> LinearMeasure:

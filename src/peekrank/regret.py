@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from peekrank.evaluation import add_up_rows
-from peekrank.measures import linear_parts
+from peekrank.evaluation import add_up_rows, linear_parts
 from peekrank.parameters import ascending
 from peekrank.streams.fixed import list_shape
 from peekrank.types import Floats, Ints, LinearMeasure, Measure, Rounds, Trace
