@@ -175,6 +175,23 @@ def test_a_changed_file_is_noticed(tmp_path: Path) -> None:
         run(experiment, tmp_path / "results")
 
 
+def test_a_file_may_change_before_anything_is_finished(tmp_path: Path) -> None:
+    votes, folder = tmp_path / "votes.soc", tmp_path / "results"
+    votes.write_text("# NUMBER ALTERNATIVES: 3\n2: 1,2,3\n")
+    experiment = replace(SMALL, stream=f"orders:path={votes}")
+
+    def stop_at_once(rounds: int) -> None:
+        if rounds:
+            raise KeyboardInterrupt
+
+    with pytest.raises(InterruptedRunError):
+        run(experiment, folder, progress=stop_at_once)
+    assert not (folder / "runs").exists()
+    votes.write_text("# NUMBER ALTERNATIVES: 3\n2: 3,2,1\n")
+    run(experiment, folder)
+    assert run(experiment, folder).experiment == experiment
+
+
 def test_other_versions_are_noticed(tmp_path: Path) -> None:
     run(SMALL, tmp_path)
     path = tmp_path / "manifest.json"

@@ -129,7 +129,7 @@ def _do(
     progress: Callable[[int], None],
 ) -> None:
     stop = threading.Event()
-    measure = experiment.make_measure()
+    learners, measure = experiment.make_learners(), experiment.make_measure()
 
     def tick(rounds: int) -> None:
         if stop.is_set():
@@ -145,7 +145,12 @@ def _do(
     def work(run: int) -> None:
         rounds, best = shared or world(run)
         for i in missing[run]:
-            frame = _one_run(experiment, i, run, rounds, best, at, tick)
+            seed, k = experiment.learner_seed(run), experiment.k
+            began = time.perf_counter()
+            trace = simulate(learners[i], rounds, k=k, measure=measure, seed=seed, at=at, progress=tick)
+            seconds = np.full(len(at), time.perf_counter() - began)
+            columns = {**trace._asdict(), "regret": regret(measure, trace, best), "seconds": seconds}
+            frame = pl.DataFrame(columns, _COLUMNS)
             write_whole(_file(folder, i, run), frame.write_parquet)
 
     with ThreadPoolExecutor(workers) as pool:
@@ -161,16 +166,6 @@ def _do(
         finally:
             stop.set()  # whatever is still running, if anything, has no reader any more
             pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _one_run(
-    experiment: Experiment, i: int, run: int, rounds: Rounds, best: Floats, at: Ints, tick: Callable[[int], None]
-) -> pl.DataFrame:
-    learner, measure, seed = experiment.make_learners()[i], experiment.make_measure(), experiment.learner_seed(run)
-    began = time.perf_counter()
-    trace = simulate(learner, rounds, k=experiment.k, measure=measure, seed=seed, at=at, progress=tick)
-    seconds = np.full(len(at), time.perf_counter() - began)
-    return pl.DataFrame({**trace._asdict(), "regret": regret(measure, trace, best), "seconds": seconds}, _COLUMNS)
 
 
 def finished(folder: Path) -> int:
@@ -199,17 +194,10 @@ def _open_folder(experiment: Experiment, folder: Path) -> dict[str, Any]:
         raise ValueError(f"{folder} is a file: results need a folder")
     if (folder / "manifest.json").exists():
         manifest = _read_manifest(folder)
-        other = _experiment_of(manifest, folder)
-        if other == experiment:
-            if finished(folder):
-                _check_origin(manifest, _origin(experiment), folder)
-            return manifest
         if finished(folder):
-            differ = [f.name for f in fields(experiment) if getattr(other, f.name) != getattr(experiment, f.name)]
-            raise ValueError(
-                f"{folder} holds results of another experiment, with different {', '.join(differ)}; "
-                "choose another folder"
-            )
+            _check_same(_experiment_of(manifest, folder), experiment, folder)
+            _check_origin(manifest, _origin(experiment), folder)
+            return manifest
     elif folder.exists() and any(folder.iterdir()):
         raise ValueError(f"{folder} is not empty and holds no manifest.json; choose another folder")
     manifest = {
@@ -222,6 +210,15 @@ def _open_folder(experiment: Experiment, folder: Path) -> dict[str, Any]:
     }
     _write_manifest(folder, manifest)
     return manifest
+
+
+def _check_same(other: Experiment, experiment: Experiment, folder: Path) -> None:
+    differ = [f.name for f in fields(experiment) if getattr(other, f.name) != getattr(experiment, f.name)]
+    if differ:
+        raise ValueError(
+            f"{folder} holds results of another experiment, with different {', '.join(differ)}; "
+            "choose another folder"
+        )
 
 
 def _origin(experiment: Experiment) -> dict[str, Any]:
@@ -264,8 +261,6 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 
 def _experiment_of(manifest: dict[str, Any], folder: Path) -> Experiment:
     try:
-        content = dict(manifest["experiment"])
-        content["learners"] = tuple(content["learners"])
-        return Experiment(**content)
+        return Experiment(**manifest["experiment"])
     except (KeyError, TypeError) as error:
         raise ValueError(f"{folder / 'manifest.json'} does not describe an experiment: {error}") from None

@@ -52,10 +52,8 @@ def _begin_block(s: RTop1FState) -> None:
         owed += s.owed_questions[cell]
         s.open_questions[cell] = 1 + s.owed_questions[cell]
         s.owed_questions[cell] = 0
-    b, rest = (
-        block % s.blocks,
-        s.horizon % s.blocks,
-    )  # b T / K without overflow: b times the quotient, and the rest
+    # floor((b + 1) T / K) - floor(b T / K), without overflow
+    b, rest = block % s.blocks, s.horizon % s.blocks
     length = s.horizon // s.blocks + (b + 1) * rest // s.blocks - b * rest // s.blocks
     s.clock[_LEFT] = max(length, cells) + owed
     s.clock[_OPEN] = cells + owed
