@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from peekrank._jit import kernel
+    from peekrank.advice import advise
     from peekrank.engine import Agent, play, simulate
+    from peekrank.games.classify import analyse
+    from peekrank.games.game import Game
+    from peekrank.games.ranking import ranking_game
+    from peekrank.games.structure import rate_of
+    from peekrank.games.witness import certificate
     from peekrank.learners import FTPL, RTop1F, Uniform, learner
     from peekrank.measures import (
         AUC,
@@ -28,7 +34,13 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "_jit": ("kernel",),
+    "advice": ("advise",),
     "engine": ("Agent", "play", "simulate"),
+    "games.classify": ("analyse",),
+    "games.game": ("Game",),
+    "games.ranking": ("ranking_game",),
+    "games.structure": ("rate_of",),
+    "games.witness": ("certificate",),
     "learners": ("FTPL", "RTop1F", "Uniform", "learner"),
     "measures": (
         "AUC", "DCG", "NDCG", "AveragePrecision", "PairwiseLoss", "Precision", "SumLoss", "evaluate", "measure",
@@ -47,6 +59,7 @@ __all__ = [
     "Agent",
     "AveragePrecision",
     "Decision",
+    "Game",
     "PairwiseLoss",
     "Precision",
     "RTop1F",
@@ -55,12 +68,17 @@ __all__ = [
     "SumLoss",
     "Trace",
     "Uniform",
+    "advise",
+    "analyse",
+    "certificate",
     "evaluate",
     "fixed_items",
     "kernel",
     "learner",
     "measure",
     "play",
+    "ranking_game",
+    "rate_of",
     "simulate",
     "stream",
 ]

@@ -220,8 +220,11 @@ class DCG(LinearForm):
 
     def discount(self, m: int) -> Floats:
         """1 / log2(1 + p), and 0 beyond position n."""
-        weights = 1 / np.log2(1 + _ranks(m))
-        weights[self.n or m :] = 0
+        weights = np.zeros(m)
+        counted = weights[: self.n]
+        counted[:] = np.arange(2, len(counted) + 2)
+        np.log2(counted, out=counted)  # in place: lists of millions of items are a matter of memory
+        np.reciprocal(counted, out=counted)
         return weights
 
     def gain(self, relevance: Relevance) -> Floats:

@@ -97,6 +97,8 @@ class Measure(Protocol):
     name: ClassVar[str]
     higher_is_better: ClassVar[bool]
 
+    def __hash__(self) -> int: ...
+
     def values(self, rankings: Ints, relevance: NDArray[Any]) -> Floats:
         """Value of each row's ranking against the same row's relevance; NaN where the measure skips the list."""
         ...

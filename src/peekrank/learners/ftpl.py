@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import sqrt
 from typing import Any, ClassVar, NamedTuple
 
@@ -61,6 +62,7 @@ class Constants(NamedTuple):
     A: float
 
 
+@lru_cache(maxsize=64)
 def constants(measure: LinearMeasure, m: int, max_grade: int) -> Constants:
     """D, R and A: two opposite rankings differ most, on the half of the items that one ranks first.
 
@@ -69,8 +71,8 @@ def constants(measure: LinearMeasure, m: int, max_grade: int) -> Constants:
     Constants(D=25.0, R=25.0, A=10.0)
     """
     largest = largest_gain(measure, max_grade)
-    discount = measure.discount(m)
-    D = float(np.abs(discount - discount[::-1]).sum()) / 2
+    discount, half = measure.discount(m), m // 2
+    D = float(np.abs(discount[:half] - discount[: m - half - 1 : -1]).sum())
     return Constants(D, largest * D, largest * m)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from peekrank.spec import build
+from peekrank.streams.adversary import Adversary
 from peekrank.streams.fixed import fixed_items
 from peekrank.streams.preferences import ORDER_FILES, Orders, Preferences, Ratings, read_orders, read_ratings
 from peekrank.streams.synthetic import CT15, Drifting, Graded, Means, Switching
@@ -14,6 +15,7 @@ from peekrank.types import Stream
 __all__ = [
     "ALL",
     "CT15",
+    "Adversary",
     "Drifting",
     "Graded",
     "Means",
@@ -27,7 +29,7 @@ __all__ = [
     "stream",
 ]
 
-_CLASSES: tuple[type[Stream], ...] = (CT15, Means, Graded, Switching, Drifting, Orders, Ratings)
+_CLASSES: tuple[type[Stream], ...] = (CT15, Means, Graded, Switching, Drifting, Orders, Ratings, Adversary)
 
 ALL: dict[str, type[Stream]] = {cls.name: cls for cls in _CLASSES}
 

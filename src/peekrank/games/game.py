@@ -1,0 +1,239 @@
+"""Finite partial-monitoring games: a loss and a feedback symbol for every action and outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import lcm
+from typing import Any
+
+import numpy as np
+from flint import arb, ctx
+from numpy.typing import NDArray
+
+from peekrank.games.numbers import PRECISIONS, UndecidedError, ball, rational, sign_of, unit
+from peekrank.types import Floats, Ints
+
+Exact = NDArray[Any]  # integers: int64, or Python's where they are too long for that
+
+
+@dataclass(frozen=True, eq=False)
+class Game:
+    """A finite game whose losses are known exactly.
+
+    The loss of action i under outcome r is ``sum_b numerators[b, i, r] u_b / scales[column[r]]``, with the units
+    u_b of `numbers` and scales that are positive combinations of them. A rational game has one unit, u_2 = 1.
+    Multiplying the losses of one outcome by a positive number only stretches the cones of the cells, so geometry
+    needs the numerators alone; what feedback can estimate depends on the scales too.
+
+    Parameters
+    ----------
+    numerators
+        Integers, (units, actions, outcomes).
+    signals
+        Number of the feedback symbol, (actions, outcomes).
+    symbols
+        What the numbers in `signals` stand for.
+    actions, outcomes
+        Their names.
+    bases
+        The b of each unit u_b.
+    scales
+        Each a tuple of rationals, one per unit.
+    column
+        Which scale an outcome has.
+    symmetries
+        Generators of a group of relabellings (permutation of actions, of outcomes) that leave the game as it is.
+    """
+
+    numerators: Exact
+    signals: Ints
+    symbols: tuple[Hashable, ...]
+    actions: tuple[str, ...]
+    outcomes: tuple[str, ...]
+    bases: tuple[int, ...] = (2,)
+    scales: tuple[tuple[Fraction, ...], ...] = ((Fraction(1),),)
+    column: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    symmetries: tuple[tuple[Ints, Ints], ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.column) == 0:
+            object.__setattr__(self, "column", np.zeros(self.numerators.shape[2], dtype=np.int64))
+        for actions, outcomes in self.symmetries:
+            if not self._invariant(actions, outcomes):
+                raise ValueError("a symmetry of the game changes its losses or its feedback")
+
+    @staticmethod
+    def of(
+        loss: Any, feedback: Any, *, actions: Sequence[str] | None = None, outcomes: Sequence[str] | None = None
+    ) -> Game:
+        """A game from its matrices, one row per action and one column per outcome.
+
+        Parameters
+        ----------
+        loss
+            Numbers, fractions, or text such as "1/3"; a float stands for the decimal it prints as.
+        feedback
+            What the learner sees; anything hashable.
+        actions, outcomes
+            Names; default 0, 1, ...
+
+        >>> Game.of([[0, 1], [1, 0]], [["heads", "tails"], ["heads", "tails"]]).loss
+        array([[0., 1.], [1., 0.]])
+        """
+        rows, seen = [list(row) for row in loss], [list(row) for row in feedback]
+        if not rows or not rows[0]:
+            raise ValueError("the game is empty: it needs one action and one outcome at least")
+        for name, matrix in (("loss", rows), ("feedback", seen)):
+            if len(matrix) != len(rows):
+                raise ValueError(f"loss has {len(rows)} rows, feedback {len(matrix)}: both have one per action")
+            for i, row in enumerate(matrix):
+                if len(row) != len(rows[0]):
+                    raise ValueError(
+                        f"row {i} of {name} has {len(row)} columns, row 0 of loss {len(rows[0])}: both matrices "
+                        "have one column per outcome"
+                    )
+        exact = [[_entry(value, i, r) for r, value in enumerate(row)] for i, row in enumerate(rows)]
+        common = lcm(*(value.denominator for row in exact for value in row))
+        numbers: dict[Hashable, int] = {}
+        signals = [
+            [numbers.setdefault(_symbol(s, i, r), len(numbers)) for r, s in enumerate(row)]
+            for i, row in enumerate(seen)
+        ]
+        return Game(
+            numerators=shortest([[[int(value * common) for value in row] for row in exact]]),
+            signals=np.array(signals, dtype=np.int64),
+            symbols=tuple(numbers),
+            actions=_names("action", actions, len(rows)),
+            outcomes=_names("outcome", outcomes, len(rows[0])),
+            scales=((Fraction(common),),),
+        )
+
+    @property
+    def rational(self) -> bool:
+        """Whether all losses are rational, so that every question has an exact answer."""
+        return len(self.bases) == 1 and len(self.scales) == 1
+
+    @property
+    def loss(self) -> Floats:
+        """The loss matrix, in floating point."""
+        return self.as_float(self.numerators) / self._scale_values()[self.column]
+
+    def signal_matrix(self, action: int) -> NDArray[np.uint8]:
+        """One row per symbol that the action can show, 1 where an outcome gives it (ZT Definition 5).
+
+        >>> Game.of([[0, 1]], [["a", "b"]]).signal_matrix(0)
+        array([[1, 0], [0, 1]], dtype=uint8)
+        """
+        row = self.signals[action]
+        shown: NDArray[np.uint8] = np.equal(np.unique(row)[:, None], row).astype(np.uint8)
+        return shown
+
+    def as_float(self, numerators: Exact) -> Floats:
+        """The sum of numerators times units, in floating point."""
+        units = np.array([float(unit(b, 64)) for b in self.bases])
+        total: Floats = np.tensordot(units, numerators.astype(np.float64), axes=1)
+        return total
+
+    def difference(self, i: int, j: int) -> Exact:
+        """Numerators of the loss of i minus that of j, (units, outcomes)."""
+        return np.asarray(self.numerators[:, i] - self.numerators[:, j])
+
+    def terms(self, difference: Exact) -> tuple[Exact, list[tuple[int, int]]]:
+        """Split a loss difference into a sum of weight x whole numbers: these, and the keys of the weights.
+
+        A weight is u_b / scale; `weights` turns its key (b, scale) into a ball.
+        """
+        rows, keys = [], []
+        for b in range(len(self.bases)):
+            for z in range(len(self.scales)):
+                row = np.where(self.column == z, difference[b], 0)
+                if row.any():
+                    rows.append(row)
+                    keys.append((b, z))
+        return np.array(rows).reshape(len(rows), len(self.outcomes)), keys
+
+    def weights(self, keys: Sequence[tuple[int, int]], bits: int) -> list[arb]:
+        """Balls around u_b / scale."""
+        with ctx.workprec(bits):
+            units = [unit(b, bits) for b in self.bases]
+            scales = [ball(scale, units) for scale in self.scales]
+            return [units[b] / scales[z] for b, z in keys]
+
+    def sign(self, numbers: Sequence[Any]) -> int:
+        """Sign of the combination of units; UndecidedError where nothing settles it."""
+        if not any(numbers):
+            return 0
+        for bits in PRECISIONS:
+            with ctx.workprec(bits):
+                if sign := sign_of(ball(numbers, [unit(b, bits) for b in self.bases])):
+                    return sign
+        raise UndecidedError("the sign of a combination of logarithms")
+
+    def sign_weighted(self, numbers: Sequence[Any], keys: Sequence[tuple[int, int]]) -> int:
+        """Sign of the sum of numbers times weights; UndecidedError where nothing settles it."""
+        if not any(numbers):
+            return 0
+        for bits in PRECISIONS:
+            with ctx.workprec(bits):
+                if sign := sign_of(ball(numbers, self.weights(keys, bits))):
+                    return sign
+        raise UndecidedError("the sign of a combination of quotients of logarithms")
+
+    def _scale_values(self) -> Floats:
+        units = [unit(b, 64) for b in self.bases]
+        return np.array([float(ball(scale, units)) for scale in self.scales])
+
+    def _invariant(self, actions: Ints, outcomes: Ints) -> bool:
+        moved = self.numerators[:, actions][:, :, outcomes]
+        seen = self.signals[actions][:, outcomes]
+        return (
+            np.array_equal(moved, self.numerators)
+            and np.array_equal(self.column[outcomes], self.column)
+            and np.array_equal(_partition(seen), _partition(self.signals))
+        )
+
+
+def shortest(values: Any) -> Exact:
+    """An integer array: int64 where sums of a million such numbers fit, Python integers otherwise."""
+    array = np.array(values, dtype=object)
+    if max(abs(array.max()), abs(array.min())) < 2**31:
+        return array.astype(np.int64)
+    return array
+
+
+def _partition(signals: Ints) -> Ints:
+    """Each symbol replaced by the first outcome in its row that shows it."""
+    return np.array(
+        [np.unique(row, return_index=True)[1][np.unique(row, return_inverse=True)[1]] for row in signals]
+    )
+
+
+def _entry(value: Any, i: int, r: int) -> Fraction:
+    try:
+        return rational(value)
+    except ValueError as error:
+        raise ValueError(f"loss of action {i} under outcome {r}: {error}") from None
+
+
+def _symbol(value: Any, i: int, r: int) -> Hashable:
+    try:
+        hash(value)
+    except TypeError:
+        if isinstance(value, list):
+            return tuple(value)
+        raise ValueError(f"feedback of action {i} under outcome {r}: {value!r} is not hashable") from None
+    if value != value:
+        raise ValueError(f"feedback of action {i} under outcome {r} is {value!r}: a symbol must equal itself")
+    return value  # type: ignore[no-any-return]
+
+
+def _names(kind: str, names: Sequence[str] | None, n: int) -> tuple[str, ...]:
+    if names is None:
+        return tuple(map(str, range(n)))
+    if len(names) != n:
+        raise ValueError(f"{len(names)} names of {kind}s for {n} {kind}s")
+    if len(set(names)) != n:
+        raise ValueError(f"names of {kind}s must differ from each other")
+    return tuple(map(str, names))

@@ -1,0 +1,88 @@
+"""What feedback can estimate: whether a loss difference lies in the span of signal matrices, and how.
+
+A vector over outcomes is in the span of the signals iff every v that all signals map to zero is orthogonal to it.
+Such a v is a direction in which the adversary can move unseen; one that is not orthogonal proves that no estimate
+exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+from flint import ctx
+
+from peekrank.games.game import Exact, Game
+from peekrank.games.linear import independent_columns, kernel, solve
+from peekrank.games.numbers import ball
+from peekrank.types import Ints
+
+
+class Signals(NamedTuple):
+    """Signal rows of some actions, without repetition.
+
+    ``rows[n]`` marks the outcomes under which action ``owner[n]`` shows ``symbol[n]``; ``unseen`` is a basis of
+    the directions that all rows map to zero.
+    """
+
+    rows: Exact
+    owner: Ints
+    symbol: Ints
+    unseen: Exact
+
+
+class Observer(NamedTuple):
+    """An unbiased estimate of loss_i - loss_j from feedback.
+
+    Play action a with probability p_a, and count ``value / p_a`` for its symbol; ``action``, ``symbol`` and
+    ``value`` run over the symbols that count.
+    """
+
+    i: int
+    j: int
+    action: Ints
+    symbol: Ints
+    value: list[float]
+
+
+def signals(game: Game, actions: Iterable[int]) -> Signals:
+    """The signals of these actions."""
+    found: dict[bytes, tuple[int, int]] = {}
+    seen: set[bytes] = set()
+    for action in actions:
+        row = game.signals[action]
+        if row.tobytes() in seen:
+            continue
+        seen.add(row.tobytes())
+        for symbol in np.unique(row):
+            found.setdefault((row == symbol).tobytes(), (int(action), int(symbol)))
+    rows = np.array([np.frombuffer(mask, dtype=bool) for mask in found]).astype(np.int64)
+    owner, symbol = np.array(list(found.values())).T
+    return Signals(rows, owner, symbol, kernel(rows))
+
+
+def unseen_change(game: Game, difference: Exact, seen: Signals) -> Exact | None:
+    """A direction that no signal shows and that changes the loss difference: proof that it cannot be estimated.
+
+    None if it can be.
+    """
+    terms, keys = game.terms(difference)
+    products = seen.unseen.astype(object) @ terms.astype(object).T
+    for vector, numbers in zip(seen.unseen, products, strict=True):
+        if game.sign_weighted(numbers, keys):
+            return np.asarray(vector)
+    return None
+
+
+def observer(game: Game, i: int, j: int, seen: Signals) -> Observer:
+    """The estimate of loss_i - loss_j from these signals, which must be able to give one."""
+    independent = independent_columns(seen.rows.T)
+    terms, keys = game.terms(game.difference(i, j))
+    solutions = [solve(seen.rows[independent], row) or [] for row in terms]
+    with ctx.workprec(128):
+        weights = game.weights(keys, 128)
+        values = [float(ball([s[n] for s in solutions], weights)) for n in range(len(independent))]
+    counts = [n for n, value in enumerate(values) if value]
+    rows = np.array(independent)[counts]
+    return Observer(i, j, seen.owner[rows], seen.symbol[rows], [values[n] for n in counts])

@@ -1,0 +1,169 @@
+"""The games of the papers: rank m items, see the relevance of the first k, pay by a measure."""
+
+from __future__ import annotations
+
+import os
+from fractions import Fraction
+from itertools import permutations, product
+from math import factorial, lcm
+
+import numpy as np
+
+from peekrank.games.game import Exact, Game, shortest
+from peekrank.games.numbers import base_and_power, rational
+from peekrank.measures import ALL, AUC, DCG, NDCG, AveragePrecision, PairwiseLoss, Precision, SumLoss
+from peekrank.measures import measure as measure_named
+from peekrank.parameters import whole
+from peekrank.types import Ints, Measure
+
+Scales = tuple[tuple[Fraction, ...], ...]
+
+
+def ranking_game(measure: Measure | str, m: int, k: int, grades: int = 2) -> Game:
+    """The game with all m! rankings as actions and all grades^m relevance vectors as outcomes.
+
+    Actions and outcomes are in lexicographic order; a symbol is the tuple of the k relevances seen. Gains become
+    losses by their sign. The group of relabellings of the items is a symmetry of every such game.
+
+    Parameters
+    ----------
+    measure
+        A measure, or its name.
+    m
+        Items.
+    k
+        Revealed positions.
+    grades
+        Number of relevance grades: 0, 1, ..., grades - 1.
+
+    >>> game = ranking_game("sumloss", m=3, k=1)
+    >>> game.actions[1], game.outcomes[3], float(game.loss[1, 3])
+    ('0 2 1', '0 1 1', 5.0)
+
+    References
+    ----------
+    CT15 sections 5 and 9 (Tables 1 and 2), ZT section 5.
+    """
+    measure = measure_named(measure) if isinstance(measure, str) else measure
+    whole("m", m, 1)
+    whole("k", k, 1, m)
+    whole("grades", grades, 2, 256)
+    _check_memory(m, grades)
+    rankings = np.array(list(permutations(range(m))), dtype=np.int64)
+    relevance = np.array(list(product(range(grades), repeat=m)), dtype=np.int64)
+    numerators, bases, scales, column = losses(measure, rankings, relevance)
+    powers = grades ** np.arange(k - 1, -1, -1)
+    return Game(
+        numerators=numerators,
+        signals=relevance.T[rankings[:, :k]].transpose(0, 2, 1) @ powers,
+        symbols=tuple(product(range(grades), repeat=k)),
+        actions=tuple(" ".join(map(str, ranking)) for ranking in rankings),
+        outcomes=tuple(" ".join(map(str, row)) for row in relevance),
+        bases=bases,
+        scales=scales,
+        column=column,
+        symmetries=_relabellings(rankings, relevance),
+    )
+
+
+def losses(measure: Measure, rankings: Ints, relevance: Ints) -> tuple[Exact, tuple[int, ...], Scales, Ints]:
+    """Numerators, bases, scales and columns of the `Game` with these rankings and relevance vectors."""
+    m = rankings.shape[1]
+    plain = np.zeros(len(relevance), dtype=np.int64)
+    shown = relevance.T[rankings].transpose(0, 2, 1)  # (actions, outcomes, positions)
+    known = measure if type(measure) in ALL.values() else None  # what a subclass inherits may be overridden
+    match known:
+        case SumLoss():
+            return (shown @ np.arange(1, m + 1))[None], (2,), _one(1), plain
+        case PairwiseLoss():
+            return _wrong_pairs(shown)[None], (2,), _one(1), plain
+        case Precision(n, mean):
+            hits = np.count_nonzero(shown[:, :, :n], axis=2)
+            return -hits[None], (2,), _one(n if mean else 1), plain
+        case AUC(blank):
+            pairs = np.count_nonzero(relevance[:, :, None] < relevance[:, None, :], axis=(1, 2))
+            common = lcm(*(int(n) for n in pairs if n))
+            constant = common * (blank == "1")
+            wrong = _wrong_pairs(shown).astype(np.int64 if common < 2**31 else object)
+            wrong = np.where(pairs > 0, wrong * (common // np.maximum(pairs.astype(wrong.dtype), 1)), constant)
+            return wrong[None], (2,), _one(common), plain
+        case AveragePrecision(blank):
+            hits, common = shown > 0, lcm(*range(1, m + 1))
+            s = np.count_nonzero(relevance, axis=1)
+            precision = (hits.cumsum(axis=2) * hits) @ (common // np.arange(1, m + 1))
+            constant = common**2 * (blank == "1")
+            return (
+                -np.where(s > 0, precision * (common // np.maximum(s, 1)), constant)[None],
+                (2,),
+                _one(common**2),
+                plain,
+            )
+        case DCG() | NDCG():
+            return _discounted(known, shown, relevance)
+    values = [measure.values(np.tile(ranking, (len(relevance), 1)), relevance) for ranking in rankings]
+    exact = [[rational(float(value)) for value in row] for row in values]
+    common, sign = lcm(*(x.denominator for row in exact for x in row)), -1 if measure.higher_is_better else 1
+    return shortest([[[sign * int(x * common) for x in row] for row in exact]]), (2,), _one(common), plain
+
+
+def _discounted(measure: DCG | NDCG, shown: Ints, relevance: Ints) -> tuple[Exact, tuple[int, ...], Scales, Ints]:
+    """DCG and NDCG: position p weighs u_b / e, where 1 + p = b^e."""
+    m = relevance.shape[1]
+    counted = [base_and_power(1 + p) for p in range(1, min(measure.n or m, m) + 1)]
+    bases, common = tuple(sorted({2} | {b for b, _ in counted})), lcm(*(e for _, e in counted))
+    weight = np.zeros((len(bases), m), dtype=np.int64)
+    for p, (b, e) in enumerate(counted):
+        weight[bases.index(b), p] = common // e
+    grade = np.arange(relevance.max() + 1)
+    gain = grade if measure.gains == "linear" else 2**grade - 1
+    numerators = -np.moveaxis(gain[shown] @ weight.T, 2, 0)
+    if isinstance(measure, DCG):
+        return numerators, bases, ((Fraction(common), *[Fraction(0)] * (len(bases) - 1)),), _zeros(relevance)
+    best = gain[-np.sort(-relevance, axis=1)] @ weight.T  # the numerator of the largest DCG, (outcomes, units)
+    blank = ~relevance.any(axis=1)
+    best[blank, 0] = 1
+    numerators[0, :, blank] = -(measure.blank == "1")
+    unique, column = np.unique(best, axis=0, return_inverse=True)
+    return numerators, bases, tuple(tuple(map(Fraction, map(int, row))) for row in unique), column.reshape(-1)
+
+
+def _wrong_pairs(shown: Ints) -> Ints:
+    wrong = np.zeros(shown.shape[:2], dtype=np.int64)
+    for above in range(shown.shape[2]):
+        wrong += np.count_nonzero(shown[:, :, above, None] < shown[:, :, above + 1 :], axis=2)
+    return wrong
+
+
+def _relabellings(rankings: Ints, relevance: Ints) -> tuple[tuple[Ints, Ints], ...]:
+    """Two generators of the symmetric group, as they act on the indices of rankings and relevance vectors."""
+    m = rankings.shape[1]
+    if m == 1:
+        return ()
+    numbers = {row.tobytes(): i for i, row in enumerate(rankings)}
+    outcome_numbers = {row.tobytes(): i for i, row in enumerate(relevance)}
+    generators = []
+    for new in (np.r_[1, 0, 2:m], np.r_[1:m, 0]):  # item i becomes item new[i]
+        old = np.argsort(new)
+        actions = np.array([numbers[row.tobytes()] for row in new[rankings]])
+        outcomes = np.array([outcome_numbers[np.ascontiguousarray(row).tobytes()] for row in relevance[:, old]])
+        generators.append((actions, outcomes))
+    return tuple(generators)
+
+
+def _check_memory(m: int, grades: int) -> None:
+    needed = factorial(m) * grades**m * 8 * (m + 4) if m < 100 else float("inf")
+    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2
+    if needed > available:
+        amount = f"about {needed / 1e9:,.0f} GB" if needed < 1e15 else "more than a petabyte"
+        raise ValueError(
+            f"m = {m}: the matrices for {grades} grades need {amount} of memory, more than half of what this "
+            "machine has; closed forms have no such limit (rate_of, peekrank advise)"
+        )
+
+
+def _one(value: int) -> Scales:
+    return ((Fraction(value),),)
+
+
+def _zeros(relevance: Ints) -> Ints:
+    return np.zeros(len(relevance), dtype=np.int64)

@@ -1,0 +1,249 @@
+"""Certificates: what proves the class of a game, in a form that twenty lines of NumPy can check (docs/games.md).
+
+A certificate is a dictionary that JSON can hold. It carries the game itself (losses in floating point, feedback
+symbols as numbers) and its symmetries, and then
+
+- rate ``sqrt(T)``: every neighbouring pair, with a distribution at which it alone is optimal and an *observer*: an
+  estimate of the loss difference from the feedback of N+;
+- rate ``T^(2/3)``: for every Pareto-optimal action an observer of its loss difference to the first one from all
+  feedback, and a *blind* pair of neighbours with a direction that its N+ cannot see but that changes the
+  difference;
+- rate ``T``: a blind pair for all feedback, and two *adversaries* that no feedback can tell apart although every
+  action loses at least ``gap`` to good actions against the two, added up: on one of them, regret is gap T / 2 or
+  more.
+
+More than ten thousand pairs are listed up to symmetry: those of the first action of each orbit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from flint import arb, ctx
+
+from peekrank.games.classify import Analysis
+from peekrank.games.game import Game
+from peekrank.games.geometry import Border, Cells, orbits
+from peekrank.games.numbers import PRECISIONS, UndecidedError, ball
+from peekrank.games.observability import Observer, Signals, observer, signals
+from peekrank.games.programs import maximise
+from peekrank.games.rates import Rate
+from peekrank.types import Floats, Ints
+
+FORMAT = "peekrank certificate 1"
+MOST_PAIRS = 10_000
+_CANDIDATES = 4
+_DENOMINATOR = 1 << 24
+
+
+class Adversaries(NamedTuple):
+    """Two outcome distributions p and q that no feedback tells apart, and actions i and j good against them.
+
+    ``gap`` is a certified lower bound of (loss_a - loss_i) . p + (loss_a - loss_j) . q over all actions a.
+    """
+
+    p: list[Fraction]
+    q: list[Fraction]
+    i: int
+    j: int
+    gap: float
+
+
+def certificate(analysis: Analysis) -> dict[str, Any]:
+    """The proof of an analysis, as a dictionary for JSON.
+
+    >>> from peekrank.games.classify import analyse
+    >>> from peekrank.games.ranking import ranking_game
+    >>> proof = certificate(analyse(ranking_game("ndcg", m=3, k=1)))
+    >>> proof["rate"], round(proof["adversaries"]["gap"], 4)
+    ('T', 0.0882)
+    """
+    game, known = analysis.game, analysis.cells
+    if analysis.rate is None or known is None:
+        raise UndecidedError(f"there is nothing to certify: undecided is {analysis.undecided}")
+    everything = signals(game, range(len(game.actions)))
+    proof: dict[str, Any] = {
+        "format": FORMAT,
+        "rate": str(analysis.rate),
+        "exact": game.rational,
+        "game": {
+            "loss": game.loss.tolist(),
+            "feedback": game.signals.tolist(),
+            "actions": list(game.actions),
+            "outcomes": list(game.outcomes),
+            "symbols": [str(symbol) for symbol in game.symbols],
+        },
+        "kinds": list(known.kind),
+        "duplicate_of": known.duplicate_of.tolist(),
+        "symmetries": [{"actions": a.tolist(), "outcomes": o.tolist()} for a, o in game.symmetries],
+    }
+    if analysis.rate == Rate.SQRT:
+        found = [observer(game, b.i, b.j, signals(game, b.watching)) for b in known.borders]
+        few = len(game.actions) * len(known.borders) <= MOST_PAIRS * len(set(orbits(game)))
+        proof["neighbours"] = [_border(b) for b in (all_borders(game, known) if few else known.borders)]
+        proof["observers"] = [_observer(o) for o in (_everywhere(game, known, found) if few else found)]
+    if analysis.rate == Rate.TWO_THIRDS:
+        pareto = [a for a, kind in enumerate(known.kind) if kind == "pareto"]
+        proof["observers"] = [_observer(observer(game, a, pareto[0], everything)) for a in pareto[1:]]
+    if analysis.blind is not None and analysis.unseen is not None:
+        actions = analysis.blind.watching if analysis.rate == Rate.TWO_THIRDS else range(len(game.actions))
+        proof["blind"] = {
+            **_border(analysis.blind),
+            "actions": [int(a) for a in actions],
+            "direction": [int(x) for x in analysis.unseen],
+        }
+    if analysis.rate == Rate.LINEAR:
+        pair = adversaries(analysis, everything)
+        proof["adversaries"] = {
+            "p": [float(x) for x in pair.p],
+            "q": [float(x) for x in pair.q],
+            "exact_p": [str(x) for x in pair.p],
+            "exact_q": [str(x) for x in pair.q],
+            "good_against_p": pair.i,
+            "good_against_q": pair.j,
+            "gap": pair.gap,
+        }
+    return proof
+
+
+def adversaries(analysis: Analysis, seen: Signals | None = None) -> Adversaries:
+    """Two adversaries for a hopeless game, with as large a gap as some of the most different actions allow.
+
+    Maximise gap subject to (loss_a - loss_i) . p + (loss_a - loss_j) . q >= gap for all actions a, over
+    distributions p and q whose signals agree. The solution is rounded to p = c + v, q = c - v with v a combination
+    of unseen directions in rational numbers; the gap is then computed in balls.
+
+    >>> from peekrank.games.classify import analyse
+    >>> from peekrank.games.ranking import ranking_game
+    >>> round(adversaries(analyse(ranking_game("ap", m=3, k=1))).gap, 3)
+    0.125
+
+    References
+    ----------
+    CT16 Theorem 5.2 gives such a pair for NDCG with m = 3 and k = 1; Piccolboni & Schindelhauer (2001), Theorem 3.
+    """
+    game, blind = analysis.game, analysis.blind
+    if analysis.rate != Rate.LINEAR or blind is None:
+        raise ValueError(f"the rate of the game is {analysis.rate}: only a hopeless game has such adversaries")
+    seen = seen or signals(game, range(len(game.actions)))
+    loss, i = game.loss, blind.i
+    different = np.argsort(-np.abs(loss - loss[i]).sum(axis=1), kind="stable")[:_CANDIDATES]
+    trials = [(*_best_pair(game, i, int(j), seen), int(j)) for j in (blind.j, *different)]
+    _, p, q, j = max(trials, key=lambda trial: trial[0])
+    coordinates = np.linalg.lstsq(seen.unseen.T.astype(np.float64), (p - q) / 2, rcond=None)[0]
+    move = np.array([_fraction(x) for x in coordinates], dtype=object) @ seen.unseen.astype(object)
+    for mixing in (1e-6, 1e-4, 1e-2):  # some weight on every outcome absorbs the rounding
+        centre = np.array([_fraction(x) for x in (1 - mixing) * (p + q) / 2 + mixing / len(p)])
+        centre, shrunk = centre / centre.sum(), move * _fraction(1 - mixing)
+        if (centre - abs(shrunk)).min() >= 0:
+            gap = _gap(game, (i, j), (centre + shrunk, centre - shrunk))
+            if gap > 0:
+                return Adversaries(list(centre + shrunk), list(centre - shrunk), i, j, gap)
+    raise UndecidedError("a pair of adversaries in rational numbers")
+
+
+def all_borders(game: Game, known: Cells) -> list[Border]:
+    """Every neighbouring pair once, also those that follow by symmetry."""
+    found: dict[tuple[int, int], Border] = {}
+    for actions, outcomes in _group(game):
+        for border in known.borders:
+            i, j = (int(known.duplicate_of[actions[a]]) for a in (border.i, border.j))
+            if (min(i, j), max(i, j)) not in found:
+                point = np.empty_like(border.point)
+                point[outcomes] = border.point
+                watching = tuple(sorted(int(actions[a]) for a in border.watching))
+                found[min(i, j), max(i, j)] = Border(i, j, point, watching)
+    return list(found.values())
+
+
+def _everywhere(game: Game, known: Cells, observers: list[Observer]) -> Iterator[Observer]:
+    """The observers of all pairs that follow by symmetry, each pair once."""
+    done: set[tuple[int, int]] = set()
+    for actions, outcomes in _group(game):
+        for o in observers:
+            i, j = (int(known.duplicate_of[actions[a]]) for a in (o.i, o.j))
+            if (min(i, j), max(i, j)) in done:
+                continue
+            done.add((min(i, j), max(i, j)))
+            action = actions[o.action]
+            shows = [int(np.argmax(game.signals[a] == s)) for a, s in zip(o.action, o.symbol, strict=True)]
+            yield Observer(i, j, action, game.signals[action, outcomes[shows]], o.value)
+
+
+def _group(game: Game) -> Iterator[tuple[Ints, Ints]]:
+    """The identity, and for each other action a symmetry that takes the first action of its orbit to it."""
+    reached: dict[int, tuple[Ints, Ints]] = {}
+    identity = (np.arange(len(game.actions)), np.arange(len(game.outcomes)))
+    yield identity
+    for start in range(len(game.actions)):
+        if start in reached:
+            continue
+        reached[start] = identity
+        queue = [start]
+        for action in queue:
+            for actions, outcomes in game.symmetries:
+                image = int(actions[action])
+                if image not in reached:
+                    so_far = reached[action]
+                    reached[image] = (actions[so_far[0]], outcomes[so_far[1]])
+                    queue.append(image)
+                    yield reached[image]
+
+
+def _best_pair(game: Game, i: int, j: int, seen: Signals) -> tuple[float, Floats, Floats]:
+    """The largest gap for i and j, with p and q; the variables are p, q and gap, equalities two inequalities."""
+    n, loss = len(game.outcomes), game.loss
+    rows = np.unique(np.hstack([loss[i] - loss, loss[j] - loss]), axis=0)
+    equal = seen.rows.astype(np.float64)
+    nothing = np.zeros((len(equal), 1))
+    constraints = np.vstack(
+        [
+            np.hstack([rows, np.ones((len(rows), 1))]),
+            np.hstack([equal, -equal, nothing]),
+            np.hstack([-equal, equal, nothing]),
+            np.r_[np.ones(n), np.zeros(n + 1)][None],
+        ]
+    )
+    limits = np.r_[np.zeros(len(constraints) - 1), 1.0]
+    gap, x, _ = maximise(np.r_[np.zeros(2 * n), 1.0], constraints, limits)
+    return gap, x[:n], x[n : 2 * n]
+
+
+def _gap(game: Game, good: tuple[int, int], pair: tuple[Any, Any]) -> float:
+    """A certified lower bound of the least value of (loss_a - loss_i) . p + (loss_a - loss_j) . q."""
+    bits = PRECISIONS[1]
+    least = float("inf")
+    with ctx.workprec(bits):
+        for a in range(len(game.actions)):
+            total = arb(0)
+            for other, weights in zip(good, pair, strict=True):
+                rows, keys = game.terms(game.difference(a, other))
+                total += ball(list(rows.astype(object) @ weights), game.weights(keys, bits))
+            least = min(least, float(total.lower()))
+    return least
+
+
+def _fraction(x: float) -> Fraction:
+    return Fraction(round(x * _DENOMINATOR), _DENOMINATOR)
+
+
+def _border(border: Border) -> dict[str, Any]:
+    return {
+        "i": border.i,
+        "j": border.j,
+        "point": [float(x) for x in border.point],
+        "watching": list(border.watching),
+    }
+
+
+def _observer(o: Observer) -> dict[str, Any]:
+    return {
+        "i": o.i,
+        "j": o.j,
+        "action": [int(a) for a in o.action],
+        "symbol": [int(s) for s in o.symbol],
+        "value": o.value,
+    }

@@ -1,0 +1,86 @@
+"""Adversaries that no feedback can tell apart, as the certificate of a hopeless game gives them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.random import Generator
+
+from peekrank.parameters import choice
+from peekrank.streams.fixed import fixed_items
+from peekrank.types import Floats, Grades, Rounds
+
+Side = Literal["p", "q"]
+
+
+@dataclass(frozen=True)
+class Adversary:
+    """Relevance drawn from one of the two distributions in the certificate of a hopeless ranking game.
+
+    Whatever a learner does, what it sees has the same law on both sides, but no ranking is good on both: on one of
+    the two its expected regret is at least gap x T / 2.
+
+    Parameters
+    ----------
+    path
+        Certificate, as ``peekrank game ndcg --m 3 --k 1 --certificate FILE`` writes it.
+    side
+        Which of the two: p or q.
+
+    References
+    ----------
+    CT16 Theorem 5.2 and its proof; Piccolboni & Schindelhauer (2001).
+    """
+
+    path: Path
+    side: Side = "p"
+    name: ClassVar[str] = "adversary"
+    d: ClassVar[int] = 0
+
+    def __post_init__(self) -> None:
+        choice("side", self.side, Side)
+
+    @property
+    def m(self) -> int:
+        """Items."""
+        return int(_read(self.path)[0].shape[1])
+
+    @property
+    def max_grade(self) -> int:
+        """The largest grade of any outcome."""
+        return int(_read(self.path)[0].max())
+
+    def rounds(self, n: int, rng: Generator) -> Rounds:
+        """Draw n rounds."""
+        relevance, *sides = _read(self.path)
+        return fixed_items(relevance[rng.choice(len(relevance), size=n, p=sides["pq".index(self.side)])])
+
+
+@lru_cache(maxsize=8)
+def _read(path: Path) -> tuple[Grades, Floats, Floats]:
+    """Outcomes, one relevance vector per row, and their probabilities on both sides."""
+    try:
+        proof = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: is no certificate, {error}") from None
+    if not isinstance(proof, dict) or "adversaries" not in proof:
+        raise ValueError(
+            f"{path}: holds no adversaries; it must be the certificate of a hopeless game, "
+            "as `peekrank game ndcg --m 3 --k 1 --certificate FILE` writes it"
+        )
+    try:
+        relevance = np.array([[int(x) for x in name.split()] for name in proof["game"]["outcomes"]])
+        sides = [np.array(proof["adversaries"][side], dtype=np.float64) for side in "pq"]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"{path}: outcomes or adversaries of the certificate cannot be read: {error!r}") from None
+    if relevance.ndim != 2 or relevance.size == 0 or relevance.min() < 0 or relevance.max() > 255:
+        raise ValueError(f"{path}: outcomes of the game are no relevance vectors of one length, such as '0 1 1'")
+    for side, p in zip("pq", sides, strict=True):
+        if p.shape != (len(relevance),) or not np.all(p >= 0) or abs(p.sum() - 1) > 1e-9:
+            raise ValueError(f"{path}: '{side}' is no distribution over the {len(relevance)} outcomes")
+    return relevance.astype(np.uint8), sides[0] / sides[0].sum(), sides[1] / sides[1].sum()

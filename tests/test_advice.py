@@ -1,0 +1,244 @@
+"""Advice: learners that fit, bounds that are theirs, changes that bring what they claim."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from peekrank import Agent, RTop1F, measure
+from peekrank.advice import Advice, advise
+from peekrank.games.rates import Rate, Verdict
+from peekrank.games.structure import rate_of
+from peekrank.learners import learner
+from peekrank.learners.ftpl import constants
+from peekrank.measures import LinearForm, Relevance, learnable
+from peekrank.types import Floats, Shape
+
+MEASURES = ("sumloss", "pairwiseloss", "dcg", "dcg@2", "dcg+linear", "p@1", "p@3", "ndcg", "ndcg@2", "ap", "auc")
+PROBLEMS = [
+    (name, m, k, horizon, grades)
+    for name, m, grades, horizon in product(MEASURES, (1, 2, 3, 4, 7), (2, 3), (1, 300, 10**6))
+    for k in range(1, m + 1)
+]
+
+
+def can_be_learned(name: str, grades: int) -> bool:
+    try:
+        learnable(measure(name), grades - 1)
+    except ValueError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_small_problems(name: str) -> None:
+    for problem in (p for p in PROBLEMS if p[0] == name):
+        _, m, k, horizon, grades = problem
+        advice = advise(*problem)
+        assert advice.verdict == rate_of(measure(name), m, k, grades)
+        assert (advice.learner is not None) == can_be_learned(name, grades), problem
+        if advice.learner is None:
+            assert (advice.bound, advice.guarantee, advice.worst, advice.vacuous) == (None, None, None, False)
+        else:
+            check_learner_fits(advice)
+        check_changes(advice)
+        assert json.loads(json.dumps(advice.as_dict()))["k"] == k
+        assert str(advice).startswith(f"problem: {name}, m = {m} items, k = {k} revealed, {horizon:,} rounds")
+
+
+def check_learner_fits(advice: Advice) -> None:
+    assert advice.learner is not None
+    assert advice.bound is not None
+    assert advice.speaks_from is not None
+    assert advice.guarantee is not None
+    shape = Shape(advice.m, 0, advice.k)
+    made = learner(advice.learner)
+    made.init(shape)
+    bound = made.bound(shape, advice.horizon)
+    assert bound == pytest.approx(advice.bound)
+    judge = learnable(measure(advice.measure), advice.grades - 1)
+    largest = constants(judge, advice.m, advice.grades - 1).R
+    assert advice.worst == pytest.approx(advice.horizon * largest)
+    assert advice.vacuous == (largest > 0 and advice.bound >= advice.horizon * largest)
+    assert advice.vacuous <= (advice.horizon < advice.speaks_from)
+    if largest:
+        for factor, says in ((1, True), (2, True), (100, True), (0.5, False)):
+            at = int(advice.speaks_from * factor)
+            then = made.bound(shape, at)
+            assert then is not None
+            assert (then < at * largest) == says or at < 10, (advice, at)
+    if advice.verdict.rate is not None:
+        assert advice.guarantee.exponent >= advice.verdict.rate.exponent
+    if advice.exploration is not None:
+        assert 0 < advice.exploration <= 1
+
+
+def check_changes(advice: Advice) -> None:
+    for change in advice.changes:
+        there = advise(change.measure, advice.m, change.k, change.horizon, advice.grades)
+        assert there.verdict.rate == change.rate
+        assert change.bound == (None if there.vacuous else there.bound)
+        assert there.learner is None or there.learner in change.what
+        assert change.k > advice.k or change.measure != advice.measure or change.horizon > advice.horizon
+        assert change.rate is not Rate.LINEAR
+        assert (change.rate != advice.verdict.rate) or change.bound is not None or there.learner
+    rate, ks = advice.verdict.rate, [change.k for change in advice.changes if change.k != advice.k]
+    if rate in (Rate.LINEAR, Rate.TWO_THIRDS):
+        rates = [rate_of(measure(advice.measure), advice.m, k, advice.grades).rate for k in range(1, advice.m + 1)]
+        wanted = (Rate.SQRT,) if rate is Rate.TWO_THIRDS else (Rate.SQRT, Rate.TWO_THIRDS)
+        assert next(k for k, found in enumerate(rates, 1) if found in wanted) in ks
+    if rate in (Rate.ZERO, Rate.SQRT) and advice.learner and not advice.vacuous:
+        assert not advice.changes
+
+
+def test_the_learner_with_the_smallest_bound_is_taken() -> None:
+    assert advise("dcg", 5, 4, 1000).learner == "rtop1f:measure=dcg,horizon=1000"
+    assert advise("dcg", 5, 5, 1000).learner == "ftpl:measure=dcg,horizon=1000"
+    assert advise("dcg@3", 5, 5, 1000, grades=4).learner == "ftpl:measure=dcg@3,horizon=1000,max_grade=3"
+
+
+def test_the_exploration_share_is_what_the_agent_does() -> None:
+    advice = advise("dcg", m=6, k=2, horizon=2000)
+    assert advice.learner is not None
+    assert advice.blocks is not None
+    assert advice.exploration == advice.blocks * 3 / 2000
+    agent = Agent(learner(advice.learner), m=6, k=2, seed=1)
+    explored = 0.0
+    for _ in range(2000):
+        decision = agent.rank()
+        explored += decision.token[0]
+        agent.update(decision, [1, 0])
+    assert explored / 2000 == advice.exploration
+
+
+def test_a_weaker_guarantee_is_named() -> None:
+    for problem in (("p@3", 10, 1), ("dcg", 10, 9)):
+        advice = advise(*problem, horizon=10**6)
+        assert advice.verdict.rate is Rate.SQRT
+        assert advice.guarantee is Rate.TWO_THIRDS
+        assert "the game allows sqrt(T), but this learner guarantees T^(2/3) only" in str(advice)
+    assert "guarantees" not in str(advise("dcg", 10, 10, horizon=10**6))
+    assert advise("dcg", 10, 10, horizon=10**6).guarantee is Rate.SQRT
+
+
+def test_hopeless_problems_name_the_closest_measure() -> None:
+    def learned(name: str, grades: int = 2) -> list[str]:
+        advice = advise(name, 8, 1, 10**6, grades)
+        assert advice.verdict.rate is Rate.LINEAR
+        assert "hopeless" in str(advice)
+        return [change.measure for change in advice.changes if change.measure != name]
+
+    assert learned("ndcg@3+linear+blank0") == ["dcg@3+linear"]
+    assert learned("ap") == ["dcg", "p@1"]
+    assert learned("auc") == ["pairwiseloss"]
+    assert learned("auc", grades=3) == ["sumloss"]
+    assert learned("pairwiseloss", grades=3) == ["sumloss"]
+
+
+def test_without_a_learner_for_what_can_be_learned_another_measure_is_named() -> None:
+    advice = advise("ndcg", 8, 8, 10**4)
+    assert advice.verdict.rate is Rate.SQRT
+    assert advice.learner is None
+    assert "no learner here fits ndcg at k = 8" in str(advice)
+    assert [change.what for change in advice.changes] == ["learn dcg with ftpl:measure=dcg,horizon=10000"]
+
+
+def test_a_silent_bound_is_named_with_what_would_make_it_speak() -> None:
+    advice = advise("p@3", m=10, k=1, horizon=1000)
+    assert advice.vacuous
+    assert "the bound says nothing here, as nobody can lose more than 3,000" in advice.notes
+    assert f"it says something from about {advice.speaks_from:,} rounds on" in advice.notes
+    assert [(change.k, change.horizon) for change in advice.changes] == [(4, 1000), (1, advice.speaks_from)]
+    assert all(change.bound is not None for change in advice.changes)
+
+
+def test_nothing_to_learn() -> None:
+    advice = advise("p@5", m=3, k=1, horizon=10)
+    assert advice.verdict.rate is advice.guarantee is Rate.ZERO
+    assert (advice.bound, advice.vacuous, advice.changes) == (0, False, ())
+    assert "show any" in str(advice)
+
+
+def test_undecided_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def undecided(*problem: Any) -> Verdict:
+        return Verdict(None, "undecided", "nobody knows")
+
+    monkeypatch.setattr("peekrank.advice.rate_of", undecided)
+    advice = advise("ap", m=5, k=2, horizon=1000)
+    assert "rate: unknown (undecided): nobody knows" in str(advice)
+    assert "it is not known how fast regret must grow here" in advice.notes
+    assert [change.measure for change in advice.changes] == ["dcg", "p@2"]
+    assert advise("dcg", m=5, k=5, horizon=1000).changes == ()
+
+
+def test_a_measure_of_ones_own_is_undecided_but_has_a_learner() -> None:
+    @dataclass(frozen=True)
+    class Halving(LinearForm):
+        name: ClassVar[str] = "halving"
+        higher_is_better: ClassVar[bool] = True
+
+        def discount(self, m: int) -> Floats:
+            return np.exp2(-np.arange(m, dtype=np.float64))
+
+        def gain(self, relevance: Relevance) -> Floats:
+            return relevance.astype(np.float64)
+
+    advice = advise(Halving(), m=3, k=1, horizon=10**5)
+    assert advice.verdict.rate is None
+    assert advice.learner == "rtop1f:measure=halving,horizon=100000"
+    assert advice.worst == 0.75 * 10**5
+
+
+def test_a_bound_that_never_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RTop1F, "bound", lambda self, shape, horizon: 100.0 * horizon)
+    advice = advise("dcg", m=5, k=4, horizon=1000)
+    assert advice.vacuous
+    assert advice.guarantee is Rate.LINEAR
+    assert advice.speaks_from is None
+    assert advice.notes[-1] == "it never does"
+    assert [change.what for change in advice.changes] == ["reveal k = 5 with ftpl:measure=dcg,horizon=1000"]
+
+
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        (("dgc", 10, 1, 100), "did you mean 'dcg'"),
+        (("p", 10, 1, 100), "needs a cut-off"),
+        (("dcg", 0, 1, 100), "m = 0: must be"),
+        (("dcg", 10.0, 1, 100), "m = 10.0: must be"),
+        (("dcg", 10, 0, 100), "k = 0: must be a whole number, from 1 to 10"),
+        (("dcg", 10, 11, 100), "k = 11: must be a whole number, from 1 to 10"),
+        (("dcg", 10, 1, 0), "horizon = 0: must be"),
+        (("dcg", 10, 1, 10**12 + 1), "horizon = .* from 1 to 1000000000000"),
+        (("dcg", 10, 1, 100, 1), "grades = 1: must be a whole number, from 2 to 256"),
+        (("dcg", 10, 1, 100, 257), "grades = 257: must be a whole number, from 2 to 256"),
+    ],
+)
+def test_wrong_questions(problem: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        advise(*problem)
+
+
+def test_a_measure_is_as_good_as_its_name() -> None:
+    assert advise(measure("dcg@3"), 5, 2, 100) == advise("dcg@3", 5, 2, 100)
+
+
+def test_large_grades() -> None:
+    advice = advise("dcg", 10, 1, 10**4, grades=256)
+    assert advice.learner == "rtop1f:measure=dcg,horizon=10000,max_grade=255"
+    assert "e+" in str(advice)
+
+
+@pytest.mark.parametrize("name", ["dcg", "dcg@10", "sumloss", "p@10", "ndcg@10", "ap", "auc"])
+def test_millions_of_items(name: str) -> None:
+    start = time.perf_counter()
+    advice = advise(name, m=2_000_000, k=10, horizon=10**6)
+    assert time.perf_counter() - start < 2  # far above what it takes, far below searches over whole lists
+    assert advice.vacuous or advice.verdict.rate is Rate.LINEAR
+    assert "2,000,000 items" in str(advice)
