@@ -38,6 +38,7 @@ format: $(READY)
 bench: $(READY)  ## print the figures of the README's benchmark table
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt
 	$(BIN)/python benchmarks/fixed_items.py
+	$(BIN)/python benchmarks/games.py
 
 lock:  ## renew the pins after a change of dependencies (needs uv)
 	uv pip compile --universal --generate-hashes --no-header --no-annotate --python-version 3.11 --group dev pyproject.toml -o requirements/dev.txt

@@ -12,7 +12,7 @@ import numpy as np
 from flint import arb, ctx
 from numpy.typing import NDArray
 
-from peekrank.games.numbers import PRECISIONS, UndecidedError, ball, rational, sign_of, unit
+from peekrank.games.numbers import MOST_DIGITS, PRECISIONS, UndecidedError, ball, rational, sign_of, unit
 from peekrank.types import Floats, Ints
 
 Exact = NDArray[Any]  # integers: int64, or Python's where they are too long for that
@@ -82,7 +82,7 @@ class Game:
         >>> Game.of([[0, 1], [1, 0]], [["heads", "tails"], ["heads", "tails"]]).loss
         array([[0., 1.], [1., 0.]])
         """
-        rows, seen = [list(row) for row in loss], [list(row) for row in feedback]
+        rows, seen = _matrix("loss", loss), _matrix("feedback", feedback)
         if not rows or not rows[0]:
             raise ValueError("the game is empty: it needs one action and one outcome at least")
         for name, matrix in (("loss", rows), ("feedback", seen)):
@@ -96,6 +96,8 @@ class Game:
                     )
         exact = [[_entry(value, i, r) for r, value in enumerate(row)] for i, row in enumerate(rows)]
         common = lcm(*(value.denominator for row in exact for value in row))
+        if common > 10**MOST_DIGITS:
+            raise ValueError(f"the losses have a common denominator of more than {MOST_DIGITS} digits: round them")
         numbers: dict[Hashable, int] = {}
         signals = [
             [numbers.setdefault(_symbol(s, i, r), len(numbers)) for r, s in enumerate(row)]
@@ -210,6 +212,13 @@ def _partition(signals: Ints) -> Ints:
     )
 
 
+def _matrix(name: str, values: Any) -> list[list[Any]]:
+    try:
+        return [list(row) for row in values]
+    except TypeError:
+        raise ValueError(f"{name} is no matrix: it must have one row per action, one column per outcome") from None
+
+
 def _entry(value: Any, i: int, r: int) -> Fraction:
     try:
         return rational(value)
@@ -218,11 +227,11 @@ def _entry(value: Any, i: int, r: int) -> Fraction:
 
 
 def _symbol(value: Any, i: int, r: int) -> Hashable:
+    if isinstance(value, list):
+        return tuple(_symbol(part, i, r) for part in value)
     try:
         hash(value)
     except TypeError:
-        if isinstance(value, list):
-            return tuple(value)
         raise ValueError(f"feedback of action {i} under outcome {r}: {value!r} is not hashable") from None
     if value != value:
         raise ValueError(f"feedback of action {i} under outcome {r} is {value!r}: a symbol must equal itself")
@@ -234,6 +243,7 @@ def _names(kind: str, names: Sequence[str] | None, n: int) -> tuple[str, ...]:
         return tuple(map(str, range(n)))
     if len(names) != n:
         raise ValueError(f"{len(names)} names of {kind}s for {n} {kind}s")
-    if len(set(names)) != n:
+    texts = tuple(map(str, names))
+    if len(set(texts)) != n:
         raise ValueError(f"names of {kind}s must differ from each other")
-    return tuple(map(str, names))
+    return texts

@@ -211,10 +211,10 @@ def _facets(game: Game, i: int, others: Ints, inside: Floats, progress: Progress
                         f"whether actions {game.actions[i]} and {game.actions[others[j]]} are neighbours"
                     )
                 break
-            hits = _first_hits(rows, inside, point[None])
-            if not hits or hits[0][0] in found:
+            new = _first_hits(rows, inside, point[None])
+            if not new.keys() - found.keys():
                 raise UndecidedError(f"the border of action {game.actions[i]}")
-            found[hits[0][0]] = hits[0][1:]
+            found |= new
         progress(j + 1, len(others))
     least_margin = 1e-4 / len(inside)  # a point this far from other facets survives its rounding
     return {int(others[f]): point if margin > least_margin else None for f, (point, margin) in found.items()}
@@ -225,23 +225,23 @@ def _shoot(rows: Floats, inside: Floats) -> dict[int, tuple[Floats, float]]:
     rng = np.random.default_rng(0)
     best: dict[int, tuple[Floats, float]] = {}
     for _ in range(_VOLLEYS):
-        for f, point, margin in _first_hits(rows, inside, rng.dirichlet(np.full(len(inside), 0.3), size=1000)):
-            if f not in best or margin > best[f][1]:
-                best[f] = point, margin
+        hits = _first_hits(rows, inside, rng.dirichlet(np.full(len(inside), 0.3), size=1000))
+        best |= {f: hit for f, hit in hits.items() if f not in best or hit[1] > best[f][1]}
     return best
 
 
-def _first_hits(rows: Floats, inside: Floats, ends: Floats) -> list[tuple[int, Floats, float]]:
-    """The row that each ray from `inside` meets first, where, and how far from all the others that is."""
+def _first_hits(rows: Floats, inside: Floats, ends: Floats) -> dict[int, tuple[Floats, float]]:
+    """The rows that rays from `inside` meet first: where that is farthest from all other rows, and how far."""
     depth = (rows @ inside)[:, None]
     fall = depth - rows @ ends.T
     ratio = np.where(fall > 0, depth / np.where(fall > 0, fall, 1), np.inf)
-    hits = []
-    for ray in np.flatnonzero(ratio.min(axis=0) < 1):
-        f = int(ratio[:, ray].argmin())
-        point = inside + ratio[f, ray] * (ends[ray] - inside)
-        hits.append((f, point, float(min(np.delete(rows @ point, f).min(initial=1), point.min()))))
-    return hits
+    first, rays = ratio.argmin(axis=0), np.arange(len(ends))
+    points = inside + np.minimum(ratio[first, rays], 1)[:, None] * (ends - inside)
+    distance = rows @ points.T
+    distance[first, rays] = np.inf
+    margin = np.minimum(distance.min(axis=0), points.min(axis=1))
+    ascending = np.argsort(margin, kind="stable")  # of several hits, the last one stays
+    return {int(first[n]): (points[n], float(margin[n])) for n in ascending if ratio[first[n], n] < 1}
 
 
 def _touch(game: Game, i: int, j: int, pareto: Ints) -> bool:

@@ -13,8 +13,10 @@ from functools import lru_cache
 from math import isqrt
 from typing import Any
 
+import numpy as np
 from flint import arb, ctx, fmpq
 
+MOST_DIGITS = 300
 PRECISIONS = (64, 256, 1024, 4096)  # bits, tried in this order
 
 
@@ -28,13 +30,14 @@ def rational(value: Any) -> Fraction:
     >>> rational(0.1) + rational("1/3")
     Fraction(13, 30)
     """
-    if isinstance(value, bool) or not isinstance(value, int | float | str | Fraction):
-        value = str(value)  # NumPy scalars, Decimal and booleans print as what they are
-        value = {"True": "1", "False": "0"}.get(value, value)
+    text = str(int(value)) if isinstance(value, bool | np.bool) else str(value)
     try:
-        return Fraction(repr(value) if isinstance(value, float) else value)
-    except (ValueError, ZeroDivisionError, OverflowError):
-        raise ValueError(f"{value!r} is not a finite number") from None
+        exponent = text.lower().partition("e")[2]
+        if len(text) > MOST_DIGITS or (exponent and abs(int(exponent)) > MOST_DIGITS):
+            raise ValueError(f"{text[:20]}... has more than {MOST_DIGITS} digits")
+        return Fraction(text)
+    except (ValueError, ZeroDivisionError) as error:
+        raise ValueError(str(error) if "digits" in str(error) else f"{text!r} is not a finite number") from None
 
 
 @lru_cache(maxsize=4096)

@@ -1,0 +1,274 @@
+"""Classic games as named examples, each with the rate that the literature or a proof by hand gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise, product
+from typing import Any, NamedTuple
+
+from peekrank.games.game import Game
+from peekrank.games.numbers import rational
+from peekrank.games.rates import Rate
+from peekrank.parameters import whole
+from peekrank.spec import nearest
+
+
+class Example(NamedTuple):
+    """A game and its rate; ``about`` is one line, ``reference`` is empty where the docstring has the proof."""
+
+    game: Game
+    rate: Rate
+    about: str
+    reference: str = ""
+
+
+def classic(name: str) -> Game:
+    """The classic game with this name.
+
+    >>> classic("apple-tasting").loss
+    array([[0., 1.],
+           [1., 0.]])
+    >>> classic("apple-testing")
+    Traceback (most recent call last):
+    ValueError: unknown game 'apple-testing': did you mean 'apple-tasting'? Known: ...
+    """
+    if name not in CLASSIC:
+        raise ValueError(f"unknown game '{name}': {nearest(name, CLASSIC)}")
+    return CLASSIC[name].game
+
+
+def experts(n: int) -> Game:
+    """Follow one of n experts, see the losses of all, each 0 or 1: sqrt(T).
+
+    >>> experts(2).signal_matrix(0).tolist()
+    [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
+    """
+    outcomes = _binary("n", n)
+    return Game.of(
+        [[outcome[i] for outcome in outcomes] for i in range(n)],
+        [outcomes] * n,
+        outcomes=[" ".join(map(str, outcome)) for outcome in outcomes],
+    )
+
+
+def bandit(arms: int) -> Game:
+    """Pull an arm and see its loss, 0 or 1: sqrt(T).
+
+    >>> bandit(2).signal_matrix(0).tolist()
+    [[1, 1, 0, 0], [0, 0, 1, 1]]
+    """
+    outcomes = _binary("arms", arms)
+    losses = [[outcome[i] for outcome in outcomes] for i in range(arms)]
+    return Game.of(losses, losses, outcomes=[" ".join(map(str, outcome)) for outcome in outcomes])
+
+
+def label_efficient(cost: Any = 1) -> Game:
+    """Guess heads or tails and see nothing, or ask for the answer at a cost.
+
+    The rate is T^(2/3) for a cost above 1/2, sqrt(T) for a cost in (0, 1/2], and 0 for a cost of 0.
+
+    Above 1/2 asking is never best, and the guesses show nothing. At 1/2 it is best where both guesses are, on the
+    whole of their border. Below it is best between them, and its feedback serves both of its borders. At 0 it is
+    always best.
+
+    >>> label_efficient("1/4").loss
+    array([[0.  , 1.  ],
+           [1.  , 0.  ],
+           [0.25, 0.25]])
+    """
+    if rational(cost) < 0:
+        raise ValueError(f"cost = {cost!r}: must not be negative")
+    return Game.of(
+        [[0, 1], [1, 0], [cost, cost]],
+        [["-", "-"], ["-", "-"], ["heads", "tails"]],
+        actions=["heads", "tails", "ask"],
+        outcomes=["heads", "tails"],
+    )
+
+
+def dynamic_pricing(prices: Sequence[Any], cost: Any = 2) -> Game:
+    """Offer at a price and see only whether it sells; the buyer's limit is one of the prices.
+
+    A sale costs what the buyer would have paid beyond the price; a refusal costs the same whatever the limit. The
+    rate is T^(2/3) for three or more prices and a positive cost:
+
+    - Successive prices v < w differ by w - v where both sell, by -cost where v alone sells, else by 0. Their own
+      sales estimate this, and adding up compares all prices: the game is globally observable.
+    - Let u < v < w be successive, and limits of u and w have probabilities a and s with cost a = (w - u) s, other
+      limits tiny ones. Then u and w lose the same, v loses (w - v) s more, and the others lose more as well: u and
+      w are neighbours, and no other action is optimal on their border. They differ by -cost at limit u and by
+      v - u - cost at limit v, which sales at u and at w do not tell apart: the game is not locally observable.
+
+    Parameters
+    ----------
+    prices
+        Ascending; three at least.
+    cost
+        Of a refusal.
+
+    >>> dynamic_pricing([1, 2, 3], cost=1).loss
+    array([[0., 1., 2.],
+           [1., 0., 1.],
+           [1., 1., 0.]])
+    """
+    _ascending(prices, 3)
+    if rational(cost) <= 0:
+        raise ValueError(f"cost = {cost!r}: must be positive")
+    losses = [[rational(limit) - rational(price) for limit in prices] for price in prices]
+    return _sales(prices, [[loss if loss >= 0 else rational(cost) for loss in row] for row in losses])
+
+
+def posted_price(prices: Sequence[Any]) -> Game:
+    """Offer at a price, see whether it sells, earn the price if it does: sqrt(T).
+
+    The same feedback as in `dynamic_pricing`, but now it tells the loss of the round, as in a bandit.
+
+    Parameters
+    ----------
+    prices
+        Positive and ascending; two at least.
+
+    >>> posted_price([1, 3]).loss
+    array([[-1., -1.],
+           [ 0., -3.]])
+    """
+    _ascending(prices, 2)
+    if rational(prices[0]) <= 0:
+        raise ValueError(f"price {prices[0]}: must be positive")
+    losses = [[-rational(price) * (rational(price) <= rational(limit)) for limit in prices] for price in prices]
+    return _sales(prices, losses)
+
+
+def pennies(*, seen: bool) -> Game:
+    """Match the penny: sqrt(T) where it is shown afterwards, T where it is not.
+
+    Where it is not, the learner plays in the same way against heads and against tails, and loses T / 2 to one.
+
+    >>> [int(pennies(seen=seen).signal_matrix(0).shape[0]) for seen in (True, False)]
+    [2, 1]
+    """
+    row = ["heads", "tails"] if seen else ["-", "-"]
+    return Game.of([[0, 1], [1, 0]], [row, row], actions=["heads", "tails"], outcomes=["heads", "tails"])
+
+
+def apple_tasting() -> Game:
+    """Eat an apple, which shows whether it is rotten, or throw it away unseen: sqrt(T).
+
+    >>> apple_tasting().signal_matrix(1).tolist()
+    [[1, 1]]
+    """
+    return Game.of(
+        [[0, 1], [1, 0]],
+        [["good", "rotten"], ["-", "-"]],
+        actions=["eat", "throw away"],
+        outcomes=["good", "rotten"],
+    )
+
+
+def _pennies_and(loss: list[int], shown: list[str], guesses: list[list[str]], name: str) -> Game:
+    """Matching pennies with a third action."""
+    return Game.of(
+        [[0, 1], [1, 0], loss],
+        [*guesses, shown],
+        actions=["heads", "tails", name],
+        outcomes=["heads", "tails"],
+    )
+
+
+def _sales(prices: Sequence[Any], loss: list[list[Any]]) -> Game:
+    sold = [["sold" if rational(price) <= rational(limit) else "refused" for limit in prices] for price in prices]
+    names = list(map(str, prices))
+    return Game.of(loss, sold, actions=names, outcomes=names)
+
+
+def _ascending(prices: Sequence[Any], least: int) -> None:
+    if len(prices) < least or any(rational(v) >= rational(w) for v, w in pairwise(prices)):
+        raise ValueError(f"prices = {list(prices)}: must be ascending numbers, {least} at least")
+
+
+def _binary(name: str, n: int) -> list[tuple[int, ...]]:
+    whole(name, n, 2)
+    return list(product((0, 1), repeat=n))
+
+
+_SEEN, _UNSEEN = ["heads", "tails"], ["-", "-"]
+
+CLASSIC: dict[str, Example] = {
+    "experts": Example(
+        experts(3),
+        Rate.SQRT,
+        "follow one of three experts and see the losses of all",
+        "Cesa-Bianchi & Lugosi, Prediction, Learning, and Games (2006), chapter 2",
+    ),
+    "bandit": Example(
+        bandit(3),
+        Rate.SQRT,
+        "pull one of three arms and see its loss",
+        "Auer, Cesa-Bianchi, Freund & Schapire (2002)",
+    ),
+    "apple-tasting": Example(
+        apple_tasting(),
+        Rate.SQRT,
+        "only eating an apple shows whether it is rotten",
+        "Helmbold, Littlestone & Long (2000); Antos, Bartok, Pal & Szepesvari (2013)",
+    ),
+    "label-efficient": Example(
+        label_efficient(),
+        Rate.TWO_THIRDS,
+        "guess and see nothing, or ask at a cost that is never worth it",
+        "Cesa-Bianchi, Lugosi & Stoltz (2005, 2006)",
+    ),
+    "cheap-labels": Example(
+        label_efficient("1/4"),
+        Rate.SQRT,
+        "asking costs so little that it is best when in doubt",
+        "Lattimore & Szepesvari, Bandit Algorithms (2020), chapter 37",
+    ),
+    "dynamic-pricing": Example(
+        dynamic_pricing([1, 2, 3, 4, 5]),
+        Rate.TWO_THIRDS,
+        "see only whether a price was accepted, pay a fixed cost if not",
+        "Bartok, Pal & Szepesvari (2011); Bartok et al. (2014)",
+    ),
+    "posted-price": Example(
+        posted_price([1, 2, 3, 4]),
+        Rate.SQRT,
+        "see only whether a price was accepted, earn it if so",
+        "Kleinberg & Leighton (2003); Lattimore & Szepesvari, Bandit Algorithms (2020), chapter 37",
+    ),
+    "matching-pennies": Example(pennies(seen=True), Rate.SQRT, "guess, then see the penny"),
+    "blind-pennies": Example(pennies(seen=False), Rate.LINEAR, "guess, and never see the penny"),
+    # Action 0 loses nothing, ever.
+    "trivial": Example(
+        Game.of([[0, 0], [0, 1]], [_UNSEEN] * 2), Rate.ZERO, "one action is always best, another sometimes"
+    ),
+    # Any action is best.
+    "all-alike": Example(Game.of([[0, 1]] * 3, [_UNSEEN] * 3), Rate.ZERO, "three actions with the same losses"),
+    # A learner that never plays it loses nothing by that and learns nothing less: matching pennies remain.
+    "dominated": Example(
+        _pennies_and([1, 1], _UNSEEN, [_SEEN, _SEEN], "never"),
+        Rate.SQRT,
+        "matching pennies with an action that is never best",
+    ),
+    # Apple tasting for a learner that plays the copy in place of heads; no other action shows anything.
+    "telling-duplicate": Example(
+        _pennies_and([0, 1], _SEEN, [_UNSEEN, _UNSEEN], "heads, then look"),
+        Rate.SQRT,
+        "only a copy of an action shows what happened",
+    ),
+    # In place of heads with probability q <= 1/2, ask with probability 2 q: the expected loss is the same, and the
+    # outcome is seen as often as a bandit sees its rarer arm.
+    "telling-degenerate": Example(
+        label_efficient("1/2"),
+        Rate.SQRT,
+        "only an action that is best on a border shows what happened",
+        "Lattimore & Szepesvari (2019), Theorem 1",
+    ),
+    # As label-efficient prediction: where both guesses are equally good, looking costs 1/2 more than they do.
+    "telling-corner": Example(
+        _pennies_and([0, 2], _SEEN, [_UNSEEN, _UNSEEN], "look"),
+        Rate.TWO_THIRDS,
+        "only an action that is best for one certain outcome shows what happened",
+        "Lattimore & Szepesvari (2019), Theorem 1",
+    ),
+}
