@@ -6,10 +6,11 @@ A ranking is the sequence of items in display order, relevance is indexed by ite
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
 from functools import cache
-from itertools import permutations
+from itertools import combinations, permutations
 from math import inf, log2, nan
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -170,3 +171,117 @@ def algorithm_1(
                 sigma = leader
             shown.append(sigma)
     return shown
+
+
+# --- finite games of partial monitoring: ZT's definitions 1 to 7, by enumerating the corners of cells
+
+
+class GameTwin(NamedTuple):
+    """What the definitions say of each action and of all pairs of neighbours (in both orders), and the rate."""
+
+    kind: list[str]
+    dimension: list[int]
+    watching: dict[tuple[int, int], list[int]]
+    globally: bool
+    locally: bool
+    rate: str
+
+
+Row = Sequence[Fraction]
+
+
+def echelon(rows: Iterable[Row]) -> list[list[Fraction]]:
+    """The rows that are not 0 after elimination, each led by a 1 that is alone in its column."""
+    left = [list(row) for row in rows]
+    done: list[list[Fraction]] = []
+    for c in range(len(left[0]) if left else 0):
+        pivot = next((row for row in left if row[c]), None)
+        if pivot is None:
+            continue
+        left.remove(pivot)
+        pivot = [x / pivot[c] for x in pivot]
+        left = [[x - row[c] * y for x, y in zip(row, pivot, strict=True)] for row in left]
+        done = [[x - row[c] * y for x, y in zip(row, pivot, strict=True)] for row in done] + [pivot]
+    return done
+
+
+def dot(x: Iterable[Fraction], y: Iterable[Fraction]) -> Fraction:
+    return sum((a * b for a, b in zip(x, y, strict=True)), Fraction(0))
+
+
+def best_actions(loss: Sequence[Row], p: Row) -> frozenset[int]:
+    """Definition 1."""
+    values = [dot(row, p) for row in loss]
+    return frozenset(i for i, value in enumerate(values) if value == min(values))
+
+
+def corners(loss: Sequence[Row], i: int) -> list[tuple[Fraction, ...]]:
+    """Definition 2: the corners of a cell, where n - 1 of its inequalities hold with equality."""
+    n = len(loss[0])
+    walls = {tuple(Fraction(r == c) for c in range(n)) for r in range(n)}
+    walls |= {tuple(a - b for a, b in zip(row, loss[i], strict=True)) for row in loss}
+    found = set()
+    for chosen in combinations(sorted(wall for wall in walls if any(wall)), n - 1):
+        solved = echelon([[*wall, Fraction(0)] for wall in chosen] + [[Fraction(1)] * (n + 1)])
+        if len(solved) == n and all(any(row[:n]) for row in solved):
+            point = tuple(row[n] for row in sorted(solved, key=lambda row: row.index(Fraction(1))))
+            if min(point) >= 0 and i in best_actions(loss, point):
+                found.add(point)
+    return sorted(found)
+
+
+def dimension_of(points: Sequence[Row]) -> int:
+    """Of the hull of these points; -1 if there are none."""
+    if not points:
+        return -1
+    return len(echelon([[a - b for a, b in zip(point, points[0], strict=True)] for point in points[1:]]))
+
+
+def in_span(vector: Row, rows: Sequence[Row]) -> bool:
+    return len(echelon([*rows, vector])) == len(echelon(rows))
+
+
+def signal_rows(feedback: Sequence[Sequence[Any]], actions: Iterable[int]) -> list[list[Fraction]]:
+    """Definition 5: the rows of the signal matrices of these actions."""
+    return [[Fraction(s == t) for t in feedback[a]] for a in actions for s in dict.fromkeys(feedback[a])]
+
+
+def game_twin(loss: Sequence[Sequence[Any]], feedback: Sequence[Sequence[Any]]) -> GameTwin:
+    """A small game with rational losses, by the letter; observability is asked of neighbours (both conditions)."""
+    L = [[Fraction(x) for x in row] for row in loss]
+    n, actions = len(L[0]), range(len(L))
+    cell = [corners(L, i) for i in actions]
+    best = {point: best_actions(L, point) for points in cell for point in points}
+
+    def within(points: Sequence[tuple[Fraction, ...]], j: int) -> bool:
+        return all(j in best[point] for point in points)
+
+    kind = []  # Definition 3
+    for i in actions:
+        smaller = any(within(cell[i], j) and not within(cell[j], i) for j in actions)
+        kind.append("dominated" if not cell[i] else "degenerate" if smaller else "pareto")
+    watching = {}  # Definition 4
+    for i, j in permutations([i for i in actions if kind[i] == "pareto"], 2):
+        both = [point for point in cell[i] if j in best[point]]
+        if dimension_of(both) == n - 2 and both:
+            watching[i, j] = [a for a in actions if within(both, a)]
+    apart = {(i, j): [a - b for a, b in zip(L[i], L[j], strict=True)] for i, j in watching}
+    everything = signal_rows(feedback, actions)
+    globally = all(in_span(apart[pair], everything) for pair in watching)  # Definition 6
+    locally = all(in_span(apart[pair], signal_rows(feedback, seen)) for pair, seen in watching.items())  # 7
+    rate = "0" if not watching else "sqrt(T)" if locally else "T^(2/3)" if globally else "T"  # Theorem 2
+    return GameTwin(kind, [dimension_of(points) for points in cell], watching, globally, locally, rate)
+
+
+def random_game(
+    rng: np.random.Generator, most: int = 4, largest: int = 3
+) -> tuple[list[list[int]], list[list[int]]]:
+    """Losses and feedback with 2 to `most` actions and outcomes; ties, duplicates and losers are frequent."""
+    actions, outcomes = rng.integers(2, most + 1, size=2)
+    loss = rng.integers(0, largest + 1, size=(actions, outcomes))
+    if actions > 2 and rng.random() < 0.3:  # one in the middle of two others
+        loss[:2] *= 2
+        loss[2] = (loss[0] + loss[1]) // 2
+    symbols = rng.integers(1, outcomes + 1)
+    order = rng.permutation(actions)
+    return loss[order].tolist(), rng.integers(0, symbols, size=(actions, outcomes)).tolist()

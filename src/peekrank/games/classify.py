@@ -78,12 +78,19 @@ def analyse(game: Game, known: Cells | None = None, progress: Progress = silent)
 def _blind(game: Game, known: Cells, seen: Signals | None) -> tuple[Border, Exact] | None:
     """The first border whose difference these signals (None: those of its own N+) cannot estimate."""
     cache: dict[bytes, Signals] = {}
+    undecided: UndecidedError | None = None
     for border in known.borders:
         if seen is None:
             key = game.signals[list(border.watching)].tobytes()
             if key not in cache:
                 cache[key] = signals(game, border.watching)
-        unseen = unseen_change(game, game.difference(border.i, border.j), seen or cache[key])
+        try:
+            unseen = unseen_change(game, game.difference(border.i, border.j), seen or cache[key])
+        except UndecidedError as error:
+            undecided = error  # a later border may decide
+            continue
         if unseen is not None:
             return border, unseen
+    if undecided:
+        raise undecided
     return None

@@ -60,6 +60,8 @@ class Game:
     def __post_init__(self) -> None:
         if len(self.column) == 0:
             object.__setattr__(self, "column", np.zeros(self.numerators.shape[2], dtype=np.int64))
+        if len(self.bases) == 1 and len(self.scales) > 1:
+            self._fold_scales()
         for actions, outcomes in self.symmetries:
             if not self._invariant(actions, outcomes):
                 raise ValueError("a symmetry of the game changes its losses or its feedback")
@@ -96,8 +98,10 @@ class Game:
                     )
         exact = [[_entry(value, i, r) for r, value in enumerate(row)] for i, row in enumerate(rows)]
         common = lcm(*(value.denominator for row in exact for value in row))
-        if common > 10**MOST_DIGITS:
-            raise ValueError(f"the losses have a common denominator of more than {MOST_DIGITS} digits: round them")
+        if max(common, *(abs(value) * common for row in exact for value in row)) > 10**MOST_DIGITS:
+            raise ValueError(
+                f"over their common denominator the losses have more than {MOST_DIGITS} digits: round them"
+            )
         numbers: dict[Hashable, int] = {}
         signals = [
             [numbers.setdefault(_symbol(s, i, r), len(numbers)) for r, s in enumerate(row)]
@@ -120,7 +124,7 @@ class Game:
     @property
     def loss(self) -> Floats:
         """The loss matrix, in floating point."""
-        return self.as_float(self.numerators) / self._scale_values()[self.column]
+        return self.as_float(self.numerators) / self.scale_values[self.column]
 
     def signal_matrix(self, action: int) -> NDArray[np.uint8]:
         """One row per symbol that the action can show, 1 where an outcome gives it (ZT Definition 5).
@@ -183,9 +187,21 @@ class Game:
                     return sign
         raise UndecidedError("the sign of a combination of quotients of logarithms")
 
-    def _scale_values(self) -> Floats:
+    @property
+    def scale_values(self) -> Floats:
+        """The scales in floating point."""
         units = [unit(b, 64) for b in self.bases]
         return np.array([float(ball(scale, units)) for scale in self.scales])
+
+    def _fold_scales(self) -> None:
+        """Bring rational losses to one denominator."""
+        common = lcm(*(scale.numerator for (scale,) in self.scales))
+        factors = np.array([int(common / scale) for (scale,) in self.scales], dtype=object)
+        numerators = shortest(self.numerators.astype(object) * factors[self.column])
+        for name, value in (
+            ("numerators", numerators), ("scales", ((Fraction(common),),)), ("column", np.zeros_like(self.column)),
+        ):  # fmt: skip
+            object.__setattr__(self, name, value)
 
     def _invariant(self, actions: Ints, outcomes: Ints) -> bool:
         moved = self.numerators[:, actions][:, :, outcomes]

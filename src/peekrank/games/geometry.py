@@ -28,7 +28,7 @@ Kind = Literal["pareto", "degenerate", "dominated"]
 Progress = Callable[[int, int], None]
 
 _VOLLEYS = 10  # of a thousand rays
-_ROUNDING = 1 << 20  # points of the simplex are rounded to multiples of one over this
+_ROUNDING = 1 << 40  # points of the simplex are rounded to multiples of one over this
 _NOTHING = 1e-9  # what floating-point programs call zero; exact arithmetic has the last word
 
 
@@ -187,6 +187,8 @@ def _borders(
         between = [d for d in rest if kind[d] == "degenerate" and _parallel(game.difference(d, i)[0], toward[0])]
         strict = np.setdiff1d([*pareto, *rest], [j, *between])
         point = _border_point(game, i, j, strict, near)
+        if point is None:
+            continue
         watching = np.flatnonzero(np.isin(duplicate_of, np.array([i, j, *between])))
         yield Border(i, j, point, tuple(map(int, watching)))
 
@@ -216,7 +218,7 @@ def _facets(game: Game, i: int, others: Ints, inside: Floats, progress: Progress
                 raise UndecidedError(f"the border of action {game.actions[i]}")
             found |= new
         progress(j + 1, len(others))
-    least_margin = 1e-4 / len(inside)  # a point this far from other facets survives its rounding
+    least_margin = 1e-6 / len(inside)  # a point this far from other facets survives its rounding
     return {int(others[f]): point if margin > least_margin else None for f, (point, margin) in found.items()}
 
 
@@ -250,8 +252,8 @@ def _touch(game: Game, i: int, j: int, pareto: Ints) -> bool:
     return bool(maximise_exactly(*_depth_program(exact, game.difference(j, i))).value > 0)
 
 
-def _border_point(game: Game, i: int, j: int, strict: Ints, near: Floats | None) -> NDArray[Any]:
-    """A distribution at which i and j tie and all of `strict` are worse.
+def _border_point(game: Game, i: int, j: int, strict: Ints, near: Floats | None) -> NDArray[Any] | None:
+    """A distribution at which i and j tie and all of `strict` are worse; None if there is none.
 
     The rounded point q is corrected in one coordinate r by -(c_j . q) / c_j[r]. Where that is irrational, its ball
     is carried through all the other inequalities: the point exists, and floats near it are returned.
@@ -262,7 +264,7 @@ def _border_point(game: Game, i: int, j: int, strict: Ints, near: Floats | None)
         near = _deepest(_unit_rows(game, exact), _unit_rows(game, tie[:, None]))
     if near is not None:
         q = _whole(near)
-        r = int(np.argmax(np.abs(game.as_float(tie)) * (q > 0)))
+        r = int(np.argmax(np.abs(game.as_float(tie))))
         point = (
             _corrected(tie[0], exact[0], q, r) if game.rational else _corrected_in_balls(game, tie, exact, q, r)
         )
@@ -270,13 +272,16 @@ def _border_point(game: Game, i: int, j: int, strict: Ints, near: Floats | None)
             return point
     if not game.rational:
         raise UndecidedError(f"the border of actions {game.actions[i]} and {game.actions[j]}")
-    x = maximise_exactly(*_depth_program(exact[0], tie)).x[:-1]
+    settled = maximise_exactly(*_depth_program(exact[0], tie))
+    if settled.value == 0:  # floating point took it for a facet
+        return None
+    x = settled.x[:-1]
     return np.array([Fraction(int(part.p), int(part.q)) for part in x / sum(x)])
 
 
-def _corrected(tie: Exact, strict: Exact, q: Ints, r: int) -> NDArray[Any] | None:
+def _corrected(tie: Exact, strict: Exact, q: Exact, r: int) -> NDArray[Any] | None:
     pivot = int(tie[r])
-    moved = q.astype(object) * abs(pivot)
+    moved = q * abs(pivot)
     moved[r] -= int(tie @ q) * (1 if pivot > 0 else -1)
     if moved.min() <= 0 or any(x <= 0 for x in strict.astype(object) @ moved):
         return None
@@ -284,7 +289,7 @@ def _corrected(tie: Exact, strict: Exact, q: Ints, r: int) -> NDArray[Any] | Non
     return np.array([Fraction(x, total) for x in moved])
 
 
-def _corrected_in_balls(game: Game, tie: Exact, strict: Exact, q: Ints, r: int) -> Floats | None:
+def _corrected_in_balls(game: Game, tie: Exact, strict: Exact, q: Exact, r: int) -> Floats | None:
     bits = PRECISIONS[1]
     units = [unit(b, bits) for b in game.bases]
     with ctx.workprec(bits):
@@ -296,6 +301,7 @@ def _corrected_in_balls(game: Game, tie: Exact, strict: Exact, q: Ints, r: int) 
                 return None
     moved: Floats = q.astype(np.float64)
     moved[r] += float(shift)
+    moved *= game.scale_values[game.column]  # from the cone of the numerators to that of the losses
     moved /= moved.sum()
     return moved
 
@@ -362,5 +368,5 @@ def _least(c: Floats, facets: Floats) -> tuple[float, Floats, Floats]:
     return -found.value, found.x, found.multipliers[:-1]
 
 
-def _whole(point: Floats) -> Ints:
-    return np.round(point * _ROUNDING).astype(np.int64)
+def _whole(point: Floats) -> Exact:
+    return np.array([round(x * _ROUNDING) for x in point.tolist()], dtype=object)

@@ -15,7 +15,7 @@ from flint import ctx
 
 from peekrank.games.game import Exact, Game
 from peekrank.games.linear import independent_columns, kernel, solve
-from peekrank.games.numbers import ball
+from peekrank.games.numbers import UndecidedError, ball
 from peekrank.types import Ints
 
 
@@ -69,9 +69,15 @@ def unseen_change(game: Game, difference: Exact, seen: Signals) -> Exact | None:
     """
     terms, keys = game.terms(difference)
     products = seen.unseen.astype(object) @ terms.astype(object).T
+    undecided: UndecidedError | None = None
     for vector, numbers in zip(seen.unseen, products, strict=True):
-        if game.sign_weighted(numbers, keys):
-            return np.asarray(vector)
+        try:
+            if game.sign_weighted(numbers, keys):
+                return np.asarray(vector)
+        except UndecidedError as error:
+            undecided = error  # a later direction may decide
+    if undecided:
+        raise undecided
     return None
 
 

@@ -5,6 +5,7 @@ maximise objective @ x   subject to   rows @ x <= limits,  x >= 0,      where li
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,4 +70,7 @@ def maximise_exactly(objective: NDArray[Any], rows: NDArray[Any], limits: NDArra
 
 
 def _fmpq(value: Any) -> fmpq:
-    return value if isinstance(value, fmpq) else fmpq(int(value))
+    if isinstance(value, fmpq):
+        return value
+    exact = Fraction(value) if isinstance(value, float) else value
+    return fmpq(int(exact.numerator), int(exact.denominator))

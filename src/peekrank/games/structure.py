@@ -81,13 +81,13 @@ def _last_but_one_plateau(measure: SumLoss | DCG | Precision, m: int) -> int:
 def _plateau(name: str, start: int, k: int) -> Verdict:
     if k >= start:
         why = (
-            f"Rivals for the best ranking differ by a swap of two items, and under {name} each of the two can be "
-            f"among the first {start} of a rival: their answers come without detours"
+            f"Rankings that compete for the best under {name} differ by an exchange of two items, and each of the "
+            f"two is among the first {start} of a competitor: good rankings alone show all that must be known"
         )
         return _proved(Rate.SQRT, why, 3)
     why = (
-        f"Every item can be judged by putting it on top, but {name} also weighs positions down to {start}: to see "
-        f"more than the first {k}, rankings must be shown that are worse"
+        f"Every item can be judged by putting it on top, but {name} also tells items apart from position {start} on, "
+        f"and only the first {k} are seen: to compare those items, worse rankings must be shown"
     )
     return _proved(Rate.TWO_THIRDS, why, 3)
 
