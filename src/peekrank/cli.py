@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from peekrank.experiment import Experiment, Result
 
 app = typer.Typer(
@@ -30,6 +42,8 @@ out = Console()
 err = Console(stderr=True)
 
 Workers = Annotated[int, typer.Option(help="Number of threads.")]
+JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the answer as JSON.")]
+_MOMENT = 1.0  # second
 _THREADS = os.cpu_count() or 1
 
 
@@ -43,7 +57,7 @@ def _plain_errors() -> Iterator[None]:
     """Say what was wrong in a line, and end with code 2; Ctrl-C ends with code 130."""
     try:
         yield
-    except (ValueError, OSError, MemoryError) as error:
+    except (ValueError, ArithmeticError, OSError, MemoryError) as error:
         message = str(error) or "not enough memory"
         err.print(f"[bold red]error:[/] {escape(message)}", highlight=False, soft_wrap=True)
         raise typer.Exit(2) from None
@@ -54,7 +68,7 @@ def _plain_errors() -> Iterator[None]:
 
 @contextmanager
 def _interrupt_later() -> Iterator[None]:
-    """Hold Ctrl-C back: raised inside the compiler, it would be lost."""
+    """Hold Ctrl-C back: raised inside the compiler, it would be lost, and while writing it leaves half a file."""
     caught: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, _: caught.append(number))
     try:
@@ -138,6 +152,77 @@ def demo(
         out.print(f"Now open this page in a browser: {report.resolve().as_uri()}", highlight=False, soft_wrap=True)
 
 
+@app.command()
+def game(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="A measure, a classic game, or a .csv or .json file; without: all measures, every k."),
+    ] = None,
+    m: Annotated[int | None, typer.Option("--m", help="Number of items.")] = None,
+    k: Annotated[int | None, typer.Option("--k", help="Number of items, from the top, that are answered.")] = None,
+    grades: Annotated[int | None, typer.Option(help="Number of relevance grades.", show_default="2")] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            help="Where rates come from: theorem, definitions (slow for many items), or both.",
+            show_default="both if that is quick",
+        ),
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the table: .png, .svg or .pdf.")
+    ] = None,
+    certificate: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the proof, for your own check, as JSON.")
+    ] = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Tell how fast regret must grow, and why: whether a problem can be learned at all."""
+    with _plain_errors():
+        from peekrank import cli_games
+
+        cli_games.check_files(json_file, certificate, picture=picture)
+        files = {"--picture": picture, "--certificate": certificate, "--json": json_file}
+        options = {"--m": m, "--k": k, "--grades": grades, "--from": source, **files}
+        with _bar("working it out") as progress:
+            told = cli_games.tell(name, options, progress)
+        _print(told.shown)
+        if json_file:
+            _write_json(json_file, told.data)
+        if picture and told.table:
+            from peekrank import plots
+
+            with _interrupt_later():
+                plots.save_as(plots.rates(told.table), picture)
+        if certificate and told.analysis:
+            from peekrank.games.witness import certificate as certificate_of
+
+            with err.status("proving it"):
+                proof = certificate_of(told.analysis)
+            _write_json(certificate, proof, indent=None)
+            _print(["", *cli_games.tell_certificate(proof, certificate, told.data)])
+
+
+@app.command()
+def advise(
+    measure: Annotated[str, typer.Argument(help="What rankings are judged by: dcg, p@3, ndcg@10, sumloss ...")],
+    m: Annotated[int, typer.Option("--m", help="Number of items.")],
+    k: Annotated[int, typer.Option("--k", help="Number of items, from the top, whose relevance is revealed.")],
+    horizon: Annotated[int, typer.Option(help="Number of rounds.")],
+    grades: Annotated[int, typer.Option(help="Number of relevance grades.")] = 2,
+    json_file: JsonFile = None,
+) -> None:
+    """Say before the first round what to expect, which learner to use, and what would help."""
+    with _plain_errors():
+        from peekrank import advice, cli_games
+
+        cli_games.check_files(json_file)
+        found = advice.advise(measure, m, k, horizon, grades)
+        _print([cli_games.tell_advice(found)])
+        if json_file:
+            _write_json(json_file, found.as_dict())
+
+
 @app.command(name="list")
 def list_names() -> None:
     """List the learners, measures and streams, with what each is."""
@@ -175,6 +260,40 @@ def _run(experiment: Experiment, folder: Path, workers: int) -> Result:
                 soft_wrap=True,
             )
             raise typer.Exit(130) from None
+
+
+@contextmanager
+def _bar(what: str) -> Iterator[Callable[[float, int], None]]:
+    """A progress bar that comes if it takes longer than a moment, and goes when done."""
+    bar = Progress(
+        TextColumn(what), BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), console=err, transient=True
+    )
+    task = bar.add_task(what)
+    begun = time.monotonic()
+
+    def progress(done: float, of: int) -> None:
+        bar.update(task, completed=done, total=of)
+        if err.is_terminal and time.monotonic() - begun > _MOMENT:
+            bar.start()
+
+    try:
+        yield progress
+    finally:
+        if bar.live.is_started:
+            bar.stop()
+
+
+def _write_json(path: Path, data: dict[str, Any], indent: int | None = 1) -> None:
+    from peekrank.files import write_whole
+
+    text = json.dumps(data, indent=indent, allow_nan=False)
+    with _interrupt_later():
+        write_whole(path, lambda part: part.write_text(text + "\n", encoding="utf-8"))
+
+
+def _print(parts: list[RenderableType]) -> None:
+    for part in parts:
+        out.print(part, highlight=False, soft_wrap=isinstance(part, Text))
 
 
 def _write(result: Result, folder: Path, *, as_csv: bool) -> None:

@@ -17,10 +17,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from peekrank.experiment import Result
 from peekrank.files import write_whole
+from peekrank.games.rates import Rate
+from peekrank.games.table import MEANINGS, Table
 from peekrank.types import Floats, Ints
 
 # Okabe and Ito's colours for all kinds of colour vision, without the yellow that is pale on white
@@ -114,13 +117,50 @@ def cumulative_regret(result: Result) -> Figure:
     return figure
 
 
+def rates(table: Table) -> Figure:
+    """The rates of measures for every k, each in its cell, which is the darker the harder the game is."""
+    columns, rows = len(table.spans), len(table.measures)
+    present = {cell.rate for cells in table.cells for cell in cells}
+    looks = [(rate, look) for rate, look in _RATES.items() if rate in present]
+    with _styled():
+        size = (max(_WIDTH, 1.3 + 0.75 * columns), 1.1 + 0.27 * rows + _LEGEND_ROW * len(looks))
+        figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.06))
+        axes = figure.subplots()
+        for y, cells in enumerate(table.cells):
+            for x, cell in enumerate(cells):
+                back, front = _RATES[cell.rate]
+                axes.add_patch(Rectangle((x, y), 1, 1, facecolor=back, edgecolor="white", linewidth=1.5))
+                axes.text(x + 0.5, y + 0.5, cell.rate or "?", color=front, ha="center", va="center", size=8)
+        axes.set(xlim=(0, columns), ylim=(rows, 0), xlabel="k, the number of answers seen")
+        axes.set_title(
+            f"How regret grows in T rounds: m = {table.m:,} items,\n"
+            f"grades 0 to {table.grades - 1}, the first k are answered"
+        )
+        spans = [f"{s[0]:,}" if len(s) == 1 else f"{s[0]:,} to {s[-1]:,}" for s in table.spans]
+        axes.set_xticks(np.arange(columns) + 0.5, spans)
+        axes.set_yticks(np.arange(rows) + 0.5, table.measures)
+        axes.tick_params(length=0)
+        axes.spines[:].set_visible(False)
+        axes.grid(visible=False)
+        patches = [Patch(facecolor=look.back, edgecolor="#666666", label=_meaning(rate)) for rate, look in looks]
+        figure.legend(handles=patches, loc="outside lower left", handlelength=1.2)
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+    return figure
+
+
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write a figure as PNG and as SVG; the same figure gives the same bytes."""
     paths = [folder / f"{name}.{kind}" for kind in ("png", "svg")]
     for path in paths:
-        content = _render(figure, path.suffix[1:])
-        write_whole(path, partial(_write_bytes, content=content))
+        save_as(figure, path)
     return paths
+
+
+def save_as(figure: Figure, path: Path) -> None:
+    """Write a figure as a file that ends in .png, .svg or .pdf; the same figure gives the same bytes."""
+    content = _render(figure, path.suffix.lower()[1:])
+    write_whole(path, partial(_write_bytes, content=content))
 
 
 def inline_svg(figure: Figure) -> str:
@@ -158,6 +198,23 @@ def measure_label(result: Result) -> str:
     """The measure's name as people write it: DCG, Precision@3."""
     made = result.experiment.make_measure()
     return type(made).__name__ + str(made).removeprefix(made.name)
+
+
+class _Shade(NamedTuple):
+    """Colours of a cell and of the letters on it."""
+
+    back: str
+    front: str
+
+
+# each much darker than the one before, so that they differ without colour too
+_RATES: dict[Rate | None, _Shade] = {
+    Rate.ZERO: _Shade("#f4f4f4", "black"),
+    Rate.SQRT: _Shade("#b7e0c3", "black"),
+    Rate.TWO_THIRDS: _Shade("#e2942b", "black"),
+    Rate.LINEAR: _Shade("#7f1d1d", "white"),
+    None: _Shade("white", "black"),
+}
 
 
 class _Look(NamedTuple):
@@ -257,13 +314,21 @@ def _short(text: str) -> str:
     return text if len(text) <= _LABEL_LENGTH else f"{text[:10]}…{text[11 - _LABEL_LENGTH :]}"
 
 
+def _meaning(rate: Rate | None) -> str:
+    return "?, undecided" if rate is None else f"{rate}, {MEANINGS[rate]}"
+
+
 def _thousands(value: float, _: int | None = None) -> str:
     return f"{value:,.0f}" if value == round(value) else f"{value:.6g}"
 
 
 def _render(figure: Figure, kind: str) -> bytes:
     buffer = BytesIO()
-    dates_and_versions = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
+    dates_and_versions = {
+        "png": {"Software": None},
+        "svg": {"Date": None, "Creator": None},
+        "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    }
     with _styled():
         figure.savefig(buffer, format=kind, dpi=150, metadata={**dates_and_versions[kind]})
     return buffer.getvalue()

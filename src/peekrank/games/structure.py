@@ -86,8 +86,8 @@ def _plateau(name: str, start: int, k: int) -> Verdict:
         )
         return _proved(Rate.SQRT, why, 3)
     why = (
-        f"Every item can be judged by putting it on top, but {name} also tells items apart from position {start} on, "
-        f"and only the first {k} are seen: to compare those items, worse rankings must be shown"
+        f"Every item can be judged by putting it on top, but {name} also tells items apart from position {start} "
+        f"on, and only the first {k} are seen: to compare those items, worse rankings must be shown"
     )
     return _proved(Rate.TWO_THIRDS, why, 3)
 
