@@ -15,6 +15,7 @@ from peekrank.types import Rounds, Stream
 
 ORDERS = "# NUMBER ALTERNATIVES: 3\n2: 1,2,3\n1: 3,1,2\n"
 RATINGS = "1,2,3\n3,,1\n5,4,4\n"
+PROOF = '{"game": {"outcomes": ["0 1 0", "1 1 0"]}, "adversaries": {"p": [0.5, 0.5], "q": [0.25, 0.75]}}'
 SPECIFICATIONS = [
     "ct15",
     "ct15:m=5,noise=0.5",
@@ -25,6 +26,7 @@ SPECIFICATIONS = [
     "drifting:periods=2.0",
     "orders:path=votes.soc,rule=top1",
     "ratings:path=ratings.csv,rule=quantile3",
+    "adversary:path=proof.json,side=q",
 ]
 
 
@@ -33,6 +35,7 @@ def made(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     Path("votes.soc").write_text(ORDERS)
     Path("ratings.csv").write_text(RATINGS)
+    Path("proof.json").write_text(PROOF)
     return stream(request.param)
 
 

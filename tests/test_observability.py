@@ -15,7 +15,7 @@ from peekrank.games import geometry
 from peekrank.games.classify import Analysis, analyse
 from peekrank.games.game import Game
 from peekrank.games.geometry import Border
-from peekrank.games.observability import observer, signals, unseen_change
+from peekrank.games.observability import observers, signals, unseen_change
 from peekrank.games.ranking import ranking_game
 from peekrank.games.rates import Rate
 from peekrank.types import Floats, Ints
@@ -60,7 +60,7 @@ def check_observers(game: Game, analysis: Analysis) -> int:
     assert analysis.cells is not None
     loss = game.loss
     for border in analysis.cells.borders:
-        found = observer(game, border.i, border.j, signals(game, border.watching))
+        (found,) = observers(game, [(border.i, border.j)], signals(game, border.watching))
         assert (found.i, found.j) == (border.i, border.j)
         assert set(found.action.tolist()) <= set(border.watching)
         total: Floats = np.zeros(len(game.outcomes))

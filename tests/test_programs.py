@@ -17,7 +17,7 @@ import naive
 from peekrank.games import game as game_module
 from peekrank.games.classify import analyse
 from peekrank.games.game import Game, shortest
-from peekrank.games.linear import independent_columns, kernel, rank, solve
+from peekrank.games.linear import coordinates, independent_columns, kernel, rank
 from peekrank.games.numbers import UndecidedError, ball, base_and_power, rational, unit
 from peekrank.games.programs import maximise, maximise_exactly
 from peekrank.games.ranking import ranking_game
@@ -121,11 +121,12 @@ def test_linear_algebra(size: int) -> None:
         assert not (rows.astype(object) @ basis.astype(object).T).any()
         assert len(naive.echelon([[Fraction(int(x)) for x in vector] for vector in basis])) == n - wanted
         weights = rng.integers(-3, 4, size=r)
-        found = solve(rows, weights.astype(object) @ rows.astype(object))
+        found = coordinates(rows, (weights.astype(object) @ rows.astype(object))[None])
         if wanted < r:
             assert found is None
         else:
-            assert found == weights.tolist()
+            assert found is not None
+            assert found[0].tolist() == [(weights * found[1]).tolist()]
 
 
 def test_independent_columns_are_the_first() -> None:

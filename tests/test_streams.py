@@ -19,6 +19,7 @@ from peekrank.spec import text_of
 from peekrank.streams import (
     ALL,
     CT15,
+    Adversary,
     Drifting,
     Graded,
     Means,
@@ -45,6 +46,7 @@ SPECIFICATIONS = [
     Means(),
     Orders(Path("votes.toc"), rule="quantile4"),
     Ratings(Path("data/ratings.csv"), rule="above-2.5", complete=True),
+    Adversary(Path("proof.json"), side="q"),
 ]
 Z = 4.5  # a false alarm once in 150,000 comparisons, and the seeds are fixed
 

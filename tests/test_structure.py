@@ -13,9 +13,9 @@ import pytest
 from scipy.optimize import linprog
 
 from peekrank.games import game
+from peekrank.games.expansion import interaction_order
 from peekrank.games.numbers import UndecidedError
 from peekrank.games.rates import Rate, Verdict
-from peekrank.games.expansion import interaction_order
 from peekrank.games.structure import rate_of
 from peekrank.measures import ALL, DCG, measure
 from peekrank.types import Floats, Ints

@@ -215,7 +215,7 @@ def tell_certificate(proof: Mapping[str, Any], path: Path, told: Mapping[str, An
     A Text among these is a command, to be copied: it must not be wrapped.
     """
     rate = Rate(proof["rate"])
-    check = "Twenty lines of NumPy check it (docs/games.md)."
+    check = "A page of NumPy checks it (docs/games.md)."
     shown: list[RenderableType] = [f"{escape(str(path))} holds the game and the proof: {_PROOFS[rate]}. {check}"]
     if rate is Rate.LINEAR:
         gap = proof["adversaries"]["gap"]

@@ -15,11 +15,11 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from flint import arb, arb_mat, ctx, fmpq
+from flint import arb, arb_mat, ctx
 from numpy.typing import NDArray
 
 from peekrank.games.game import Exact, Game
-from peekrank.games.linear import independent_columns, rank, solve
+from peekrank.games.linear import coordinates, independent_columns, rank
 from peekrank.games.numbers import PRECISIONS, UndecidedError, ball, unit
 from peekrank.games.programs import maximise, maximise_exactly
 from peekrank.types import Floats, Ints
@@ -318,8 +318,8 @@ def _redundant(game: Game, c: Exact, facets: Exact, multipliers: Floats) -> bool
     if game.rational:
         slack = _unit_rows(game, c[:, None])[0] - multipliers[support] @ _unit_rows(game, used)
         tight = np.abs(slack) < 1e-7
-        exact = solve(used[0, :, tight].T, c[0, tight])
-        return exact is not None and _proves(exact, used[0], c[0])
+        found = coordinates(used[0][:, tight], c[:, tight])
+        return found is not None and _proves(*found, used[0], c[0])
     pivots = independent_columns(np.concatenate([*np.moveaxis(used, 1, 0), c]))
     if len(pivots) != len(support):
         return False
@@ -336,9 +336,10 @@ def _redundant(game: Game, c: Exact, facets: Exact, multipliers: Floats) -> bool
     return False
 
 
-def _proves(multipliers: list[fmpq], rows: Exact, c: Exact) -> bool:
-    sums = [sum((x * int(a) for x, a in zip(multipliers, column, strict=True)), fmpq(0)) for column in rows.T]
-    return all(x >= 0 for x in multipliers) and all(x <= int(limit) for x, limit in zip(sums, c, strict=True))
+def _proves(x: Exact, d: int, rows: Exact, c: Exact) -> bool:
+    """Whether x / d are multipliers that are not negative and whose sum of rows is nowhere above c."""
+    sums = x[0].astype(object) @ rows.astype(object)
+    return bool(np.all(x >= 0) and np.all(sums <= d * c.astype(object)))
 
 
 def _parallel(c: Exact, d: Exact) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import gcd
 
 import numpy as np
-from flint import fmpq, fmpz_mat
+from flint import fmpq_mat, fmpz_mat
 
 from peekrank.games.game import Exact, shortest
 
@@ -33,19 +33,23 @@ def independent_columns(rows: Exact) -> list[int]:
     return [next(c for c, x in enumerate(row) if x != 0) for row in reduced.table()[:rank]]
 
 
-def solve(rows: Exact, wanted: Exact) -> list[fmpq] | None:
-    """Multipliers of independent rows whose sum is `wanted`, where it is one; None if the rows are dependent.
+def coordinates(rows: Exact, wanted: Exact) -> tuple[Exact, int] | None:
+    """Whole numbers x and a positive d with x @ rows == d * wanted, for wanted rows in the span of the rows.
 
-    >>> solve(np.array([[1, 1, 0], [0, 1, 2]]), np.array([2, 3, 2]))
-    [2, 1]
+    None if the rows are dependent; what is not in their span gets the x that is right on a maximal set of columns.
+
+    >>> coordinates(np.array([[1, 1, 0], [0, 2, 2]]), np.array([[2, 3, 1]]))
+    (array([[4, 1]]), 2)
     """
     if len(rows) == 0:
-        return []
+        return np.zeros((len(wanted), 0), dtype=np.int64), 1
     pivots = independent_columns(rows)
     if len(pivots) < len(rows):
         return None
-    solution = _matrix(rows[:, pivots].T).solve(_matrix(wanted[pivots, None]))
-    return [solution[n, 0] for n in range(len(rows))]
+    inverse, d = fmpq_mat(_matrix(rows[:, pivots])).inv().numer_denom()
+    product = (_matrix(wanted[:, pivots]) * inverse).table()
+    x = np.array([[int(entry) for entry in row] for row in product], dtype=object)
+    return shortest(x.reshape(len(wanted), len(rows))), int(d)
 
 
 def rank(rows: Exact) -> int:

@@ -7,15 +7,14 @@ exists.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from flint import ctx
 
 from peekrank.games.game import Exact, Game
-from peekrank.games.linear import independent_columns, kernel, solve
-from peekrank.games.numbers import UndecidedError, ball
+from peekrank.games.linear import coordinates, independent_columns, kernel
+from peekrank.games.numbers import UndecidedError
 from peekrank.types import Ints
 
 
@@ -81,14 +80,21 @@ def unseen_change(game: Game, difference: Exact, seen: Signals) -> Exact | None:
     return None
 
 
-def observer(game: Game, i: int, j: int, seen: Signals) -> Observer:
-    """The estimate of loss_i - loss_j from these signals, which must be able to give one."""
-    independent = independent_columns(seen.rows.T)
-    terms, keys = game.terms(game.difference(i, j))
-    solutions = [solve(seen.rows[independent], row) or [] for row in terms]
-    with ctx.workprec(128):
-        weights = game.weights(keys, 128)
-        values = [float(ball([s[n] for s in solutions], weights)) for n in range(len(independent))]
-    counts = [n for n, value in enumerate(values) if value]
-    rows = np.array(independent)[counts]
-    return Observer(i, j, seen.owner[rows], seen.symbol[rows], [values[n] for n in counts])
+def observers(game: Game, pairs: Sequence[tuple[int, int]], seen: Signals) -> list[Observer]:
+    """The estimates of loss_i - loss_j for pairs (i, j), from signals that must be able to give them."""
+    independent = np.array(independent_columns(seen.rows.T))
+    rows = seen.rows[independent]
+    split = [game.terms(game.difference(i, j)) for i, j in pairs]
+    found = coordinates(rows, np.concatenate([terms for terms, _ in split]))
+    assert found is not None  # noqa: S101
+    x, d = found
+    made, start = [], 0
+    for (i, j), (terms, keys) in zip(pairs, split, strict=True):
+        part = x[start : start + len(terms)]
+        start += len(terms)
+        weights = np.array([float(weight) for weight in game.weights(keys, 64)])
+        counts = np.flatnonzero(part.any(axis=0))
+        value = weights @ part[:, counts].astype(np.float64) / d
+        used = independent[counts]
+        made.append(Observer(i, j, seen.owner[used], seen.symbol[used], value.tolist()))
+    return made

@@ -1,4 +1,4 @@
-"""Certificates: what proves the class of a game, in a form that twenty lines of NumPy can check (docs/games.md).
+"""Certificates: what proves the class of a game, in a form that NumPy alone can check (docs/games.md).
 
 A certificate is a dictionary that JSON can hold. It carries the game itself (losses in floating point, feedback
 symbols as numbers) and its symmetries, and then
@@ -28,7 +28,7 @@ from peekrank.games.classify import Analysis
 from peekrank.games.game import Game
 from peekrank.games.geometry import Border, Cells, orbits
 from peekrank.games.numbers import PRECISIONS, UndecidedError, ball
-from peekrank.games.observability import Observer, Signals, observer, signals
+from peekrank.games.observability import Observer, Signals, observers, signals
 from peekrank.games.programs import maximise
 from peekrank.games.rates import Rate
 from peekrank.types import Floats, Ints
@@ -81,13 +81,13 @@ def certificate(analysis: Analysis) -> dict[str, Any]:
         "symmetries": [{"actions": a.tolist(), "outcomes": o.tolist()} for a, o in game.symmetries],
     }
     if analysis.rate == Rate.SQRT:
-        found = [observer(game, b.i, b.j, signals(game, b.watching)) for b in known.borders]
+        found = [o for b in known.borders for o in observers(game, [(b.i, b.j)], signals(game, b.watching))]
         few = len(game.actions) * len(known.borders) <= MOST_PAIRS * len(set(orbits(game)))
         proof["neighbours"] = [_border(b) for b in (all_borders(game, known) if few else known.borders)]
         proof["observers"] = [_observer(o) for o in (_everywhere(game, known, found) if few else found)]
     if analysis.rate == Rate.TWO_THIRDS:
-        pareto = [a for a, kind in enumerate(known.kind) if kind == "pareto"]
-        proof["observers"] = [_observer(observer(game, a, pareto[0], everything)) for a in pareto[1:]]
+        first, *others = (a for a, kind in enumerate(known.kind) if kind == "pareto")
+        proof["observers"] = [_observer(o) for o in observers(game, [(a, first) for a in others], everything)]
     if analysis.blind is not None and analysis.unseen is not None:
         actions = analysis.blind.watching if analysis.rate == Rate.TWO_THIRDS else range(len(game.actions))
         proof["blind"] = {
@@ -222,7 +222,7 @@ def _gap(game: Game, good: tuple[int, int], pair: tuple[Any, Any]) -> float:
             for other, weights in zip(good, pair, strict=True):
                 rows, keys = game.terms(game.difference(a, other))
                 total += ball(list(rows.astype(object) @ weights), game.weights(keys, bits))
-            least = min(least, float(total.lower()))
+            least = min(least, float(np.nextafter(float(total.lower()), -np.inf)))
     return least
 
 
