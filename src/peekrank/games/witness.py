@@ -19,6 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import product
+from math import lcm
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -216,13 +218,17 @@ def _gap(game: Game, good: tuple[int, int], pair: tuple[Any, Any]) -> float:
     """A certified lower bound of the least value of (loss_a - loss_i) . p + (loss_a - loss_j) . q."""
     bits = PRECISIONS[1]
     least = float("inf")
+    every = list(product(range(len(game.bases)), range(len(game.scales))))
+    balls = dict(zip(every, game.weights(every, bits), strict=True))
+    common = lcm(*(x.denominator for side in pair for x in side))
+    whole = [np.array([int(x * common) for x in side], dtype=object) for side in pair]
     with ctx.workprec(bits):
         for a in range(len(game.actions)):
             total = arb(0)
-            for other, weights in zip(good, pair, strict=True):
+            for other, weights in zip(good, whole, strict=True):
                 rows, keys = game.terms(game.difference(a, other))
-                total += ball(list(rows.astype(object) @ weights), game.weights(keys, bits))
-            least = min(least, float(np.nextafter(float(total.lower()), -np.inf)))
+                total += ball(rows.astype(object) @ weights, [balls[key] for key in keys])
+            least = min(least, float(np.nextafter(float((total / common).lower()), -np.inf)))
     return least
 
 
