@@ -18,6 +18,7 @@ from peekrank.games import witness
 from peekrank.games.classic import CLASSIC
 from peekrank.games.classify import Analysis, analyse
 from peekrank.games.game import Game
+from peekrank.games.geometry import pair_count
 from peekrank.games.ranking import ranking_game
 from peekrank.games.rates import Rate, Verdict
 
@@ -97,7 +98,7 @@ def test_definitions_alone_give_no_theorem() -> None:
 def test_neighbouring_pairs_are_counted_up_to_symmetry(name: str, m: int) -> None:
     found = analyse(ranking_game(name, m, 1))
     assert found.cells
-    assert cli_games._pairs(found.game, found.cells) == len(witness.all_borders(found.game, found.cells))
+    assert pair_count(found.game, found.cells) == len(witness.all_borders(found.game, found.cells))
 
 
 def test_a_disagreement_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +158,7 @@ def test_what_is_undecided_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli_games, "analyse", undecided)
     done = peekrank("game", "bandit", "--certificate", "proof.json")
     assert "rate       undecided" in done.stdout
-    assert "whether actions 0 and 1 are neighbours: exact arithmetic" in done.stdout
+    assert "whether actions 0 and 1 are neighbours: neither exact" in done.stdout
     assert done.exit_code == 2
     assert "there is nothing to certify" in done.output
     assert not Path("proof.json").exists()

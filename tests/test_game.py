@@ -12,10 +12,12 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from peekrank import evaluate, measure
+from peekrank import Precision, evaluate, measure
+from peekrank.games.classify import analyse
 from peekrank.games.game import Game
 from peekrank.games.geometry import orbits
 from peekrank.games.ranking import ranking_game
+from peekrank.games.rates import Rate
 from peekrank.games.reading import read_game
 from peekrank.types import Floats, Ints
 from test_ct15 import SIGNALS_3, SIGNALS_4, TABLE_1, TABLE_2, outcomes, ranking
@@ -361,7 +363,7 @@ GOOD = '{"loss": [[0, 0.1], ["1/3", 1e-2]], "feedback": [["a", 1], [true, 1.0]]'
 def test_json(tmp_path: Path) -> None:
     game = read_game(str(written(tmp_path, "game.JSON", GOOD + "}")))
     assert exact_losses(game) == [[Fraction(0), Fraction(1, 10)], [Fraction(1, 3), Fraction(1, 100)]]
-    assert (game.symbols, game.signals.tolist()) == (("a", 1, "true"), [[0, 1], [2, 1]])
+    assert (game.symbols, game.signals.tolist()) == (("a", 1, True), [[0, 1], [2, 1]])
     assert (game.actions, game.outcomes) == (("0", "1"), ("0", "1"))
 
 
@@ -375,7 +377,7 @@ def test_json_symbols(tmp_path: Path) -> None:
     symbols = [1, "1", True, False, None, [1, [2, None]], 1.0]
     text = json.dumps({"loss": [[0] * 7], "feedback": [symbols]})
     game = read_game(written(tmp_path, "game.json", text))
-    assert game.symbols == (1, "1", "true", "false", "null", (1, (2, "null")))
+    assert game.symbols == (1, "1", True, False, None, (1, (2, None)))
     assert game.signals.tolist() == [[0, 1, 2, 3, 4, 5, 0]]
 
 
@@ -437,3 +439,42 @@ def test_no_such_file(tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(ValueError, match=r"folder\.csv: is a folder"):
         read_game(tmp_path / "folder.csv")
+
+
+class Third(Precision):
+    """P@n as somebody else wrote it: thirds come out rounded."""
+
+
+class Odd(Precision):
+    def values(self, rankings: Any, relevance: Any) -> Any:
+        return super().values(rankings, relevance) * np.sqrt(2)
+
+
+def test_own_measures_are_taken_for_the_fractions_they_are() -> None:
+    game = ranking_game(Third(3, mean=True), 4, 1)
+    np.testing.assert_array_equal(game.numerators, ranking_game("p@3", 4, 1).numerators)
+    assert analyse(game).rate == Rate.SQRT
+    with pytest.raises(ValueError, match=r"no fraction .* by Game\.of"):
+        ranking_game(Odd(2), 3, 1)
+
+
+def test_gains_beyond_64_bits_are_exact() -> None:
+    game = ranking_game("dcg", 2, 1, 70)
+    assert game.loss[0, game.outcomes.index("65 3")] == pytest.approx(-(2.0**65 - 1 + 7 / np.log2(3)))
+    assert ranking_game("dcg", 2, 1, 40).numerators.dtype == object
+    assert np.isfinite(ranking_game("ndcg@1", 1, 1, 256).loss).all()
+
+
+def test_true_and_one_are_two_symbols(tmp_path: Path) -> None:
+    assert Game.of([[0, 1]], [[True, 1]]).signals.tolist() == [[0, 1]]
+    path = tmp_path / "game.json"
+    path.write_text('{"loss": [[0, 1, 2, 3]], "feedback": [[true, "true", null, "null"]]}')
+    assert read_game(path).signals.tolist() == [[0, 1, 2, 3]]
+
+
+def test_what_is_no_game_is_refused() -> None:
+    game = ranking_game("dcg", 2, 1)
+    with pytest.raises(ValueError, match="symmetry"):
+        replace(game, symmetries=((np.zeros(2, dtype=np.int64), np.zeros(4, dtype=np.int64)),))
+    with pytest.raises(ValueError, match="positive"):
+        replace(game, scales=((Fraction(-1), Fraction(0)),))

@@ -239,7 +239,7 @@ def test_a_measure_that_no_theorem_covers_is_undecided(unknown: Any) -> None:
 
 def test_a_term_that_no_precision_tells_from_zero_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(game, "PRECISIONS", (2,))
-    with pytest.raises(UndecidedError, match="quotients of logarithms"):
+    with pytest.raises(UndecidedError, match="combination of logarithms"):
         interaction_order(measure("ndcg"), 4)
 
 

@@ -119,10 +119,31 @@ def test_every_pair_of_neighbours_is_listed() -> None:
 
 
 def test_many_pairs_are_listed_up_to_symmetry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(witness, "MOST_PAIRS", 20)
-    proof = certificate(analyse(ranking_game("dcg", 4, 3)))
-    assert len(proof["neighbours"]) == len(proof["observers"]) == 3
-    assert check(proof) == "sqrt(T)"
+    found = analyse(ranking_game("dcg@1", 4, 1))  # four classes, each a neighbour of the others: six pairs
+    for limit, listed in ((6, 6), (5, 3)):
+        monkeypatch.setattr(witness, "MOST_PAIRS", limit)
+        proof = certificate(found)
+        assert len(proof["neighbours"]) == len(proof["observers"]) == listed
+        assert check(proof) == "sqrt(T)"
+
+
+@pytest.mark.parametrize("size", ["1e-40", "1e-9", 1, "1e10", "1e100"])
+def test_the_scale_of_losses_does_not_matter(size: Any) -> None:
+    blind = analyse(Game.of([[0, size], [size, 0]], [["-", "-"]] * 2))
+    assert check(json.loads(json.dumps(certificate(blind)))) == "T"
+    seen = certificate(analyse(Game.of([[0, size], [size, 0]], [["h", "t"]] * 2)))
+    assert check(seen) == "sqrt(T)"
+    with pytest.raises(AssertionError):
+        check(seen | {"rate": "0"})
+    forged = certificate(blind) | {"game": seen["game"]}
+    with pytest.raises(AssertionError):
+        check(forged)
+
+
+@pytest.mark.parametrize("size", ["1e-30", "1e-8", "1e-3"])
+def test_a_hopeless_game_has_adversaries_however_fine_it_is(size: str) -> None:
+    loss = [[0, 1, 0], [1, 0, 0], [size, size, f"-{size}"]]
+    assert adversaries(analyse(Game.of(loss, [["-", "-", "x"]] * 3))).gap > 0
 
 
 def shift(values: list[Any], by: Any) -> None:

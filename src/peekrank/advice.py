@@ -173,7 +173,7 @@ def advise(measure: str | Measure, m: int, k: int, horizon: int, grades: int = 2
     The bounds are those of the learners' pages; the rates are those of `peekrank.games`.
     """
     judge = measure_named(measure) if isinstance(measure, str) else measure
-    whole("m", m, 1)
+    whole("m", m, 1, 10**8)
     whole("k", k, 1, m)
     whole("horizon", horizon, 1, _LONGEST)
     whole("grades", grades, 2, 256)

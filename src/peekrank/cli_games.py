@@ -22,7 +22,7 @@ from peekrank.advice import Advice
 from peekrank.games.classic import CLASSIC
 from peekrank.games.classify import Analysis, analyse
 from peekrank.games.game import Game
-from peekrank.games.geometry import Cells, orbits
+from peekrank.games.geometry import Cells, pair_count
 from peekrank.games.ranking import ranking_game
 from peekrank.games.rates import Rate
 from peekrank.games.reading import read_game
@@ -45,7 +45,7 @@ _STYLES = {
 _KINDS = {"pareto": "Pareto-optimal", "degenerate": "degenerate", "dominated": "dominated"}
 _PROOFS = {
     Rate.ZERO: "the kind of each action",
-    Rate.SQRT: "each pair of neighbours, where the two alone are best, and an estimate of which is better",
+    Rate.SQRT: "each pair of neighbours, where the two are best, and an estimate of which of them is better",
     Rate.TWO_THIRDS: "an estimate of each loss difference, and a pair of neighbours that cannot tell their own",
     Rate.LINEAR: "a pair of actions that no feedback can compare, and two adversaries that look the same",
 }
@@ -293,7 +293,7 @@ def _add_facts(grid: Table, found: Analysis, actions: str) -> None:
     else:
         grid.add_row(actions, f"{facts['actions']:,}")
     if found.rate is None:
-        grid.add_row("undecided", Text(f"{found.undecided}: exact arithmetic and 4096 bits do not settle it"))
+        grid.add_row("undecided", Text(f"{found.undecided}: neither exact nor certified arithmetic settles it"))
         return
     seen = {True: "yes", False: "no", None: "undecided"}
     both = f"globally {seen[found.globally_observable]}, locally {seen[found.locally_observable]}"
@@ -320,7 +320,7 @@ def _facts(found: Analysis) -> dict[str, Any]:
             "classes": len(classes),
             **{kind: kinds[kind] for kind in ("pareto", "degenerate", "dominated")},
             "duplicates": len(game.actions) - len(classes),
-            "neighbouring_pairs": _pairs(game, known),
+            "neighbouring_pairs": pair_count(game, known),
         }
     return facts | {
         "globally_observable": found.globally_observable,
@@ -329,13 +329,6 @@ def _facts(found: Analysis) -> dict[str, Any]:
         "blind_pair": found.blind and [game.actions[found.blind.i], game.actions[found.blind.j]],
         "undecided": found.undecided or None,
     }
-
-
-def _pairs(game: Game, known: Cells) -> int:
-    """Neighbouring pairs: an action has as many neighbours as the first of its orbit."""
-    neighbours = Counter(border.i for border in known.borders)
-    first = known.duplicate_of[orbits(game)]
-    return sum(neighbours[int(first[i])] for i in np.unique(known.duplicate_of)) // 2
 
 
 def _actions(game: Game, known: Cells) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 
 from peekrank.games.game import Exact, Game
+from peekrank.games.numbers import UndecidedError
 from peekrank.games.ranking import losses
 from peekrank.measures import measure as measure_named
 from peekrank.parameters import whole
@@ -61,6 +62,13 @@ def _largest_term(game: Game, difference: Exact, m: int, grades: int) -> int:
     size = (np.indices((grades,) * m) > 0).sum(axis=0).reshape(-1)
     for items in range(m, 0, -1):
         present = {tuple(column) for column in columns[:, size == items].T.tolist() if any(column)}
-        if any(game.sign_weighted(column, keys) for column in present):
-            return items
+        undecided: UndecidedError | None = None
+        for column in present:
+            try:
+                if game.sign_weighted(column, keys):
+                    return items
+            except UndecidedError as error:
+                undecided = error  # another term may decide
+        if undecided:
+            raise undecided
     return 0

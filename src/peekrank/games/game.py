@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import lcm
@@ -60,8 +60,11 @@ class Game:
     def __post_init__(self) -> None:
         if len(self.column) == 0:
             object.__setattr__(self, "column", np.zeros(self.numerators.shape[2], dtype=np.int64))
+        if not all(any(scale) and min(scale) >= 0 for scale in self.scales):  # units are positive
+            raise ValueError("the scales of a game must be positive")
         if len(self.bases) == 1 and len(self.scales) > 1:
             self._fold_scales()
+        object.__setattr__(self, "numerators", shortest(self.numerators))
         for actions, outcomes in self.symmetries:
             if not self._invariant(actions, outcomes):
                 raise ValueError("a symmetry of the game changes its losses or its feedback")
@@ -102,15 +105,15 @@ class Game:
             raise ValueError(
                 f"over their common denominator the losses have more than {MOST_DIGITS} digits: round them"
             )
-        numbers: dict[Hashable, int] = {}
+        numbers: dict[tuple[bool, Hashable], int] = {}  # Python's True equals 1, but they are two symbols
         signals = [
-            [numbers.setdefault(_symbol(s, i, r), len(numbers)) for r, s in enumerate(row)]
+            [numbers.setdefault((isinstance(s, bool), _symbol(s, i, r)), len(numbers)) for r, s in enumerate(row)]
             for i, row in enumerate(seen)
         ]
         return Game(
             numerators=shortest([[[int(value * common) for value in row] for row in exact]]),
             signals=np.array(signals, dtype=np.int64),
-            symbols=tuple(numbers),
+            symbols=tuple(symbol for _, symbol in numbers),
             actions=_names("action", actions, len(rows)),
             outcomes=_names("outcome", outcomes, len(rows[0])),
             scales=((Fraction(common),),),
@@ -124,6 +127,9 @@ class Game:
     @property
     def loss(self) -> Floats:
         """The loss matrix, in floating point."""
+        if self.rational and self.numerators.dtype == object:
+            ((scale,),) = self.scales
+            return np.array([[float(x / scale) for x in row] for row in self.numerators[0]])
         return self.as_float(self.numerators) / self.scale_values[self.column]
 
     def signal_matrix(self, action: int) -> NDArray[np.uint8]:
@@ -137,7 +143,11 @@ class Game:
         return shown
 
     def as_float(self, numerators: Exact) -> Floats:
-        """The sum of numerators times units, in floating point."""
+        """The sum of numerators times units, in floating point; whole numbers too long for that are cut short."""
+        if numerators.dtype == object and numerators.size:
+            numerators = numerators >> max(
+                0, int(max(abs(numerators.max()), abs(numerators.min()))).bit_length() - 900
+            )
         units = np.array([float(unit(b, 64)) for b in self.bases])
         total: Floats = np.tensordot(units, numerators.astype(np.float64), axes=1)
         return total
@@ -158,7 +168,7 @@ class Game:
                 if row.any():
                     rows.append(row)
                     keys.append((b, z))
-        return np.array(rows).reshape(len(rows), len(self.outcomes)), keys
+        return np.array(rows, dtype=difference.dtype).reshape(len(rows), len(self.outcomes)), keys
 
     def weights(self, keys: Sequence[tuple[int, int]], bits: int) -> list[arb]:
         """Balls around u_b / scale."""
@@ -167,25 +177,13 @@ class Game:
             scales = [ball(scale, units) for scale in self.scales]
             return [units[b] / scales[z] for b, z in keys]
 
-    def sign(self, numbers: Sequence[Any]) -> int:
-        """Sign of the combination of units; UndecidedError where nothing settles it."""
-        if not any(numbers):
-            return 0
-        for bits in PRECISIONS:
-            with ctx.workprec(bits):
-                if sign := sign_of(ball(numbers, [unit(b, bits) for b in self.bases])):
-                    return sign
-        raise UndecidedError("the sign of a combination of logarithms")
+    def sign(self, numbers: Iterable[Any]) -> int:
+        """Sign of the sum of numbers times units; UndecidedError where nothing settles it."""
+        return _sign(list(numbers), lambda bits: [unit(b, bits) for b in self.bases])
 
-    def sign_weighted(self, numbers: Sequence[Any], keys: Sequence[tuple[int, int]]) -> int:
+    def sign_weighted(self, numbers: Iterable[Any], keys: Sequence[tuple[int, int]]) -> int:
         """Sign of the sum of numbers times weights; UndecidedError where nothing settles it."""
-        if not any(numbers):
-            return 0
-        for bits in PRECISIONS:
-            with ctx.workprec(bits):
-                if sign := sign_of(ball(numbers, self.weights(keys, bits))):
-                    return sign
-        raise UndecidedError("the sign of a combination of quotients of logarithms")
+        return _sign(list(numbers), lambda bits: self.weights(keys, bits))
 
     @property
     def scale_values(self) -> Floats:
@@ -197,13 +195,16 @@ class Game:
         """Bring rational losses to one denominator."""
         common = lcm(*(scale.numerator for (scale,) in self.scales))
         factors = np.array([int(common / scale) for (scale,) in self.scales], dtype=object)
-        numerators = shortest(self.numerators.astype(object) * factors[self.column])
+        numerators = self.numerators.astype(object) * factors[self.column]
         for name, value in (
             ("numerators", numerators), ("scales", ((Fraction(common),),)), ("column", np.zeros_like(self.column)),
         ):  # fmt: skip
             object.__setattr__(self, name, value)
 
     def _invariant(self, actions: Ints, outcomes: Ints) -> bool:
+        for permutation, size in ((actions, len(self.actions)), (outcomes, len(self.outcomes))):
+            if not np.array_equal(np.sort(permutation), np.arange(size)):
+                return False
         moved = self.numerators[:, actions][:, :, outcomes]
         seen = self.signals[actions][:, outcomes]
         return (
@@ -215,10 +216,20 @@ class Game:
 
 def shortest(values: Any) -> Exact:
     """An integer array: int64 where sums of a million such numbers fit, Python integers otherwise."""
-    array = np.array(values, dtype=object)
-    if max(abs(array.max()), abs(array.min())) < 2**31:
-        return array.astype(np.int64)
-    return array
+    array = np.asarray(values) if isinstance(values, np.ndarray) else np.array(values, dtype=object)
+    small = array.size == 0 or max(abs(array.max()), abs(array.min())) < 2**31
+    return array.astype(np.int64 if small else object)
+
+
+def _sign(numbers: list[Any], reals: Callable[[int], list[arb]]) -> int:
+    """Sign of the sum of numbers times reals, which are given as balls of any precision."""
+    if not any(numbers):
+        return 0
+    for bits in PRECISIONS:
+        with ctx.workprec(bits):
+            if sign := sign_of(ball(numbers, reals(bits))):
+                return sign
+    raise UndecidedError("the sign of a combination of logarithms")
 
 
 def _partition(signals: Ints) -> Ints:

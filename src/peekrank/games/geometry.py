@@ -8,6 +8,7 @@ undecided.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -34,7 +35,7 @@ _NOTHING = 1e-9  # what floating-point programs call zero; exact arithmetic has 
 
 @dataclass(frozen=True)
 class Border:
-    """Two neighbouring Pareto-optimal actions, a distribution at which they alone are optimal, and their N+."""
+    """Two neighbouring Pareto-optimal actions, their N+ (`watching`), and a point at which exactly that is best."""
 
     i: int
     j: int
@@ -168,6 +169,13 @@ def _dimension(game: Game, i: int, others: Ints) -> int:
     return n - rank(constraints[[s == 0 for s in slack]]) - 1
 
 
+def pair_count(game: Game, known: Cells) -> int:
+    """Number of neighbouring pairs: an action has as many neighbours as the first of its orbit."""
+    neighbours = Counter(border.i for border in known.borders)
+    first = known.duplicate_of[orbits(game)]
+    return sum(neighbours[int(first[i])] for i in np.unique(known.duplicate_of)) // 2
+
+
 def _borders(
     game: Game, i: int, kind: dict[int, Kind], duplicate_of: Ints, inside: Floats, progress: Progress
 ) -> Iterator[Border]:
@@ -290,20 +298,21 @@ def _corrected(tie: Exact, strict: Exact, q: Exact, r: int) -> NDArray[Any] | No
 
 
 def _corrected_in_balls(game: Game, tie: Exact, strict: Exact, q: Exact, r: int) -> Floats | None:
-    bits = PRECISIONS[1]
-    units = [unit(b, bits) for b in game.bases]
-    with ctx.workprec(bits):
-        shift = -ball(tie @ q, units) / ball(tie[:, r], units)
-        if q.min() <= 0 or not arb(int(q[r])) + shift > 0:
-            return None
-        for here, there in zip((strict @ q).T, strict[:, :, r].T, strict=True):
-            if not ball(here, units) + shift * ball(there, units) > 0:
-                return None
-    moved: Floats = q.astype(np.float64)
-    moved[r] += float(shift)
-    moved *= game.scale_values[game.column]  # from the cone of the numerators to that of the losses
-    moved /= moved.sum()
-    return moved
+    if q.min() <= 0:
+        return None
+    for bits in PRECISIONS[1:]:
+        units = [unit(b, bits) for b in game.bases]
+        with ctx.workprec(bits):
+            shift = -ball(tie @ q, units) / ball(tie[:, r], units)
+            pairs = zip((strict @ q).T, strict[:, :, r].T, strict=True)
+            worse = (ball(here, units) + shift * ball(there, units) > 0 for here, there in pairs)
+            if arb(int(q[r])) + shift > 0 and all(worse):
+                moved: Floats = q.astype(np.float64)
+                moved[r] += float(shift)
+                moved *= game.scale_values[game.column]  # from the cone of the numerators to that of the losses
+                moved /= moved.sum()
+                return moved
+    return None
 
 
 def _redundant(game: Game, c: Exact, facets: Exact, multipliers: Floats) -> bool:
@@ -349,7 +358,10 @@ def _parallel(c: Exact, d: Exact) -> bool:
 
 
 def _deepest(rows: Floats, equal: Floats) -> Floats | None:
-    found = maximise(*_depth_program(rows, equal))
+    try:
+        found = maximise(*_depth_program(rows, equal))
+    except UndecidedError:
+        return None
     return found.x[:-1] / found.x[:-1].sum() if found.value > _NOTHING else None
 
 

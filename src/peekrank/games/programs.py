@@ -13,6 +13,7 @@ from flint import fmpq
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
+from peekrank.games.numbers import UndecidedError
 from peekrank.types import Floats
 
 
@@ -32,7 +33,7 @@ def maximise(objective: Floats, rows: Floats, limits: Floats) -> Optimum:
     """
     found = linprog(-objective, A_ub=rows, b_ub=limits, method="highs-ds")
     if found.x is None:
-        raise ArithmeticError(f"the linear program was not solved: {found.message}")
+        raise UndecidedError(f"a linear program that was not solved: {found.message}")
     return Optimum(float(objective @ found.x), found.x, -found.ineqlin.marginals)
 
 

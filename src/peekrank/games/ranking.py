@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from fractions import Fraction
 from itertools import permutations, product
-from math import factorial, lcm
+from math import factorial, isfinite, lcm
 
 import numpy as np
 
 from peekrank.games.game import Exact, Game, shortest
-from peekrank.games.numbers import base_and_power, rational
+from peekrank.games.numbers import base_and_power
 from peekrank.measures import ALL, AUC, DCG, NDCG, AveragePrecision, PairwiseLoss, Precision, SumLoss
 from peekrank.measures import measure as measure_named
 from peekrank.parameters import whole
@@ -28,7 +28,8 @@ def ranking_game(measure: Measure | str, m: int, k: int, grades: int = 2) -> Gam
     Parameters
     ----------
     measure
-        A measure, or its name.
+        A measure, or its name. The values of a measure of your own must be fractions with denominators up to
+        10,000, but for rounding; the game of any other has to be given exactly, by `Game.of`.
     m
         Items.
     k
@@ -101,7 +102,7 @@ def losses(measure: Measure, rankings: Ints, relevance: Ints) -> tuple[Exact, tu
         case DCG() | NDCG():
             return _discounted(known, shown, relevance)
     values = [measure.values(np.tile(ranking, (len(relevance), 1)), relevance) for ranking in rankings]
-    exact = [[rational(float(value)) for value in row] for row in values]
+    exact = [[_fraction(measure, float(value)) for value in row] for row in values]
     common, sign = lcm(*(x.denominator for row in exact for x in row)), -1 if measure.higher_is_better else 1
     return shortest([[[sign * int(x * common) for x in row] for row in exact]]), (2,), _one(common), plain
 
@@ -114,17 +115,34 @@ def _discounted(measure: DCG | NDCG, shown: Ints, relevance: Ints) -> tuple[Exac
     weight = np.zeros((len(bases), m), dtype=np.int64)
     for p, (b, e) in enumerate(counted):
         weight[bases.index(b), p] = common // e
-    grade = np.arange(relevance.max() + 1)
-    gain = grade if measure.gains == "linear" else 2**grade - 1
+    gains = [grade if measure.gains == "linear" else 2**grade - 1 for grade in range(int(relevance.max()) + 1)]
+    gain = shortest(np.array(gains, dtype=object))
     numerators = -np.moveaxis(gain[shown] @ weight.T, 2, 0)
     if isinstance(measure, DCG):
-        return numerators, bases, ((Fraction(common), *[Fraction(0)] * (len(bases) - 1)),), _zeros(relevance)
+        return (
+            numerators,
+            bases,
+            ((Fraction(common), *[Fraction(0)] * (len(bases) - 1)),),
+            np.zeros(len(relevance), dtype=np.int64),
+        )
     best = gain[-np.sort(-relevance, axis=1)] @ weight.T  # the numerator of the largest DCG, (outcomes, units)
     blank = ~relevance.any(axis=1)
     best[blank, 0] = 1
     numerators[0, :, blank] = -(measure.blank == "1")
-    unique, column = np.unique(best, axis=0, return_inverse=True)
-    return numerators, bases, tuple(tuple(map(Fraction, map(int, row))) for row in unique), column.reshape(-1)
+    numbers: dict[tuple[int, ...], int] = {}
+    column = np.array([numbers.setdefault(tuple(row), len(numbers)) for row in best.tolist()])
+    return numerators, bases, tuple(tuple(map(Fraction, row)) for row in numbers), column
+
+
+def _fraction(measure: Measure, value: float) -> Fraction:
+    """The simple fraction that a value is, but for rounding."""
+    nearby = Fraction(value).limit_denominator(10_000) if isfinite(value) else None
+    if nearby is None or abs(nearby - Fraction(value)) > 1e-15 * max(1, abs(value)):
+        raise ValueError(
+            f"{measure} has the value {value!r}, no fraction with a denominator up to 10,000: what it is exactly "
+            "is not known here, so give its losses exactly, by Game.of"
+        )
+    return nearby
 
 
 def _wrong_pairs(shown: Ints) -> Ints:
@@ -163,7 +181,3 @@ def _check_memory(m: int, grades: int) -> None:
 
 def _one(value: int) -> Scales:
     return ((Fraction(value),),)
-
-
-def _zeros(relevance: Ints) -> Ints:
-    return np.zeros(len(relevance), dtype=np.int64)

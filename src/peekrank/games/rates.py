@@ -29,12 +29,8 @@ class Rate(StrEnum):
 
 
 class Verdict(NamedTuple):
-    """What is known of the rate of a ranking game, how, and why; no rate means that nothing decides it.
-
-    ``theorem``: proved for all sizes. ``certified``: exact or ball arithmetic for this very game. ``undecided``:
-    not known.
-    """
+    """The rate of a ranking game by theorem, and why; undecided, without a rate, where no theorem covers it."""
 
     rate: Rate | None
-    basis: Literal["theorem", "certified", "undecided"]
+    basis: Literal["theorem", "undecided"]
     reason: str

@@ -90,7 +90,7 @@ def _json(text: str) -> Game:
             raise ValueError(f"'{key}' must be there, a list of lists: one per action, with one entry per outcome")
     return Game.of(
         found["loss"],
-        [[_symbol(value) for value in row] for row in found["feedback"]],
+        found["feedback"],
         actions=_listed(found, "actions"),
         outcomes=_listed(found, "outcomes"),
     )
@@ -109,13 +109,6 @@ def _decimal(text: str) -> Decimal:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     _check_distinct("keys", [key for key, _ in pairs])
     return dict(pairs)
-
-
-def _symbol(value: Any) -> Any:
-    """Lists as tuples; true as a word, since Python's True is equal to the number 1."""
-    if isinstance(value, list):
-        return tuple(map(_symbol, value))
-    return json.dumps(value) if value is None or isinstance(value, bool) else value
 
 
 def _listed(found: dict[str, Any], key: str) -> list[str] | None:

@@ -94,7 +94,7 @@ def usual_measures(m: int) -> tuple[str, ...]:
 
 
 def tabulate(
-    measures: Sequence[str] | None = None,
+    measures: Sequence[Measure | str] | None = None,
     m: int = 5,
     grades: int = 2,
     source: Source = "theorem",
@@ -105,7 +105,7 @@ def tabulate(
     Parameters
     ----------
     measures
-        Names; None for the usual ones.
+        Measures or names; None for the usual ones.
     m
         Items.
     grades
@@ -120,10 +120,11 @@ def tabulate(
     >>> [[str(cell.rate) for cell in row] for row in table.cells]
     [['T^(2/3)', 'sqrt(T)', 'sqrt(T)'], ['T', 'T^(2/3)', 'sqrt(T)']]
     """
-    whole("m", m, 1)
+    whole("m", m, 1, 10**9)
+    whole("grades", grades, 2, 256)
     choice("source", source, Source)
-    names = usual_measures(m) if measures is None else tuple(measures)
-    judges = [measure_named(name) for name in names]
+    given = usual_measures(m) if measures is None else measures
+    judges = [measure_named(judge) if isinstance(judge, str) else judge for judge in given]
     if source != "theorem" or m <= _MOST_COLUMNS:
         spans = [range(k, k + 1) for k in range(1, m + 1)]
     else:

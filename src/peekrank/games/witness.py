@@ -28,7 +28,7 @@ from flint import arb, ctx
 
 from peekrank.games.classify import Analysis
 from peekrank.games.game import Game
-from peekrank.games.geometry import Border, Cells, orbits
+from peekrank.games.geometry import Border, Cells, pair_count
 from peekrank.games.numbers import PRECISIONS, UndecidedError, ball
 from peekrank.games.observability import Observer, Signals, observers, signals
 from peekrank.games.programs import maximise
@@ -84,7 +84,7 @@ def certificate(analysis: Analysis) -> dict[str, Any]:
     }
     if analysis.rate == Rate.SQRT:
         found = [o for b in known.borders for o in observers(game, [(b.i, b.j)], signals(game, b.watching))]
-        few = len(game.actions) * len(known.borders) <= MOST_PAIRS * len(set(orbits(game)))
+        few = pair_count(game, known) <= MOST_PAIRS
         proof["neighbours"] = [_border(b) for b in (all_borders(game, known) if few else known.borders)]
         proof["observers"] = [_observer(o) for o in (_everywhere(game, known, found) if few else found)]
     if analysis.rate == Rate.TWO_THIRDS:
@@ -131,20 +131,39 @@ def adversaries(analysis: Analysis, seen: Signals | None = None) -> Adversaries:
     if analysis.rate != Rate.LINEAR or blind is None:
         raise ValueError(f"the rate of the game is {analysis.rate}: only a hopeless game has such adversaries")
     seen = seen or signals(game, range(len(game.actions)))
-    loss, i = game.loss, blind.i
-    different = np.argsort(-np.abs(loss - loss[i]).sum(axis=1), kind="stable")[:_CANDIDATES]
-    trials = [(*_best_pair(game, i, int(j), seen), int(j)) for j in (blind.j, *different)]
-    _, p, q, j = max(trials, key=lambda trial: trial[0])
-    coordinates = np.linalg.lstsq(seen.unseen.T.astype(np.float64), (p - q) / 2, rcond=None)[0]
-    move = np.array([_fraction(x) for x in coordinates], dtype=object) @ seen.unseen.astype(object)
-    for mixing in (1e-6, 1e-4, 1e-2):  # some weight on every outcome absorbs the rounding
-        centre = np.array([_fraction(x) for x in (1 - mixing) * (p + q) / 2 + mixing / len(p)])
-        centre, shrunk = centre / centre.sum(), move * _fraction(1 - mixing)
-        if (centre - abs(shrunk)).min() >= 0:
-            gap = _gap(game, (i, j), (centre + shrunk, centre - shrunk))
-            if gap > 0:
-                return Adversaries(list(centre + shrunk), list(centre - shrunk), i, j, gap)
+    for i, j, p, q in _candidates(game, blind, seen, analysis.unseen):
+        gap = _gap(game, (i, j), (p, q))
+        if gap > 0:
+            return Adversaries(list(p), list(q), i, j, gap)
     raise UndecidedError("a pair of adversaries in rational numbers")
+
+
+def _candidates(game: Game, blind: Border, seen: Signals, unseen: Any) -> Iterator[tuple[int, int, Any, Any]]:
+    """Pairs of distributions in rational numbers that no feedback tells apart, the best first.
+
+    The last resort moves from the border of the blind pair to both sides along the direction that nobody sees.
+    """
+    loss, i = game.loss - game.loss.min(axis=0), blind.i
+    loss = loss / loss.max()
+    different = np.argsort(-np.abs(loss - loss[i]).sum(axis=1), kind="stable")[:_CANDIDATES]
+    try:
+        trials = [(*_best_pair(loss, i, int(j), seen), int(j)) for j in (blind.j, *different)]
+        _, p, q, j = max(trials, key=lambda trial: trial[0])
+    except UndecidedError:
+        p = q = np.zeros(0)
+    if p.sum() > 0 and q.sum() > 0:
+        coordinates = np.linalg.lstsq(seen.unseen.T.astype(np.float64), (p - q) / 2, rcond=None)[0]
+        move = np.array([_fraction(x) for x in coordinates], dtype=object) @ seen.unseen.astype(object)
+        for mixing in (1e-6, 1e-4, 1e-2):  # some weight on every outcome absorbs the rounding
+            centre = np.array([_fraction(x) for x in (1 - mixing) * (p + q) / 2 + mixing / len(p)])
+            centre, shrunk = centre / centre.sum(), move * _fraction(1 - mixing)
+            if (centre - abs(shrunk)).min() >= 0:
+                yield i, j, centre + shrunk, centre - shrunk
+    point = np.array([Fraction(x) for x in blind.point])
+    move = unseen.astype(object) * min(x / abs(int(v)) for x, v in zip(point, unseen, strict=True) if v)
+    total = point.sum()
+    yield i, blind.j, (point + move) / total, (point - move) / total
+    yield i, blind.j, (point - move) / total, (point + move) / total
 
 
 def all_borders(game: Game, known: Cells) -> list[Border]:
@@ -195,9 +214,9 @@ def _group(game: Game) -> Iterator[tuple[Ints, Ints]]:
                     yield reached[image]
 
 
-def _best_pair(game: Game, i: int, j: int, seen: Signals) -> tuple[float, Floats, Floats]:
+def _best_pair(loss: Floats, i: int, j: int, seen: Signals) -> tuple[float, Floats, Floats]:
     """The largest gap for i and j, with p and q; the variables are p, q and gap, equalities two inequalities."""
-    n, loss = len(game.outcomes), game.loss
+    n = loss.shape[1]
     rows = np.unique(np.hstack([loss[i] - loss, loss[j] - loss]), axis=0)
     equal = seen.rows.astype(np.float64)
     nothing = np.zeros((len(equal), 1))

@@ -48,22 +48,26 @@ class Adversary:
     @property
     def m(self) -> int:
         """Items."""
-        return int(_read(self.path)[0].shape[1])
+        return int(self._distributions()[0].shape[1])
 
     @property
     def max_grade(self) -> int:
         """The largest grade of any outcome."""
-        return int(_read(self.path)[0].max())
+        return int(self._distributions()[0].max())
 
     def rounds(self, n: int, rng: Generator) -> Rounds:
         """Draw n rounds."""
-        relevance, *sides = _read(self.path)
+        relevance, *sides = self._distributions()
         return fixed_items(relevance[rng.choice(len(relevance), size=n, p=sides["pq".index(self.side)])])
+
+    def _distributions(self) -> tuple[Grades, Floats, Floats]:
+        stat = Path(self.path).stat()
+        return _read(Path(self.path).absolute(), stat.st_mtime_ns, stat.st_size)
 
 
 @lru_cache(maxsize=8)
-def _read(path: Path) -> tuple[Grades, Floats, Floats]:
-    """Outcomes, one relevance vector per row, and their probabilities on both sides."""
+def _read(path: Path, *_version: int) -> tuple[Grades, Floats, Floats]:
+    """Outcomes, one relevance vector per row, and their probabilities on both sides; once for every version."""
     try:
         proof = json.loads(Path(path).read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
@@ -78,7 +82,7 @@ def _read(path: Path) -> tuple[Grades, Floats, Floats]:
         sides = [np.array(proof["adversaries"][side], dtype=np.float64) for side in "pq"]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"{path}: outcomes or adversaries of the certificate cannot be read: {error!r}") from None
-    if relevance.ndim != 2 or relevance.size == 0 or relevance.min() < 0 or relevance.max() > 255:
+    if relevance.ndim != 2 or relevance.shape[1] < 2 or relevance.min() < 0 or relevance.max() > 255:
         raise ValueError(f"{path}: outcomes of the game are no relevance vectors of one length, such as '0 1 1'")
     for side, p in zip("pq", sides, strict=True):
         if p.shape != (len(relevance),) or not np.all(p >= 0) or abs(p.sum() - 1) > 1e-9:
