@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from peekrank import DCG, FTPL, Agent, PairwiseLoss, Precision, RTop1F, SumLoss, Uniform, kernel
+from peekrank import DCG, FTPL, Agent, PairwiseLoss, PermFTRL, Precision, RTop1F, SetFTRL, SumLoss, Uniform, kernel
 from peekrank.checks import LEARNER_CHECKS, CheckError, check_learner
 from peekrank.learners import ALL
 from peekrank.sampling import SortSpace, shuffle, sort_descending, sort_space
@@ -25,6 +25,13 @@ LEARNERS: list[Learner] = [
     RTop1F(SumLoss(), horizon=4000, order="fixed"),
     RTop1F(PairwiseLoss(), horizon=4000, blocks=100),
     RTop1F(Precision(2), horizon=4000, epsilon=0.1),
+    SetFTRL(Precision(2), horizon=4000),
+    SetFTRL(Precision(1), horizon=4000),
+    SetFTRL(Precision(3, mean=True)),
+    PermFTRL(DCG(2), horizon=4000),
+    PermFTRL(DCG(1), horizon=4000, max_grade=3),
+    PermFTRL(Precision(2), horizon=4000),
+    PermFTRL(DCG(2)),
 ]
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 
-from peekrank import DCG, RTop1F, learner
+from peekrank import DCG, RTop1F, learner, measure
 from peekrank.spec import build, text_of
 
 
@@ -79,3 +79,10 @@ def test_a_learner_takes_its_measure_by_name() -> None:
     made = learner("rtop1f:measure=dcg@5+linear,order=fixed", horizon=100)
     assert made == RTop1F(DCG(5, "linear"), horizon=100, order="fixed")
     assert learner(text_of(made)) == made
+
+
+def test_none_can_be_written_where_it_is_allowed() -> None:
+    made = learner("setftrl:horizon=none", measure=measure("p@2"), horizon=100)
+    assert made == learner("setftrl", measure=measure("p@2"))
+    with pytest.raises(ValueError, match="'none' is not a whole number"):
+        learner("rtop1f:horizon=none", measure=measure("dcg"))

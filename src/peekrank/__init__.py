@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from peekrank.games.ranking import ranking_game
     from peekrank.games.structure import rate_of
     from peekrank.games.witness import certificate
-    from peekrank.learners import FTPL, RTop1F, Uniform, learner
+    from peekrank.learners import FTPL, PermFTRL, RTop1F, SetFTRL, Uniform, learner
     from peekrank.measures import (
         AUC,
         DCG,
@@ -41,7 +41,7 @@ _HOMES = {
     "games.ranking": ("ranking_game",),
     "games.structure": ("rate_of",),
     "games.witness": ("certificate",),
-    "learners": ("FTPL", "RTop1F", "Uniform", "learner"),
+    "learners": ("FTPL", "PermFTRL", "RTop1F", "SetFTRL", "Uniform", "learner"),
     "measures": (
         "AUC", "DCG", "NDCG", "AveragePrecision", "PairwiseLoss", "Precision", "SumLoss", "evaluate", "measure",
     ),
@@ -61,9 +61,11 @@ __all__ = [
     "Decision",
     "Game",
     "PairwiseLoss",
+    "PermFTRL",
     "Precision",
     "RTop1F",
     "Rounds",
+    "SetFTRL",
     "Shape",
     "SumLoss",
     "Trace",

@@ -241,7 +241,7 @@ def learns(learner: Learner) -> None:
     asking how often each item was shown locks on to what it saw first, and fails here.
     """
     shape = problem_shape(learner, m=_M, k=_K)
-    horizon = getattr(learner, "horizon", 4000)
+    horizon = getattr(learner, "horizon", None) or 4000
     bound = learner.bound(shape, horizon)
     if bound is None or horizon < _LONG_ENOUGH:
         return

@@ -95,6 +95,8 @@ def _read(text: str, hint: Any) -> Any:
     if get_origin(hint) is tuple:
         return tuple(_read(part, get_args(hint)[0]) for part in text.split("+"))
     types = get_args(hint) or (hint,)
+    if text == "none" and type(None) in types:
+        return None
     if bool in types:
         if text not in ("true", "false"):
             raise ValueError(f"'{text}' is neither true nor false")

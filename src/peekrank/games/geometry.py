@@ -35,7 +35,7 @@ _NOTHING = 1e-9  # what floating-point programs call zero; exact arithmetic has 
 
 @dataclass(frozen=True)
 class Border:
-    """Two neighbouring Pareto-optimal actions, their N+ (`watching`), and a point at which exactly that is best."""
+    """Two neighbouring Pareto-optimal actions, their N+ (`watching`), and a point where exactly that is best."""
 
     i: int
     j: int

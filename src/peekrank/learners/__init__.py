@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from peekrank.learners.ftpl import FTPL
+from peekrank.learners.permftrl import PermFTRL
 from peekrank.learners.rtop1f import RTop1F
+from peekrank.learners.setftrl import SetFTRL
 from peekrank.learners.uniform import Uniform
 from peekrank.spec import build
 from peekrank.types import Learner
 
-ALL: dict[str, type[Any]] = {cls.name: cls for cls in (Uniform, FTPL, RTop1F)}
+ALL: dict[str, type[Any]] = {cls.name: cls for cls in (Uniform, FTPL, RTop1F, SetFTRL, PermFTRL)}
 
 
 def learner(text: str, **context: Any) -> Learner:
@@ -26,4 +28,4 @@ def learner(text: str, **context: Any) -> Learner:
     return made
 
 
-__all__ = ["ALL", "FTPL", "RTop1F", "Uniform", "learner"]
+__all__ = ["ALL", "FTPL", "PermFTRL", "RTop1F", "SetFTRL", "Uniform", "learner"]

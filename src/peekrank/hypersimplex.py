@@ -1,0 +1,131 @@
+"""The hypersimplex {x in [0, 1]^m, sum x = n}: its points are the inclusion probabilities of random n-sets.
+
+Kernels that find the point an FTRL learner plays, and that draw a set with given inclusion probabilities.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+
+from peekrank._jit import kernel
+from peekrank.types import Floats, Ints
+
+_EPS = float(np.finfo(np.float64).eps)
+_FINEST = _EPS / 2  # what uniforms in [0, 1) are multiples of
+_MOST_STEPS = 200  # bisection alone needs 60; a handful of Newton steps is usual
+
+
+@kernel
+def smallest(values: Floats, n: int, space: Floats) -> float:
+    """The n-th smallest value, n from 1: Hoare's selection in `space`, O(m) on average."""
+    for i in range(len(values)):
+        space[i] = values[i]
+    low, high, wanted = 0, len(values) - 1, n - 1
+    while low < high:
+        a, b, c = space[low], space[(low + high) // 2], space[high]
+        pivot = max(min(a, b), min(max(a, b), c))
+        left, right = low, high
+        while left <= right:
+            while space[left] < pivot:
+                left += 1
+            while space[right] > pivot:
+                right -= 1
+            if left <= right:
+                space[left], space[right] = space[right], space[left]
+                left += 1
+                right -= 1
+        if wanted <= right:
+            high = right
+        elif wanted >= left:
+            low = left
+        else:
+            break
+    value: float = space[wanted]
+    return value
+
+
+@kernel
+def tsallis_point(losses: Floats, rate: float, n: int, guess: float, x: Floats, space: Floats) -> float:
+    """Fill x with the minimiser of <x, losses> - (2 / rate) sum_i sqrt(x_i) over the hypersimplex.
+
+    Returns the multiplier, the l of ``x_i = min(1, 1 / (rate (losses_i - l))^2)`` (1 where losses_i < l), which is
+    a good guess for slightly different losses; any number will do.
+
+    With z_i = rate (losses_i - the n-th smallest loss), x_i = 1 / max(1, z_i + c)^2 for the one c at which these
+    add up to n. Fewer than n items can be at 1, or nothing would be left for the others: so the n-th smallest is
+    below, c > 1; and with n - 1 items at 1 and z >= 0 for the others, c <= sqrt(m - n + 1). Between these,
+    Newton's method on (sum over x_i < 1 of x_i)^(-1/2), which is linear in c if these items are tied and concave
+    in any case; a step that leaves the interval known to hold c is replaced by bisection.
+    """
+    m = len(losses)
+    if n >= m:
+        x[:] = 1
+        return guess
+    middle = smallest(losses, n, space)
+    low, high = 1.0, sqrt(m - n + 1.0)
+    c = rate * (middle - guess)
+    if not low <= c <= high:
+        c = low if c < low else high
+    for i in range(m):
+        space[i] = rate * (losses[i] - middle)
+    tolerance = _EPS * n * (16 + 4 * sqrt(m))
+    for _ in range(_MOST_STEPS):
+        total, slope, full = 0.0, 0.0, 0
+        for i in range(m):
+            distance = space[i] + c
+            full += distance <= 1
+            y = 1 / max(distance, 1.0)
+            x[i] = y * y
+            total += y * y
+            slope += y * y * y
+        if abs(total - n) <= tolerance:
+            break
+        if total > n:
+            low = c
+        else:
+            high = c
+        step = c
+        if full < n:
+            part = total - full
+            step += part / (slope - full) * (sqrt(part / (n - full)) - 1)
+        if not low < step < high:
+            step = 0.5 * (low + high)
+        if step in (low, high):
+            break  # neighbouring numbers: c is as good as can be
+        c = step
+    return middle - c / rate
+
+
+@kernel
+def systematic_sample(x: Floats, n: int, start: float, ranking: Ints) -> None:
+    """Fill the first n places of `ranking` with a random set that holds item i with probability x_i.
+
+    The others follow; both parts keep the order of the items.
+
+    Systematic sampling (Madow 1949): lay the x_i end to end on a line of length n, and take the items on which
+    start, start + 1, ..., start + n - 1 fall. As every x_i <= 1, no item is taken twice. Should rounding leave the
+    last place empty, it goes to the likeliest item not yet taken. An item with x_i below 2^-53 is never taken:
+    starts are no finer than that, and would take it too often if at all.
+    """
+    taken, others, reach = 0, n, -start
+    m = len(x)
+    for i in range(m):
+        reach += x[i]
+        if reach > 0 and taken < n and x[i] >= _FINEST:
+            reach -= 1
+            ranking[taken] = i
+            taken += 1
+        elif others < m:
+            ranking[others] = i
+            others += 1
+        else:  # as many as there are to be left out have been: this item is taken, or one of those instead
+            best, place = i, -1
+            for p in range(n, m):
+                if x[ranking[p]] > x[best]:
+                    best, place = ranking[p], p
+            if place >= 0:
+                ranking[place] = i
+            ranking[taken] = best
+            taken += 1

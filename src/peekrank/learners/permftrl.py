@@ -1,0 +1,180 @@
+"""Permutahedron FTRL: entropic follow-the-leader where every position that counts is seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import sqrt
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peekrank._jit import kernel
+from peekrank.learners.common import answered, check_parameters, largest_gain
+from peekrank.measures import Precision, learnable
+from peekrank.measures import measure as measure_named
+from peekrank.permutahedron import Space, draw, leader, space
+from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
+
+
+class PermFTRLState(NamedTuple):
+    """Estimated costs with a minus sign, the number of rounds they come from, and what leader and draw need."""
+
+    scores: Floats
+    rounds: Ints
+    weights: Floats
+    k: int
+    rate: float
+    anytime: bool
+    space: Space
+
+
+@kernel
+def _rank(s: PermFTRLState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+    rate = s.rate / sqrt(s.rounds[0] + 1) if s.anytime else s.rate
+    blocks = leader(s.scores, rate, s.weights, s.space)
+    draw(s.weights, s.k, blocks, uniforms, ranking, s.space)
+    token[0] = 0
+    for p in range(len(ranking)):
+        place = s.space.place[p]
+        if place < s.k:
+            token[1 + place] = s.space.seen[p]
+
+
+@kernel
+def _update(s: PermFTRLState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
+    for p in range(len(feedback)):
+        if not 0 < token[1 + p] <= 1:
+            raise ValueError("the token of this decision is not one of this agent's")
+    if answered(feedback):
+        s.rounds[0] += 1
+        for p in range(len(feedback)):
+            s.scores[ranking[p]] -= feedback[p] / token[1 + p]
+
+
+def position_weights(measure: LinearMeasure, m: int) -> Floats:
+    """How much more each position counts than the last one: not negative, not increasing, 0 at the end.
+
+    >>> from peekrank.measures import DCG, SumLoss
+    >>> position_weights(SumLoss(), 4)
+    array([3., 2., 1., 0.])
+    >>> position_weights(DCG(1), 4)
+    array([1., 0., 0., 0.])
+    """
+    discount = measure.discount(m)
+    weights: Floats = np.abs(discount - discount[-1])
+    return weights
+
+
+@dataclass(frozen=True)
+class PermFTRL:
+    """Follow the leader regularised by entropy, over the expected weights that items can have in random rankings.
+
+    The cost of an item is what its gain lacks to the largest one, g; its weight is how much more its position
+    counts than the last one. Every position with a weight must be seen: k = m - 1 at least for SumLoss,
+    PairwiseLoss and DCG, k = n for DCG@n and P@n. Costs of seen items are divided by the probability of being
+    seen, which makes them unbiased estimates for all. In each round the items' expected weights are those of least
+    estimated total cost, entropy included, and a ranking is drawn that has these expected weights.
+
+    The expected regret after T rounds is at most ``sqrt(2 r V T)``, and ``2 sqrt(r V T)`` where no horizon is
+    given. With w the weights and W their sum, ``r = sum_p w(p) ln(m w(p) / W)``, ``V = g^2 (W + (m - k) w(1))``
+    for k < m and ``V = g^2 W / 4`` for k = m.
+
+    A round with an unanswered question is left out as a whole, as FTPL does.
+
+    Parameters
+    ----------
+    measure
+        What is to be learned; must be separable.
+    horizon
+        Rounds T that the learning rate ``sqrt(2 r / (V T))`` is tuned for; None for ``sqrt(r / (V t))`` in round
+        t, which needs no T.
+    max_grade
+        Largest relevance grade.
+
+    >>> from peekrank.measures import DCG
+    >>> [round(PermFTRL(DCG(), horizon=10_000).bound(Shape(10, 0, k), 10_000)) for k in (9, 10)]
+    [224, 94]
+    >>> PermFTRL(DCG(), horizon=10_000).init(Shape(10, 0, 5))
+    Traceback (most recent call last):
+    ...
+    ValueError: k = 5: permftrl needs ... dcg, k = 9 at least for m = 10; with fewer use rtop1f
+    """
+
+    measure: LinearMeasure = field(metadata={"read": measure_named})
+    horizon: int | None = None
+    max_grade: int = 1
+    name: ClassVar[str] = "permftrl"
+    contextual: ClassVar[bool] = False
+    full_information: ClassVar[bool] = False
+    min_k: ClassVar[int] = 1
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update)
+
+    def __post_init__(self) -> None:
+        check_parameters(horizon=1 if self.horizon is None else self.horizon, max_grade=self.max_grade)
+        learnable(self.measure, self.max_grade)
+
+    def init(self, shape: Shape) -> PermFTRLState:
+        """State before the first round."""
+        weights = position_weights(self.measure, shape.m)
+        needed = np.count_nonzero(weights)
+        if shape.k < needed:
+            instead = "setftrl" if isinstance(self.measure, Precision) else "rtop1f"
+            raise ValueError(
+                f"k = {shape.k}: permftrl needs to see every position that counts under {self.measure}, "
+                f"k = {needed} at least for m = {shape.m}; with fewer use {instead}"
+            )
+        r, V = self._constants(shape)
+        rate = 0.0 if r == 0 else sqrt(r / V) if self.horizon is None else sqrt(2 * r / (V * self.horizon))
+        return PermFTRLState(
+            scores=np.zeros(shape.m),
+            rounds=np.zeros(1, dtype=np.int64),
+            weights=weights,
+            k=shape.k,
+            rate=rate,
+            anytime=self.horizon is None,
+            space=space(shape.m),
+        )
+
+    def token_size(self, shape: Shape) -> int:
+        """The explored mark, always 0, and the probability that each of the k items would be seen."""
+        return 1 + shape.k
+
+    def draws(self, shape: Shape) -> int:
+        """One coin for each item."""
+        return shape.m
+
+    def perceive(self, relevance: NDArray[Any]) -> Floats:
+        """The cost: what the measure's gain lacks to the largest one."""
+        return largest_gain(self.measure, self.max_grade) - self.measure.gain(relevance)
+
+    def bound(self, shape: Shape, horizon: int) -> float | None:
+        """``sqrt(2 r V T)``, or ``2 sqrt(r V T)`` without a horizon; None where k is too small."""
+        if shape.k < _entropy(self.measure, shape.m).counted:
+            return None
+        r, V = self._constants(shape)
+        return sqrt((4 if self.horizon is None else 2) * r * V * horizon)
+
+    def _constants(self, shape: Shape) -> tuple[float, float]:
+        """The range r of the entropy, and the bound V on the variance of a round's estimates."""
+        _, first, W, r = _entropy(self.measure, shape.m)
+        largest = largest_gain(self.measure, self.max_grade)
+        return r, largest**2 * (W / 4 if shape.k == shape.m else W + (shape.m - shape.k) * first)
+
+
+class _Entropy(NamedTuple):
+    """Positions with a weight, the first weight, the sum W of all, and r = sum of w ln(w m / W)."""
+
+    counted: int
+    first: float
+    W: float
+    r: float
+
+
+@lru_cache(maxsize=64)
+def _entropy(measure: LinearMeasure, m: int) -> _Entropy:
+    weights = position_weights(measure, m)
+    w = weights[weights > 0]
+    W = float(w.sum())
+    return _Entropy(len(w), float(weights[0]), W, float(np.sum(w * np.log(w * m / W))))
