@@ -273,7 +273,7 @@ def test_certificates_of_all_rates(arguments: list[str], key: str) -> None:
         (["broken.csv"], "broken.csv: has no feedback"),
         (["readme.txt"], "a game is read from a file that ends in .json or .csv"),
         (["--m", "3", "--picture", "a.gif"], "a.gif: a picture is a file that ends in png, svg or pdf"),
-        (["--m", "3", "--json", "folder"], "folder is a folder"),
+        (["--m", "3", "--json", "folder"], "folder is no regular file"),
         (["--m", "3", "--json", "broken.csv/a.json"], "broken.csv/a.json cannot be written"),
         (["bandit", "--json", "a", "--certificate", "a"], "each output needs a file of its own"),
     ],
@@ -335,10 +335,22 @@ def test_advice_is_printed_and_written() -> None:
     [
         (["ndgc", "--m", "3", "--k", "1"], "unknown measure 'ndgc': did you mean 'ndcg'?"),
         (["dcg", "--m", "3", "--k", "4"], "k = 4: must be a whole number, from 1 to 3"),
-        (["dcg", "--m", "3", "--k", "1", "--json", "."], ". is a folder"),
+        (["dcg", "--m", "3", "--k", "1", "--json", "."], ". is no regular file"),
     ],
 )
 def test_bad_questions_for_advice(arguments: list[str], message: str) -> None:
     done = peekrank("advise", *arguments, "--horizon", "10")
     assert done.exit_code == 2
     assert message in done.output
+
+
+def test_what_is_written_replaces_no_game_and_no_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.csv").write_text("0,1\n1,0\n\na,b\na,b\n")
+    done = peekrank("game", "own.csv", "--json", "./own.csv")
+    assert (done.exit_code, "file of its own" in done.output) == (2, True)
+    Path("target.json").write_text("old")
+    Path("link.json").symlink_to("target.json")
+    assert peekrank("game", "own.csv", "--json", "link.json").exit_code == 0
+    assert Path("link.json").is_symlink()
+    assert "sqrt(T)" in Path("target.json").read_text()

@@ -341,7 +341,8 @@ def test_quoted_cells(tmp_path: Path) -> None:
         ("0,1,1\n1,nan,0\n\na,b,c\na,b,c", "game.csv, line 2: column 2: 'nan' is not a finite number"),
         ("0,1,1\n1,0,-inf\n\na,b,c\na,b,c", "game.csv, line 2: column 3: '-inf' is not a finite number"),
         ("0,1,1\n1,1/0,0\n\na,b,c\na,b,c", "game.csv, line 2: column 2: '1/0' is not a finite number"),
-        ("0;0,5\n1;0\n\na;b\na;b", "taken for the names of outcomes"),
+        ("0;0,5\n1;0\n\na;b\na;b", "game.csv, line 1: column 2: '0,5' is not a finite number, such as 3, 0.25"),
+        ("x;y\n1;0\n\na;b\na;b", "taken for the names of outcomes"),
         ("1;0\n0;0,5\n\na;b\na;b", "game.csv, line 2: column 2: '0,5' is not a finite number, such as 3, 0.25"),
         ("l,0,,1\nr,1,0,1\n\na,b,c\na,b,c", "game.csv, line 1: column 3: '' is not a finite number"),
         ("0,1\n1,0\n\n,b\na,b", "game.csv, line 4: column 1 is empty"),
@@ -478,3 +479,11 @@ def test_what_is_no_game_is_refused() -> None:
         replace(game, symmetries=((np.zeros(2, dtype=np.int64), np.zeros(4, dtype=np.int64)),))
     with pytest.raises(ValueError, match="positive"):
         replace(game, scales=((Fraction(-1), Fraction(0)),))
+
+
+@pytest.mark.parametrize("cell", ["nan", "inf", "1e301", "0.5x"])
+def test_a_wrong_number_in_the_first_row_is_no_header(tmp_path: Path, cell: str) -> None:
+    path = tmp_path / "game.csv"
+    path.write_text(f"0,{cell}\n1,0\n0,1\n\nx,y\n-,-\n")
+    with pytest.raises(ValueError, match=r"game\.csv, line 1: column 2"):
+        read_game(path)

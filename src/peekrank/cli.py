@@ -181,7 +181,7 @@ def game(
     with _plain_errors():
         from peekrank import cli_games
 
-        cli_games.check_files(json_file, certificate, picture=picture)
+        cli_games.check_files(json_file, certificate, picture=picture, game=name)
         files = {"--picture": picture, "--certificate": certificate, "--json": json_file}
         options = {"--m": m, "--k": k, "--grades": grades, "--from": source, **files}
         with _bar("working it out") as progress:

@@ -89,18 +89,18 @@ def _subject(name: str | None, options: Mapping[str, object]) -> Measure | Game 
     return subject
 
 
-def check_files(*files: Path | None, picture: Path | None = None) -> None:
-    """Raise a ValueError now if one of these files could not be written later."""
+def check_files(*files: Path | None, picture: Path | None = None, game: str | None = None) -> None:
+    """Raise a ValueError now if one of these files could not be written later, or is that of the game itself."""
     if picture is not None and picture.suffix.lower() not in _PICTURES:
         raise ValueError(f"{picture}: a picture is a file that ends in png, svg or pdf")
     paths = [path for path in (*files, picture) if path is not None]
     for path in paths:
         above = next(folder for folder in path.absolute().parents if folder.exists())
-        if path.is_dir():
-            raise ValueError(f"{path} is a folder; the name of a file is wanted")
+        if path.exists() and not path.is_file():
+            raise ValueError(f"{path} is no regular file; the name of one is wanted")
         if not above.is_dir() or not os.access(above, os.W_OK):
             raise ValueError(f"{path} cannot be written: {above} is no folder that can be written to")
-    if len({path.absolute() for path in paths}) < len(paths):
+    if len({path.resolve() for path in (*paths, Path(game or ""))}) < len(paths) + 1:
         raise ValueError(f"{paths[-1]}: each output needs a file of its own")
 
 

@@ -17,6 +17,9 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     ...     (Path(folder) / "new" / "a.txt").read_text()
     'all of it'
     """
+    path = path.resolve()  # what a link points to is written, not the link
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is no regular file")
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.part")
     try:

@@ -151,6 +151,8 @@ def _interior(game: Game, i: int, others: Ints) -> Floats | None:
             return point
     if not game.rational:
         raise UndecidedError(f"whether action {game.actions[i]} is Pareto-optimal")
+    if _worse(exact[0], rows):
+        return None
     settled = maximise_exactly(*_depth_program(exact[0], np.zeros((0, n), dtype=np.int64)))
     return np.array([float(x) for x in settled.x[:-1]]) if settled.value > 0 else None
 
@@ -161,12 +163,27 @@ def _dimension(game: Game, i: int, others: Ints) -> int:
     The largest slacks, each capped at one, tell which inequalities hold with equality throughout the cone.
     """
     n = len(game.outcomes)
-    constraints = np.vstack([_against(game, i, others)[0][0], np.eye(n, dtype=np.int64)])
+    exact, floats = _against(game, i, others)
+    if _worse(exact[0], floats):
+        return -1
+    constraints = np.vstack([exact[0], np.eye(n, dtype=np.int64)])
     m = len(constraints)
     one, nothing = np.eye(m, dtype=np.int64), np.zeros((m, n), dtype=np.int64)
     rows = np.block([[-constraints, one], [nothing, one]])
     slack = maximise_exactly(np.repeat([0, 1], [n, m]), rows, np.repeat([0, 1], m)).x[n:]
     return n - rank(constraints[[s == 0 for s in slack]]) - 1
+
+
+def _worse(exact: Exact, rows: Floats) -> bool:
+    """Whether a mixture of the others is found that is better under every outcome: then the cell is empty."""
+    actions, n = rows.shape
+    constraints = np.block([[rows.T, np.ones((n, 1))], [np.ones((1, actions)), np.zeros((1, 1))]])
+    try:
+        found = maximise(np.repeat([0.0, 1.0], [actions, 1]), constraints, np.repeat([0.0, 1.0], [n, 1]))
+    except UndecidedError:
+        return False
+    share = found.x[:-1] / np.abs(exact.astype(np.float64)).max(axis=1)
+    return bool(found.value > _NOTHING and (_whole(share / share.max()) @ exact.astype(object)).max() < 0)
 
 
 def pair_count(game: Game, known: Cells) -> int:

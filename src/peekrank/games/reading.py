@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal, InvalidOperation
 from os import PathLike
 from pathlib import Path
@@ -38,7 +38,7 @@ def read_game(path: str | PathLike[str]) -> Game:
     **CSV**: the rows of losses, a blank line, the rows of feedback. Cells are separated by tabs if the first line
     has one, else by semicolons if it has one, else by commas.
 
-    - The first row of losses names the outcomes if its first cell is empty, or if no other cell of it is a number.
+    - The first row of losses names the outcomes if its first cell is empty, or if no cell of it is a number.
     - The first column of losses names the actions if that row has an empty first cell, or if no cell below it is a
       number.
     - The feedback may repeat the names of outcomes, of actions, or both; it then has a row or a column more.
@@ -125,7 +125,7 @@ def _csv(text: str) -> Game:
     losses, feedback = _blocks(text)
     line, head = losses[0]
     corner = not head[0]
-    header = None if not corner and any(map(_is_number, head[1:] or head)) else losses.pop(0)
+    header = None if not corner and any(map(_meant_as_number, head)) else losses.pop(0)
     if not losses:
         raise _LineError(line, "names of outcomes, without losses below")
     named = corner or (len(head) > 1 and not any(_is_number(row.cells[0]) for row in losses))
@@ -206,8 +206,17 @@ def _loss(line: int, column: int, cell: str) -> str:
 
 
 def _is_number(cell: str) -> bool:
+    return _reads(rational, cell)
+
+
+def _meant_as_number(cell: str) -> bool:
+    """Also nan, infinity and numbers that are too long: they are wrong losses, not names."""
+    return _reads(rational, cell) or _reads(float, cell)
+
+
+def _reads(read: Callable[[str], object], cell: str) -> bool:
     try:
-        rational(cell)
+        read(cell)
     except ValueError:
         return False
     return True

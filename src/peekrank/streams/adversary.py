@@ -70,7 +70,7 @@ def _read(path: Path, *_version: int) -> tuple[Grades, Floats, Floats]:
     """Outcomes, one relevance vector per row, and their probabilities on both sides; once for every version."""
     try:
         proof = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{path}: is no certificate, {error}") from None
     if not isinstance(proof, dict) or "adversaries" not in proof:
         raise ValueError(
