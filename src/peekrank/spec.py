@@ -11,6 +11,7 @@ import difflib
 import math
 import re
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -38,7 +39,7 @@ def build(kind: str, registry: Mapping[str, type[T]], text: str, **context: Any)
     if name not in registry:
         raise ValueError(f"unknown {kind} '{name}': {nearest(name, registry)}")
     cls = registry[name]
-    hints = get_type_hints(cls)
+    hints = _hints(cls)  # type: ignore[arg-type]  # classes are hashable
     fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     given = {key: value for key, value in context.items() if key in fields}
     seen: set[str] = set()
@@ -61,6 +62,11 @@ def build(kind: str, registry: Mapping[str, type[T]], text: str, **context: Any)
     if needed:
         raise ValueError(f"{kind} '{text}' needs {', '.join(needed)}, as in '{name}:{needed[0]}=...'")
     return cls(**given)
+
+
+@lru_cache(maxsize=256)
+def _hints(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls)
 
 
 def text_of(value: Any) -> str:

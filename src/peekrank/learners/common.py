@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from peekrank._jit import kernel
@@ -16,6 +18,14 @@ def answered(feedback: Floats) -> bool:
         if np.isnan(feedback[p]):
             return False
     return True
+
+
+@lru_cache(maxsize=2)
+def discount_of(measure: LinearMeasure, m: int) -> Floats:
+    """The measure's discount, not to be written to; computed once for the bounds of several learners."""
+    discount = measure.discount(m)
+    discount.setflags(write=False)
+    return discount
 
 
 def largest_gain(measure: LinearMeasure, max_grade: int) -> float:

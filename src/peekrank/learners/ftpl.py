@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank.learners.common import answered, check_parameters, largest_gain
+from peekrank.learners.common import answered, check_parameters, discount_of, largest_gain
 from peekrank.measures import learnable
 from peekrank.measures import measure as measure_named
 from peekrank.sampling import SortSpace, sort_descending, sort_space
@@ -71,7 +71,7 @@ def constants(measure: LinearMeasure, m: int, max_grade: int) -> Constants:
     Constants(D=25.0, R=25.0, A=10.0)
     """
     largest = largest_gain(measure, max_grade)
-    discount, half = measure.discount(m), m // 2
+    discount, half = discount_of(measure, m), m // 2
     D = float(np.abs(discount[:half] - discount[: m - half - 1 : -1]).sum())
     return Constants(D, largest * D, largest * m)
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank.learners.common import answered, check_parameters, largest_gain
+from peekrank.learners.common import answered, check_parameters, discount_of, largest_gain
 from peekrank.measures import Precision, learnable
 from peekrank.measures import measure as measure_named
 from peekrank.permutahedron import Space, draw, leader, space
@@ -62,7 +62,7 @@ def position_weights(measure: LinearMeasure, m: int) -> Floats:
     >>> position_weights(DCG(1), 4)
     array([1., 0., 0., 0.])
     """
-    discount = measure.discount(m)
+    discount = discount_of(measure, m)
     weights: Floats = np.abs(discount - discount[-1])
     return weights
 
@@ -151,22 +151,28 @@ class PermFTRL:
 
     def bound(self, shape: Shape, horizon: int) -> float | None:
         """``sqrt(2 r V T)``, or ``2 sqrt(r V T)`` without a horizon; None where k is too small."""
-        if shape.k < _entropy(self.measure, shape.m).counted:
+        if shape.k < _counted(self.measure, shape.m):
             return None
         r, V = self._constants(shape)
         return sqrt((4 if self.horizon is None else 2) * r * V * horizon)
 
     def _constants(self, shape: Shape) -> tuple[float, float]:
         """The range r of the entropy, and the bound V on the variance of a round's estimates."""
-        _, first, W, r = _entropy(self.measure, shape.m)
+        first, W, r = _entropy(self.measure, shape.m)
         largest = largest_gain(self.measure, self.max_grade)
         return r, largest**2 * (W / 4 if shape.k == shape.m else W + (shape.m - shape.k) * first)
 
 
-class _Entropy(NamedTuple):
-    """Positions with a weight, the first weight, the sum W of all, and r = sum of w ln(w m / W)."""
+@lru_cache(maxsize=64)
+def _counted(measure: LinearMeasure, m: int) -> int:
+    """Number of positions with a weight."""
+    discount = discount_of(measure, m)
+    return int(np.count_nonzero(discount != discount[-1]))
 
-    counted: int
+
+class _Entropy(NamedTuple):
+    """The first weight, the sum W of all, and r = sum of w ln(w m / W)."""
+
     first: float
     W: float
     r: float
@@ -177,4 +183,4 @@ def _entropy(measure: LinearMeasure, m: int) -> _Entropy:
     weights = position_weights(measure, m)
     w = weights[weights > 0]
     W = float(w.sum())
-    return _Entropy(len(w), float(weights[0]), W, float(np.sum(w * np.log(w * m / W))))
+    return _Entropy(float(weights[0]), W, float(np.sum(w * np.log(w * m / W))))
