@@ -62,7 +62,8 @@ def test_both_sides_show_the_same_to_every_ranking(tmp_path: Path) -> None:
     p, q = (Adversary(path, side).rounds(n, np.random.default_rng(1)).relevance for side in ("p", "q"))
     for a in range(4):
         for b in range(a):
-            shown = [np.bincount(side.reshape(n, 4)[:, [a, b]] @ [2, 1], minlength=4) for side in (p, q)]
+            tables = (side.reshape(n, 4).astype(np.int64) for side in (p, q))
+            shown = [np.bincount(2 * table[:, a] + table[:, b], minlength=4) for table in tables]
             assert np.all(np.abs(shown[0] - shown[1]) <= 5 * np.sqrt(2 * n / 4))
     assert (
         np.bincount(p.reshape(n, 4).sum(axis=1), minlength=5).tolist()

@@ -73,8 +73,8 @@ def some_scores(m: int, seed: int) -> list[Floats]:
         *(one * ahead for ahead in (1e-12, 1, 40, 1e3, 1e12, -1, -40, -1e3, -1e12)),
         rng.integers(0, 3, m).astype(np.float64),
         -1e12 + rng.normal(size=m),
-        -1e12 + rng.integers(0, 2, m) * 50,
-        -np.arange(m) * 100.0,
+        -1e12 + 50 * rng.integers(0, 2, m).astype(np.float64),
+        -100 * np.arange(m, dtype=np.float64),
     ]
 
 
