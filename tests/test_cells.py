@@ -302,7 +302,7 @@ def test_rational_numerators_are_enough_for_geometry() -> None:
 
 def test_progress_ends_at_its_total() -> None:
     for name, m in product(["sumloss", "p@2"], [2, 3, 4]):
-        steps: list[tuple[int, int]] = []
+        steps: list[tuple[float, int]] = []
         cells(ranking_game(name, m, 1), lambda done, of: steps.append((done, of)))  # noqa: B023
         assert all(done <= of for done, of in steps)
         assert [done for done, _ in steps] == sorted(done for done, _ in steps)

@@ -136,7 +136,7 @@ def test_known_cells_are_used() -> None:
 
 
 def test_progress_is_reported() -> None:
-    calls: list[tuple[int, int]] = []
+    calls: list[tuple[float, int]] = []
     analyse(ranking_game("ap", 3, 1), progress=lambda done, of: calls.append((done, of)))
     assert calls[-1][0] == calls[-1][1]
     assert calls == sorted(calls)

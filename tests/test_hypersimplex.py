@@ -245,8 +245,9 @@ def test_inclusion_probabilities_of_ftrl_points(kind: str, m: int, n: int) -> No
 @every_kind
 def test_always_n_items(kind: str, start: float) -> None:
     for m, n in ((2, 1), (6, 3), (40, 39), (1000, 100)):
-        sample(point(LOSSES[kind](m, np.random.default_rng(m)), 0.5, n), n, start)  # checks it is a permutation
-    sample(np.ones(5), 5, start)
+        chosen = sample(point(LOSSES[kind](m, np.random.default_rng(m)), 0.5, n), n, start)
+        assert len(set(chosen.tolist())) == n
+    assert sorted(sample(np.ones(5), 5, start).tolist()) == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("missing", [-1e-16, 0, 1e-16, 1e-9, 0.1])

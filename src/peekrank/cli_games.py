@@ -22,12 +22,12 @@ from peekrank.advice import Advice
 from peekrank.games.classic import CLASSIC
 from peekrank.games.classify import Analysis, analyse
 from peekrank.games.game import Game
-from peekrank.games.geometry import Cells, pair_count
+from peekrank.games.geometry import Cells, Progress, pair_count
 from peekrank.games.ranking import ranking_game
 from peekrank.games.rates import Rate
 from peekrank.games.reading import read_game
 from peekrank.games.structure import rate_of
-from peekrank.games.table import MEANINGS, Progress, Source, sensible_source, settle, tabulate
+from peekrank.games.table import MEANINGS, Source, sensible_source, settle, tabulate
 from peekrank.games.table import Table as RateTable
 from peekrank.parameters import choice, whole
 from peekrank.spec import nearest

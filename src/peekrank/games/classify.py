@@ -52,7 +52,7 @@ def analyse(game: Game, known: Cells | None = None, progress: Progress = silent)
     known
         The cells, if a game with the same losses has been analysed already: they do not depend on feedback.
     progress
-        Called with the number of questions of geometry answered and their total.
+        Called with what of the geometry is done, and of how much.
 
     >>> from peekrank.games.ranking import ranking_game
     >>> print(analyse(ranking_game("p@2", m=3, k=1)).rate)

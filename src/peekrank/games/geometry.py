@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -26,7 +25,7 @@ from peekrank.games.programs import maximise, maximise_exactly
 from peekrank.types import Floats, Ints
 
 Kind = Literal["pareto", "degenerate", "dominated"]
-Progress = Callable[[int, int], None]
+Progress = Callable[[float, int], None]  # called with what is done, and of how much
 
 _VOLLEYS = 10  # of a thousand rays
 _ROUNDING = 1 << 40  # points of the simplex are rounded to multiples of one over this
@@ -58,12 +57,13 @@ class Cells:
     borders: tuple[Border, ...]
 
 
-def silent(done: int, total: int) -> None:
+def silent(done: float, of: int) -> None:
     """Report no progress."""
 
 
-def _report(progress: Progress, before: int, parts: int, done: int, total: int) -> None:
-    progress(before * total + done, parts * total)
+def part_of(progress: Progress, before: int, parts: int) -> Progress:
+    """The progress within one part of the whole."""
+    return lambda done, of: progress(before + done / of, parts)
 
 
 def cells(game: Game, progress: Progress = silent) -> Cells:
@@ -74,7 +74,7 @@ def cells(game: Game, progress: Progress = silent) -> Cells:
     game
         Any finite game.
     progress
-        Called with the number of questions answered and their total.
+        Called with what is done, and of how much.
 
     >>> found = cells(Game.of([[0, 1], [1, 0], ["1/2", "1/2"]], [[0, 0]] * 3))
     >>> found.kind, found.borders[0].watching
@@ -100,8 +100,7 @@ def cells(game: Game, progress: Progress = silent) -> Cells:
             kind[i], inside[i] = "pareto", point
     borders: list[Border] = []
     for n, (i, point) in enumerate(inside.items()):
-        report = partial(_report, progress, n, len(inside))
-        borders += _borders(game, i, kind, duplicate_of, point, report)
+        borders += _borders(game, i, kind, duplicate_of, point, part_of(progress, n, len(inside)))
     kinds = tuple(kind[int(i)] for i in duplicate_of)
     return Cells(duplicate_of, kinds, dimension[duplicate_of], tuple(borders))
 

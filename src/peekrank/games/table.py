@@ -9,6 +9,7 @@ from math import factorial
 from typing import Any, Literal, NamedTuple
 
 from peekrank.games.classify import Analysis, analyse
+from peekrank.games.geometry import Progress, part_of, silent
 from peekrank.games.ranking import ranking_game
 from peekrank.games.rates import Rate, Verdict
 from peekrank.games.structure import rate_of
@@ -16,7 +17,6 @@ from peekrank.measures import measure as measure_named
 from peekrank.parameters import choice, whole
 from peekrank.types import Measure
 
-Progress = Callable[[float, int], None]  # called with what is done, and of how much
 Source = Literal["theorem", "definitions", "both"]
 _MOST_COLUMNS = 7  # fit into a narrow terminal
 _MOST_OUTCOMES = 500  # that are quick
@@ -98,7 +98,7 @@ def tabulate(
     m: int = 5,
     grades: int = 2,
     source: Source = "theorem",
-    progress: Progress = lambda _done, _of: None,
+    progress: Progress = silent,
 ) -> Table:
     """The rates of measures for every k.
 
@@ -134,7 +134,7 @@ def tabulate(
         proved = [rate_of(judge, m, span[0], grades) if source != "definitions" else None for span in spans]
         found: Sequence[Analysis | None] = [None] * len(spans)
         if source != "theorem":
-            found = _analyses(judge, m, grades, _shifted(progress, len(rows), len(judges)))
+            found = _analyses(judge, m, grades, part_of(progress, len(rows), len(judges)))
         problems = [f"{judge}, m = {m}, k = {span[0]}, grades = {grades}" for span in spans]
         rows.append(tuple(map(settle, problems, proved, found)))
     return Table(m, grades, tuple(map(str, judges)), tuple(spans), tuple(rows))
@@ -172,11 +172,6 @@ def _analyses(judge: Measure, m: int, grades: int, progress: Progress) -> list[A
         known = found[-1].cells if found else None
         found.append(analyse(ranking_game(judge, m, k, grades), known, progress))
     return found
-
-
-def _shifted(progress: Progress, before: int, of_all: int) -> Progress:
-    """The progress within one part of the whole."""
-    return lambda done, of: progress(before + done / of, of_all)
 
 
 def _spans(m: int, at: Callable[[int], object]) -> Iterator[range]:

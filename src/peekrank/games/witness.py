@@ -168,30 +168,33 @@ def _candidates(game: Game, blind: Border, seen: Signals, unseen: Any) -> Iterat
 
 def all_borders(game: Game, known: Cells) -> list[Border]:
     """Every neighbouring pair once, also those that follow by symmetry."""
-    found: dict[tuple[int, int], Border] = {}
-    for actions, outcomes in _group(game):
-        for border in known.borders:
-            i, j = (int(known.duplicate_of[actions[a]]) for a in (border.i, border.j))
-            if (min(i, j), max(i, j)) not in found:
-                point = np.empty_like(border.point)
-                point[outcomes] = border.point
-                watching = tuple(sorted(int(actions[a]) for a in border.watching))
-                found[min(i, j), max(i, j)] = Border(i, j, point, watching)
-    return list(found.values())
+    found = []
+    for n, i, j, actions, outcomes in _all_pairs(game, known):
+        border = known.borders[n]
+        point = np.empty_like(border.point)
+        point[outcomes] = border.point
+        found.append(Border(i, j, point, tuple(sorted(int(actions[a]) for a in border.watching))))
+    return found
 
 
 def _everywhere(game: Game, known: Cells, observers: list[Observer]) -> Iterator[Observer]:
-    """The observers of all pairs that follow by symmetry, each pair once."""
-    done: set[tuple[int, int]] = set()
+    """The observers of all pairs, from those of the borders, in the same order."""
+    for n, i, j, actions, outcomes in _all_pairs(game, known):
+        o = observers[n]
+        action = actions[o.action]
+        shows = [int(np.argmax(game.signals[a] == s)) for a, s in zip(o.action, o.symbol, strict=True)]
+        yield Observer(i, j, action, game.signals[action, outcomes[shows]], o.value)
+
+
+def _all_pairs(game: Game, known: Cells) -> Iterator[tuple[int, int, int, Ints, Ints]]:
+    """Every neighbouring pair (i, j) once, with the number of its border and the symmetry that leads there."""
+    done: set[frozenset[int]] = set()
     for actions, outcomes in _group(game):
-        for o in observers:
-            i, j = (int(known.duplicate_of[actions[a]]) for a in (o.i, o.j))
-            if (min(i, j), max(i, j)) in done:
-                continue
-            done.add((min(i, j), max(i, j)))
-            action = actions[o.action]
-            shows = [int(np.argmax(game.signals[a] == s)) for a, s in zip(o.action, o.symbol, strict=True)]
-            yield Observer(i, j, action, game.signals[action, outcomes[shows]], o.value)
+        for n, border in enumerate(known.borders):
+            i, j = (int(known.duplicate_of[actions[a]]) for a in (border.i, border.j))
+            if frozenset((i, j)) not in done:
+                done.add(frozenset((i, j)))
+                yield n, i, j, actions, outcomes
 
 
 def _group(game: Game) -> Iterator[tuple[Ints, Ints]]:
