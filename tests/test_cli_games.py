@@ -323,7 +323,7 @@ def test_advice_is_printed_and_written() -> None:
     said = rows(done)
     assert said["rate"].startswith("T (theorem): ")
     assert said["learner"] == "none"
-    assert "learn dcg@10 with rtop1f" in said["change"]
+    assert "learn dcg@10 with blockftrl" in said["change"]
     wanted = advise("ndcg@10", m=100, k=5, horizon=10_000_000)
     assert read("a.json") == json.loads(json.dumps(wanted.as_dict()))
     for line, wanted_line in zip(done.stdout.splitlines(), str(wanted).splitlines(), strict=True):

@@ -10,7 +10,20 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from peekrank import DCG, FTPL, Agent, PairwiseLoss, PermFTRL, Precision, RTop1F, SetFTRL, SumLoss, Uniform, kernel
+from peekrank import (
+    DCG,
+    FTPL,
+    Agent,
+    BlockFTRL,
+    PairwiseLoss,
+    PermFTRL,
+    Precision,
+    RTop1F,
+    SetFTRL,
+    SumLoss,
+    Uniform,
+    kernel,
+)
 from peekrank.checks import LEARNER_CHECKS, CheckError, check_learner
 from peekrank.learners import ALL
 from peekrank.sampling import SortSpace, shuffle, sort_descending, sort_space
@@ -32,6 +45,10 @@ LEARNERS: list[Learner] = [
     PermFTRL(DCG(1), horizon=4000, max_grade=3),
     PermFTRL(Precision(2), horizon=4000),
     PermFTRL(DCG(2)),
+    BlockFTRL(DCG(), horizon=4000),
+    BlockFTRL(DCG(3), horizon=4000, max_grade=3),
+    BlockFTRL(SumLoss()),
+    BlockFTRL(Precision(2), horizon=4000, discount=0.9),
 ]
 
 

@@ -141,11 +141,11 @@ def test_the_rate_falls_with_answered_rounds_if_there_is_no_horizon() -> None:
 @pytest.mark.parametrize(
     ("of", "m", "needed", "instead"),
     [
-        (SumLoss(), 6, 5, "rtop1f"),
-        (PairwiseLoss(), 6, 5, "rtop1f"),
-        (DCG(), 1000, 999, "rtop1f"),
-        (DCG(4), 10, 4, "rtop1f"),
-        (DCG(10), 10, 9, "rtop1f"),
+        (SumLoss(), 6, 5, "blockftrl"),
+        (PairwiseLoss(), 6, 5, "blockftrl"),
+        (DCG(), 1000, 999, "blockftrl"),
+        (DCG(4), 10, 4, "blockftrl"),
+        (DCG(10), 10, 9, "blockftrl"),
         (Precision(3), 10, 3, "setftrl"),
     ],
     ids=str,

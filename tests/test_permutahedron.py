@@ -175,12 +175,14 @@ class Outcomes:
             return not np.array_equal(rank(uniforms), plain)
 
         self.chances = np.array([_chance(partial(changes, coin)) for coin in range(m)])
+        self.uniforms: list[Floats] = []
         self.rankings: list[Ints] = []
         self.probabilities: list[float] = []
         for flips in product((False, True), repeat=m):
             probability = float(np.prod(np.where(flips, self.chances, 1 - self.chances)))
             if probability > 0:
-                self.rankings.append(rank(np.where(flips, ALWAYS, 0.0)))
+                self.uniforms.append(np.where(flips, ALWAYS, 0.0))
+                self.rankings.append(rank(self.uniforms[-1]))
                 self.probabilities.append(probability)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,6 +17,7 @@ from scipy.stats import chi2_contingency
 
 import naive
 from peekrank import CT15, DCG, Precision, RTop1F, Shape, SumLoss, fixed_items, measure, simulate
+from peekrank.learners.common import ShortHorizonWarning
 from peekrank.learners.ftpl import constants
 from peekrank.learners.rtop1f import RTop1FState
 from peekrank.types import Features, Floats, Ints
@@ -640,3 +642,11 @@ def test_the_leaders_order_below_the_explored_item_pays() -> None:
     assert gain.mean() > 4 * gain.std(ddof=1) / sqrt(len(seeds))
     assert 0 < leader.mean() < 0.8 * fixed.mean()
     assert fixed.mean() < RTop1F(DCG(), horizon=10_000).bound(Shape(10, 0, 1), 10_000)
+
+
+def test_a_short_horizon_is_said() -> None:
+    with pytest.warns(ShortHorizonWarning, match=r"horizon = 50 is short: .* 10 questions .* blocks of 25 rounds"):
+        RTop1F(DCG(), horizon=50).init(Shape(10, 0, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        RTop1F(DCG(), horizon=5000).init(Shape(10, 0, 1))

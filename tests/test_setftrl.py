@@ -141,7 +141,7 @@ def test_bad_horizon(bad: Any) -> None:
 @pytest.mark.parametrize("name", ["dcg", "sumloss", "ap", "ndcg", "dcg@3"])
 def test_other_measures_are_refused_with_advice(name: str) -> None:
     other: Any = measure(name)
-    with pytest.raises(ValueError, match=f"measure = {name}: .*rtop1f learns other measures"):
+    with pytest.raises(ValueError, match=f"measure = {name}: .*blockftrl learns other measures"):
         SetFTRL(other, 100)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from peekrank.games.ranking import ranking_game
     from peekrank.games.structure import rate_of
     from peekrank.games.witness import certificate
-    from peekrank.learners import FTPL, PermFTRL, RTop1F, SetFTRL, Uniform, learner
+    from peekrank.learners import FTPL, BlockFTRL, PermFTRL, RTop1F, SetFTRL, Uniform, learner
     from peekrank.measures import (
         AUC,
         DCG,
@@ -41,7 +41,7 @@ _HOMES = {
     "games.ranking": ("ranking_game",),
     "games.structure": ("rate_of",),
     "games.witness": ("certificate",),
-    "learners": ("FTPL", "PermFTRL", "RTop1F", "SetFTRL", "Uniform", "learner"),
+    "learners": ("FTPL", "BlockFTRL", "PermFTRL", "RTop1F", "SetFTRL", "Uniform", "learner"),
     "measures": (
         "AUC", "DCG", "NDCG", "AveragePrecision", "PairwiseLoss", "Precision", "SumLoss", "evaluate", "measure",
     ),
@@ -58,6 +58,7 @@ __all__ = [
     "NDCG",
     "Agent",
     "AveragePrecision",
+    "BlockFTRL",
     "Decision",
     "Game",
     "PairwiseLoss",

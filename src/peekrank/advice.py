@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
-from math import ceil, log10
+from math import log10
 from typing import Any, NamedTuple
 
 from peekrank import learners
@@ -166,7 +166,7 @@ def advise(measure: str | Measure, m: int, k: int, horizon: int, grades: int = 2
 
     >>> advice = advise("dcg", m=10, k=1, horizon=10_000)
     >>> advice.learner, round(advice.bound), advice.vacuous
-    ('rtop1f:measure=dcg,horizon=10000', 8893, False)
+    ('blockftrl:measure=dcg,horizon=10000', 1480, False)
 
     References
     ----------
@@ -181,7 +181,7 @@ def advise(measure: str | Measure, m: int, k: int, horizon: int, grades: int = 2
     advice = Advice(str(judge), p.m, p.k, p.horizon, p.grades, p.verdict)
     choice = _choose(p)
     if choice is not None:
-        blocks = _blocks(choice.learner, p)
+        blocks, exploration = _blocks(choice.learner, p)
         advice = replace(
             advice,
             learner=text_of(choice.learner),
@@ -190,7 +190,7 @@ def advise(measure: str | Measure, m: int, k: int, horizon: int, grades: int = 2
             worst=p.horizon * choice.difference,
             speaks_from=_speaks_from(choice, p),
             blocks=blocks,
-            exploration=None if blocks is None else min(1.0, blocks * ceil(p.m / p.k) / p.horizon),
+            exploration=exploration,
         )
     return replace(advice, changes=tuple(_changes(p, advice)))
 
@@ -239,9 +239,12 @@ def _choose(p: _Problem) -> _Choice | None:
     return min(found, key=lambda choice: choice.bound, default=None)
 
 
-def _blocks(learner: Learner, p: _Problem) -> int | None:
-    count = getattr(learner, "block_count", None)
-    return None if count is None else int(count(p.shape, p.horizon))
+def _blocks(learner: Any, p: _Problem) -> tuple[int | None, float | None]:
+    """The number of blocks of a learner that has them, and the share of its rounds that explore."""
+    if not hasattr(learner, "block_count"):
+        return None, None
+    blocks = learner.block_count(p.shape, p.horizon)
+    return blocks, min(1.0, blocks * learner.moves(p.shape) / p.horizon)
 
 
 def _growth(learner: Learner, shape: Shape) -> Rate:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from peekrank.learners.blockftrl import BlockFTRL
 from peekrank.learners.ftpl import FTPL
 from peekrank.learners.permftrl import PermFTRL
 from peekrank.learners.rtop1f import RTop1F
@@ -12,7 +13,7 @@ from peekrank.learners.uniform import Uniform
 from peekrank.spec import build
 from peekrank.types import Learner
 
-ALL: dict[str, type[Any]] = {cls.name: cls for cls in (Uniform, FTPL, RTop1F, SetFTRL, PermFTRL)}
+ALL: dict[str, type[Any]] = {cls.name: cls for cls in (Uniform, FTPL, RTop1F, SetFTRL, PermFTRL, BlockFTRL)}
 
 
 def learner(text: str, **context: Any) -> Learner:
@@ -28,4 +29,4 @@ def learner(text: str, **context: Any) -> Learner:
     return made
 
 
-__all__ = ["ALL", "FTPL", "PermFTRL", "RTop1F", "SetFTRL", "Uniform", "learner"]
+__all__ = ["ALL", "FTPL", "BlockFTRL", "PermFTRL", "RTop1F", "SetFTRL", "Uniform", "learner"]

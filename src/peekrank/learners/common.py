@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import lru_cache
 
 import numpy as np
@@ -43,3 +44,12 @@ def check_parameters(
         whole("blocks", blocks, 1, 10**9)
     if epsilon is not None:
         positive("epsilon", epsilon)
+
+
+class ShortHorizonWarning(UserWarning):
+    """A horizon is too short for the parameters that the theorem wants."""
+
+
+def warn_short(name: str, horizon: int, what: str) -> None:
+    """Say that a horizon is too short, and what is done about it."""
+    warnings.warn(f"{name}: horizon = {horizon:,} is short: {what}", ShortHorizonWarning, stacklevel=2)

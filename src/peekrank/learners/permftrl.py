@@ -99,7 +99,7 @@ class PermFTRL:
     >>> PermFTRL(DCG(), horizon=10_000).init(Shape(10, 0, 5))
     Traceback (most recent call last):
     ...
-    ValueError: k = 5: permftrl needs ... dcg, k = 9 at least for m = 10; with fewer use rtop1f
+    ValueError: k = 5: permftrl needs ... dcg, k = 9 at least for m = 10; with fewer use blockftrl
     """
 
     measure: LinearMeasure = field(metadata={"read": measure_named})
@@ -120,7 +120,7 @@ class PermFTRL:
         weights = position_weights(self.measure, shape.m)
         needed = np.count_nonzero(weights)
         if shape.k < needed:
-            instead = "setftrl" if isinstance(self.measure, Precision) else "rtop1f"
+            instead = "setftrl" if isinstance(self.measure, Precision) else "blockftrl"
             raise ValueError(
                 f"k = {shape.k}: permftrl needs to see every position that counts under {self.measure}, "
                 f"k = {needed} at least for m = {shape.m}; with fewer use {instead}"
@@ -158,7 +158,7 @@ class PermFTRL:
 
     def _constants(self, shape: Shape) -> tuple[float, float]:
         """The range r of the entropy, and the bound V on the variance of a round's estimates."""
-        first, W, r = _entropy(self.measure, shape.m)
+        first, W, r = entropy(self.measure, shape.m)
         largest = largest_gain(self.measure, self.max_grade)
         return r, largest**2 * (W / 4 if shape.k == shape.m else W + (shape.m - shape.k) * first)
 
@@ -170,7 +170,7 @@ def _counted(measure: LinearMeasure, m: int) -> int:
     return int(np.count_nonzero(discount != discount[-1]))
 
 
-class _Entropy(NamedTuple):
+class Entropy(NamedTuple):
     """The first weight, the sum W of all, and r = sum of w ln(w m / W)."""
 
     first: float
@@ -179,8 +179,9 @@ class _Entropy(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _entropy(measure: LinearMeasure, m: int) -> _Entropy:
+def entropy(measure: LinearMeasure, m: int) -> Entropy:
+    """What the entropy of a measure's position weights ranges over."""
     weights = position_weights(measure, m)
     w = weights[weights > 0]
     W = float(w.sum())
-    return _Entropy(float(weights[0]), W, float(np.sum(w * np.log(w * m / W))))
+    return Entropy(float(weights[0]), W, float(np.sum(w * np.log(w * m / W))))

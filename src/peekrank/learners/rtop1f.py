@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank.learners.common import answered, check_parameters, largest_gain
+from peekrank.learners.common import answered, check_parameters, largest_gain, warn_short
 from peekrank.learners.ftpl import constants, perturbed_leader
 from peekrank.measures import learnable
 from peekrank.measures import measure as measure_named
@@ -186,6 +186,11 @@ class RTop1F:
                 f"blocks = {self.blocks}: a block of {self.horizon} / {self.blocks} rounds is too short to ask "
                 f"about {m} items, {shape.k} at a time"
             )
+        if K < floor(self._wanted_blocks(shape, self.horizon)):
+            warn_short(
+                self.name, self.horizon, f"the theorem's blocks would be shorter than the {ceil(m / shape.k)} "
+                f"questions that each has to ask; it plays blocks of {self.horizon // K} rounds"
+            )  # fmt: skip
         return RTop1FState(
             scores=np.zeros(m),
             pending=np.zeros(m),
@@ -216,12 +221,18 @@ class RTop1F:
 
     def block_count(self, shape: Shape, horizon: int) -> int:
         """K, the number of blocks."""
-        questions = ceil(shape.m / shape.k)
-        wanted = self.blocks or shape.m ** (1 / 3) * (horizon / questions) ** (2 / 3)
+        questions, wanted = ceil(shape.m / shape.k), self._wanted_blocks(shape, horizon)
         for K in (max(1, round(wanted)), max(1, floor(wanted))):
             if K * questions <= horizon:
                 return K
         return max(1, horizon // (2 * questions))
+
+    def _wanted_blocks(self, shape: Shape, horizon: int) -> float:
+        return self.blocks or shape.m ** (1 / 3) * (horizon / ceil(shape.m / shape.k)) ** (2 / 3)
+
+    def moves(self, shape: Shape) -> int:
+        """Rounds of a block that explore."""
+        return ceil(shape.m / shape.k)
 
     def noise(self, shape: Shape, horizon: int) -> float:
         """Epsilon, one over the width of the noise."""

@@ -104,7 +104,7 @@ class SetFTRL:
         if not isinstance(given, Precision):
             raise ValueError(
                 f"measure = {self.measure}: setftrl learns which n items to show first, and nothing about their "
-                "order, so it needs measure=p@1, measure=p@2 and so on; rtop1f learns other measures"
+                "order, so it needs measure=p@1, measure=p@2 and so on; blockftrl learns other measures"
             )
 
     def init(self, shape: Shape) -> SetFTRLState:

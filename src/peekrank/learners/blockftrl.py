@@ -1,0 +1,274 @@
+"""Blocked permutahedron FTRL: learning from any k, with one question about every item in each block."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import ceil, floor, inf, sqrt
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peekrank._jit import kernel
+from peekrank.learners.common import check_parameters, largest_gain, warn_short
+from peekrank.learners.permftrl import entropy, position_weights
+from peekrank.measures import learnable
+from peekrank.measures import measure as measure_named
+from peekrank.permutahedron import Space, draw, leader, space
+from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
+
+# The clock: rounds left in this block, questions it has to ask, its length, blocks begun, pools of the leader
+_LEFT, _OPEN, _LENGTH, _BLOCK, _POOLS = 0, 1, 2, 3, 4
+# The memory: rounds and squared lengths of blocks, both discounted
+_ROUNDS, _SQUARES = 0, 1
+
+
+class BlockFTRLState(NamedTuple):
+    """Estimated costs with a minus sign, what was seen in the running block, and what it has still to ask."""
+
+    scores: Floats
+    sums: Floats
+    counts: Ints
+    questions: Ints  # items; the first of them, as many as the clock says, are still to be asked about
+    clock: Ints
+    memory: Floats
+    weights: Floats
+    k: int
+    horizon: int
+    blocks: int  # that the horizon is cut into; 0 without a horizon
+    growth: float  # length of the first block without a horizon
+    rate: float  # eta, or eta times the root of the squared lengths without a horizon
+    discount: float
+    space: Space
+
+
+@kernel
+def _learn_from_block(s: BlockFTRLState) -> None:
+    seen, total = 0, 0.0
+    for i in range(len(s.scores)):
+        if s.counts[i] > 0:
+            seen += 1
+            total += s.sums[i] / s.counts[i]
+    if seen == 0:
+        return
+    for i in range(len(s.scores)):
+        if s.counts[i] > 0:
+            cost = s.sums[i] / s.counts[i]
+        elif s.memory[_ROUNDS] > 0:
+            cost = -s.scores[i] / s.memory[_ROUNDS]
+        else:
+            cost = total / seen
+        s.scores[i] = s.discount * s.scores[i] - s.clock[_LENGTH] * cost
+        s.sums[i] = 0
+        s.counts[i] = 0
+    s.memory[_ROUNDS] = s.discount * s.memory[_ROUNDS] + s.clock[_LENGTH]
+
+
+@kernel
+def _begin_block(s: BlockFTRLState) -> None:
+    _learn_from_block(s)
+    m, b = len(s.scores), s.clock[_BLOCK]
+    if s.blocks > 0:
+        # floor((b + 1) T / K) - floor(b T / K), without overflow
+        b, rest = b % s.blocks, s.horizon % s.blocks
+        length = s.horizon // s.blocks + (b + 1) * rest // s.blocks - b * rest // s.blocks
+    else:
+        length = ceil(s.growth * sqrt(b + 1))
+    length = max(length, m)
+    s.memory[_SQUARES] = s.discount**2 * s.memory[_SQUARES] + float(length) ** 2
+    rate = s.rate if s.blocks > 0 else s.rate / sqrt(s.memory[_SQUARES])
+    s.clock[_POOLS] = leader(s.scores, rate, s.weights, s.space)
+    s.clock[_LEFT] = length
+    s.clock[_LENGTH] = length
+    s.clock[_OPEN] = m
+    s.clock[_BLOCK] += 1
+    for i in range(m):
+        s.questions[i] = i
+
+
+@kernel
+def _rank(s: BlockFTRLState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+    if s.clock[_LEFT] == 0:
+        _begin_block(s)
+    slot = int(uniforms[0] * s.clock[_LEFT])
+    s.clock[_LEFT] -= 1
+    draw(s.weights, s.k, s.clock[_POOLS], uniforms[1:], ranking, s.space)
+    token[0] = 0
+    if slot < s.clock[_OPEN]:
+        item = s.questions[slot]
+        s.clock[_OPEN] -= 1
+        s.questions[slot] = s.questions[s.clock[_OPEN]]
+        place = 0
+        while ranking[place] != item:
+            place += 1
+        if place >= s.k:
+            for p in range(place, s.k - 1, -1):
+                ranking[p] = ranking[p - 1]
+            ranking[s.k - 1] = item
+            token[0] = 1
+
+
+@kernel
+def _update(s: BlockFTRLState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
+    for p in range(len(feedback)):
+        if not np.isnan(feedback[p]):
+            s.sums[ranking[p]] += feedback[p]
+            s.counts[ranking[p]] += 1
+
+
+@dataclass(frozen=True)
+class BlockFTRL:
+    """Follow the leader regularised by entropy, in blocks, and move every item once a block to where it is seen.
+
+    Within a block rankings are drawn that give the items the same expected weights, those of least estimated total
+    cost, entropy included, as permftrl does. At m rounds of the block, drawn without replacement, one item each
+    is moved to position k, if it stands below. An item's mean cost over all rounds of the block in which it was
+    seen, times the length of the block, is an unbiased estimate of its cost in the block.
+
+    With w the positions' weights, W their sum, ``r = sum_p w(p) ln(m w(p) / W)``, g the largest gain, ``E = g sum
+    of w(k) - w(p) over p > k`` and ``A = g sqrt(r W / 2)``, the expected regret of K blocks of T / K rounds is at
+    most ``E K + A T / sqrt(K)``, which is ``3 E^(1/3) (A T / 2)^(2/3)`` for ``K = (A T / (2 E))^(2/3)``.
+    Without a horizon block b has ``2 (E / A) sqrt(b)`` rounds, and the bound is ``(3/2)^(2/3)`` times as large.
+
+    - A block has m rounds at least. Lengths are rounded; docs/blockftrl.md has the bound with all of this.
+    - Answers count item by item, whenever they come, in the block that is running then. An item without any in a
+      block is taken to cost what it did so far, or in the first block what the others do; a block without any
+      answer changes nothing.
+
+    Parameters
+    ----------
+    measure
+        What is to be learned; must be separable.
+    horizon
+        Rounds T that blocks and learning rate are tuned for; None if not known.
+    max_grade
+        Largest relevance grade.
+    discount
+        What the past is multiplied by at the end of each block: less than 1 to follow change, without a bound.
+
+    >>> from peekrank.measures import DCG
+    >>> round(BlockFTRL(DCG(), horizon=10_000).bound(Shape(10, 0, 1), 10_000))
+    1480
+    """
+
+    measure: LinearMeasure = field(metadata={"read": measure_named})
+    horizon: int | None = None
+    max_grade: int = 1
+    discount: float = 1.0
+    name: ClassVar[str] = "blockftrl"
+    contextual: ClassVar[bool] = False
+    full_information: ClassVar[bool] = False
+    min_k: ClassVar[int] = 1
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update)
+
+    def __post_init__(self) -> None:
+        check_parameters(horizon=1 if self.horizon is None else self.horizon, max_grade=self.max_grade)
+        if not 0 < self.discount <= 1:
+            raise ValueError(f"discount = {self.discount}: must be above 0 and at most 1")
+        learnable(self.measure, self.max_grade)
+
+    def init(self, shape: Shape) -> BlockFTRLState:
+        """State before the first round."""
+        m, c = shape.m, self._constants(shape)
+        blocks = 0 if self.horizon is None else self.block_count(shape, self.horizon)
+        if self.horizon is None:
+            rate = sqrt(2) * c.r / c.A if c.A else 0.0
+        else:
+            remembered = blocks if self.discount == 1 else _sum_of_powers(self.discount**2, blocks)
+            squares = _equal_squares(max(self.horizon, m), blocks) * remembered / blocks
+            rate = 2 * c.r / (c.A * sqrt(squares)) if c.A else 0.0
+            if c.E and blocks < floor(c.best_blocks(self.horizon)):
+                warn_short(
+                    self.name, self.horizon, f"blocks of the best length would be shorter than the {m} questions "
+                    f"that each has to ask; it plays blocks of {max(self.horizon // blocks, m)} rounds"
+                )  # fmt: skip
+        return BlockFTRLState(
+            scores=np.zeros(m),
+            sums=np.zeros(m),
+            counts=np.zeros(m, dtype=np.int64),
+            questions=np.arange(m),
+            clock=np.zeros(5, dtype=np.int64),
+            memory=np.zeros(2),
+            weights=position_weights(self.measure, m),
+            k=shape.k,
+            horizon=self.horizon or 0,
+            blocks=blocks,
+            growth=c.growth,
+            rate=rate,
+            discount=self.discount,
+            space=space(m),
+        )
+
+    def token_size(self, shape: Shape) -> int:
+        """The explored mark: whether an item was moved."""
+        return 1
+
+    def draws(self, shape: Shape) -> int:
+        """One for whom to ask about, and one coin for each item."""
+        return shape.m + 1
+
+    def perceive(self, relevance: NDArray[Any]) -> Floats:
+        """The cost: what the measure's gain lacks to the largest one."""
+        return largest_gain(self.measure, self.max_grade) - self.measure.gain(relevance)
+
+    def block_count(self, shape: Shape, horizon: int) -> int:
+        """K, the number of blocks; without a horizon, at most so many are begun."""
+        c, most = self._constants(shape), horizon // shape.m
+        if self.horizon is None:
+            return 1 + min(most, floor((1.5 * horizon / c.growth) ** (2 / 3)) if c.growth else most)
+        return max(1, min(most, round(min(c.best_blocks(horizon), most))))
+
+    def moves(self, shape: Shape) -> int:
+        """Rounds of a block in which an item is moved, in expectation: for m - k items it is needed."""
+        return shape.m - shape.k
+
+    def bound(self, shape: Shape, horizon: int) -> float | None:
+        """``E K + A sqrt(S)``, S the sum of squared lengths; sqrt(2) A without a horizon; None if discounted."""
+        if self.discount < 1:
+            return None
+        c, K = self._constants(shape), self.block_count(shape, horizon)
+        if self.horizon is None:
+            return c.E * K + c.A * sqrt(2 * _growing_squares(shape.m, K, c.growth))
+        return c.E * K + c.A * sqrt(_equal_squares(max(horizon, shape.m), K))
+
+    def _constants(self, shape: Shape) -> _Constants:
+        largest, (_, W, r) = largest_gain(self.measure, self.max_grade), entropy(self.measure, shape.m)
+        weights = position_weights(self.measure, shape.m)[shape.k - 1 :]
+        return _Constants(largest * float(np.sum(weights[0] - weights)), largest * sqrt(r * W / 2), r)
+
+
+class _Constants(NamedTuple):
+    """Cost of moving items in a block, cost of learning over the root of squared lengths, range of the entropy."""
+
+    E: float
+    A: float
+    r: float
+
+    def best_blocks(self, horizon: int) -> float:
+        """Number of blocks that makes the bound smallest."""
+        return (self.A * horizon / (2 * self.E)) ** (2 / 3) if self.E else inf if self.A else 1.0
+
+    @property
+    def growth(self) -> float:
+        """Length of block b over sqrt(b) that makes the bound smallest."""
+        return 2 * self.E / self.A if self.A else 0.0
+
+
+def _sum_of_powers(x: float, count: int) -> float:
+    return float((1 - x**count) / (1 - x))
+
+
+def _equal_squares(horizon: int, blocks: int) -> float:
+    """Sum of the squared lengths of blocks that differ by one round at most."""
+    length, longer = divmod(horizon, blocks)
+    return float(blocks * length**2 + longer * (2 * length + 1))
+
+
+def _growing_squares(m: int, blocks: int, growth: float) -> float:
+    """At least the sum of max(m, ceil(growth sqrt(b)))^2 over the blocks b = 1, 2, ..."""
+    short = blocks if growth == 0 else min(blocks, floor(((m - 1) / growth) ** 2))
+
+    def up_to(b: int) -> float:  # of (growth sqrt(b) + 1)^2, with an integral for the roots
+        return growth**2 * b * (b + 1) / 2 + growth * 4 / 3 * (b + 1) * sqrt(b + 1) + b
+
+    return m**2 * short + up_to(blocks) - up_to(short)
