@@ -86,6 +86,15 @@ def _add_answers(s: CountState, X: Features, ranking: Ints, token: Floats, feedb
 
 
 @kernel
+def _forget_all_if_unanswered(s: CountState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
+    for p in range(len(feedback)):
+        if np.isnan(feedback[p]):
+            s.scores[:] = 0
+        else:
+            s.scores[ranking[p]] += feedback[p]
+
+
+@kernel
 def _rank_same_item_twice(s: CountState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
     shuffle(uniforms[1:], ranking)
     ranking[-1] = ranking[0]
@@ -174,6 +183,10 @@ class BreaksItsBound(Broken):
         return 1.0
 
 
+class StartsAgainIfUnanswered(Broken):
+    kernels: ClassVar[Kernels] = Kernels(_rank_by_sum, _forget_all_if_unanswered)
+
+
 class ForgetsAField(Broken):
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -191,7 +204,8 @@ class ForgetsAField(Broken):
         (SilentParameter(), "bad_parameters_are_named"),
         (ForgetsAField(), "specification_round_trips"),
         (NoImportanceWeight(), "learns"),
-        (BreaksItsBound(), "learns"),
+        (BreaksItsBound(), "keeps_its_bound"),
+        (StartsAgainIfUnanswered(), "learns_though_answers_are_missing"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )

@@ -25,6 +25,8 @@ from peekrank.types import Decision, Floats, Grades, Ints, Learner, LinearMeasur
 T = TypeVar("T")
 _M, _K, _ROUNDS = 6, 2, 300
 _LONG_ENOUGH = 2000  # rounds in which a learner must have learned
+_NO_HORIZON = 4000  # rounds for a learner that is tuned to none
+_SEEDS = 4
 
 
 class CheckError(AssertionError):
@@ -234,40 +236,99 @@ def memory_is_constant(learner: Learner) -> None:
     _require(len(agent.dump()) < before + 500, "a dump grows with the number of rounds")
 
 
+def keeps_its_bound(learner: Learner) -> None:
+    """Mean regret stays below the stated bound: where relevance is clear, close, pure luck, or turns around."""
+    horizon = getattr(learner, "horizon", None) or _NO_HORIZON
+    bound = learner.bound(problem_shape(learner, m=_M, k=_K), horizon)
+    if bound is None:
+        return
+    measure, end = _measure(learner), np.array([horizon])
+    for name, means in _streams(horizon).items():
+        lost = 0.0
+        for seed in range(_SEEDS):
+            rounds = _rounds(learner, means, seed)
+            trace = simulate(learner, rounds, k=_K, measure=measure, seed=seed, at=end)
+            lost += float(regret(measure, trace, best_values(measure, rounds, end))[0]) / _SEEDS
+        _require(lost <= bound, f"mean regret {lost:.1f} is above the bound {bound:.1f} on the stream '{name}'")
+
+
 def learns(learner: Learner) -> None:
-    """A learner with a bound keeps it, and beats random rankings where a few items are clearly better.
+    """A learner with a bound beats random rankings where a few items are clearly better.
 
     What people answer about the items on top says nothing of the others: a learner that adds answers up without
     asking how often each item was shown locks on to what it saw first, and fails here.
     """
-    shape = problem_shape(learner, m=_M, k=_K)
-    horizon = getattr(learner, "horizon", None) or 4000
-    bound = learner.bound(shape, horizon)
-    if bound is None or horizon < _LONG_ENOUGH:
+    if not (horizon := _horizon_to_learn_in(learner)):
         return
-    measure = getattr(learner, "measure", measure_named("dcg"))
+    measure, half = _measure(learner), np.array([horizon // 2, horizon])
     lost, random_loss = np.zeros(2), 0.0
-    for seed in range(4):
-        rounds = _clear_winners(horizon, getattr(learner, "max_grade", 4), seed)
-        half = np.array([horizon // 2, horizon])
+    for seed in range(_SEEDS):
+        rounds = _rounds(learner, _streams(horizon)["turn after a twentieth"], seed)
         best = best_values(measure, rounds, half)
-        lost += regret(measure, simulate(learner, rounds, k=_K, measure=measure, seed=seed, at=half), best) / 4
-        random_loss += _random_loss(measure, rounds, best[-1]) / 4
-    _require(lost[1] <= bound, f"mean regret {lost[1]:.1f} is above the bound {bound:.1f}")
+        trace = simulate(learner, rounds, k=_K, measure=measure, seed=seed, at=half)
+        lost += regret(measure, trace, best) / _SEEDS
+        random_loss += _random_loss(measure, rounds, best[-1]) / _SEEDS
     _require(
         lost[1] - lost[0] <= 0.25 * random_loss,
         f"in the second half it loses {lost[1] - lost[0]:.1f}, random rankings {random_loss / 2:.1f}",
     )
 
 
-def _clear_winners(horizon: int, top: int, seed: int) -> Rounds:
-    """Two items are best; two others have all the relevance in the first twentieth of the rounds."""
-    rng = np.random.default_rng([1, seed])  # independent of the learner's randomness, as the theorems ask
-    means = np.tile([0.5, 0.5, 0.1, 0.1, 0.9, 0.9], (horizon, 1))
-    means[: horizon // 20] = [1, 1, 0, 0, 0, 0]
-    return fixed_items(
-        (rng.random((horizon, _M)) < means[:, rng.permutation(_M)]).astype(np.uint8) * np.uint8(top)
+def learns_though_answers_are_missing(learner: Learner) -> None:
+    """It also learns if a third of the rounds comes back without an answer, and a tenth never comes back."""
+    if not (horizon := _horizon_to_learn_in(learner)):
+        return
+    measure, rng = _measure(learner), np.random.default_rng(8)
+    rounds = _rounds(learner, _streams(horizon)["clear"], seed=0)
+    relevance, agent = rounds.relevance.reshape(-1, _M), _agent(learner)
+    shown = np.empty((horizon, _M), dtype=np.int64)
+    for t, (row, luck) in enumerate(zip(relevance, rng.random(horizon), strict=True)):
+        decision = agent.rank()
+        shown[t] = decision.ranking
+        if luck < 0.9:
+            answers = row[shown[t, : agent.shape.k]].astype(np.float64)
+            agent.update(decision, np.full(agent.shape.k, np.nan) if luck < 0.3 else answers)
+    late = relevance[horizon // 2 :]
+    value = float(measure.values(shown[horizon // 2 :], late).sum())
+    best = float(best_values(measure, fixed_items(late), np.array([len(late)]))[0])
+    random_loss = _random_loss(measure, fixed_items(late), best)
+    _require(
+        abs(best - value) <= 0.5 * random_loss,
+        f"in the second half it loses {abs(best - value):.1f}, random rankings {random_loss:.1f}",
     )
+
+
+def _measure(learner: Learner) -> Any:
+    return getattr(learner, "measure", measure_named("dcg"))
+
+
+def _horizon_to_learn_in(learner: Learner) -> int | None:
+    """Rounds in which a learner with a bound must have learned; None if nothing is promised."""
+    horizon: int = getattr(learner, "horizon", None) or _NO_HORIZON
+    bound = learner.bound(problem_shape(learner, m=_M, k=_K), horizon)
+    return None if bound is None or horizon < _LONG_ENOUGH else horizon
+
+
+def _streams(horizon: int) -> dict[str, Floats]:
+    """Probability of each of six items to be relevant in each round."""
+    clear = np.tile([0.5, 0.5, 0.1, 0.1, 0.9, 0.9], (horizon, 1))
+    early, late = clear.copy(), clear.copy()
+    early[: horizon // 20] = [1, 1, 0, 0, 0, 0]
+    late[horizon // 2 :] = late[horizon // 2 :, ::-1]
+    return {
+        "clear": clear,
+        "close": np.tile([0.5, 0.5, 0.48, 0.46, 0.5, 0.52], (horizon, 1)),
+        "luck": np.full((horizon, _M), 0.5),
+        "turn after a twentieth": early,
+        "turn after a half": late,
+    }
+
+
+def _rounds(learner: Learner, means: Floats, seed: int) -> Rounds:
+    """Rounds with these probabilities, the items in random order; relevant is what has the largest grade."""
+    rng = np.random.default_rng([1, seed])  # independent of the learner's randomness, as the theorems ask
+    relevant = rng.random(means.shape) < means[:, rng.permutation(_M)]
+    return fixed_items(relevant.astype(np.uint8) * np.uint8(getattr(learner, "max_grade", 4)))
 
 
 def _random_loss(measure: Any, rounds: Rounds, best: float) -> float:
@@ -290,7 +351,9 @@ LEARNER_CHECKS: dict[str, Callable[[Learner], None]] = {
         bad_parameters_are_named,
         specification_round_trips,
         memory_is_constant,
+        keeps_its_bound,
         learns,
+        learns_though_answers_are_missing,
     )
 }
 
