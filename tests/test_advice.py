@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from itertools import product
+from itertools import permutations, product
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
-from peekrank import Agent, BlockFTRL, RTop1F, measure
+from peekrank import Agent, BlockFTRL, FeedExp3, RTop1F, measure
 from peekrank.advice import Advice, advise
 from peekrank.games.rates import Rate, Verdict
 from peekrank.games.structure import rate_of
@@ -35,13 +35,19 @@ def can_be_learned(name: str, grades: int) -> bool:
     return True
 
 
+def can_be_listed(m: int, grades: int) -> bool:
+    """Whether a learner of finite games takes the game of all rankings."""
+    return m <= 6 and grades**m <= 1024
+
+
 @pytest.mark.parametrize("name", MEASURES)
 def test_small_problems(name: str) -> None:
     for problem in (p for p in PROBLEMS if p[0] == name):
         _, m, k, horizon, grades = problem
         advice = advise(*problem)
         assert advice.verdict == rate_of(measure(name), m, k, grades)
-        assert (advice.learner is not None) == can_be_learned(name, grades), problem
+        listed = can_be_listed(m, grades) and advice.verdict.rate is not Rate.LINEAR
+        assert (advice.learner is not None) == (can_be_learned(name, grades) or listed), problem
         if advice.learner is None:
             assert (advice.bound, advice.guarantee, advice.worst, advice.vacuous) == (None, None, None, False)
         else:
@@ -61,14 +67,13 @@ def check_learner_fits(advice: Advice) -> None:
     made.init(shape)
     bound = made.bound(shape, advice.horizon)
     assert bound == pytest.approx(advice.bound)
-    judge = learnable(measure(advice.measure), advice.grades - 1)
-    largest = constants(judge, advice.m, advice.grades - 1).R
+    largest = largest_difference(advice)
     assert advice.worst == pytest.approx(advice.horizon * largest)
     assert advice.vacuous == (largest > 0 and advice.bound >= advice.horizon * largest)
     assert advice.vacuous <= (advice.horizon < advice.speaks_from)
     if largest:
         for factor, says in ((1, True), (2, True), (100, True), (0.5, False)):
-            at = int(advice.speaks_from * factor)
+            at = max(1, int(advice.speaks_from * factor))
             then = made.bound(shape, at)
             assert then is not None
             assert (then < at * largest) == says or at < 10, (advice, at)
@@ -76,6 +81,15 @@ def check_learner_fits(advice: Advice) -> None:
         assert advice.guarantee.exponent >= advice.verdict.rate.exponent
     if advice.exploration is not None:
         assert 0 < advice.exploration <= 1
+
+
+def largest_difference(advice: Advice) -> float:
+    judge = measure(advice.measure)
+    if can_be_learned(advice.measure, advice.grades):
+        return constants(learnable(judge, advice.grades - 1), advice.m, advice.grades - 1).R
+    rankings = np.array(list(permutations(range(advice.m))))
+    lists = product(range(advice.grades), repeat=advice.m)
+    return max(float(np.ptp(judge.values(rankings, np.tile(row, (len(rankings), 1))))) for row in lists)
 
 
 def check_changes(advice: Advice) -> None:
@@ -201,7 +215,7 @@ def test_a_measure_of_ones_own_is_undecided_but_has_a_learner() -> None:
 
 
 def test_a_bound_that_never_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
-    for cls in (RTop1F, BlockFTRL):
+    for cls in (RTop1F, BlockFTRL, FeedExp3):
         monkeypatch.setattr(cls, "bound", lambda self, shape, horizon: 100.0 * horizon)
     advice = advise("dcg", m=5, k=3, horizon=1000)
     assert advice.vacuous

@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from peekrank import (
     DCG,
     FTPL,
+    NW2,
     Agent,
     BlockFTRL,
+    FeedExp3,
     PairwiseLoss,
     PermFTRL,
     Precision,
@@ -49,6 +51,13 @@ LEARNERS: list[Learner] = [
     BlockFTRL(DCG(3), horizon=4000, max_grade=3),
     BlockFTRL(SumLoss()),
     BlockFTRL(Precision(2), horizon=4000, discount=0.9),
+    NW2(Precision(2), horizon=40_000),
+    NW2(Precision(1), horizon=40_000, max_grade=2),
+    NW2(Precision(2), horizon=4000, printed=True),
+    NW2(Precision(1)),
+    FeedExp3(Precision(1), horizon=4000),
+    FeedExp3(DCG(), horizon=4000),
+    FeedExp3(Precision(2)),
 ]
 
 

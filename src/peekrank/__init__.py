@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from peekrank.games.ranking import ranking_game
     from peekrank.games.structure import rate_of
     from peekrank.games.witness import certificate
-    from peekrank.learners import FTPL, BlockFTRL, PermFTRL, RTop1F, SetFTRL, Uniform, learner
+    from peekrank.learners import FTPL, NW2, BlockFTRL, FeedExp3, PermFTRL, RTop1F, SetFTRL, Uniform, learner
     from peekrank.measures import (
         AUC,
         DCG,
@@ -41,7 +41,7 @@ _HOMES = {
     "games.ranking": ("ranking_game",),
     "games.structure": ("rate_of",),
     "games.witness": ("certificate",),
-    "learners": ("FTPL", "BlockFTRL", "PermFTRL", "RTop1F", "SetFTRL", "Uniform", "learner"),
+    "learners": ("FTPL", "NW2", "BlockFTRL", "FeedExp3", "PermFTRL", "RTop1F", "SetFTRL", "Uniform", "learner"),
     "measures": (
         "AUC", "DCG", "NDCG", "AveragePrecision", "PairwiseLoss", "Precision", "SumLoss", "evaluate", "measure",
     ),
@@ -56,10 +56,12 @@ __all__ = [
     "DCG",
     "FTPL",
     "NDCG",
+    "NW2",
     "Agent",
     "AveragePrecision",
     "BlockFTRL",
     "Decision",
+    "FeedExp3",
     "Game",
     "PairwiseLoss",
     "PermFTRL",

@@ -8,9 +8,12 @@ from dataclasses import dataclass, fields, replace
 from math import log10
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from peekrank import learners
 from peekrank.games.rates import Rate, Verdict
 from peekrank.games.structure import rate_of
+from peekrank.learners.finite import finite
 from peekrank.learners.ftpl import constants
 from peekrank.measures import (
     AUC,
@@ -221,22 +224,29 @@ class _Choice(NamedTuple):
 
 def _choose(p: _Problem) -> _Choice | None:
     """The learner with the smallest bound among those that fit the problem."""
-    try:
-        measure = learnable(p.measure, p.grades - 1)
-    except ValueError:
-        return None
-    difference, found = constants(measure, p.m, p.grades - 1).R, []
+    found = []
     for name, cls in learners.ALL.items():
         if cls.contextual or p.k < cls.min_k or (cls.full_information and p.k < p.m):
             continue
         try:
-            learner = learners.learner(name, measure=measure, horizon=p.horizon, max_grade=p.grades - 1)
+            learner = learners.learner(name, measure=p.measure, horizon=p.horizon, max_grade=p.grades - 1)
         except ValueError:
             continue
         bound = learner.bound(p.shape, p.horizon)
         if bound is not None:
-            found.append(_Choice(learner, bound, difference))
-    return min(found, key=lambda choice: choice.bound, default=None)
+            found.append((bound, learner))
+    if not found:
+        return None
+    bound, best = min(found, key=lambda pair: pair[0])
+    return _Choice(best, bound, _largest_difference(p))
+
+
+def _largest_difference(p: _Problem) -> float:
+    """What two rankings can differ by in a round."""
+    try:
+        return constants(learnable(p.measure, p.grades - 1), p.m, p.grades - 1).R
+    except ValueError:  # then a learner of finite games fits, so that all rankings can be listed
+        return float(np.ptp(finite(p.measure, p.shape, p.grades - 1).game.loss, axis=0).max())
 
 
 def _blocks(learner: Any, p: _Problem) -> tuple[int | None, float | None]:

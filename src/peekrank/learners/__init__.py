@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from peekrank.learners.blockftrl import BlockFTRL
+from peekrank.learners.feedexp3 import FeedExp3
 from peekrank.learners.ftpl import FTPL
+from peekrank.learners.nw2 import NW2
 from peekrank.learners.permftrl import PermFTRL
 from peekrank.learners.rtop1f import RTop1F
 from peekrank.learners.setftrl import SetFTRL
@@ -13,7 +15,9 @@ from peekrank.learners.uniform import Uniform
 from peekrank.spec import build
 from peekrank.types import Learner
 
-ALL: dict[str, type[Any]] = {cls.name: cls for cls in (Uniform, FTPL, RTop1F, SetFTRL, PermFTRL, BlockFTRL)}
+ALL: dict[str, type[Any]] = {
+    cls.name: cls for cls in (Uniform, FTPL, RTop1F, SetFTRL, PermFTRL, BlockFTRL, NW2, FeedExp3)
+}
 
 
 def learner(text: str, **context: Any) -> Learner:
@@ -29,4 +33,4 @@ def learner(text: str, **context: Any) -> Learner:
     return made
 
 
-__all__ = ["ALL", "FTPL", "BlockFTRL", "PermFTRL", "RTop1F", "SetFTRL", "Uniform", "learner"]
+__all__ = ["ALL", "FTPL", "NW2", "BlockFTRL", "FeedExp3", "PermFTRL", "RTop1F", "SetFTRL", "Uniform", "learner"]

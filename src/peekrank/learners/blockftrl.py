@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import ceil, floor, inf, sqrt
 from typing import Any, ClassVar, NamedTuple
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank.learners.common import check_parameters, largest_gain, warn_short
+from peekrank.learners.common import check_parameters, discount_of, largest_gain, warn_short
 from peekrank.learners.permftrl import entropy, position_weights
 from peekrank.measures import learnable
 from peekrank.measures import measure as measure_named
@@ -233,8 +234,7 @@ class BlockFTRL:
 
     def _constants(self, shape: Shape) -> _Constants:
         largest, (_, W, r) = largest_gain(self.measure, self.max_grade), entropy(self.measure, shape.m)
-        weights = position_weights(self.measure, shape.m)[shape.k - 1 :]
-        return _Constants(largest * float(np.sum(weights[0] - weights)), largest * sqrt(r * W / 2), r)
+        return _Constants(largest * _price(self.measure, shape.m, shape.k), largest * sqrt(r * W / 2), r)
 
 
 class _Constants(NamedTuple):
@@ -252,6 +252,19 @@ class _Constants(NamedTuple):
     def growth(self) -> float:
         """Length of block b over sqrt(b) that makes the bound smallest."""
         return 2 * self.E / self.A if self.A else 0.0
+
+
+def _price(measure: LinearMeasure, m: int, k: int) -> float:
+    """Sum of w(k) - w(p) over the positions p that are not seen."""
+    discount = discount_of(measure, m)
+    return float((m - k) * abs(discount[k - 1] - discount[-1]) - _sums_below(measure, m)[k - 1])
+
+
+@lru_cache(maxsize=2)
+def _sums_below(measure: LinearMeasure, m: int) -> Floats:
+    """Sum of the weights below each position."""
+    weights = position_weights(measure, m)
+    return np.asarray(np.cumsum(weights[::-1])[::-1] - weights)
 
 
 def _sum_of_powers(x: float, count: int) -> float:

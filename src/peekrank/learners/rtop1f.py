@@ -186,7 +186,7 @@ class RTop1F:
                 f"blocks = {self.blocks}: a block of {self.horizon} / {self.blocks} rounds is too short to ask "
                 f"about {m} items, {shape.k} at a time"
             )
-        if K < floor(self._wanted_blocks(shape, self.horizon)):
+        if floor(self._wanted_blocks(shape, self.horizon)) > K:
             warn_short(
                 self.name, self.horizon, f"the theorem's blocks would be shorter than the {ceil(m / shape.k)} "
                 f"questions that each has to ask; it plays blocks of {self.horizon // K} rounds"
