@@ -38,6 +38,8 @@ format: $(READY)
 bench: $(READY)  ## print the figures of the README's benchmark table
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt
 	$(BIN)/python benchmarks/fixed_items.py
+	$(BIN)/python benchmarks/learners.py
+	$(BIN)/python benchmarks/nw2.py
 	$(BIN)/python benchmarks/games.py
 
 lock:  ## renew the pins after a change of dependencies (needs uv)

@@ -23,6 +23,7 @@ from peekrank.sampling import (
     _sort_by_counting,
     _sort_by_merging,
     move_to_front,
+    resort_descending,
     shuffle,
     sort_descending,
     sort_space,
@@ -214,3 +215,22 @@ def test_move_to_front(m: int) -> None:
                 ranking = np.array(order)
                 move_to_front(ranking, first, last, np.full(m, -1))
                 assert ranking.tolist() == naive.on_top(range(first, last), order)
+
+
+@pytest.mark.parametrize("m", [1, 2, 7, 40, 300])
+def test_mending_an_order_is_sorting_or_gives_up(m: int) -> None:
+    rng = np.random.default_rng(m)
+    scores, space = rng.integers(0, m, m).astype(np.float64), sort_space(m)
+    ranking, expected = np.arange(m), np.empty(m, dtype=np.int64)
+    mended = 0
+    for change in (0.0, 0.0, 1.0, 1.0, 1.0, 1e6, 0.0):
+        scores += np.rint(change * rng.normal(size=m))
+        sort_descending(scores, expected, space)
+        if resort_descending(scores, ranking):
+            mended += 1
+            assert np.array_equal(ranking, expected)
+        else:
+            assert m > 7
+            assert np.array_equal(np.sort(ranking), np.arange(m))
+            ranking[:] = expected
+    assert mended >= 5

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from peekrank._jit import kernel
-from peekrank.sampling import SortSpace, sort_descending, sort_space
+from peekrank.sampling import SortSpace, resort_descending, sort_descending, sort_space
 from peekrank.types import Floats, Ints
 
 
@@ -36,7 +36,7 @@ def space(m: int) -> Space:
     """Memory for m items."""
     floats, ints = np.zeros((5, m)), np.zeros((4, m + 1), dtype=np.int64)
     return Space(
-        order=ints[0, :m].copy(),
+        order=np.arange(m),
         x=floats[0].copy(),
         seen=floats[1].copy(),
         first=ints[1].copy(),
@@ -57,7 +57,8 @@ def leader(scores: Floats, rate: float, weights: Floats, s: Space) -> int:
     The factor of proportion must not fall from one block to the next; where it does, pool the two. Exponents are
     differences of scores and never positive: nothing overflows, and what underflows is too small to be drawn.
     """
-    sort_descending(scores, s.order, s.sorting)
+    if not resort_descending(scores, s.order):
+        sort_descending(scores, s.order, s.sorting)
     m, blocks = len(scores), 0
     for p in range(m):
         start, mass, total = p, weights[p], 1.0

@@ -142,3 +142,23 @@ def move_to_front(ranking: Ints, first: int, last: int, space: Ints) -> None:
             rest += 1
     for p in range(rest):
         ranking[front + p] = space[p]
+
+
+@kernel
+def resort_descending(scores: Floats, ranking: Ints) -> bool:
+    """Mend a ranking whose scores have changed a little since; False, and no order, if they changed much."""
+    moves_left = _MOVES_PER_ITEM * len(scores)
+    for i in range(1, len(scores)):
+        item = ranking[i]
+        key, p = scores[item], i
+        while p > 0:
+            other = ranking[p - 1]
+            if scores[other] > key or (scores[other] == key and other < item):
+                break
+            ranking[p] = other
+            p -= 1
+        ranking[p] = item
+        moves_left -= i - p
+        if moves_left < 0:
+            return False
+    return True

@@ -17,6 +17,7 @@ from peekrank.games.game import Game
 from peekrank.games.geometry import Border, orbits
 from peekrank.games.programs import maximise
 from peekrank.games.rates import Rate
+from peekrank.games.structure import rate_of
 from peekrank.games.witness import all_borders
 from peekrank.learners.finite import finite
 from peekrank.measures import learnable
@@ -206,6 +207,10 @@ def printed_rate(tables: Tables, horizon: int) -> float:
 @lru_cache(maxsize=16)
 def game_tables(measure: Measure | Game, shape: Shape, max_grade: int) -> tuple[Tables, Constants]:
     """Of any game that is locally observable; a ValueError that names another learner where it is not."""
+    if not isinstance(measure, Game):
+        theorem = rate_of(measure, shape.m, shape.k, max_grade + 1)
+        if theorem.rate in (Rate.TWO_THIRDS, Rate.LINEAR):  # known without writing the game down
+            raise ValueError(_refusal(measure, shape, max_grade, theorem.rate, ""))
     game, rankings = finite(measure, shape, max_grade)
     analysis = analyse(game)
     if analysis.rate not in (Rate.ZERO, Rate.SQRT) or analysis.cells is None:

@@ -1,0 +1,327 @@
+"""Real people: every learner that fits, on orders of sushi and on ratings of jokes, for k = 1, 2 and 5.
+
+A round is a person, and people come in random order: once each, then again and again. The tables give regret, its
+share of uniform's, and quality at the end; the pictures show how the share falls with rounds and with k. The data
+are not part of this project: docs/people.md says where they come from.
+
+    python experiments/people.py --sushi sushi.soc --jester jester.csv          print the tables
+    python experiments/people.py ... --page docs/people.md          put them into the page, and pictures beside it
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple, get_args, get_type_hints
+
+import numpy as np
+import polars as pl
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import PercentFormatter
+
+from peekrank.engine import problem_shape
+from peekrank.experiment import Experiment, Result
+from peekrank.learners import ALL
+from peekrank.plots import _COLOURS, _LEGEND_ROW, _MARKERS, _WIDTH, _marks, _styled, _thousands, save_as
+from peekrank.runs import run
+from peekrank.streams.preferences import read_orders, read_ratings
+from peekrank.types import LinearMeasure
+
+MEASURES = ("dcg", "p@3")
+ANSWERS = (1, 2, 5)
+LONG = 50_000
+RUNS = 10
+LATE = 0.9  # the last tenth of the rounds is where quality is looked at
+NOTHING, EVERYTHING = "uniform", "ftpl"  # the references: learns nothing, sees everything
+POINTS = 60  # of a curve in a picture
+FIRST_SHOWN = 100  # rounds; before, the best ranking in hindsight is mostly luck
+BEGIN, END = "<!-- begin: python experiments/people.py --page docs/people.md -->", "<!-- end -->"
+
+
+class Data(NamedTuple):
+    """A file of preferences as a stream, and how many people there are."""
+
+    title: str
+    stream: str
+    people: int
+
+
+class Setting(NamedTuple):
+    """Whom learners rank for, how that is judged, and for how many rounds."""
+
+    data: Data
+    measure: str
+    horizon: int
+
+
+class Comparators(NamedTuple):
+    """What learners are compared with, besides uniform: means over runs."""
+
+    best_late: float  # sum over the last tenth of the rounds, of the ranking that is best for all rounds
+    own: float  # value of a round in which the person's own relevant items come first
+
+
+class Played(NamedTuple):
+    """The results of a setting for each k, and what they are compared with."""
+
+    setting: Setting
+    results: dict[int, Result]
+    comparators: Comparators
+
+    @property
+    def fewest(self) -> Result:
+        """The result for the smallest k."""
+        return self.results[min(self.results)]
+
+    @property
+    def learners(self) -> list[str]:
+        """Those that fit for some k."""
+        return [name for name in candidates() if any(name in r.experiment.learners for r in self.results.values())]
+
+
+class Figures(NamedTuple):
+    """What a learner came to: means over runs, and the standard deviation of its regret."""
+
+    regret: float
+    spread: float
+    share: float  # of the regret of uniformly random rankings
+    quality: float  # in the last tenth of the rounds: 0 is random, 1 the best fixed ranking
+
+
+def sushi(path: Path) -> Data:
+    """The orders of a PrefLib file: what a person puts among the first three is relevant."""
+    return Data("Sushi", f"orders:path={path},rule=top3", int(read_orders(path).counts.sum()))
+
+
+def jester(path: Path) -> Data:
+    """The ratings of those who rated everything: the better half of what a person rated is relevant."""
+    rated_all = ~np.isnan(read_ratings(path).scores).any(axis=1)
+    return Data("Jester", f"ratings:path={path},rule=quantile2,complete=true", int(rated_all.sum()))
+
+
+def candidates() -> list[str]:
+    """Every registered learner for a fixed set of items, tuned to the horizon, and without one where it can."""
+    found = []
+    for name, cls in ALL.items():
+        if not cls.contextual:
+            optional = any(f.name == "horizon" for f in fields(cls)) and type(None) in get_args(
+                get_type_hints(cls)["horizon"]
+            )
+            found += [name, f"{name}:horizon=none"] if optional else [name]
+    return found
+
+
+def fits(learner: str, experiment: Experiment) -> bool:
+    """Whether a learner can play there."""
+    try:
+        replace(experiment, learners=(learner,))
+    except ValueError:
+        return False
+    return True
+
+
+def play(
+    setting: Setting, answers: Sequence[int], runs: int, workers: int, say: Callable[[str], object]
+) -> Played:
+    """Let all learners that fit play, for each number of answers."""
+    alone = Experiment((NOTHING,), setting.data.stream, setting.measure, answers[0], setting.horizon, runs)
+    found = {}
+    for k in answers:
+        able = tuple(name for name in candidates() if fits(name, replace(alone, k=k)))
+        with tempfile.TemporaryDirectory() as folder:
+            found[k] = run(replace(alone, k=k, learners=able), Path(folder), workers=workers)
+        say(f"{setting.data.title}, {setting.measure}, {setting.horizon:,} rounds, k = {k}: done")
+    return Played(setting, found, comparators(alone, late_from(found[answers[0]])[1]))
+
+
+def late_from(result: Result) -> tuple[int, int]:
+    """Where the last tenth of the rounds begins: which of the recorded points, and after how many rounds."""
+    place = int(np.searchsorted(result.at, LATE * result.experiment.horizon, side="right")) - 1
+    return place, int(result.at[place])
+
+
+def comparators(experiment: Experiment, start: int) -> Comparators:
+    """What is best for all, in the rounds after the first `start`, and for each by itself."""
+    measure = experiment.make_measure()
+    if not isinstance(measure, LinearMeasure):
+        raise ValueError(f"measure = {measure}: must be linear, for its best ranking is found by sorting")
+    best_late, own = [], []
+    for number in range(experiment.runs):
+        relevance = experiment.rounds(number).relevance.reshape(experiment.horizon, -1)
+        gain, late = measure.gain(relevance), relevance[start:]
+        best = np.argsort(-gain.sum(axis=0), kind="stable")
+        best_late.append(measure.values(np.tile(best, (len(late), 1)), late).sum())
+        own.append(measure.values(np.argsort(-gain, axis=1), relevance).mean())
+    return Comparators(float(np.mean(best_late)), float(np.mean(own)))
+
+
+def figures(played: Played, k: int, learner: str) -> Figures:
+    """Regret and quality of a learner, compared with those of uniform in the same rounds."""
+    result = played.results[k]
+    lost, by_chance = result.regrets(learner)[:, -1], result.regrets(NOTHING)[:, -1].mean()
+    late, late_by_chance = (late_value(result, name) for name in (learner, NOTHING))
+    return Figures(
+        regret=float(lost.mean()),
+        spread=float(lost.std(ddof=1)),
+        share=float(lost.mean() / by_chance),
+        quality=(late - late_by_chance) / (played.comparators.best_late - late_by_chance),
+    )
+
+
+def late_value(result: Result, learner: str) -> float:
+    """What a learner's rankings are worth in the last tenth of the rounds: mean over runs."""
+    value = result.curves[learner]["value"].to_numpy().reshape(-1, len(result.at))
+    return float((value[:, -1] - value[:, late_from(result)[0]]).mean())
+
+
+def table(played: Played) -> list[str]:
+    """A table in Markdown of all learners that fit for some k, and the names of the others."""
+    data, measure, horizon = played.setting
+    passes = "everybody once" if horizon == data.people else f"{horizon / data.people:.3g} passes"
+    own = f"{played.comparators.own:.2f} if everybody had their own"
+    nothing = played.fewest.curves[NOTHING].filter(pl.col("at") == horizon)
+    by_chance, lost = (float(nothing[column].to_numpy().mean()) / horizon for column in ("value", "regret"))
+    lines = [
+        f"### {data.title}, `{measure}`, {horizon:,} rounds ({passes})",
+        "",
+        f"Value of a round: {by_chance:.2f} at random, {by_chance + lost:.2f} with the best fixed ranking, {own}.",
+        "",
+        "| learner | " + " | ".join(f"k = {k}" for k in played.results) + " |",
+        "|---" * (1 + len(played.results)) + "|",
+    ]
+    for name in played.learners:
+        cells = []
+        for k, result in played.results.items():
+            if name in result.experiment.learners:
+                f = figures(played, k, name)
+                cells.append(f"{f.regret:,.0f} ± {f.spread:,.0f}; {f.share:.0%}; {f.quality:.2f}")
+            else:
+                cells.append("does not fit")
+        lines.append(f"| `{name}` | " + " | ".join(cells) + " |")
+    others = [f"`{name}`" for name in candidates() if name not in played.learners and ":" not in name]
+    return [*lines, "", f"Fit for none of these k: {', '.join(others)}."] if others else lines
+
+
+def promises(played: Sequence[Played]) -> list[str]:
+    """A table in Markdown of proved bounds for the smallest k, as multiples of the regret of uniform."""
+    names = (f"{data.title}, `{measure}`, {horizon:,}" for data, measure, horizon in (p.setting for p in played))
+    lines = [
+        f"### What the bounds promise for k = {played[0].fewest.experiment.k}: bound / regret of uniform",
+        "",
+        "| learner | " + " | ".join(names) + " |",
+        "|---" * (1 + len(played)) + "|",
+    ]
+    for name in candidates():
+        cells = [multiple(p.fewest, name) for p in played]
+        if any(cells):
+            lines.append(f"| `{name}` | " + " | ".join(cell or "-" for cell in cells) + " |")
+    return lines
+
+
+def multiple(result: Result, learner: str) -> str:
+    """The bound of a learner over the regret of uniform; nothing where it did not play or has no bound."""
+    experiment = result.experiment
+    if learner not in experiment.learners:
+        return ""
+    made = experiment.make_learners()[experiment.learners.index(learner)]
+    bound = made.bound(problem_shape(made, m=experiment.shape.m, k=experiment.k), experiment.horizon)
+    if bound is None:
+        return ""
+    found = bound / result.regrets(NOTHING)[:, -1].mean()
+    return f"{found:.2g}" if found < 10 else f"{found:,.0f}"
+
+
+def picture(played: Played) -> Figure:
+    """The share of uniform's regret that learners have: as rounds go by, above, and for each k, below."""
+    (data, measure, horizon), results, first = played.setting, played.results, played.fewest
+    at, by_chance = first.at, first.regrets(NOTHING).mean(axis=0)
+    late = np.unique(np.searchsorted(at, np.geomspace(FIRST_SHOWN, horizon, POINTS)))
+    shown = [name for name in played.learners if name != NOTHING]
+    with _styled():
+        figure = Figure(
+            figsize=(_WIDTH, 5.4 + _LEGEND_ROW * len(shown)), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.06)
+        )
+        above, below = figure.subplots(2, height_ratios=(3, 2))
+        lines = []
+        for name in shown:
+            place = list(ALL).index(name.partition(":")[0])
+            colour = _COLOURS[(place - 2) % len(_COLOURS)]  # black, the last one, for what sees everything
+            marker = _MARKERS[place % len(_MARKERS)]
+            dashes = "--" if ":" in name else "-"
+            if name in first.experiment.learners:
+                share = first.regrets(name)[:, late] / by_chance[late]
+                mean, spread = share.mean(axis=0), share.std(axis=0, ddof=1)
+                marks = _marks(at[late], place, geometric=True)
+                above.plot(at[late], mean, dashes, color=colour, marker=marker, ms=4.5, markevery=marks, lw=1.6)
+                above.fill_between(at[late], mean - spread, mean + spread, color=colour, alpha=0.2, linewidth=0)
+            ends = {k: figures(played, k, name).share for k, r in results.items() if name in r.experiment.learners}
+            x = [list(results).index(k) for k in ends]
+            lines += below.plot(
+                x, list(ends.values()), dashes, color=colour, marker=marker, ms=5, lw=1.6, label=name
+            )
+        above.set_title(
+            f"{data.title}, {measure}, {first.experiment.shape.m} items: regret as a share of uniform's\n"
+            f"top {first.experiment.k} revealed; mean of {first.experiment.runs} runs, band: "
+            "± 1 standard deviation"
+        )
+        above.set(xscale="log", xlabel="rounds", ylabel="share of uniform's regret")
+        above.xaxis.set_major_formatter(_thousands)
+        below.set_title(f"after {horizon:,} rounds, for each k")
+        below.set(xlabel="k, the number of answers seen", ylabel="share")
+        below.set_xticks(range(len(results)), [str(k) for k in results])
+        above.axhline(1, color="#666666", linewidth=0.8)
+        for axes in (above, below):
+            axes.set_ylim(bottom=0)
+            axes.yaxis.set_major_formatter(PercentFormatter(1))
+        figure.legend(handles=lines, loc="outside lower left", ncols=2)
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+    return figure
+
+
+def put_into(page: str, lines: Sequence[str]) -> str:
+    """The page with these lines between its two marks."""
+    before, mark, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (mark and end):
+        raise ValueError(f"the page has no lines '{BEGIN}' and '{END}'")
+    return "\n".join([before + BEGIN, "", *lines, "", END]) + after
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Play on all data."""
+    parser = argparse.ArgumentParser(description="Let all learners rank for real people.")
+    parser.add_argument("--sushi", type=Path, required=True, help="PrefLib 00014-00000001.soc")
+    parser.add_argument("--jester", type=Path, required=True, help="ratings of 100 jokes, a row for each person")
+    parser.add_argument("--horizon", type=int, default=LONG, help="rounds of the long runs")
+    parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--page", type=Path, help="a page to put the tables into, with pictures in pictures/")
+    options = parser.parse_args(arguments)
+    if options.runs < 2:
+        parser.error("--runs: two at least, or there is no spread")
+    workers = os.cpu_count() or 1
+    played = []
+    for data, measure in product((sushi(options.sushi), jester(options.jester)), MEASURES):
+        for horizon in (data.people, options.horizon):
+            setting = Setting(data, measure, horizon)
+            played.append(
+                play(setting, ANSWERS, options.runs, workers, lambda text: sys.stderr.write(text + "\n"))
+            )
+    lines = [line for p in played for line in (*table(p), "")] + promises(played)
+    sys.stdout.write("\n".join(lines) + "\n")
+    if options.page:
+        for p in played[1::2]:
+            name = f"people-{p.setting.data.title}-{p.setting.measure.replace('@', '')}.svg".lower()
+            save_as(picture(p), options.page.parent / "pictures" / name)
+        options.page.write_text(put_into(options.page.read_text(encoding="utf-8"), lines), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
