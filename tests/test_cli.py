@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections import Counter
 from pathlib import Path
 
@@ -156,3 +157,10 @@ def test_list_names_every_learner_measure_and_stream() -> None:
 
 def test_version() -> None:
     assert peekrank("--version").output.startswith("peekrank 0.")
+
+
+def test_warnings_are_notes() -> None:
+    warnings.simplefilter("default")
+    done = peekrank("simulate", "rtop1f", "--horizon", "40", "--runs", "2")
+    assert done.exit_code == 0
+    assert done.stderr.count("note: rtop1f: horizon = 40 is short") == 1

@@ -22,6 +22,7 @@ from peekrank.streams import (
     Adversary,
     Drifting,
     Graded,
+    Lists,
     Means,
     Orders,
     Ratings,
@@ -35,6 +36,7 @@ from peekrank.types import Grades, Rounds, Stream
 GENERATORS: list[Stream] = [
     CT15(m=7, noise=0.5),
     Means((0.2, 0.9, 0.5)),
+    Lists(("013", "100", "020"), (0.5, 0.25, 0.25)),
     Graded(m=6, max_grade=3),
     Switching(m=6, segments=3),
     Drifting(m=5, periods=2.5),
@@ -44,6 +46,7 @@ SPECIFICATIONS = [
     CT15(),
     CT15(noise=0),
     Means(),
+    Means((0.2, 0.9), grade=4),
     Orders(Path("votes.toc"), rule="quantile4"),
     Ratings(Path("data/ratings.csv"), rule="above-2.5", complete=True),
     Adversary(Path("proof.json"), side="q"),
@@ -214,6 +217,25 @@ def test_means_are_the_means() -> None:
         assert_mean(grades[:, item], mean)
 
 
+def test_means_may_have_another_grade() -> None:
+    source = Means((0.25, 0.5), grade=3)
+    grades = table(source, 50_000)
+    assert source.max_grade == 3
+    assert np.unique(grades).tolist() == [0, 3]
+    assert_mean(grades[:, 0] == 3, 0.25)
+    assert_mean(grades[:, 1] == 3, 0.5)
+
+
+def test_lists_come_as_often_as_their_chances_say() -> None:
+    source = Lists(("0120", "3001", "0000"), (0.5, 0.375, 0.125))
+    rows = table(source, 40_000)
+    assert (source.m, source.max_grade) == (4, 3)
+    kinds, counts = np.unique(rows, axis=0, return_counts=True)
+    found = {"".join(map(str, kind)): int(count) for kind, count in zip(kinds, counts, strict=True)}
+    assert set(found) == set(source.lists)
+    assert chisquare([found[digits] for digits in source.lists], np.array(source.chances) * 40_000).pvalue > 1e-4
+
+
 @pytest.mark.parametrize("max_grade", [1, 3, 255])
 def test_graded_is_binomial_with_even_levels(max_grade: int) -> None:
     n = 20_000
@@ -294,6 +316,13 @@ def test_specification_by_hand() -> None:
         ("ct15:noise=-0.1", "noise = -0.1: must be a finite standard deviation, at least 0"),
         ("means:means=0.5", r"means = \(0.5,\): must be two probabilities or more"),
         ("means:means=0.5+1.5", r"means\[1\] = 1.5: must be a probability, from 0 to 1"),
+        ("means:grade=0", "grade = 0: must be a whole number, from 1 to 255"),
+        ("lists:lists=01+1,chances=0.5+0.5", r"lists\[1\] = '1': must be a digit for each item"),
+        ("lists:lists=0+1,chances=0.5+0.5", r"lists\[0\] = '0': must be a digit for each item, two or more"),
+        ("lists:lists=01+1x,chances=0.5+0.5", r"lists\[1\] = '1x': must be a digit"),
+        ("lists:lists=01+10+11", "2 chances for 3 lists: must be one for each"),
+        ("lists:chances=0.5+0.6", r"chances = \(0.5, 0.6\): must be probabilities that add up to 1"),
+        ("lists:chances=1.5+-0.5", r"chances = \(1.5, -0.5\): must be probabilities"),
         ("graded:m=1", "m = 1: must be"),
         ("graded:max_grade=0", "max_grade = 0: must be a whole number, from 1 to 255"),
         ("graded:max_grade=256", "max_grade = 256: must be a whole number, from 1 to 255"),

@@ -7,6 +7,7 @@ import math
 import os
 import signal
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from peekrank.experiment import Experiment, Result
+    from peekrank.laboratory import Findings, Study
 
 app = typer.Typer(
     help="Learn a whole ranking from a peek at its top.",
@@ -54,9 +56,11 @@ def main() -> None:
 
 @contextmanager
 def _plain_errors() -> Iterator[None]:
-    """Say what was wrong in a line, and end with code 2; Ctrl-C ends with code 130."""
+    """Say what was wrong in a line, and end with code 2; Ctrl-C ends with code 130. Warnings are notes."""
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.showwarning = _say_once()
+            yield
     except (ValueError, ArithmeticError, OSError, MemoryError) as error:
         message = str(error) or "not enough memory"
         err.print(f"[bold red]error:[/] {escape(message)}", highlight=False, soft_wrap=True)
@@ -64,6 +68,18 @@ def _plain_errors() -> Iterator[None]:
     except KeyboardInterrupt:
         err.print("stopped")
         raise typer.Exit(130) from None
+
+
+def _say_once() -> Callable[..., None]:
+    """A way to show warnings: as notes, each once, though the same learner is made several times."""
+    said = set()
+
+    def note(message: Warning | str, *_: object) -> None:
+        if str(message) not in said:
+            said.add(str(message))
+            err.print(f"[bold]note:[/] {escape(str(message))}", highlight=False, soft_wrap=True)
+
+    return note
 
 
 @contextmanager
@@ -223,6 +239,39 @@ def advise(
             _write_json(json_file, found.as_dict())
 
 
+@app.command()
+def rates(
+    measure: Annotated[str, typer.Argument(help="What rankings are judged by: dcg, p@3, sumloss ...")],
+    m: Annotated[int, typer.Option("--m", help="Number of items.")],
+    k: Annotated[int, typer.Option("--k", help="Number of items, from the top, whose relevance is revealed.")],
+    learners: Annotated[
+        list[str] | None,
+        typer.Argument(help="Learners, for instance: rtop1f setftrl:horizon=none.", show_default="all that fit"),
+    ] = None,
+    grades: Annotated[int, typer.Option(help="Number of relevance grades.")] = 2,
+    horizons: Annotated[str, typer.Option(help="Numbers of rounds.")] = "2000,4000,8000,16000,32000,64000,128000",
+    runs: Annotated[int, typer.Option(help="Number of runs for each stream and horizon.")] = 10,
+    seed: Annotated[int, typer.Option(help="Randomness of everything.")] = 0,
+    workers: Workers = _THREADS,
+    folder: Annotated[Path, typer.Option("--out", help="Folder for results; run again to go on.")] = Path(
+        "results"
+    ),
+) -> None:
+    """Measure how fast regret grows: the worst of a family of streams, for horizons from short to long."""
+    with _plain_errors():
+        from peekrank import cli_rates, plots
+        from peekrank.laboratory import Study
+
+        lengths = cli_rates.read_horizons(horizons)
+        with err.status("looking which learners fit"):
+            chosen, unfit = cli_rates.choose(learners, measure, m, k, grades=grades, horizons=lengths)
+        study = Study(measure, m, k, chosen, grades, lengths, runs, seed)
+        findings = _investigate(study, folder, workers)
+        plots.save(plots.worst_regret(findings), folder, "rates")
+        _print(cli_rates.tell(findings, unfit))
+        out.print(f"Tables, picture and manifest are in {folder}{os.sep}", highlight=False)
+
+
 @app.command(name="list")
 def list_names() -> None:
     """List the learners, measures and streams, with what each is."""
@@ -240,22 +289,43 @@ def _run(experiment: Experiment, folder: Path, workers: int) -> Result:
 
     with err.status("compiling (once)"), _interrupt_later():
         runs.compile_kernels(experiment)
+    wanted = experiment.runs * len(experiment.learners)
+    with _rounds_bar(
+        experiment.horizon * wanted, lambda: f"{runs.finished(folder)} of {wanted} runs", folder
+    ) as tick:
+        return runs.run(experiment, folder, workers=workers, progress=tick)
+
+
+def _investigate(study: Study, folder: Path, workers: int) -> Findings:
+    from peekrank import laboratory
+
+    with err.status("compiling (once)"), _interrupt_later():
+        laboratory.compile_kernels(study)
+    wanted = len(study.streams) * len(study.horizons)
+    with _rounds_bar(study.rounds, lambda: f"{laboratory.finished(folder)} of {wanted} cells", folder) as tick:
+        return laboratory.investigate(study, folder, workers=workers, progress=tick)
+
+
+@contextmanager
+def _rounds_bar(rounds: int, finished: Callable[[], str], folder: Path) -> Iterator[Callable[[int], None]]:
+    """A progress bar of rounds; Ctrl-C says what is finished, and ends with code 130."""
+    from peekrank.runs import InterruptedRunError
+
     columns = (
         TextColumn("[progress.description]{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
-    wanted = experiment.runs * len(experiment.learners)
     with Progress(*columns, console=err) as bar:
-        task = bar.add_task("rounds", total=experiment.horizon * wanted)
+        task = bar.add_task("rounds", total=rounds)
         try:
-            return runs.run(experiment, folder, workers=workers, progress=lambda n: bar.advance(task, n))
-        except runs.InterruptedRunError:
+            yield lambda n: bar.advance(task, n)
+        except InterruptedRunError:
             bar.stop()
             err.print(
-                f"stopped; {runs.finished(folder)} of {wanted} runs are finished and kept in {folder}{os.sep} - "
-                "the same command goes on from there",
+                f"stopped; {finished()} are finished and kept in {folder}{os.sep} - the same command goes on from "
+                "there",
                 highlight=False,
                 soft_wrap=True,
             )

@@ -24,13 +24,17 @@ from peekrank.experiment import Result
 from peekrank.files import write_whole
 from peekrank.games.rates import Rate
 from peekrank.games.table import MEANINGS, Table
-from peekrank.types import Floats, Ints
+from peekrank.laboratory import Findings
+from peekrank.measures import measure as measure_named
+from peekrank.regret import Exponent
+from peekrank.types import Floats, Ints, Measure
 
 # Okabe and Ito's colours for all kinds of colour vision, without the yellow that is pale on white
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 _WIDTH, _HEIGHT, _LEGEND_ROW = 4.7, 3.2, 0.18  # inches: small, so that letters stay readable on a phone
 _LABEL_LENGTH = 32
+_FEW_POINTS = 10
 _ROUNDING = 1e-9  # of the largest regret: what is smaller is rounding error, and would stretch a log axis
 _STYLE: dict[str, Any] = {
     "axes.grid": True,
@@ -77,11 +81,11 @@ def average_regret(result: Result, *, start: int = 1, learners: Sequence[str] | 
     late = result.at >= start
     t = result.at[late]
     with _styled():
-        figure, axes = _blank(result, "regret per round", scale="linear", legend_rows=len(shown))
+        figure, axes = _blank(*_titles(result, "regret per round"), scale="linear", legend_rows=len(shown))
         axes.axhline(0, color="#666666", linewidth=0.8)
         for name in shown:
             spread = _spread(result.regrets(name)[:, late] / t)
-            _draw(axes, t, spread, _look(result, name), label=_short(name))
+            _draw(axes, t, spread, _look(result.experiment.learners.index(name)), label=_short(name))
         figure.legend(loc="outside lower left")
         _finish(figure, axes)
     return figure
@@ -98,20 +102,11 @@ def cumulative_regret(result: Result) -> Figure:
     bounds = {name: bound for name in names if (bound := result.bound(name, result.at)) is not None}
     low, high = _log_limits([s.mean for s in spreads.values()], [s.high for s in spreads.values()], bounds)
     exponents = {summary.learner: summary.exponent for summary in result.summaries()}
-    looks = [_look(result, name) for name in names]
+    looks = [_look(position) for position in range(len(names))]
     with _styled():
-        figure, axes = _blank(result, "regret", scale="log", legend_rows=len(names) + bool(bounds))
+        figure, axes = _blank(*_titles(result, "regret"), scale="log", legend_rows=len(names) + bool(bounds))
         axes.set_ylim(low, high)
-        for name, look in zip(names, looks, strict=True):
-            slope = exponents[name].value
-            label = f"{_short(name)} ({'no exponent' if np.isnan(slope) else f'exponent {slope:.2f}'})"
-            mean, *band = spreads[name]
-            shown = _Spread(np.where(mean > low, mean, np.nan), *np.maximum(band, low))
-            _draw(axes, result.at, shown, look, label=label)
-        for name, bound in bounds.items():
-            look = _look(result, name)
-            dashes = (6 * look.position, (5, 7))  # neighbours with equal bounds take turns
-            axes.plot(result.at, bound, color=look.colour, ls=dashes, lw=1.4, label=f"bound for {_short(name)}")
+        _draw_with_bounds(axes, result.at, spreads, looks, exponents, bounds)
         _legend_with_bounds(figure, axes, looks, [name in bounds for name in names])
         _finish(figure, axes)
     return figure
@@ -196,8 +191,49 @@ def inline_svg(figure: Figure) -> str:
 
 def measure_label(result: Result) -> str:
     """The measure's name as people write it: DCG, Precision@3."""
-    made = result.experiment.make_measure()
-    return type(made).__name__ + str(made).removeprefix(made.name)
+    return _measure_name(result.experiment.make_measure())
+
+
+def worst_regret(findings: Findings, *, learners: Sequence[str] | None = None) -> Figure:
+    """Regret on the worst stream of a family against the horizon, log-log, with bounds and exponents.
+
+    Means over runs, with one standard deviation. A learner is tuned anew for each horizon. Thin grey lines have
+    the slopes 1/2 and 2/3.
+
+    Parameters
+    ----------
+    findings
+        What a study found.
+    learners
+        Which of the study's learners to show; None for all.
+    """
+    study = findings.study
+    shown = study.learners if learners is None else tuple(learners)
+    if not shown or not set(shown) <= set(study.learners):
+        raise ValueError(f"learners = {list(shown)}: must be some of {list(study.learners)}")
+    horizons = np.array(study.horizons)
+    worst = {name: findings.worst(name) for name in shown}
+    spreads = {name: _spread_of(np.array([(w.regret, w.spread) for w in ws])) for name, ws in worst.items()}
+    bounds = {
+        name: np.array([w.bound for w in ws], dtype=np.float64)
+        for name, ws in worst.items()
+        if all(w.bound for w in ws)
+    }
+    low, high = _log_limits([s.mean for s in spreads.values()], [s.high for s in spreads.values()], bounds)
+    looks = [_look(study.learners.index(name)) for name in shown]
+    size = f"top {study.k} of {study.m} revealed, worst of {len(study.streams)} streams"
+    title = f"{size}\n{_averaged(study.runs)}"
+    quantity = f"regret ({_measure_name(measure_named(study.measure))})"
+    with _styled():
+        figure, axes = _blank(title, quantity, scale="log", legend_rows=len(shown) + bool(bounds))
+        axes.set_xlabel("rounds T, a run by itself for each")
+        axes.set_ylim(low, high)
+        exponents = {name: findings.exponent(name) for name in shown}
+        _draw_with_bounds(axes, horizons, spreads, looks, exponents, bounds)
+        _draw_guides(axes, horizons, low)
+        _legend_with_bounds(figure, axes, looks, [name in bounds for name in shown])
+        _finish(figure, axes)
+    return figure
 
 
 class _Shade(NamedTuple):
@@ -236,14 +272,23 @@ def _styled() -> AbstractContextManager[None]:
     return style.context(["default", _STYLE])
 
 
-def _look(result: Result, learner: str) -> _Look:
-    position = result.experiment.learners.index(learner)
+def _measure_name(measure: Measure) -> str:
+    return type(measure).__name__ + str(measure).removeprefix(measure.name)
+
+
+def _look(position: int) -> _Look:
     return _Look(position, _COLOURS[position % len(_COLOURS)], _MARKERS[position % len(_MARKERS)])
 
 
 def _spread(curves: Floats) -> _Spread:
     mean = curves.mean(axis=0)
     deviation = curves.std(axis=0, ddof=1) if len(curves) > 1 else np.full_like(mean, np.nan)
+    return _spread_of(np.stack([mean, deviation], axis=1))
+
+
+def _spread_of(points: Floats) -> _Spread:
+    """From rows of mean and standard deviation."""
+    mean, deviation = points.T
     return _Spread(mean, mean - deviation, mean + deviation)
 
 
@@ -256,17 +301,57 @@ def _log_limits(means: list[Floats], highs: list[Floats], bounds: dict[str, Floa
     return float(values.min()) / 1.3, top * 1.5
 
 
-def _blank(
-    result: Result, quantity: str, *, scale: Literal["linear", "log"], legend_rows: int
-) -> tuple[Figure, Axes]:
+def _titles(result: Result, quantity: str) -> tuple[str, str]:
+    """Title of a figure, and label of its upward axis."""
     e = result.experiment
+    title = f"{_short(e.stream)}, top {e.k} of {e.shape.m} revealed\n{_averaged(e.runs)}"
+    return title, f"{quantity} ({measure_label(result)})"
+
+
+def _averaged(runs: int) -> str:
+    return f"mean of {runs} runs, band: ± 1 standard deviation" if runs > 1 else "a single run"
+
+
+def _blank(title: str, quantity: str, *, scale: Literal["linear", "log"], legend_rows: int) -> tuple[Figure, Axes]:
     layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.06)
     figure = Figure(figsize=(_WIDTH, _HEIGHT + _LEGEND_ROW * legend_rows), layout=layout)
     axes = figure.subplots()
-    runs = f"mean of {e.runs} runs, band: ± 1 standard deviation" if e.runs > 1 else "a single run"
-    axes.set_title(f"{_short(e.stream)}, top {e.k} of {e.shape.m} revealed\n{runs}")
-    axes.set(xlabel="rounds", ylabel=f"{quantity} ({measure_label(result)})", xscale=scale, yscale=scale)
+    axes.set_title(title)
+    axes.set(xlabel="rounds", ylabel=quantity, xscale=scale, yscale=scale)
     return figure, axes
+
+
+def _draw_with_bounds(
+    axes: Axes,
+    t: Ints,
+    spreads: dict[str, _Spread],
+    looks: Sequence[_Look],
+    exponents: dict[str, Exponent],
+    bounds: dict[str, Floats],
+) -> None:
+    """Curves with their exponents, then bounds, dashed in the same colours; the axes have their limits already."""
+    low = axes.get_ylim()[0]
+    for (name, (mean, *band)), look in zip(spreads.items(), looks, strict=True):
+        slope = exponents[name].value
+        label = f"{_short(name)} ({'no exponent' if np.isnan(slope) else f'exponent {slope:.2f}'})"
+        shown = _Spread(np.where(mean > low, mean, np.nan), *np.maximum(band, low))
+        _draw(axes, t, shown, look, label=label)
+    for name, look in zip(spreads, looks, strict=True):
+        if name in bounds:
+            dashes = (6 * look.position, (5, 7))  # neighbours with equal bounds take turns
+            axes.plot(t, bounds[name], color=look.colour, ls=dashes, lw=1.4, label=f"bound for {_short(name)}")
+
+
+def _draw_guides(axes: Axes, t: Ints, low: float) -> None:
+    """Thin grey lines with the slopes 1/2 and 2/3 that begin near the lower left corner."""
+    if len(t) < 2:
+        return
+    for slope, words in ((1 / 2, "1/2"), (2 / 3, "2/3")):
+        guide = 1.1 * low * (t / t[0]) ** slope
+        axes.plot(t, guide, color="#999999", lw=0.7, zorder=1, label=f"_slope {words}")
+        axes.annotate(
+            words, (t[-1], guide[-1]), (2, 0), textcoords="offset points", color="#777777", size=7, va="center"
+        )
 
 
 def _draw(axes: Axes, t: Ints, spread: _Spread, look: _Look, *, label: str) -> None:
@@ -277,7 +362,9 @@ def _draw(axes: Axes, t: Ints, spread: _Spread, look: _Look, *, label: str) -> N
 
 
 def _marks(t: Ints, position: int, *, geometric: bool) -> list[int]:
-    """Where a curve has its markers: six places along the axis, other ones than its neighbours'."""
+    """Where a curve has its markers: all of few points, or six places, other ones than its neighbours'."""
+    if len(t) <= _FEW_POINTS:
+        return list(range(len(t)))
     places = (np.arange(6) + (position + 0.5) / 4 % 1) / 6
     wanted = t[0] * (t[-1] / t[0]) ** places if geometric else t[0] + (t[-1] - t[0]) * places
     return [int(i) for i in np.unique(np.searchsorted(t, wanted))]

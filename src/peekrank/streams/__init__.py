@@ -9,7 +9,7 @@ from peekrank.spec import build
 from peekrank.streams.adversary import Adversary
 from peekrank.streams.fixed import fixed_items
 from peekrank.streams.preferences import ORDER_FILES, Orders, Preferences, Ratings, read_orders, read_ratings
-from peekrank.streams.synthetic import CT15, Drifting, Graded, Means, Switching
+from peekrank.streams.synthetic import CT15, Drifting, Graded, Lists, Means, Switching
 from peekrank.types import Stream
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Adversary",
     "Drifting",
     "Graded",
+    "Lists",
     "Means",
     "Orders",
     "Preferences",
@@ -29,7 +30,7 @@ __all__ = [
     "stream",
 ]
 
-_CLASSES: tuple[type[Stream], ...] = (CT15, Means, Graded, Switching, Drifting, Orders, Ratings, Adversary)
+_CLASSES: tuple[type[Stream], ...] = (CT15, Means, Lists, Graded, Switching, Drifting, Orders, Ratings, Adversary)
 
 ALL: dict[str, type[Stream]] = {cls.name: cls for cls in _CLASSES}
 

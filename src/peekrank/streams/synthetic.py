@@ -1,6 +1,6 @@
 """Generated relevance over a fixed set of items: stationary, graded, switching and drifting.
 
-Every stream here is a table of probabilities and one way of drawing from it: with u uniform on [0, 1),
+Every stream here but `Lists` is a table of probabilities and one way of drawing from it: with u uniform on [0, 1),
 R = sum_g 1[u < P(R >= g)] has the wanted distribution and takes one draw per item.
 """
 
@@ -20,6 +20,7 @@ from peekrank.streams.fixed import fixed_items, row_chunks
 from peekrank.types import Floats, Ints, Rounds
 
 _LOW, _HIGH = 0.1, 0.9  # probabilities of the graded and drifting streams: no item is ever certain
+_ROUNDING = 1e-9  # that chances may add up to more or less than 1
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class CT15:
 
 @dataclass(frozen=True)
 class Means:
-    """Independent coins: item i is relevant with probability means[i] in every round.
+    """Independent coins: item i has the grade, and otherwise 0, with probability means[i] in every round.
 
     >>> rng = np.random.default_rng(0)
     >>> Means(means=(0.75, 0.5, 0.0)).rounds(1000, rng).relevance.reshape(-1, 3).mean(axis=0)
@@ -76,14 +77,17 @@ class Means:
     ----------
     means
         The probability of each item, two or more; written ``means:means=0.9+0.5+0.1``.
+    grade
+        The grade of a relevant item, from 1 to 255.
     """
 
     name: ClassVar[str] = "means"
     d: ClassVar[int] = 0
-    max_grade: ClassVar[int] = 1
     means: tuple[float, ...] = (0.9, 0.7, 0.5, 0.3, 0.1)
+    grade: int = 1
 
     def __post_init__(self) -> None:
+        whole("grade", self.grade, 1, 255)
         object.__setattr__(self, "means", tuple(map(float, self.means)))
         if len(self.means) < 2:
             raise ValueError(f"means = {self.means}: must be two probabilities or more, one for each item")
@@ -96,10 +100,70 @@ class Means:
         """Items."""
         return len(self.means)
 
+    @property
+    def max_grade(self) -> int:
+        """The grade of a relevant item."""
+        return self.grade
+
     def rounds(self, n: int, rng: Generator) -> Rounds:
         """Draw n rounds."""
         means = np.array(self.means)
-        return _draw(n, self.m, rng, lambda _: (means,))
+        return _draw(n, self.m, rng, lambda _: (means,) * self.grade)
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Whole lists of grades, each drawn with its chance: any joint distribution of the items' relevance.
+
+    >>> rng = np.random.default_rng(0)
+    >>> rounds = Lists(lists=("110", "001"), chances=(0.75, 0.25)).rounds(1000, rng)
+    >>> rounds.relevance.reshape(-1, 3).mean(axis=0)
+    array([0.733, 0.733, 0.267])
+
+    Parameters
+    ----------
+    lists
+        Grades of all items, a digit from 0 to 9 for each; written ``lists:lists=110+001,chances=0.75+0.25``.
+    chances
+        The probability of each list; they add up to 1.
+    """
+
+    name: ClassVar[str] = "lists"
+    d: ClassVar[int] = 0
+    lists: tuple[str, ...] = ("10", "01")
+    chances: tuple[float, ...] = (0.75, 0.25)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lists", tuple(map(str, self.lists)))
+        object.__setattr__(self, "chances", tuple(map(float, self.chances)))
+        for place, digits in enumerate(self.lists):
+            if not (digits.isascii() and digits.isdigit()) or not 2 <= len(digits) == len(self.lists[0]):
+                raise ValueError(
+                    f"lists[{place}] = '{digits}': must be a digit for each item, two or more, in every list"
+                )
+        if len(self.chances) != len(self.lists) or not self.lists:
+            raise ValueError(
+                f"{len(self.chances)} chances for {len(self.lists)} lists: must be one for each, one at least"
+            )
+        if not min(self.chances) >= 0 or not abs(sum(self.chances) - 1) <= _ROUNDING:
+            raise ValueError(f"chances = {self.chances}: must be probabilities that add up to 1")
+
+    @property
+    def m(self) -> int:
+        """Items."""
+        return len(self.lists[0])
+
+    @property
+    def max_grade(self) -> int:
+        """The largest digit, but 1 at least."""
+        return max(1, *(int(digit) for digits in self.lists for digit in digits))
+
+    def rounds(self, n: int, rng: Generator) -> Rounds:
+        """Draw n rounds."""
+        whole("n", n, 1)
+        grades = np.array([[int(digit) for digit in digits] for digits in self.lists], dtype=np.uint8)
+        chances = np.array(self.chances)
+        return fixed_items(grades[rng.choice(len(grades), size=n, p=chances / chances.sum())])
 
 
 @dataclass(frozen=True)
