@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from peekrank.arena import Crossing, cross
+from peekrank.files import put_into
 from peekrank.games.classic import CLASSIC
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
@@ -24,7 +25,7 @@ LEARNERS: dict[str, Callable[[Game, int], Learner]] = {"feedexp3": FeedExp3, "nw
 HORIZONS = (1_000, 4_000, 16_000, 64_000)
 RUNS = 6
 RANKINGS = (("ndcg", 1), ("ndcg", 2), ("ap", 2), ("dcg", 1), ("dcg", 2), ("p@1", 1), ("p@2", 1))
-BEGIN, END = "<!-- begin: python experiments/arena.py --page docs/arena.md -->", "<!-- end -->"
+BEGIN = "<!-- begin: python experiments/arena.py --page docs/arena.md -->"
 
 
 def games() -> dict[str, Game]:
@@ -51,15 +52,6 @@ def table(results: Sequence[Crossing]) -> list[str]:
     return lines
 
 
-def put_into(page: str, lines: Sequence[str]) -> str:
-    """The page with these lines between its two marks."""
-    before, mark, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (mark and end):
-        raise ValueError(f"the page has no lines '{BEGIN}' and '{END}'")
-    return "\n".join([before + BEGIN, "", *lines, "", END]) + after
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Play all games."""
     parser = argparse.ArgumentParser(description="Cross learners of finite games with games.")
@@ -70,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     lines = table(results)
     sys.stdout.write("\n".join(lines) + "\n")
     if options.page:
-        options.page.write_text(put_into(options.page.read_text(encoding="utf-8"), lines), encoding="utf-8")
+        put_into(options.page, BEGIN, lines)
 
 
 if __name__ == "__main__":

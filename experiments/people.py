@@ -28,6 +28,7 @@ from matplotlib.ticker import PercentFormatter
 
 from peekrank.engine import problem_shape
 from peekrank.experiment import Experiment, Result
+from peekrank.files import put_into
 from peekrank.learners import ALL
 from peekrank.plots import _COLOURS, _LEGEND_ROW, _MARKERS, _WIDTH, _marks, _styled, _thousands, save_as
 from peekrank.runs import run
@@ -42,7 +43,7 @@ LATE = 0.9  # the last tenth of the rounds is where quality is looked at
 NOTHING, EVERYTHING = "uniform", "ftpl"  # the references: learns nothing, sees everything
 POINTS = 60  # of a curve in a picture
 FIRST_SHOWN = 100  # rounds; before, the best ranking in hindsight is mostly luck
-BEGIN, END = "<!-- begin: python experiments/people.py --page docs/people.md -->", "<!-- end -->"
+BEGIN = "<!-- begin: python experiments/people.py --page docs/people.md -->"
 
 
 class Data(NamedTuple):
@@ -286,15 +287,6 @@ def picture(played: Played) -> Figure:
     return figure
 
 
-def put_into(page: str, lines: Sequence[str]) -> str:
-    """The page with these lines between its two marks."""
-    before, mark, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (mark and end):
-        raise ValueError(f"the page has no lines '{BEGIN}' and '{END}'")
-    return "\n".join([before + BEGIN, "", *lines, "", END]) + after
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Play on all data."""
     parser = argparse.ArgumentParser(description="Let all learners rank for real people.")
@@ -320,7 +312,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for p in played[1::2]:
             name = f"people-{p.setting.data.title}-{p.setting.measure.replace('@', '')}.svg".lower()
             save_as(picture(p), options.page.parent / "pictures" / name)
-        options.page.write_text(put_into(options.page.read_text(encoding="utf-8"), lines), encoding="utf-8")
+        put_into(options.page, BEGIN, lines)
 
 
 if __name__ == "__main__":

@@ -20,13 +20,14 @@ import numpy as np
 from peekrank import plots
 from peekrank.cli_rates import bound_text, exponent_text, regret_text
 from peekrank.experiment import Experiment
+from peekrank.files import put_into
 from peekrank.laboratory import HORIZONS, Cell, Findings, Study, Worst, investigate, play_cell
 from peekrank.runs import InterruptedRunError
 from peekrank.types import Floats
 
 ROOT = Path(__file__).parent.parent
 PAGE, PICTURES = ROOT / "docs" / "laboratory.md", ROOT / "docs" / "pictures"
-BEGIN, END = "<!-- begin: python experiments/rates.py -->", "<!-- end -->"
+BEGIN = "<!-- begin: python experiments/rates.py -->"
 QUICK, QUICK_RUNS = (1_000, 4_000, 16_000), 3
 NEAR = 0.08  # by how much an exponent may miss what is expected
 SUBLINEAR = 0.85
@@ -208,15 +209,6 @@ def row(*entries: object) -> str:
     return "| " + " | ".join(map(str, entries)) + " |"
 
 
-def put_into(page: str, lines: Sequence[str]) -> str:
-    """The page with these lines between its two marks."""
-    before, mark, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (mark and end):
-        raise ValueError(f"the page has no lines '{BEGIN}' and '{END}'")
-    return "\n".join([before + BEGIN, "", *lines, "", END]) + after
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Play the grid."""
     parser = argparse.ArgumentParser(description="Worst regret against the horizon, for all learners.")
@@ -235,7 +227,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         lines += game_lines(game, findings)
     sys.stdout.write("\n".join(lines) + "\n")
     if not options.quick:
-        PAGE.write_text(put_into(PAGE.read_text(encoding="utf-8"), lines), encoding="utf-8")
+        put_into(PAGE, BEGIN, lines)
         draw(found, PICTURES)
 
 

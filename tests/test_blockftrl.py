@@ -149,6 +149,7 @@ def lengths_of(state: BlockFTRLState, blocks: int) -> list[int]:
     found, m = [], len(state.scores)
     for _ in range(blocks):
         state.clock[0] = 0
+        state.counts[:] = 1  # answered, and without cost
         show(state, np.zeros(m + 1))
         found.append(int(state.clock[2]))
     return found
@@ -162,7 +163,7 @@ def test_blocks_grow_without_a_horizon() -> None:
     first = 2 * np.sum(w[0] - w[1:]) / sqrt(r * W / 2)
     expected = [max(10, ceil(first * sqrt(b))) for b in range(1, 200)]
     assert lengths_of(state, 199) == expected
-    assert state.memory[1] == pytest.approx(np.sum(np.square(expected, dtype=np.float64)))
+    assert state.memory[1] == pytest.approx(np.sum(np.square(expected[:-1], dtype=np.float64)))
 
 
 def test_the_rate_falls_with_squared_lengths_without_a_horizon() -> None:
@@ -174,6 +175,16 @@ def test_the_rate_falls_with_squared_lengths_without_a_horizon() -> None:
     x = np.empty(4)
     x[state.space.order] = state.space.x
     np.testing.assert_allclose(x, closed_form(scores, sqrt(4 * r / 6 / squares), w), rtol=1e-12)
+
+
+def test_long_horizons_are_cut_without_overflow() -> None:
+    """K times what is left over is above 2^63 here."""
+    state = BlockFTRL(SumLoss(), horizon=992 * 10**9).init(Shape(100, 0, 99))
+    assert state.blocks * (state.horizon % state.blocks) > 2**63
+    assert set(lengths_of(state, 2000)) == {state.horizon // state.blocks, state.horizon // state.blocks + 1}
+    state.clock[5] = state.blocks - 1
+    assert lengths_of(state, 1) == [state.horizon // state.blocks + 1]
+    assert BlockFTRL(SumLoss(), 10**12).bound(Shape(10**6, 0, 1), np.int64(10**12)) is not None  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("horizon", "blocks", "length"), [(5, 1, 10), (10, 1, 10), (95, 9, 10)])
@@ -322,10 +333,12 @@ def test_a_block_without_answers_changes_nothing() -> None:
     show(state, np.zeros(4))
     state.sums[:], state.counts[:] = [2, 3, 1], [4, 3, 2]
     finish_block(state)
-    scores, rounds = state.scores.copy(), state.memory[0]
-    finish_block(state)
+    scores, memory, x = state.scores.copy(), state.memory.copy(), state.space.x.copy()
+    for _ in range(20):
+        finish_block(state)
     assert np.array_equal(state.scores, scores)
-    assert state.memory[0] == rounds
+    assert np.array_equal(state.memory, memory)
+    np.testing.assert_allclose(state.space.x, x, rtol=0.5)  # eta falls by the length of the running block only
 
 
 def test_answers_count_one_by_one_whenever_they_come() -> None:

@@ -515,14 +515,6 @@ def test_claims_hold_and_differ() -> None:
     ]  # fmt: skip
 
 
-def test_tables_go_between_their_marks() -> None:
-    page = f"before\n{rates.BEGIN}\nold\n{rates.END}\nafter\n"
-    found = rates.put_into(page, ["| new |"])
-    assert found == f"before\n{rates.BEGIN}\n\n| new |\n\n{rates.END}\nafter\n"
-    with pytest.raises(ValueError, match="has no lines"):
-        rates.put_into("before\nafter\n", [])
-
-
 def test_the_page_has_every_game_with_its_picture_and_every_learner_has_one() -> None:
     page = rates.PAGE.read_text(encoding="utf-8")
     for game in rates.GRID:

@@ -18,8 +18,9 @@ from peekrank.measures import measure as measure_named
 from peekrank.permutahedron import Space, draw, leader, space
 from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
 
-# The clock: rounds left in this block, questions it has to ask, its length, blocks begun, pools of the leader
-_LEFT, _OPEN, _LENGTH, _BLOCK, _POOLS = 0, 1, 2, 3, 4
+# The clock: rounds left in this block, questions it has to ask, its length, blocks begun, pools of the leader, and
+# what is left over of the horizon by cutting it into whole rounds
+_LEFT, _OPEN, _LENGTH, _BLOCK, _POOLS, _REST = range(6)
 # The memory: rounds and squared lengths of blocks, both discounted
 _ROUNDS, _SQUARES = 0, 1
 
@@ -63,26 +64,29 @@ def _learn_from_block(s: BlockFTRLState) -> None:
         s.sums[i] = 0
         s.counts[i] = 0
     s.memory[_ROUNDS] = s.discount * s.memory[_ROUNDS] + s.clock[_LENGTH]
+    s.memory[_SQUARES] = s.discount**2 * s.memory[_SQUARES] + float(s.clock[_LENGTH]) ** 2
 
 
 @kernel
 def _begin_block(s: BlockFTRLState) -> None:
     _learn_from_block(s)
-    m, b = len(s.scores), s.clock[_BLOCK]
+    m = len(s.scores)
+    s.clock[_BLOCK] += 1
     if s.blocks > 0:
-        # floor((b + 1) T / K) - floor(b T / K), without overflow
-        b, rest = b % s.blocks, s.horizon % s.blocks
-        length = s.horizon // s.blocks + (b + 1) * rest // s.blocks - b * rest // s.blocks
+        length = s.horizon // s.blocks
+        s.clock[_REST] += s.horizon % s.blocks
+        if s.clock[_REST] >= s.blocks:
+            s.clock[_REST] -= s.blocks
+            length += 1
     else:
-        length = ceil(s.growth * sqrt(b + 1))
+        length = ceil(s.growth * sqrt(s.clock[_BLOCK]))
     length = max(length, m)
-    s.memory[_SQUARES] = s.discount**2 * s.memory[_SQUARES] + float(length) ** 2
-    rate = s.rate if s.blocks > 0 else s.rate / sqrt(s.memory[_SQUARES])
+    squares = s.discount**2 * s.memory[_SQUARES] + float(length) ** 2
+    rate = s.rate if s.blocks > 0 else s.rate / sqrt(squares)
     s.clock[_POOLS] = leader(s.scores, rate, s.weights, s.space)
     s.clock[_LEFT] = length
     s.clock[_LENGTH] = length
     s.clock[_OPEN] = m
-    s.clock[_BLOCK] += 1
     for i in range(m):
         s.questions[i] = i
 
@@ -134,7 +138,7 @@ class BlockFTRL:
     - A block has m rounds at least. Lengths are rounded; docs/blockftrl.md has the bound with all of this.
     - Answers count item by item, whenever they come, in the block that is running then. An item without any in a
       block is taken to cost what it did so far, or in the first block what the others do; a block without any
-      answer changes nothing.
+      answer teaches nothing.
 
     Parameters
     ----------
@@ -188,7 +192,7 @@ class BlockFTRL:
             sums=np.zeros(m),
             counts=np.zeros(m, dtype=np.int64),
             questions=np.arange(m),
-            clock=np.zeros(5, dtype=np.int64),
+            clock=np.zeros(6, dtype=np.int64),
             memory=np.zeros(2),
             weights=position_weights(self.measure, m),
             k=shape.k,
@@ -214,9 +218,11 @@ class BlockFTRL:
 
     def block_count(self, shape: Shape, horizon: int) -> int:
         """K, the number of blocks; without a horizon, at most so many are begun."""
-        c, most = self._constants(shape), horizon // shape.m
-        if self.horizon is None:
-            return 1 + min(most, floor((1.5 * horizon / c.growth) ** (2 / 3)) if c.growth else most)
+        c = self._constants(shape)
+        if self.horizon is None:  # all but the last are over before the last round
+            most = (horizon - 1) // shape.m
+            return 1 + min(most, floor((1.5 * (horizon - 1) / c.growth) ** (2 / 3)) if c.growth else most)
+        most = horizon // shape.m
         return max(1, min(most, round(min(c.best_blocks(horizon), most))))
 
     def moves(self, shape: Shape) -> int:
@@ -273,8 +279,8 @@ def _sum_of_powers(x: float, count: int) -> float:
 
 def _equal_squares(horizon: int, blocks: int) -> float:
     """Sum of the squared lengths of blocks that differ by one round at most."""
-    length, longer = divmod(horizon, blocks)
-    return float(blocks * length**2 + longer * (2 * length + 1))
+    length, longer = divmod(int(horizon), int(blocks))
+    return float(int(blocks) * length**2 + longer * (2 * length + 1))
 
 
 def _growing_squares(m: int, blocks: int, growth: float) -> float:

@@ -237,7 +237,7 @@ class Plan(NamedTuple):
     """How to play a game: `rankings` and `seen` by action, one `action` for each class, estimates, exploration.
 
     ``q`` is by action. ``width`` is C, ``price`` is D, the most that q loses to the best action under any outcome,
-    and ``most`` is R, the most that any round can lose.
+    and ``most`` is R, the most that a round can lose in expectation.
     """
 
     rankings: Ints
