@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from itertools import permutations, product
+from typing import Any
 
 import numpy as np
 import pytest
 
-from peekrank import DCG, NDCG, Precision
+from peekrank import DCG, NDCG, NW2, Agent, BlockFTRL, FeedExp3, Precision
 from peekrank.games.classic import classic
 from peekrank.games.game import Game
 from peekrank.learners.finite import MOST_ACTIONS, MOST_OUTCOMES, NO_SYMBOL, finite, max_grade_of, symbol_of
@@ -63,3 +64,21 @@ def test_the_largest_grade_is_that_of_the_measure_or_the_number_of_symbols() -> 
     for wrong in (0, 256):
         with pytest.raises(ValueError, match=f"max_grade = {wrong}"):
             max_grade_of(DCG(), wrong)
+
+
+def test_an_agent_of_a_game_is_loaded_with_its_learner_only() -> None:
+    loss = np.arange(1200).reshape(40, 30) % 7
+    one, two = (Game.of(table, np.tile(np.arange(30), (40, 1))) for table in (loss, loss[::-1]))
+    saved = Agent(FeedExp3(one), m=40, k=1).dump()
+    with pytest.raises(ValueError, match=r"a game of your own: give its learner too"):
+        Agent.load(saved)
+    with pytest.raises(ValueError, match=r"was saved with learner 'feedexp3:measure=game-40x30-\w+"):
+        Agent.load(saved, FeedExp3(two))
+    assert Agent.load(saved, FeedExp3(Game.of(loss, np.tile(np.arange(30), (40, 1))))).shape.m == 40
+
+
+@pytest.mark.parametrize("cls", [FeedExp3, NW2, BlockFTRL])
+@pytest.mark.parametrize("wrong", ["dcg", None, 3])
+def test_a_measure_must_be_one(cls: Any, wrong: object) -> None:
+    with pytest.raises(ValueError, match=r"measure = .*: must be a measure, as in measure\('dcg'\)"):
+        cls(wrong)

@@ -240,3 +240,10 @@ def test_folders_that_are_none_of_ours(tmp_path: Path) -> None:
 def test_bad_experiments(change: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         replace(SMALL, **change)  # type: ignore[arg-type]
+
+
+def test_results_of_another_command_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text('{"format": 1, "study": {}}')
+    with pytest.raises(ValueError, match="does not describe an experiment"):
+        run(SMALL, tmp_path)
+    assert (tmp_path / "manifest.json").read_text() == '{"format": 1, "study": {}}'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from math import log10
 from typing import Any, NamedTuple
@@ -223,9 +223,15 @@ class _Choice(NamedTuple):
 
 
 def _choose(p: _Problem) -> _Choice | None:
-    """The learner with the smallest bound among those that fit the problem."""
+    """The learner with the smallest bound among those that fit; learners of finite games only if no other does."""
+    quick = [name for name in learners.ALL if name not in learners.FINITE]
+    return _best_of(quick, p) or _best_of(learners.FINITE, p)
+
+
+def _best_of(names: Sequence[str], p: _Problem) -> _Choice | None:
     found = []
-    for name, cls in learners.ALL.items():
+    for name in names:
+        cls = learners.ALL[name]
         if cls.contextual or p.k < cls.min_k or (cls.full_information and p.k < p.m):
             continue
         try:

@@ -86,11 +86,14 @@ def face(learner: Learner, game: Game, outcomes: Any, *, seed: Seed = 0, at: Int
     >>> int(contest.best[-1]), int(contest.explored[-1]), round(float(contest.regret[-1]))
     (2500, 217, 375)
     """
-    numbers = np.asarray(outcomes, dtype=np.int64)
-    if numbers.ndim != 1 or len(numbers) == 0 or numbers.min() < 0 or numbers.max() >= len(game.outcomes):
-        raise ValueError(f"outcomes must hold numbers from 0 to {len(game.outcomes) - 1}, one for each round")
-    meant = getattr(learner, "measure", game)
-    if meant is not game:
+    given = np.asarray(outcomes)
+    wrong = given.ndim != 1 or len(given) == 0 or given.dtype.kind not in "biu"
+    if wrong or given.min() < 0 or given.max() >= len(game.outcomes):
+        raise ValueError(
+            f"outcomes must hold whole numbers from 0 to {len(game.outcomes) - 1}, one for each round"
+        )
+    numbers = given.astype(np.int64)
+    if str(getattr(learner, "measure", game)) != str(game):
         raise ValueError(f"{learner.name} was made for another game or measure, not for this one")
     n = len(numbers)
     at = checkpoints(n) if at is None else ascending("at", at, n)
@@ -147,6 +150,7 @@ def opponents(found: Analysis, horizon: int) -> list[Opponent]:
     tails just ahead of heads [[0.45, 0.55]]
     from heads to tails [[0.95, 0.05], [0.05, 0.95]]
     """
+    whole("horizon", horizon, 1)
     names = found.game.outcomes
     made = [Opponent("uniform", np.full((1, len(names)), 1 / len(names)))]
     made += [Opponent(f"always {name}", row[None]) for name, row in zip(names, np.eye(len(names)), strict=True)]

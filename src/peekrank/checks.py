@@ -275,7 +275,7 @@ def learns(learner: Learner) -> None:
 
 
 def learns_though_answers_are_missing(learner: Learner) -> None:
-    """It also learns if a third of the rounds comes back without an answer, and a tenth never comes back."""
+    """It also learns if two rounds in ten come back without an answer, one with half of them, and one never."""
     if not (horizon := _horizon_to_learn_in(learner)):
         return
     measure, rng = _measure(learner), np.random.default_rng(8)
@@ -287,7 +287,8 @@ def learns_though_answers_are_missing(learner: Learner) -> None:
         shown[t] = decision.ranking
         if luck < 0.9:
             answers = row[shown[t, : agent.shape.k]].astype(np.float64)
-            agent.update(decision, np.full(agent.shape.k, np.nan) if luck < 0.3 else answers)
+            answers[: 0 if luck < 0.6 else len(answers) // 2 if luck < 0.7 else None] = np.nan
+            agent.update(decision, answers)
     late = relevance[horizon // 2 :]
     value = float(measure.values(shown[horizon // 2 :], late).sum())
     best = float(best_values(measure, fixed_items(late), np.array([len(late)]))[0])

@@ -253,9 +253,7 @@ def rates(
     runs: Annotated[int, typer.Option(help="Number of runs for each stream and horizon.")] = 10,
     seed: Annotated[int, typer.Option(help="Randomness of everything.")] = 0,
     workers: Workers = _THREADS,
-    folder: Annotated[Path, typer.Option("--out", help="Folder for results; run again to go on.")] = Path(
-        "results"
-    ),
+    folder: Annotated[Path, typer.Option("--out", help="Folder for results; run again to go on.")] = Path("rates"),
 ) -> None:
     """Measure how fast regret grows: the worst of a family of streams, for horizons from short to long."""
     with _plain_errors():

@@ -16,8 +16,6 @@ from peekrank.parameters import whole
 from peekrank.regret import Exponent
 from peekrank.report import number
 
-_REASON_LENGTH = 90
-
 
 def read_horizons(text: str) -> tuple[int, ...]:
     """The horizons that a text such as 2000,4000 gives.
@@ -37,6 +35,8 @@ def choose(
     """The learners that are named, or all that fit, and why the others do not; a ValueError if none does."""
     if named:
         return tuple(named), {}
+    for horizon in horizons:
+        whole("horizons", horizon, 1)
     whole("m", m, 2)
     whole("k", k, 1, m)
     whole("grades", grades, 2, 256)
@@ -44,7 +44,7 @@ def choose(
     if not fit:
         raise ValueError(
             f"no learner here fits {measure} at m = {m}, k = {k}, grades = {grades}; name some to see what they "
-            "lose, for instance uniform or rtop1f:measure=dcg"
+            f"lose, for instance uniform or blockftrl:measure=dcg. {_reasons(unfit)}"
         )
     return fit, unfit
 
@@ -71,10 +71,14 @@ def tell(findings: Findings, unfit: Mapping[str, str]) -> list[RenderableType]:
     said: list[RenderableType] = [table]
     runs = f"mean ± standard deviation of {study.runs} runs" if study.runs > 1 else "a single run"
     said.append(Text(f"Regret on the worst of {len(study.streams)} streams, {runs}; bounds hold in expectation."))
-    for learner, reason in unfit.items():
-        short = reason if len(reason) <= _REASON_LENGTH else f"{reason[: _REASON_LENGTH - 2].rstrip()} …"
-        said.append(Text(f"without {learner}: {short}"))
+    if study.runs > 1:
+        said.append(Text("The worst has the largest mean after two standard errors are taken off."))
+    said += [Text(f"without {learner}: {reason}") for learner, reason in unfit.items()]
     return said
+
+
+def _reasons(unfit: Mapping[str, str]) -> str:
+    return " ".join(f"Not {learner}: {reason}." for learner, reason in unfit.items())
 
 
 def regret_text(worst: Worst) -> str:
@@ -95,8 +99,8 @@ def exponent_text(exponent: Exponent) -> str:
 
 
 def bound_text(worst: Worst) -> str:
-    """The bound, and whether it was kept if it was not."""
-    return number(worst.bound) + (" exceeded" if worst.kept is False else "")
+    """The bound, and whether it was exceeded by more than luck explains."""
+    return number(worst.bound) + (" exceeded" if worst.exceeded else "")
 
 
 def _title(study: Study) -> str:

@@ -36,6 +36,7 @@ from peekrank.games.ranking import ranking_game
 from peekrank.games.rates import Rate
 from peekrank.games.structure import rate_of
 from peekrank.games.witness import adversaries
+from peekrank.learners.common import ShortHorizonWarning
 from peekrank.measures import measure as measure_named
 from peekrank.parameters import whole
 from peekrank.regret import Exponent, best_values, regret
@@ -48,7 +49,7 @@ GAPS = (2, 4, 8, 16, 32, 64, 128)  # means differ by one over these
 _FORMAT = 1
 _SOURCES = fingerprint(Path(__file__).parent)  # of what runs: files may change while a study goes on
 _REFERENCES = ("uniform",)
-_SLOW, _SLOW_ABOVE = ("nw2", "feedexp3"), 4  # items: they handle all rankings, and can take 200 us a round
+_FINITE_UP_TO = 4  # items: learners that handle all rankings can take 200 us a round
 _CLEARLY = 0.4  # how much better, or worse, than 1/2 an item is that leaves no doubt
 _MOST_ENTRIES = 4_000  # losses of a game that is small enough to be analysed at once
 _BOOTSTRAPS = 1000
@@ -184,8 +185,8 @@ def fitting(
     for name, cls in all_learners.ALL.items():
         if name in _REFERENCES or cls.contextual or (cls.full_information and k < m):
             continue
-        if name in _SLOW and m > _SLOW_ABOVE:
-            unfit[name] = f"slow with more than {_SLOW_ABOVE} items: name it to have it"
+        if name in all_learners.FINITE and m > _FINITE_UP_TO:
+            unfit[name] = f"slow with more than {_FINITE_UP_TO} items: name it to have it"
             continue
         anytime = any(f.name == "horizon" and f.default is None for f in fields_of(cls))
         try:
@@ -204,7 +205,7 @@ def fitting(
 def _quiet() -> Iterator[None]:
     """Without what learners have to say of their parameters: who makes a study has heard it already."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+        warnings.simplefilter("ignore", ShortHorizonWarning)
         yield
 
 
@@ -326,7 +327,13 @@ class Worst(NamedTuple):
     stream: str
     regret: float
     spread: float  # standard deviation over runs; NaN for a single one
+    doubt: float  # two standard errors of the mean; NaN for a single run
     bound: float | None
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether the mean is above the bound by more than luck explains; if not here, then on no stream."""
+        return self.bound is not None and self.regret - self.doubt > self.bound
 
     @property
     def kept(self) -> bool | None:
@@ -352,7 +359,16 @@ class Findings(NamedTuple):
         for horizon, s, regrets in zip(self.study.horizons, *self._worst(learner), strict=True):
             spread = float(regrets.std(ddof=1)) if len(regrets) > 1 else float("nan")
             bound = self.study.bound(learner, horizon)
-            found.append(Worst(horizon, self.study.streams[s], float(regrets.mean()), spread, bound))
+            found.append(
+                Worst(
+                    horizon,
+                    self.study.streams[s],
+                    float(regrets.mean()),
+                    spread,
+                    2 * spread / np.sqrt(len(regrets)),
+                    bound,
+                )
+            )
         return found
 
     def exponent(self, learner: str) -> Exponent:

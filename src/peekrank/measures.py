@@ -414,6 +414,9 @@ def learnable(measure: Measure, max_grade: int) -> LinearMeasure:
     ...
     ValueError: ndcg cannot be learned from revealed items one by one, for grades 0 to 1: ...
     """
+    given: object = measure
+    if not isinstance(given, Measure):
+        raise ValueError(f"measure = {given!r}: must be a measure, as in measure('dcg')")
     if isinstance(measure, LinearMeasure) and measure.separable and measure.linear(max_grade):
         return measure
     raise ValueError(

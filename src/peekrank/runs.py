@@ -194,8 +194,9 @@ def _open_folder(experiment: Experiment, folder: Path) -> dict[str, Any]:
         raise ValueError(f"{folder} is a file: results need a folder")
     if (folder / "manifest.json").exists():
         manifest = _read_manifest(folder)
+        other = _experiment_of(manifest, folder)
         if finished(folder):
-            _check_same(_experiment_of(manifest, folder), experiment, folder)
+            _check_same(other, experiment, folder)
             _check_origin(manifest, _origin(experiment), folder)
             return manifest
     elif folder.exists() and any(folder.iterdir()):

@@ -62,6 +62,10 @@ def load(blob: bytes, learner: Learner | None = None) -> Saved:
         content = dict(arrays)
     about = json.loads(content.pop("about").tobytes())
     if learner is None:
+        if "measure=game-" in about["learner"]:
+            raise ValueError(
+                "this agent plays a game of your own: give its learner too, Agent.load(saved, learner)"
+            )
         learner = learner_named(about["learner"])
     elif text_of(learner) != about["learner"]:
         raise ValueError(f"this agent was saved with learner '{about['learner']}', not '{text_of(learner)}'")

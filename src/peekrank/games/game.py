@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -118,6 +119,13 @@ class Game:
             outcomes=_names("outcome", outcomes, len(rows[0])),
             scales=((Fraction(common),),),
         )
+
+    def __str__(self) -> str:
+        """A name that tells games apart: their sizes, and a digest of all they are made of."""
+        parts = (self.numerators.tolist(), self.signals.tolist(), self.symbols, self.actions, self.outcomes)
+        exact = (*parts, self.bases, self.scales, self.column.tolist())
+        digest = hashlib.sha256(repr(exact).encode()).hexdigest()[:12]
+        return f"game-{len(self.actions)}x{len(self.outcomes)}-{digest}"
 
     @property
     def rational(self) -> bool:

@@ -20,6 +20,9 @@ ALL: dict[str, type[Any]] = {
 }
 
 
+FINITE = (NW2.name, FeedExp3.name)  # those that list all actions of a game, which takes time
+
+
 def learner(text: str, **context: Any) -> Learner:
     """The learner that a specification names.
 

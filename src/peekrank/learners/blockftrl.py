@@ -15,6 +15,7 @@ from peekrank.learners.common import check_parameters, discount_of, largest_gain
 from peekrank.learners.permftrl import entropy, position_weights
 from peekrank.measures import learnable
 from peekrank.measures import measure as measure_named
+from peekrank.parameters import positive
 from peekrank.permutahedron import Space, draw, leader, space
 from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
 
@@ -168,8 +169,9 @@ class BlockFTRL:
 
     def __post_init__(self) -> None:
         check_parameters(horizon=1 if self.horizon is None else self.horizon, max_grade=self.max_grade)
-        if not 0 < self.discount <= 1:
-            raise ValueError(f"discount = {self.discount}: must be above 0 and at most 1")
+        positive("discount", self.discount)
+        if self.discount > 1:
+            raise ValueError(f"discount = {self.discount}: must be 1 at most")
         learnable(self.measure, self.max_grade)
 
     def init(self, shape: Shape) -> BlockFTRLState:
@@ -182,7 +184,10 @@ class BlockFTRL:
             remembered = blocks if self.discount == 1 else _sum_of_powers(self.discount**2, blocks)
             squares = _equal_squares(max(self.horizon, m), blocks) * remembered / blocks
             rate = 2 * c.r / (c.A * sqrt(squares)) if c.A else 0.0
-            if c.E and blocks < floor(c.best_blocks(self.horizon)):
+            if self.horizon < m:
+                what = f"it ends before the first block of {m} rounds, one for each item, and nothing is learned"
+                warn_short(self.name, self.horizon, what)
+            elif c.E and blocks < floor(c.best_blocks(self.horizon)):
                 warn_short(
                     self.name, self.horizon, f"blocks of the best length would be shorter than the {m} questions "
                     f"that each has to ask; it plays blocks of {max(self.horizon // blocks, m)} rounds"

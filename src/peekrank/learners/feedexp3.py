@@ -177,7 +177,10 @@ class FeedExp3:
         """State before the first round."""
         plan = self.plan(shape)
         if self.horizon is not None and self.horizon < plan.least_horizon:
-            warn_short(self.name, self.horizon, f"the bound says nothing below {plan.least_horizon:,} rounds")
+            what = (
+                f"the bound says nothing below {plan.least_horizon:,} rounds; at most every other round explores"
+            )
+            warn_short(self.name, self.horizon, what)
         mixing, rate = plan.tuned(self.horizon)
         return FeedExp3State(
             losses=np.zeros(len(plan.action)),

@@ -44,6 +44,9 @@ def symbol_of(feedback: Floats, grades: int) -> int:
 
 def max_grade_of(measure: Measure | Game, max_grade: int) -> int:
     """The largest grade, or the largest number of a symbol of a game, checked."""
+    given: object = measure
+    if not isinstance(given, Game | Measure):
+        raise ValueError(f"measure = {given!r}: must be a measure, as in measure('dcg'), or a game")
     if isinstance(measure, Game):
         whole("number of feedback symbols", len(measure.symbols), 1, 256)
         return len(measure.symbols) - 1
@@ -66,7 +69,8 @@ def finite(measure: Measure | Game, shape: Shape, max_grade: int) -> Finite:
     if shape.m > 20 or factorial(shape.m) > MOST_ACTIONS or (max_grade + 1) ** shape.m > MOST_OUTCOMES:
         raise ValueError(
             f"m = {shape.m}: the game of all rankings is written down, which is possible for up to {MOST_ACTIONS} "
-            f"rankings and {MOST_OUTCOMES} relevance vectors"
+            f"rankings and {MOST_OUTCOMES} relevance vectors; `peekrank advise` names a learner for more, where "
+            "there is one: setftrl, permftrl or blockftrl"
         )
     game = ranking_game(measure, shape.m, shape.k, max_grade + 1)
     return Finite(game, np.array(list(permutations(range(shape.m))), dtype=np.int64))

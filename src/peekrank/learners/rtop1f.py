@@ -186,9 +186,13 @@ class RTop1F:
                 f"blocks = {self.blocks}: a block of {self.horizon} / {self.blocks} rounds is too short to ask "
                 f"about {m} items, {shape.k} at a time"
             )
-        if floor(self._wanted_blocks(shape, self.horizon)) > K:
+        questions = ceil(m / shape.k)
+        if self.horizon <= questions:
+            what = f"all rounds go into the {questions} questions of the first block, and nothing is learned"
+            warn_short(self.name, self.horizon, what)
+        elif floor(self._wanted_blocks(shape, self.horizon)) > K:
             warn_short(
-                self.name, self.horizon, f"the theorem's blocks would be shorter than the {ceil(m / shape.k)} "
+                self.name, self.horizon, f"the theorem's blocks would be shorter than the {questions} "
                 f"questions that each has to ask; it plays blocks of {self.horizon // K} rounds"
             )  # fmt: skip
         return RTop1FState(
