@@ -64,7 +64,6 @@ def test_without_names_all_learners_that_fit_take_part(monkeypatch: pytest.Monke
     assert "rtop1f" in done.stdout
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("without other: because")]
     assert line.count("because") == 40  # whole: what to use instead comes last
-    assert len(line) < 120
 
 
 def test_hopeless_games_need_names() -> None:
