@@ -179,6 +179,19 @@ def test_shares_are_stationary(m: int, n: int, spread: float) -> None:
         np.testing.assert_allclose(shares, expected, atol=1e-9)
 
 
+def test_shares_are_stationary_after_a_turn() -> None:
+    """From one order of the items to its reverse: then sweeps lose most of the total on their way."""
+    t, worth = precision_tables(14, 2), np.arange(14) * 3.0
+    space, shares = share_space(t), np.full(91, 1 / 91)
+    for values in (worth, -worth, np.random.default_rng(0).permutation(worth)):
+        of_class = values[t.rankings[t.actions[:-1], :2]].sum(axis=1)
+        sums = of_class[t.target] - of_class[t.source]
+        settle(sums, 1.0, t, space, shares)
+        weights = np.exp(-sums)
+        passed = shares / np.bincount(t.source, weights)
+        assert np.abs(np.bincount(t.target, passed[t.source] * weights) - shares).sum() < 2e-13
+
+
 def test_shares_of_many_classes() -> None:
     """More than 1,000 classes: no matrix, more sweeps."""
     t = precision_tables(46, 2)
@@ -317,11 +330,14 @@ def law(state: Any) -> Floats:
     return shown
 
 
-@pytest.mark.parametrize("horizon", [3000, None])
-@pytest.mark.parametrize(("m", "n", "printed"), [(3, 2, False), (4, 2, False), (4, 1, False), (3, 2, True)])
+@pytest.mark.parametrize(
+    ("m", "n", "printed", "horizon"),
+    [
+        (3, 2, True, 3000),
+        *((m, n, False, horizon) for m, n in ((3, 2), (4, 2), (4, 1)) for horizon in (3000, None)),
+    ],
+)
 def test_twin_of_precision(m: int, n: int, printed: bool, horizon: int | None) -> None:
-    if printed and horizon is None:
-        return
     agent = Agent(NW2(Precision(n), horizon, printed=printed), m=m, k=1, seed=1)
     twin, sets = precision_twin(m, n, 0.0 if printed else 0.5, printed)
     t = agent._state.tables

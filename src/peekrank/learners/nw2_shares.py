@@ -142,8 +142,9 @@ def _inflow(flow: Floats, target: Ints, inward: Floats, begin: int, end: int) ->
 def _sweep(t: Tables, space: ShareSpace, shares: Floats) -> bool:
     """Gauss and Seidel from the last shares; whether the residual became small.
 
-    ``change`` is no less than the residual after the sweep: what remains there of class c is due to changes of
-    later classes, and adds up to no more than these send out.
+    ``change`` over ``total`` is no less than the residual of the shares after the sweep: what remains there of
+    class c is due to changes of later classes, and adds up to no more than these send out. Sweeps do not keep the
+    total.
     """
     flow, inward, classes = space.flow, space.inward, len(shares)
     for c in range(classes):
@@ -151,12 +152,13 @@ def _sweep(t: Tables, space: ShareSpace, shares: Floats) -> bool:
             inward[e] = space.weights[t.reverse[e]]
         flow[c] = shares[c] / (space.leaving[c] + space.weights[t.edges[c]])
     for _ in range(_SWEEPS if classes <= _DENSE_UP_TO else _LONG_SWEEPS):
-        change = 0.0
+        change, total = 0.0, 0.0
         for c in range(classes):
-            total = _inflow(flow, t.target, inward, t.edges[c] + 1, t.edges[c + 1])
-            change += abs(total - flow[c] * space.leaving[c])
-            flow[c] = total / space.leaving[c]
-        if change <= _RESIDUAL:
+            got = _inflow(flow, t.target, inward, t.edges[c] + 1, t.edges[c + 1])
+            change += abs(got - flow[c] * space.leaving[c])
+            flow[c] = got / space.leaving[c]
+            total += flow[c] * (space.leaving[c] + space.weights[t.edges[c]])
+        if change <= _RESIDUAL * total:
             return True
     return False
 
