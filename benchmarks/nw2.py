@@ -22,7 +22,7 @@ from peekrank.learners.nw2 import NW2
 from peekrank.measures import Precision
 from peekrank.types import Floats
 
-_HORIZON = 10**9  # long enough for the bound to speak at all these sizes
+_LONG = 10**9  # long enough for the bound to speak at all these sizes
 
 
 def seconds(action: Callable[[], object]) -> float:
@@ -46,11 +46,11 @@ def dense(size: int, count: int) -> Callable[[], None]:
     return solve
 
 
-def microseconds(m: int, n: int, rounds: int, repetitions: int = 9) -> tuple[Floats, Floats]:
+def microseconds(m: int, n: int, rounds: int, horizon: int, repetitions: int = 9) -> tuple[Floats, Floats]:
     """Of a round, a solve with all actions, and one with all classes; and what these two are in rounds."""
     rng = np.random.default_rng(1)
     stream = fixed_items((rng.random((rounds, m)) < np.linspace(0.8, 0.2, m)).astype(int))
-    learner, measure, at = NW2(Precision(n), horizon=_HORIZON), Precision(n), np.array([rounds])
+    learner, measure, at = NW2(Precision(n), horizon), Precision(n), np.array([rounds])
     count = max(3, 1_000_000 // (n * comb(m, n)) ** 2)
     actions, classes = dense(n * comb(m, n), count), dense(comb(m, n), count)
 
@@ -66,6 +66,7 @@ def microseconds(m: int, n: int, rounds: int, repetitions: int = 9) -> tuple[Flo
 def main() -> None:
     table = Table(
         "P@n",
+        "rounds of horizon",
         "classes",
         "actions",
         "a round",
@@ -73,10 +74,18 @@ def main() -> None:
         "solve, all classes",
         title="NeighborhoodWatch2",
     )
-    for m, n, rounds in ((6, 2, 20_000), (10, 2, 20_000), (15, 2, 5_000), (10, 3, 5_000), (10, 5, 2_000)):
-        (ours, actions, classes), ratios = microseconds(m, n, rounds)
+    for m, n, rounds, horizon in (
+        (6, 2, 20_000, _LONG),
+        (10, 2, 20_000, _LONG),
+        (10, 2, 100_000, 100_000),  # at the end one class has most of the shares
+        (15, 2, 5_000, _LONG),
+        (10, 3, 5_000, _LONG),
+        (10, 5, 2_000, _LONG),
+    ):
+        (ours, actions, classes), ratios = microseconds(m, n, rounds, horizon)
         table.add_row(
             f"m = {m}, n = {n}",
+            f"{rounds:,} of {horizon:,}",
             f"{comb(m, n)}",
             f"{n * comb(m, n)}",
             f"{ours:,.1f} us",

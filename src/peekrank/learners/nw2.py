@@ -39,7 +39,7 @@ _TOO_HARD = (Rate.TWO_THIRDS, Rate.LINEAR)
 
 
 class NW2State(NamedTuple):
-    """Summed estimates of the edges, the rounds they are from, the shares of the last round, and the game."""
+    """Summed estimates of the edges, less those of the own edge, their rounds, the last shares, and the game."""
 
     sums: Floats
     rounds: Ints
@@ -137,11 +137,11 @@ def _update(s: NW2State, X: Features, ranking: Ints, token: Floats, feedback: Fl
     if action >= t.actions[-1]:
         chance = s.between[action - t.actions[-1]]
     bonus = eta * t.largest**2
-    for c in range(classes):
+    for c in range(classes):  # what the own edge gets is left out: all edges of the class get it
+        row, target = s.sums[t.edges[c] + 1 : t.edges[c + 1]], t.target[t.edges[c] + 1 : t.edges[c + 1]]
         part = bonus * shares[c] ** 2
-        s.sums[t.edges[c]] -= part * s.seldom[c]
-        for e in range(t.edges[c] + 1, t.edges[c + 1]):
-            s.sums[e] -= part * (s.seldom[c] + s.seldom[t.target[e]])
+        for e in range(len(row)):
+            row[e] -= part * s.seldom[target[e]]
     for d in range(len(t.border)):
         e = t.border[d]
         s.sums[e] -= bonus * shares[t.source[e]] ** 2 / s.between[d]

@@ -14,28 +14,31 @@ from peekrank.learners.nw2_tables import Tables
 from peekrank.types import Floats, Ints
 
 _FARTHEST = 36.0  # exp(-36) is what rounding leaves of 1
-_ELIMINATE_UP_TO = 80  # classes; beyond, iterating is faster
-_DENSE_UP_TO = 1000  # classes; beyond, the matrix is too large
-_RESIDUAL = 1e-13
-_SWEEPS, _LONG_SWEEPS = 100, 1000
+_RESIDUAL = 1e-9
+_CORRECT_UP_TO = 300  # classes; beyond, sweeps are faster
+_INVERT_UP_TO = 1000  # classes; beyond, the matrix is too large
+_CORRECTIONS, _SWEEPS = 6, 1000
 
 
 class ShareSpace(NamedTuple):
-    """Working memory: two numbers for each edge, two for each class, and a matrix of classes."""
+    """Working memory: a number for each edge, four for each class, and a matrix of classes."""
 
     weights: Floats
-    inward: Floats  # the weights of the reverse edges
-    flow: Floats  # share over sum of weights
     leaving: Floats  # sum of the weights of proper edges
-    matrix: Floats
+    total: Floats  # sum of all weights
+    flow: Floats  # share over total
+    surplus: Floats  # what comes to a class less what leaves it
+    inverse: Floats  # row c: the flow that is missing where class c has a surplus of 1; from an earlier round
+    spent: Ints  # corrections since that round, beyond the first of each
 
 
 def share_space(tables: Tables) -> ShareSpace:
     """Memory for the classes of a game."""
     edges, classes = len(tables.target), len(tables.edges) - 1
-    side = classes if classes <= _DENSE_UP_TO else 0
+    side = classes if classes <= _INVERT_UP_TO else 0
+    leaving, total, flow, surplus = np.zeros((4, classes))
     return ShareSpace(
-        np.zeros(edges), np.zeros(edges), np.zeros(classes), np.zeros(classes), np.zeros((side, side))
+        np.zeros(edges), leaving, total, flow, surplus, np.zeros((side, side)), np.zeros(1, dtype=np.int64)
     )
 
 
@@ -43,33 +46,42 @@ def share_space(tables: Tables) -> ShareSpace:
 def settle(sums: Floats, eta: float, t: Tables, space: ShareSpace, shares: Floats) -> None:
     """Fill the shares p with p Q = p, where class k passes exp(-eta sums) on along its edges, normalised.
 
-    Up to 80 classes by elimination, then by iteration from the shares that are there, until |p Q - p| adds up to
-    1e-13; elimination has the last word up to 1,000 classes.
+    The shares that are there are corrected until |p Q - p| adds up to 1e-9: by the inverse of an earlier round or,
+    for more than 300 classes, by sweeps. Where that does not do, and up to 1,000 classes, a new inverse is exact.
     """
-    classes = len(shares)
+    classes, flow = len(shares), space.flow
     if classes == 1:
         return
     _weigh(sums, eta, t, space)
-    if (classes <= _ELIMINATE_UP_TO or not _sweep(t, space, shares)) and classes <= _DENSE_UP_TO:
-        _eliminate(t, space)
-    total = 0.0
     for c in range(classes):
-        shares[c] = space.flow[c] * (space.leaving[c] + space.weights[t.edges[c]])
-        total += shares[c]
+        flow[c] = shares[c] / space.total[c]
+    _balance(t, space)
+    near = _correct(t, space) if classes <= _CORRECT_UP_TO else _sweep(t, space)
+    if not near and classes <= _INVERT_UP_TO:
+        _invert(t, space, shares)
+    everything = 0.0
     for c in range(classes):
-        shares[c] /= total
+        shares[c] = flow[c] * space.total[c]
+        everything += shares[c]
+    for c in range(classes):
+        shares[c] /= everything
 
 
 @kernel
 def exponentials(x: Floats) -> None:
     """Replace each x >= 0 by exp(-x), or exp(-36) where x > 36; to thirteen digits, several at a time.
 
-    A Taylor polynomial of x/128, which is below 0.29, squared seven times.
+    A Taylor polynomial of x/128, which is below 0.29, squared seven times; in three parts, which need not wait
+    for each other.
     """
     for i in range(len(x)):
         z = min(x[i], _FARTHEST) * (-1 / 128)
-        y = 1 / 720 + z * (1 / 5040 + z * (1 / 40320 + z * (1 / 362880 + z * (1 / 3628800 + z * (1 / 39916800)))))
-        y = 1 + z * (1 + z * (1 / 2 + z * (1 / 6 + z * (1 / 24 + z * (1 / 120 + z * y)))))
+        zz = z * z
+        zzzz = zz * zz
+        a = (1 + z) + zz * (1 / 2 + z * (1 / 6))
+        b = (1 / 24 + z * (1 / 120)) + zz * (1 / 720 + z * (1 / 5040))
+        c = (1 / 40320 + z * (1 / 362880)) + zz * (1 / 3628800 + z * (1 / 39916800))
+        y = a + zzzz * (b + zzzz * c)
         y *= y
         y *= y
         y *= y
@@ -81,107 +93,121 @@ def exponentials(x: Floats) -> None:
 
 @kernel
 def _weigh(sums: Floats, eta: float, t: Tables, space: ShareSpace) -> None:
-    """Fill the weights of the edges, the largest of each class being 1, and what leaves each class."""
-    weights = space.weights
-    for c in range(len(space.leaving)):
-        begin, end = t.edges[c], t.edges[c + 1]
-        least = _least(sums, begin, end)
-        for e in range(begin, end):
-            weights[e] = eta * (sums[e] - least)
-    exponentials(weights)
-    for c in range(len(space.leaving)):
-        space.leaving[c] = _sum(weights, t.edges[c] + 1, t.edges[c + 1])
-
-
-@kernel
-def _least(x: Floats, begin: int, end: int) -> float:
-    """Of a part of x; by four candidates, which need not wait for each other."""
-    a = b = c = d = float(x[begin])
-    whole = end - (end - begin) % 4
-    for i in range(begin, whole, 4):
-        a = min(a, x[i])
-        b = min(b, x[i + 1])
-        c = min(c, x[i + 2])
-        d = min(d, x[i + 3])
-    for i in range(whole, end):
-        a = min(a, x[i])
-    return min(a, b, c, d)
-
-
-@kernel
-def _sum(x: Floats, begin: int, end: int) -> float:
-    """Of a part of x; by four sums, likewise."""
-    a, b, c, d = 0.0, 0.0, 0.0, 0.0
-    whole = end - (end - begin) % 4
-    for i in range(begin, whole, 4):
-        a += x[i]
-        b += x[i + 1]
-        c += x[i + 2]
-        d += x[i + 3]
-    for i in range(whole, end):
-        a += x[i]
-    return (a + b) + (c + d)
-
-
-@kernel
-def _inflow(flow: Floats, target: Ints, inward: Floats, begin: int, end: int) -> float:
-    """What a class gets from its neighbours; by four sums, likewise."""
-    a, b, c, d = 0.0, 0.0, 0.0, 0.0
-    whole = end - (end - begin) % 4
-    for e in range(begin, whole, 4):
-        a += flow[target[e]] * inward[e]
-        b += flow[target[e + 1]] * inward[e + 1]
-        c += flow[target[e + 2]] * inward[e + 2]
-        d += flow[target[e + 3]] * inward[e + 3]
-    for e in range(whole, end):
-        a += flow[target[e]] * inward[e]
-    return (a + b) + (c + d)
-
-
-@kernel
-def _sweep(t: Tables, space: ShareSpace, shares: Floats) -> bool:
-    """Gauss and Seidel from the last shares; whether the residual became small.
-
-    ``change`` over ``total`` is no less than the residual of the shares after the sweep: what remains there of
-    class c is due to changes of later classes, and adds up to no more than these send out. Sweeps do not keep the
-    total.
-    """
-    flow, inward, classes = space.flow, space.inward, len(shares)
+    """Fill the weights of the edges, the largest of each class being 1, and their sums."""
+    classes = len(space.total)
     for c in range(classes):
-        for e in range(t.edges[c], t.edges[c + 1]):
-            inward[e] = space.weights[t.reverse[e]]
-        flow[c] = shares[c] / (space.leaving[c] + space.weights[t.edges[c]])
-    for _ in range(_SWEEPS if classes <= _DENSE_UP_TO else _LONG_SWEEPS):
-        change, total = 0.0, 0.0
+        row, weights = sums[t.edges[c] : t.edges[c + 1]], space.weights[t.edges[c] : t.edges[c + 1]]
+        least = row[0]
+        for e in range(len(row)):
+            least = min(least, row[e])
+        for e in range(len(row)):
+            weights[e] = eta * (row[e] - least)
+    exponentials(space.weights)
+    for c in range(classes):
+        weights, leaving = space.weights[t.edges[c] : t.edges[c + 1]], 0.0
+        for e in range(1, len(weights)):
+            leaving += weights[e]
+        space.leaving[c] = leaving
+        space.total[c] = weights[0] + leaving
+
+
+@kernel
+def _send(t: Tables, space: ShareSpace, c: int, flow: float) -> None:
+    """Let so much flow of class c go along its edges."""
+    begin, end = t.edges[c] + 1, t.edges[c + 1]
+    surplus, target, weights = space.surplus, t.target[begin:end], space.weights[begin:end]
+    surplus[c] -= flow * space.leaving[c]
+    for e in range(len(target)):
+        surplus[target[e]] += flow * weights[e]
+
+
+@kernel
+def _balance(t: Tables, space: ShareSpace) -> None:
+    """Fill the surplus that the flow leads to."""
+    space.surplus[:] = 0
+    for c in range(len(space.flow)):
+        _send(t, space, c, space.flow[c])
+
+
+@kernel
+def _settled(space: ShareSpace) -> bool:
+    """Whether |p Q - p| adds up to little enough."""
+    off, shares = 0.0, 0.0
+    for c in range(len(space.flow)):
+        off += abs(space.surplus[c])
+        shares += space.flow[c] * space.total[c]
+    return off <= _RESIDUAL * shares
+
+
+@kernel
+def _correct(t: Tables, space: ShareSpace) -> bool:
+    """Newton's method with the inverse of an earlier round; whether it settled, and the inverse is good enough.
+
+    A new inverse takes as long as some ``classes`` corrections. So it is due when that many have been made since
+    the last one, beyond the first of each round.
+    """
+    flow, classes = space.flow, len(space.flow)
+    for tried in range(_CORRECTIONS):
+        if _settled(space):
+            return bool(space.spent[0] < classes)
+        if tried > 0:
+            space.spent[0] += 1
         for c in range(classes):
-            got = _inflow(flow, t.target, inward, t.edges[c] + 1, t.edges[c + 1])
-            change += abs(got - flow[c] * space.leaving[c])
-            flow[c] = got / space.leaving[c]
-            total += flow[c] * (space.leaving[c] + space.weights[t.edges[c]])
-        if change <= _RESIDUAL * total:
-            return True
+            row, surplus = space.inverse[c], space.surplus[c]
+            for i in range(classes):
+                flow[i] += surplus * row[i]
+        for c in range(classes):
+            flow[c] = max(flow[c], 0.0)
+        _balance(t, space)
     return False
 
 
 @kernel
-def _eliminate(t: Tables, space: ShareSpace) -> None:
-    """Eliminate class after class, without any subtraction (Grassmann, Taksar & Heyman 1985)."""
-    flow, matrix, classes = space.flow, space.matrix, len(space.flow)
+def _sweep(t: Tables, space: ShareSpace) -> bool:
+    """Gauss and Seidel: class after class sends its surplus on; whether it settled."""
+    for _ in range(_SWEEPS):
+        if _settled(space):
+            return True
+        for c in range(len(space.flow)):
+            more = max(space.surplus[c] / space.leaving[c], -space.flow[c])
+            space.flow[c] += more
+            _send(t, space, c, more)
+    return False
+
+
+@kernel
+def _invert(t: Tables, space: ShareSpace, shares: Floats) -> None:
+    """Fill flow and inverse by eliminating all classes but the heaviest, whose flow is 1 and stays as it is.
+
+    Nothing is ever subtracted (Grassmann, Taksar & Heyman 1985): the flow is exact to rounding, however small.
+    """
+    flow, matrix, classes, ground = space.flow, space.inverse, len(shares), 0
+    for c in range(classes):
+        if shares[c] > shares[ground]:
+            ground = c
     matrix[:] = 0
     for e in range(len(t.source)):
         matrix[t.source[e], t.target[e]] = space.weights[e]
-    for last in range(classes - 1, 0, -1):
+    for last in range(classes - 1, -1, -1):
+        if last == ground:
+            continue
         row = matrix[last]
-        total = _sum(row, 0, last)
+        leaving = row[ground] if ground > last else 0.0  # to classes that remain
         for c in range(last):
-            if matrix[c, last] > 0:
-                part, mine = matrix[c, last] / total, matrix[c]
+            leaving += row[c]
+        row[last] = 0
+        for c in range(classes):
+            mine = matrix[c]
+            if c != last and mine[last] > 0:
+                part = mine[last] / leaving
+                for i in range(classes):
+                    mine[i] += part * row[i]
                 mine[last] = part
-                for j in range(last):
-                    mine[j] += part * row[j]
-    flow[:] = 0
-    flow[0] = 1
+        for c in range(classes):
+            row[c] /= leaving
+        row[last] = 1 / leaving
     for c in range(classes):
-        row = matrix[c]
-        for j in range(c + 1, classes):
-            flow[j] += flow[c] * row[j]
+        flow[c] = matrix[ground, c]
+        matrix[ground, c] = matrix[c, ground] = 0
+    flow[ground] = 1
+    space.spent[0] = 0
