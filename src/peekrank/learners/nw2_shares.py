@@ -143,8 +143,8 @@ def _settled(space: ShareSpace) -> bool:
 def _correct(t: Tables, space: ShareSpace) -> bool:
     """Newton's method with the inverse of an earlier round; whether it settled, and the inverse is good enough.
 
-    A new inverse takes as long as some ``classes`` corrections. So it is due when that many have been made since
-    the last one, beyond the first of each round.
+    A new inverse takes as long as ``classes / 2`` corrections. It is due when ``classes`` of them have been made
+    since the last one, beyond the first of each round.
     """
     flow, classes = space.flow, len(space.flow)
     for tried in range(_CORRECTIONS):
@@ -188,13 +188,15 @@ def _invert(t: Tables, space: ShareSpace, shares: Floats) -> None:
     matrix[:] = 0
     for e in range(len(t.source)):
         matrix[t.source[e], t.target[e]] = space.weights[e]
+    row = space.surplus  # no longer needed; a copy, known not to be a part of the matrix, is twice as fast
     for last in range(classes - 1, -1, -1):
         if last == ground:
             continue
-        row = matrix[last]
-        leaving = row[ground] if ground > last else 0.0  # to classes that remain
-        for c in range(last):
-            leaving += row[c]
+        leaving = 0.0  # to classes that remain
+        for c in range(classes):
+            row[c] = matrix[last, c]
+            if c < last or c == ground:
+                leaving += row[c]
         row[last] = 0
         for c in range(classes):
             mine = matrix[c]
@@ -204,8 +206,8 @@ def _invert(t: Tables, space: ShareSpace, shares: Floats) -> None:
                     mine[i] += part * row[i]
                 mine[last] = part
         for c in range(classes):
-            row[c] /= leaving
-        row[last] = 1 / leaving
+            matrix[last, c] = row[c] / leaving
+        matrix[last, last] = 1 / leaving
     for c in range(classes):
         flow[c] = matrix[ground, c]
         matrix[ground, c] = matrix[c, ground] = 0
