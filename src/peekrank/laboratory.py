@@ -178,8 +178,8 @@ def fitting(
     and learners that see more than k answers; nw2 and feedexp3 are left out where they would take hours.
 
     >>> fit, unfit = fitting("dcg", m=3, k=2)
-    >>> fit[:3], unfit["setftrl"][:50]
-    (('rtop1f', 'permftrl', 'permftrl:horizon=none'), 'measure = dcg: setftrl learns which n items to sho')
+    >>> sorted(fit)[:2], unfit["setftrl"][:50]
+    (['blockftrl', 'blockftrl:horizon=none'], 'measure = dcg: setftrl learns which n items to sho')
     """
     judge, fit, unfit = measure_named(measure), [], {}
     for name, cls in all_learners.ALL.items():
