@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from itertools import permutations, product
+from itertools import combinations, permutations, product
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog, minimize
 
 from peekrank import Agent, BlockFTRL, FeedExp3, RTop1F, measure
-from peekrank.advice import Advice, advise
+from peekrank.advice import Advice, advise, advise_surrogate
 from peekrank.games.rates import Rate, Verdict
 from peekrank.games.structure import rate_of
 from peekrank.learners import ALL, learner
 from peekrank.learners.ftpl import constants
 from peekrank.measures import LinearForm, Relevance, learnable
+from peekrank.surrogates import ALL as SURROGATES
+from peekrank.surrogates import surrogate
 from peekrank.types import Floats, Shape
 
 MEASURES = ("sumloss", "pairwiseloss", "dcg", "dcg@2", "dcg+linear", "p@1", "p@3", "ndcg", "ndcg@2", "ap", "auc")
@@ -263,3 +266,111 @@ def test_millions_of_items(name: str) -> None:
     advice = advise(name, m=2_000_000, k=10, horizon=10**6)
     assert advice.vacuous or advice.verdict.rate in (Rate.LINEAR, Rate.SQRT)
     assert "2,000,000 items" in str(advice)
+
+
+# --- surrogates
+
+
+SURROGATE_PROBLEMS = [(m, k, grades) for m in (1, 2, 3, 4, 5) for k in range(1, m + 1) for grades in (2, 3)]
+
+
+@pytest.mark.parametrize("name", SURROGATES)
+def test_what_is_said_of_surrogates_is_what_learners_can_do(name: str) -> None:
+    phi = surrogate(name)
+    for m, k, grades in SURROGATE_PROBLEMS:
+        advice = advise_surrogate(name, m, k, grades)
+        assert advice == advise_surrogate(phi, m, k, grades)
+        assert (advice.witness is not None) == (advice.rate is Rate.LINEAR)
+        assert str(advice).startswith(
+            f"problem: {name}, m = {m} items, k = {k} revealed, grades 0 to {grades - 1}"
+        )
+        if not phi.convex:
+            assert advice.rate is None
+        elif k == m:
+            assert advice.rate is Rate.SQRT
+        elif phi.min_k is not None and k >= phi.min_k:
+            assert advice.rate is Rate.TWO_THIRDS
+        else:
+            assert advice.rate in (Rate.LINEAR, None)
+
+
+HOPELESS = [
+    (name, m, k, grades)
+    for name, (m, k, grades) in product(SURROGATES, SURROGATE_PROBLEMS)
+    if advise_surrogate(name, m, k, grades).rate is Rate.LINEAR
+]
+
+
+def test_what_is_hopeless() -> None:
+    found = {(name, m, k) for name, m, k, grades in HOPELESS if grades == 2}
+    assert found == {("ranksvm", m, 1) for m in (3, 4, 5)} | {
+        (name, m, k) for name, last in (("ndcgsquared", 1), ("listnet", 2)) for m in (2, 3, 4, 5)
+        for k in range(1, m - last + 1)
+    }  # fmt: skip
+    assert {(m, k) for name, m, k, grades in HOPELESS if name == "listnet" and grades == 3} == {
+        (m, k) for m in (2, 3, 4, 5) for k in range(1, m)
+    }
+
+
+@pytest.mark.parametrize(("name", "m", "k", "grades"), HOPELESS)
+def test_witnesses_prove_what_they_claim(name: str, m: int, k: int, grades: int) -> None:
+    phi, witness = surrogate(name), advise_surrogate(name, m, k, grades).witness
+    assert witness is not None
+    relevance, p, q, gap = (np.array(part) for part in witness)
+    assert relevance.shape[1] == m
+    assert relevance.max() < grades
+    assert p.sum() == pytest.approx(1)
+    assert q.sum() == pytest.approx(1)
+    for seen in combinations(range(m), k):
+        answers = np.unique(relevance[:, seen], axis=0, return_inverse=True)[1].ravel()
+        np.testing.assert_allclose(np.bincount(answers, p), np.bincount(answers, q), atol=1e-12)
+
+    def least(side: Floats) -> float:
+        """Of the expected loss, by a solver that knows nothing of the surrogate but values and gradients."""
+        lists = relevance.astype(np.float64)
+        if name == "ranksvm":
+            return least_hinges(lists, side)
+
+        def both(scores: Floats) -> tuple[float, Floats]:
+            value = side @ [phi.value(scores, row) for row in lists]
+            return float(value), side @ np.array([phi.gradient(scores, row) for row in lists])
+
+        return float(minimize(both, np.zeros(m), jac=True, tol=1e-12).fun)
+
+    assert gap > 0
+    assert least(p + q) - least(p) - least(q) == pytest.approx(gap, rel=1e-3, abs=1e-12)
+
+
+def least_hinges(lists: Floats, chances: Floats) -> float:
+    """The least expected hinge loss, as a linear program: scores from -9 to 9, then one slack for each pair."""
+    m = lists.shape[1]
+    pairs = list(permutations(range(m), 2))
+    weights = [float(chances @ (lists[:, i] > lists[:, j])) for i, j in pairs]
+    rows = np.hstack([np.array([np.eye(m)[j] - np.eye(m)[i] for i, j in pairs]), -np.eye(len(pairs))])
+    found = linprog(
+        np.r_[np.zeros(m), weights], rows, -np.ones(len(pairs)), bounds=[(-9, 9)] * m + [(0, None)] * len(pairs)
+    )
+    assert found.fun is not None
+    return found.fun
+
+
+def test_long_witnesses_are_left_out() -> None:
+    assert advise_surrogate("ndcgsquared", 100, 11).witness is not None
+    advice = advise_surrogate("ndcgsquared", 100, 12)
+    assert advice.rate is Rate.LINEAR
+    assert advice.witness is None
+    assert "witness" not in str(advice)
+
+
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        (("squard", 3, 1), "unknown surrogate 'squard'"),
+        (("squared", 0, 1), "m = 0: must be"),
+        (("squared", 3, 4), "k = 4: must be a whole number, from 1 to 3"),
+        (("squared", 3, 1, 1), "grades = 1: must be"),
+    ],
+)
+def test_wrong_questions_about_surrogates(problem: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        advise_surrogate(*problem)

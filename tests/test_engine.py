@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import tracemalloc
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 from peekrank import CT15, DCG, FTPL, NDCG, Agent, RTop1F, Uniform, evaluate, fixed_items, kernel, play, simulate
-from peekrank.engine import chunk_length, problem_shape
+from peekrank.engine import chunk_length, problem_shape, simulate_all
+from peekrank.learners.rtopkf import RTopKF
+from peekrank.measures import AUC, AveragePrecision, Precision
 from peekrank.streams import Means
-from peekrank.types import Kernels, Rounds, Shape
+from peekrank.streams.compact import open_dataset, save_dataset
+from peekrank.streams.dataset import About, Dataset
+from peekrank.types import Kernels, Learner, Measure, Rounds, Shape
 
 T = 1000
 
@@ -102,7 +107,79 @@ def test_relevance_above_the_learners_grades_is_refused() -> None:
 def test_lists_of_different_lengths_are_refused() -> None:
     uneven = Rounds(np.empty((3, 0), np.float32), np.zeros(3, np.uint8), np.array([0, 1, 3]))
     with pytest.raises(ValueError, match="lists of 1 to 2 items: all must have the same length"):
-        simulate(Uniform(), uneven, k=1, measure=DCG())
+        simulate(RTop1F(DCG(), horizon=9), uneven, k=1, measure=DCG())
+
+
+def test_lists_of_different_lengths_for_a_learner_without_memory_of_items() -> None:
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, 6, 400)
+    offsets = np.r_[0, np.cumsum(lengths)]
+    relevance = rng.integers(0, 3, offsets[-1]).astype(np.uint8)
+    uneven = Rounds(np.empty((len(relevance), 0), np.float32), relevance, offsets)
+    sequence = rng.integers(0, 400, 1000)
+    how: dict[str, Any] = {"k": 2, "measure": DCG(), "sequence": sequence}
+    one, two = simulate(Uniform(), uneven, **how), play(Uniform(), uneven, **how)
+    assert np.array_equal(one.value, two.value)
+    agent, total = Agent(Uniform(), m=5, k=2), 0.0
+    for n in sequence:
+        grades = relevance[offsets[n] : offsets[n + 1]]
+        ranking = agent.rank(np.empty((len(grades), 0))).ranking
+        total += sum((2.0 ** grades[i] - 1) / np.log2(p + 2) for p, i in enumerate(ranking))
+    assert one.value[-1] == pytest.approx(total)
+
+
+def uneven_lists(seed: int, shortest: int = 1, longest: int = 8) -> Rounds:
+    rng = np.random.default_rng(seed)
+    offsets = np.r_[0, np.cumsum(rng.integers(shortest, longest, 150, endpoint=True))]
+    relevance = rng.choice(4, size=offsets[-1], p=[0.7, 0.1, 0.1, 0.1]).astype(np.uint8)
+    return Rounds(rng.random((len(relevance), 3), dtype=np.float32), relevance, offsets)
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [DCG(), DCG(2, "linear"), NDCG(3), NDCG(blank="skip"), Precision(2), AveragePrecision(), AUC()],
+    ids=str,
+)
+def test_lists_of_different_lengths_are_worth_what_each_is_by_itself(measure: Measure) -> None:
+    rounds = uneven_lists(seed=1)
+    sequence = np.random.default_rng(2).integers(0, 150, 40_000)  # longer than a chunk
+    trace = simulate(Uniform(), rounds, k=1, measure=measure, seed=3, sequence=sequence)
+    agent, values = Agent(Uniform(), m=8, k=1, d=3, seed=3), []
+    for n in sequence[:600]:
+        rows = slice(rounds.offsets[n], rounds.offsets[n + 1])
+        values.append(evaluate(measure, agent.rank(rounds.features[rows]).ranking, rounds.relevance[rows]))
+    np.testing.assert_allclose(trace.value[:600], np.nancumsum(values), rtol=1e-12)
+    rest = simulate(Uniform(), rounds, k=1, measure=measure, seed=3, sequence=sequence, at=np.array([40_000]))
+    assert rest.value[0] == trace.value[-1]
+
+
+def test_memory_mapped_lists_are_as_others(tmp_path: Path) -> None:
+    rounds = uneven_lists(seed=4)
+    how: dict[str, Any] = {"k": 1, "measure": NDCG(3), "sequence": np.random.default_rng(5).integers(0, 150, 500)}
+    expected = simulate(RTopKF(), rounds, **how).value
+    save_dataset(Dataset(*rounds, np.arange(150), About("x")), tmp_path / "lists.peek")
+    reopened = open_dataset(tmp_path / "lists.peek").rounds()
+    assert all(type(array) is np.ndarray and array.flags.carray for array in reopened)  # nothing is compiled again
+    assert np.array_equal(simulate(RTopKF(), reopened, **how).value, expected)
+    for name, array in rounds._asdict().items():
+        np.save(tmp_path / f"{name}.npy", array)
+    read_only = Rounds(*(np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in Rounds._fields))
+    assert np.array_equal(simulate(RTopKF(), read_only, **how).value, expected)
+
+
+def test_learners_taking_turns_are_as_by_themselves(rounds: Rounds) -> None:
+    learners: list[Learner] = [Uniform(), RTop1F(DCG(), horizon=T), FTPL(DCG(), horizon=T)]
+    together = simulate_all(learners, rounds, k=2, measure=DCG(), seeds=[1, 2, 3])
+    for learner, seed, trace in zip(learners, (1, 2, 3), together, strict=True):
+        alone = simulate(learner, rounds, k=2, measure=DCG(), seed=seed)
+        assert np.array_equal(trace.value, alone.value)
+        assert np.array_equal(trace.explored, alone.explored)
+
+
+@pytest.mark.parametrize("sequence", [[], [-1], [1000], [[0]]])
+def test_bad_sequences_are_named(sequence: list[int], rounds: Rounds) -> None:
+    with pytest.raises(ValueError, match="sequence: must be numbers of lists, from 0 to 999"):
+        simulate(Uniform(), rounds, k=1, measure=DCG(), sequence=np.array(sequence, dtype=np.int64))
 
 
 @pytest.mark.parametrize("name", Rounds._fields)
@@ -175,6 +252,8 @@ def test_a_learner_that_ranks_what_is_not_there_is_stopped(place: int, rounds: R
 
     with pytest.raises(ValueError, match="something else than"):
         simulate(Nonsense(), rounds, k=1, measure=DCG())
+    with pytest.raises(ValueError, match="something else than"):
+        simulate(Nonsense(), uneven_lists(0, shortest=10, longest=12), k=1, measure=DCG(2))
 
 
 @pytest.mark.parametrize("part", ["discount", "gain", "offset", "values"])

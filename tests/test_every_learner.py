@@ -28,7 +28,9 @@ from peekrank import (
 )
 from peekrank.checks import LEARNER_CHECKS, CheckError, check_learner
 from peekrank.learners import ALL
+from peekrank.learners.rtopkf import RTopKF
 from peekrank.sampling import SortSpace, shuffle, sort_descending, sort_space
+from peekrank.surrogates import KL, ListNet, RankSVM, SmoothDCG
 from peekrank.types import Features, Floats, Ints, Kernels, Learner, Shape
 
 LEARNERS: list[Learner] = [
@@ -58,6 +60,11 @@ LEARNERS: list[Learner] = [
     FeedExp3(Precision(1), horizon=4000),
     FeedExp3(DCG(), horizon=4000),
     FeedExp3(Precision(2)),
+    RTopKF(),
+    RTopKF(KL(), estimator="doubly_robust", temperature=0.1),
+    RTopKF(RankSVM(), gamma=0.1, radius=3.0),
+    RTopKF(ListNet()),
+    RTopKF(SmoothDCG(0.1), horizon=4000, below="random", step="theorem"),
 ]
 
 

@@ -227,7 +227,7 @@ def test_folders_that_are_none_of_ours(tmp_path: Path) -> None:
     [
         ({"learners": ()}, "no learner given"),
         ({"learners": ("uniform", "uniform")}, "given twice"),
-        ({"learners": ("rtop2f",)}, "unknown learner 'rtop2f': did you mean 'rtop1f'"),
+        ({"learners": ("rtop1",)}, "unknown learner 'rtop1': did you mean 'rtop1f'"),
         ({"stream": "ct16"}, "unknown stream 'ct16': did you mean 'ct15'"),
         ({"measure": "dgc"}, "unknown measure 'dgc': did you mean 'dcg'"),
         ({"measure": "ndcg"}, "ndcg cannot be learned from revealed items"),

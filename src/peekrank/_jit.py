@@ -47,13 +47,22 @@ def cache_folder() -> str | None:
 
 def kernel(function: F) -> F:
     """Compile a leaf function, and keep the machine code on disk if the function belongs to this package."""
+    return _compiled(function, **_OPTIONS)
+
+
+def sum_kernel(function: F) -> F:
+    """A kernel whose sums may be added up in any order, several at a time; all else stays as strict as ever."""
+    return _compiled(function, fastmath={"reassoc"}, **_OPTIONS)
+
+
+def _compiled(function: F, **options: Any) -> F:
     folder = cache_folder() if Path(function.__code__.co_filename).is_relative_to(_PACKAGE) else None
     if folder is None:
-        return cast("F", numba.njit(function, **_OPTIONS))
+        return cast("F", numba.njit(function, **options))
     before = _CONFIG.CACHE_DIR
     _CONFIG.CACHE_DIR = folder  # read only while the function is being decorated
     try:
-        return cast("F", numba.njit(function, cache=True, **_OPTIONS))
+        return cast("F", numba.njit(function, cache=True, **options))
     finally:
         _CONFIG.CACHE_DIR = before
 

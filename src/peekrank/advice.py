@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import product
 from math import log10
 from typing import Any, NamedTuple
 
@@ -28,6 +29,8 @@ from peekrank.measures import (
 from peekrank.measures import measure as measure_named
 from peekrank.parameters import whole
 from peekrank.spec import text_of
+from peekrank.surrogates import ListNet, NDCGSquared, RankSVM, Surrogate, softmax
+from peekrank.surrogates import surrogate as surrogate_named
 from peekrank.types import Learner, Measure, Shape
 
 _LONGEST = 10**12  # the longest horizon that learners accept
@@ -196,6 +199,136 @@ def advise(measure: str | Measure, m: int, k: int, horizon: int, grades: int = 2
             exploration=exploration,
         )
     return replace(advice, changes=tuple(_changes(p, advice)))
+
+
+class Witness(NamedTuple):
+    """Two distributions of relevance that k answers cannot tell apart, although no scores are good on both.
+
+    ``gap`` is the least that any scores lose on p and on q together, to the best scores for each: whatever a
+    learner does, its expected regret after T rounds is at least gap x T / 2 on one of the two.
+    """
+
+    relevance: tuple[tuple[int, ...], ...]
+    p: tuple[float, ...]
+    q: tuple[float, ...]
+    gap: float
+
+
+@dataclass(frozen=True)
+class SurrogateAdvice:
+    """What to expect of a surrogate under top-k feedback; made by `advise_surrogate`.
+
+    Parameters
+    ----------
+    surrogate, m, k, grades
+        The problem: lists of up to m items.
+    rate
+        How the regret in the surrogate grows: what `RTopKF` guarantees with the steps of its theorem, or T where
+        nobody can do better; None where neither is known.
+    reason
+        Why.
+    witness
+        Where the rate is T: what proves it; None also where the lists are too many to write down.
+    """
+
+    surrogate: str
+    m: int
+    k: int
+    grades: int
+    rate: Rate | None
+    reason: str
+    witness: Witness | None = None
+
+    def __str__(self) -> str:
+        size = f"m = {self.m:,} items, k = {self.k:,} revealed"
+        lines = [
+            f"problem: {self.surrogate}, {size}, grades 0 to {self.grades - 1}",
+            f"rate: {self.rate or 'unknown'}: {self.reason}",
+        ]
+        if self.witness:
+            lines.append(f"witness: two adversaries; on one of them regret is {self.witness.gap / 2:.3g} a round")
+        return "\n".join(lines)
+
+
+_MOST_LISTS = 2**12
+
+
+def advise_surrogate(surrogate: str | Surrogate, m: int, k: int, grades: int = 2) -> SurrogateAdvice:
+    """Whether a surrogate can be learned from k answers a round, and if not, what proves it.
+
+    Parameters
+    ----------
+    surrogate
+        What scores are judged by, or its name.
+    m
+        Items of the longest list.
+    k
+        Number of items, from the top, whose relevance is revealed.
+    grades
+        Number of relevance grades, 0 to grades - 1.
+
+    >>> advice = advise_surrogate("ndcgsquared", m=10, k=1)
+    >>> print(advice.rate, [row[:3] for row in advice.witness.relevance], round(advice.witness.gap, 4))
+    T [(0, 0, 0), (0, 1, 0), (1, 0, 0), (1, 1, 0)] 0.0374
+
+    References
+    ----------
+    docs/surrogates.md; CT16 Theorems 4.1 and 5.2.
+    """
+    phi = surrogate_named(surrogate) if isinstance(surrogate, str) else surrogate
+    whole("m", m, 1, 10**8)
+    whole("k", k, 1, m)
+    whole("grades", grades, 2, 256)
+    answers = f"{k:,} answers a round" if k > 1 else "one answer a round"
+    rate: Rate | None = Rate.TWO_THIRDS
+    if k == m:
+        rate, reason = Rate.SQRT, "all relevances are seen, and it is convex: gradient descent"
+    elif _cannot_be_learned(phi, m, k, grades):
+        rate, reason = Rate.LINEAR, f"hopeless: {answers} cannot tell which scores are best (docs/surrogates.md)"
+    elif phi.min_k is not None and phi.min_k <= k:
+        reason = f"its gradient can be estimated without bias from {answers} (docs/rtopkf.md)"
+    else:
+        rate, reason = None, f"no unbiased estimate of its gradient from {answers} is known"
+    if not phi.convex:
+        rate, reason = None, "it is not convex: descent may end anywhere"
+    witness = _witness(phi, m, k) if rate is Rate.LINEAR and 2 ** (k + 1) <= _MOST_LISTS else None
+    return SurrogateAdvice(str(phi), int(m), int(k), int(grades), rate, reason, witness)
+
+
+def _cannot_be_learned(phi: Surrogate, m: int, k: int, grades: int) -> bool:
+    """Theorem 2 of docs/surrogates.md, for k < m."""
+    match phi:
+        case NDCGSquared():
+            return True
+        case ListNet():
+            return k < m - 1 or grades > 2
+        case RankSVM():
+            return k == 1 and m > 2
+    return False
+
+
+def _witness(phi: Surrogate, m: int, k: int) -> Witness:
+    """For RankSVM the pair of the page; else k + 1 items, an even number of them relevant or an odd one."""
+    if isinstance(phi, RankSVM):
+        lists = ((0, 0, 0), (1, 1, 1), (1, 0, 0), (1, 1, 0), (0, 0, 1), (0, 1, 1))
+        others = (0,) * (m - 3)
+        return Witness(
+            tuple(row + others for row in lists), (0.4, 0.4, 0.1, 0.1, 0, 0), (0, 0, 0.3, 0.3, 0.2, 0.2), gap=0.1
+        )
+    highest = 2 if isinstance(phi, ListNet) and k == m - 1 else 1  # of all but the first
+    chosen = list(product((0, 1), repeat=k + 1))
+    relevance = tuple((first, *(highest * x for x in rest), *(0,) * (m - k - 1)) for first, *rest in chosen)
+    even = np.array([sum(row) % 2 == 0 for row in chosen])
+    p, q = even / even.sum(), ~even / even.sum()
+    if isinstance(phi, ListNet):
+        chances = np.array([softmax(row) for row in relevance])
+        best_p, best_q = p @ chances, q @ chances
+        middle = (best_p + best_q) / 2
+        gap = float(sum(best @ np.log(best / middle) for best in (best_p, best_q)))
+    else:
+        targets = np.array([NDCGSquared().target(row) for row in relevance])
+        gap = float(np.sum(((p - q) @ targets) ** 2)) / 2
+    return Witness(relevance, tuple(p.tolist()), tuple(q.tolist()), gap)
 
 
 class _Problem(NamedTuple):

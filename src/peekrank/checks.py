@@ -15,15 +15,31 @@ from typing import Any, ClassVar, TypeVar, get_args, get_type_hints
 import numpy as np
 
 from peekrank.engine import Agent, largest_grade, play, problem_shape, simulate
+from peekrank.learners import Uniform
 from peekrank.measures import measure as measure_named
 from peekrank.regret import best_values, regret
 from peekrank.spec import build, text_of
 from peekrank.storage import arrays_of
 from peekrank.streams import fixed_items
-from peekrank.types import Decision, Floats, Grades, Ints, Learner, LinearMeasure, Measure, Rounds, Stream
+from peekrank.types import (
+    Decision,
+    Features,
+    Floats,
+    Grades,
+    Ints,
+    Learner,
+    LinearMeasure,
+    Measure,
+    Rounds,
+    Shape,
+    Stream,
+)
 
 T = TypeVar("T")
 _M, _K, _ROUNDS = 6, 2, 300
+_FEATURES = (
+    np.random.default_rng(3).normal(size=(_M, 4)).astype(np.float32)
+)  # of the items, for learners that use them
 _LONG_ENOUGH = 2000  # rounds in which a learner must have learned
 _NO_HORIZON = 4000  # rounds for a learner that is tuned to none
 _SEEDS = 4
@@ -34,7 +50,7 @@ class CheckError(AssertionError):
 
 
 def check_learner(learner: Learner) -> None:
-    """Run every check of a learner without context."""
+    """Run every check of a learner."""
     _run_all(LEARNER_CHECKS, learner)
 
 
@@ -64,7 +80,20 @@ def _require(truth: object, message: str) -> None:
 
 
 def _agent(learner: Learner, seed: int = 0) -> Agent:
-    return Agent(learner, m=_M, k=_K, seed=seed)
+    return Agent(learner, m=_M, k=_K, d=_features(learner).shape[1], seed=seed)
+
+
+def _shape(learner: Learner) -> Shape:
+    return problem_shape(learner, m=_M, k=_K, d=_features(learner).shape[1])
+
+
+def _features(learner: Learner) -> Features:
+    return _FEATURES if learner.contextual else _FEATURES[:, :0]
+
+
+def _with_features(learner: Learner, relevance: Grades) -> Rounds:
+    """Rounds over the same items."""
+    return fixed_items(relevance)._replace(features=np.tile(_features(learner), (len(relevance), 1)))
 
 
 def _relevance(learner: Learner, seed: int = 0) -> Grades:
@@ -73,15 +102,19 @@ def _relevance(learner: Learner, seed: int = 0) -> Grades:
 
 
 def _step(agent: Agent, relevance: Grades) -> Decision:
-    decision = agent.rank()
+    decision = _rank(agent)
     agent.update(decision, relevance[decision.ranking[: agent.shape.k]])
     return decision
+
+
+def _rank(agent: Agent) -> Decision:
+    return agent.rank(_features(agent.learner))
 
 
 def _shown(learner: Learner, relevance: Grades) -> Ints:
     """All rankings that a simulation shows."""
     recorder = _Recorder()
-    simulate(learner, fixed_items(relevance), k=_K, measure=recorder)
+    simulate(learner, _with_features(learner, relevance), k=_K, measure=recorder)
     return np.concatenate(recorder.rankings)
 
 
@@ -103,7 +136,7 @@ def rankings_are_permutations(learner: Learner) -> None:
     """Every ranking holds every item once, and the explored mark of the token is 0 or 1."""
     agent = _agent(learner)
     for relevance in _relevance(learner):
-        ranking, token = (decision := agent.rank()).ranking, decision.token
+        ranking, token = (decision := _rank(agent)).ranking, decision.token
         _require(np.array_equal(np.sort(ranking), np.arange(_M)), f"{ranking} is not a permutation")
         _require(np.isfinite(token).all(), f"token {token} is not finite")
         _require(token[0] in (0, 1), f"token[0] = {token[0]} is no explored mark")
@@ -112,9 +145,9 @@ def rankings_are_permutations(learner: Learner) -> None:
 
 def inputs_stay_as_they_were(learner: Learner) -> None:
     """Kernels change their state, the ranking and the token they fill, and nothing else."""
-    shape = problem_shape(learner, m=_M, k=_K)
+    features, ranking = _features(learner), np.empty(_M, np.int64)
+    shape = _shape(learner)
     state, rng = learner.init(shape), np.random.default_rng(0)
-    features, ranking = np.empty((_M, 0), np.float32), np.empty(_M, np.int64)
     for _ in range(_ROUNDS):
         uniforms, token = rng.random(learner.draws(shape)), np.zeros(learner.token_size(shape))
         before = uniforms.copy()
@@ -138,7 +171,7 @@ def same_seed_same_trajectory(learner: Learner) -> None:
 
 def play_equals_simulate(learner: Learner) -> None:
     """Step by step and compiled give the same bits."""
-    rounds, measure = fixed_items(_relevance(learner)), measure_named("dcg")
+    rounds, measure = _with_features(learner, _relevance(learner)), measure_named("dcg")
     one = play(learner, rounds, k=_K, measure=measure, seed=3)
     two = simulate(learner, rounds, k=_K, measure=measure, seed=3)
     for name, a, b in zip(one._fields, one, two, strict=True):
@@ -151,7 +184,7 @@ def dump_resumes(learner: Learner) -> None:
     agent = _agent(learner)
     for row in relevance[: _ROUNDS // 2]:
         _step(agent, row)
-    still_open = agent.rank()
+    still_open = _rank(agent)
     copy = Agent.load(agent.dump(), learner)
     for one in (agent, copy):
         one.update(still_open, relevance[0][still_open.ranking[: one.shape.k]])
@@ -166,7 +199,7 @@ def late_and_missing_answers(learner: Learner) -> None:
     rng = np.random.default_rng(5)
     agent = _agent(learner)
     for batch in _relevance(learner).reshape(-1, 10, _M):
-        decisions = [agent.rank() for _ in batch]
+        decisions = [_rank(agent) for _ in batch]
         for i in rng.permutation(len(batch))[:8]:
             answers = batch[i][decisions[i].ranking[: agent.shape.k]].astype(np.float64)
             answers[rng.random(len(answers)) < 0.3] = np.nan
@@ -182,7 +215,7 @@ def only_the_top_k_is_seen(learner: Learner) -> None:
     """Whatever the relevance outside the shown top k, the whole trajectory stays the same."""
     relevance = _relevance(learner)
     shown = _shown(learner, relevance)
-    k = problem_shape(learner, m=_M, k=_K).k
+    k = _shape(learner).k
     scrambled = relevance.max() - relevance
     np.put_along_axis(scrambled, shown[:, :k], np.take_along_axis(relevance, shown[:, :k], 1), 1)
     _require(
@@ -199,11 +232,11 @@ def bad_parameters_are_named(learner: Learner) -> None:
         if wrong is not None:
             _raises(name, partial(type(learner), **{**_fields(learner), name: wrong}))
     for name, m, k in (("k", _M, _M + 1), ("k", _M, 0), ("m", 0, 1)):
-        _raises(name, partial(Agent, learner, m=m, k=k))
+        _raises(name, partial(Agent, learner, m=m, k=k, d=_features(learner).shape[1]))
     agent = _agent(learner)
     for wrong in (-1.0, 0.5, np.inf):
         answers = np.full(agent.shape.k, wrong)
-        _raises("feedback", partial(agent.update, agent.rank(), answers))
+        _raises("feedback", partial(agent.update, _rank(agent), answers))
 
 
 def _fields(value: Any) -> dict[str, Any]:
@@ -239,7 +272,7 @@ def memory_is_constant(learner: Learner) -> None:
 def keeps_its_bound(learner: Learner) -> None:
     """Mean regret stays below the stated bound: where relevance is clear, close, pure luck, or turns around."""
     horizon = getattr(learner, "horizon", None) or _NO_HORIZON
-    bound = learner.bound(problem_shape(learner, m=_M, k=_K), horizon)
+    bound = learner.bound(_shape(learner), horizon)
     if bound is None:
         return
     measure, end = _measure(learner), np.array([horizon])
@@ -283,7 +316,7 @@ def learns_though_answers_are_missing(learner: Learner) -> None:
     relevance, agent = rounds.relevance.reshape(-1, _M), _agent(learner)
     shown = np.empty((horizon, _M), dtype=np.int64)
     for t, (row, luck) in enumerate(zip(relevance, rng.random(horizon), strict=True)):
-        decision = agent.rank()
+        decision = _rank(agent)
         shown[t] = decision.ranking
         if luck < 0.9:
             answers = row[shown[t, : agent.shape.k]].astype(np.float64)
@@ -299,6 +332,23 @@ def learns_though_answers_are_missing(learner: Learner) -> None:
     )
 
 
+def learns_from_features(learner: Learner) -> None:
+    """With lists of 2 to 6 items whose relevance is linear in their features, it loses half of what luck loses."""
+    if not learner.contextual:
+        return
+    rng, measure = np.random.default_rng(6), measure_named("ndcg")
+    lengths = rng.integers(2, _M + 1, _NO_HORIZON)
+    features = rng.normal(size=(lengths.sum(), _FEATURES.shape[1])).astype(np.float32)
+    relevance = np.digitize(features @ [1.0, -0.5, 0.25, 0.0], [0.5, 1.5]).astype(np.uint8)
+    rounds = Rounds(features, relevance, np.r_[0, np.cumsum(lengths)])
+    half = np.array([_NO_HORIZON // 2, _NO_HORIZON])
+    lost = []
+    for one in (learner, Uniform()):
+        value = simulate(one, rounds, k=_K, measure=measure, at=half).value
+        lost.append(1 - float(value[1] - value[0]) / (_NO_HORIZON / 2))
+    _require(lost[0] <= 0.5 * lost[1], f"in the second half it loses {lost[0]:.3f} a round, random {lost[1]:.3f}")
+
+
 def _measure(learner: Learner) -> Any:
     return getattr(learner, "measure", measure_named("dcg"))
 
@@ -306,7 +356,7 @@ def _measure(learner: Learner) -> Any:
 def _horizon_to_learn_in(learner: Learner) -> int | None:
     """Rounds in which a learner with a bound must have learned; None if nothing is promised."""
     horizon: int = getattr(learner, "horizon", None) or _NO_HORIZON
-    bound = learner.bound(problem_shape(learner, m=_M, k=_K), horizon)
+    bound = learner.bound(_shape(learner), horizon)
     return None if bound is None or horizon < _LONG_ENOUGH else horizon
 
 
@@ -355,6 +405,7 @@ LEARNER_CHECKS: dict[str, Callable[[Learner], None]] = {
         keeps_its_bound,
         learns,
         learns_though_answers_are_missing,
+        learns_from_features,
     )
 }
 

@@ -28,11 +28,14 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from peekrank import cli_data, cli_learn
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from peekrank.experiment import Experiment, Result
     from peekrank.laboratory import Findings, Study
+    from peekrank.learning import Material, Outcome, Training
 
 app = typer.Typer(
     help="Learn a whole ranking from a peek at its top.",
@@ -270,6 +273,58 @@ def rates(
         out.print(f"Tables, picture and manifest are in {folder}{os.sep}", highlight=False)
 
 
+@app.command()
+def learn(
+    data: Annotated[Path, typer.Argument(help="Training part: LETOR or SVMlight text, or a .peek file.")],
+    learners: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Learners: rtopkf rtopkf:surrogate=kl as_printed:surrogate=squared uniform.",
+            show_default="rtopkf",
+        ),
+    ] = None,
+    test: Annotated[Path | None, typer.Option(metavar="FILE", help="Hold the result against this part.")] = None,
+    k: Annotated[int, typer.Option("--k", help="Number of documents, from the top, that are answered.")] = 1,
+    surrogate: Annotated[
+        str | None, typer.Option(help="squared, kl, ranksvm, smoothdcg or listnet.", show_default="squared")
+    ] = None,
+    as_printed: Annotated[
+        bool, typer.Option("--as-printed", help="The paper's algorithm with the paper's parameters.")
+    ] = False,
+    measure: Annotated[str, typer.Option(help="Quality: ndcg@10, ndcg@10+skip, p@3, ap ...")] = "ndcg@10",
+    rounds: Annotated[int, typer.Option(help="Number of rounds.")] = 100_000,
+    runs: Annotated[int, typer.Option(help="Number of runs, each in an order of its own.")] = 5,
+    seed: Annotated[int, typer.Option(help="Randomness of everything.")] = 0,
+    scaling: Annotated[
+        str, typer.Option(help="Scale features: none, query (min-max), global (mean, sd).")
+    ] = "none",
+    regret: Annotated[
+        bool, typer.Option("--regret", help="Regret in the surrogate against the best fixed weights; slower.")
+    ] = False,
+    workers: Workers = _THREADS,
+    folder: Annotated[Path, typer.Option("--out", help="Folder for results; run again to go on.")] = Path(
+        "learned"
+    ),
+) -> None:
+    """Learn rankers from a file of judged documents, of which k a round are told, and save them."""
+    with _plain_errors():
+        from peekrank import plots
+        from peekrank.learning import Training
+
+        chosen = cli_learn.choose(learners, surrogate, as_printed=as_printed)
+        training = Training(chosen, k, rounds, measure, runs, seed, regret)
+        material = cli_learn.gather(data, test, scaling)
+        outcome = _learn(training, material, folder, workers)
+        with _interrupt_later():
+            plots.save(plots.average_quality(outcome), folder, "quality")
+        _print(cli_learn.tell(outcome, folder))
+        out.print(f"Tables, picture, models and manifest are in {folder}{os.sep}", highlight=False)
+
+
+app.command()(_plain_errors()(cli_learn.rank))
+app.command()(_plain_errors()(cli_data.data))
+
+
 @app.command(name="list")
 def list_names() -> None:
     """List the learners, measures and streams, with what each is."""
@@ -302,6 +357,16 @@ def _investigate(study: Study, folder: Path, workers: int) -> Findings:
     wanted = len(study.streams) * len(study.horizons)
     with _rounds_bar(study.rounds, lambda: f"{laboratory.finished(folder)} of {wanted} cells", folder) as tick:
         return laboratory.investigate(study, folder, workers=workers, progress=tick)
+
+
+def _learn(training: Training, material: Material, folder: Path, workers: int) -> Outcome:
+    from peekrank import learning
+
+    with err.status("compiling (once)"), _interrupt_later():
+        learning.compile_kernels(training, material)
+    total = learning.rounds_of(training)
+    with _rounds_bar(total, lambda: f"{learning.finished(folder)} of {training.runs} runs", folder) as tick:
+        return learning.learn(training, material, folder, workers=workers, progress=tick)
 
 
 @contextmanager

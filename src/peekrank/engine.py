@@ -6,18 +6,31 @@ for bit. A learner sees its k answers and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import pairwise
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peekrank import storage
 from peekrank._jit import driver, kernel, machine_code
+from peekrank.evaluation import list_worth
+from peekrank.measures import LinearForm
 from peekrank.parameters import ascending, whole
-from peekrank.streams.fixed import list_shape
-from peekrank.types import Decision, Features, Floats, Ints, Learner, Measure, Rounds, Shape, State, Trace
+from peekrank.streams.fixed import list_lengths, list_shape
+from peekrank.types import (
+    Decision,
+    Features,
+    Floats,
+    Ints,
+    Learner,
+    LinearMeasure,
+    Measure,
+    Rounds,
+    Shape,
+    State,
+    Trace,
+)
 
 Seed = int | np.random.SeedSequence | np.random.Generator
 
@@ -102,11 +115,9 @@ class Agent:
 
     def rank(self, features: ArrayLike | None = None) -> Decision:
         """Choose the ranking to show next."""
-        if features is None and self.shape.d == 0:
-            X = self._no_features
-        else:
-            X = _array(features, np.float32, self.shape[:2], "features")
-        ranking, token = np.empty(self.shape.m, dtype=np.int64), np.zeros(self._token_size)
+        without = features is None and self.shape.d == 0
+        X = self._no_features if without else self._list(features, "features")
+        ranking, token = np.empty(len(X), dtype=np.int64), np.zeros(self._token_size)
         self._rng.random(out=self._uniforms)
         self._rank(self._state, X, self._uniforms, ranking, token)
         return Decision(X, ranking, token)
@@ -116,20 +127,27 @@ class Agent:
 
         Once for each decision: a NaN is final, and an answer that comes after it must be dropped.
         """
-        X = _array(decision.features, np.float32, self.shape[:2], "features of the decision")
-        ranking = _array(decision.ranking, np.int64, (self.shape.m,), "ranking of the decision")
+        X = self._list(decision.features, "features of the decision")
+        ranking = _array(decision.ranking, np.int64, (len(X),), "ranking of the decision")
         token = _array(decision.token, np.float64, (self._token_size,), "token of the decision")
-        answers = _array(feedback, np.float64, (self.shape.k,), "feedback")
-        perceived = np.empty(self.shape.k)
+        answers = _array(feedback, np.float64, (min(self.shape.k, len(X)),), "feedback")
+        perceived = np.empty(len(answers))
         fault = self._read(ranking, self._seen, answers, self._perceived, perceived)
         if fault == _NO_PERMUTATION:
-            raise ValueError(f"ranking of the decision {ranking}: must hold each of 0 to {self.shape.m - 1} once")
+            raise ValueError(f"ranking of the decision {ranking}: must hold each of 0 to {len(X) - 1} once")
         if fault != _WELL:
             raise ValueError(
                 f"feedback[{fault}] = {answers[fault]}: must be a whole number from 0 to "
                 f"{len(self._perceived) - 1}, or NaN if it was not answered"
             )
         self._update(self._state, X, ranking, token, perceived)
+
+    def _list(self, features: ArrayLike | None, name: str) -> Features:
+        """The features of a list, which may be shorter than m if the learner keeps nothing about single items."""
+        m, d, _ = self.shape
+        X = np.ascontiguousarray(features, dtype=np.float32)
+        rows = len(X) if any_length(self.learner) and X.ndim == 2 and 1 <= len(X) <= m else m
+        return _array(X, np.float32, (rows, d), name)
 
     def dump(self) -> bytes:
         """Everything this agent is, generator included: `load` goes on bit for bit."""
@@ -157,6 +175,11 @@ def largest_grade(learner: Learner) -> int:
     return int(getattr(learner, "max_grade", 255))
 
 
+def any_length(learner: Learner) -> bool:
+    """Whether lists may differ in length: not for a learner that keeps something about each of a fixed set."""
+    return bool(getattr(learner, "any_length", learner.contextual))
+
+
 def _array(values: ArrayLike | None, dtype: type[Any], shape: tuple[int, ...], name: str) -> NDArray[Any]:
     """What kernels are compiled for; a ValueError if the shape is not as it must be."""
     array = np.ascontiguousarray(values, dtype=dtype)
@@ -175,7 +198,7 @@ def _read_answers(
     """Translate answers; tell which is no grade, or that the ranking is no permutation, or that all is well."""
     seen[:] = False
     for item in ranking:
-        if not 0 <= item < len(seen) or seen[item]:
+        if not 0 <= item < len(ranking) or seen[item]:
             return _NO_PERMUTATION
         seen[item] = True
     for p in range(len(answers)):
@@ -189,7 +212,22 @@ def _read_answers(
     return _WELL
 
 
-Play = Callable[[Features, NDArray[np.uint8], Ints, Ints], NDArray[np.bool_]]
+_CACHE = 2**23  # bytes of features that learners who take turns find in cache
+_SHORTEST_TURN = 16  # rounds, so that changing turns costs little
+
+
+class Chunk(NamedTuple):
+    """Rounds to play: which lists, where each begins, their relevance; then what was shown and explored."""
+
+    lists: Ints
+    starts: Ints
+    relevance: NDArray[np.uint8]
+    rankings: Ints
+    explored: NDArray[np.bool_]
+
+
+Turn = Callable[[int, int], None]  # plays rounds low to high of a chunk
+Play = Callable[[Chunk], Turn]
 
 
 def simulate(
@@ -199,6 +237,7 @@ def simulate(
     k: int,
     measure: Measure,
     seed: Seed = 0,
+    sequence: Ints | None = None,
     at: Ints | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Trace:
@@ -209,13 +248,16 @@ def simulate(
     learner
         Which learner.
     rounds
-        What happens.
+        What happens: lists of items, with features if the learner uses them.
     k
-        Number of items, from the top, whose relevance is revealed; a learner with full information sees all.
+        Number of items, from the top, whose relevance is revealed; of a shorter list all. A learner with full
+        information sees all.
     measure
         What each shown ranking is worth.
     seed
         Randomness of the learner.
+    sequence
+        Number of the list that each round shows; None for all lists in turn.
     at
         After which numbers of rounds to record, ascending; None for all.
     progress
@@ -227,24 +269,64 @@ def simulate(
     >>> int(trace.explored[-1])  # 10 questions in each of 215 blocks
     2150
     """
-    shape = _shape_of(learner, rounds, k)
-    state, rng = learner.init(shape), generator(seed)
-    feedback, token = np.empty(shape.k), np.zeros(learner.token_size(shape))
-    uniforms = np.empty(learner.draws(shape))
+    (trace,) = simulate_all(
+        [learner], rounds, k=k, measure=measure, seeds=[seed], sequence=sequence, at=at, progress=progress
+    )
+    return trace
 
-    kernels = learner.kernels
-    loop = machine_code(
-        _loop, *kernels, state, rng, rounds.features, feedback, rounds.offsets,
-        feedback, token, uniforms, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_),
-    )  # fmt: skip
 
-    def run(features: Features, relevance: NDArray[np.uint8], offsets: Ints, rankings: Ints) -> NDArray[np.bool_]:
-        explored = np.empty(len(offsets) - 1, dtype=np.bool_)
-        perceived = _array(learner.perceive(relevance), np.float64, relevance.shape, "perceived relevance")
-        loop(*kernels, state, rng, features, perceived, offsets, feedback, token, uniforms, rankings, explored)
-        return explored
+def simulate_all(
+    learners: Sequence[Learner],
+    rounds: Rounds,
+    *,
+    k: int,
+    measure: Measure,
+    seeds: Sequence[Seed],
+    sequence: Ints | None = None,
+    at: Ints | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> list[Trace]:
+    """Run several learners over the same rounds; each trace is what `simulate` gives, bit for bit.
 
-    return _record(run, rounds, shape, measure, at, progress)
+    The learners take turns, a few rounds at a time: lists with many features are read from memory once for all.
+
+    Parameters
+    ----------
+    seeds
+        Randomness of each learner.
+    learners, rounds, k, measure, sequence, at, progress
+        As for `simulate`.
+    """
+    agents = [_agent(learner, rounds, k, seed) for learner, seed in zip(learners, seeds, strict=True)]
+    return drive(agents, rounds, measure=measure, sequence=sequence, at=at, progress=progress)
+
+
+def drive(
+    agents: Sequence[Agent],
+    rounds: Rounds,
+    *,
+    measure: Measure,
+    sequence: Ints | None = None,
+    at: Ints | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> list[Trace]:
+    """Let agents go on over rounds in a compiled loop, as if each had been asked and told one by one.
+
+    Parameters
+    ----------
+    agents
+        Who is to go on; they have learned when it is done, and can be dumped.
+    rounds, measure, sequence, at, progress
+        As for `simulate`.
+
+    >>> from peekrank import CT15, DCG, RTop1F
+    >>> rounds = CT15().rounds(100, np.random.default_rng(1))
+    >>> agent = Agent(RTop1F(DCG(), horizon=100), m=10, k=1)
+    >>> (trace,) = drive([agent], rounds, measure=DCG())
+    >>> len(trace.at), bool(agent.rank().token[2] > 1)  # it is in a later block now
+    (100, True)
+    """
+    return _record([_compiled(agent, rounds) for agent in agents], rounds, measure, sequence, at, progress)
 
 
 def play(
@@ -254,6 +336,7 @@ def play(
     k: int,
     measure: Measure,
     seed: Seed = 0,
+    sequence: Ints | None = None,
     at: Ints | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Trace:
@@ -267,19 +350,64 @@ def play(
     >>> bool(np.array_equal(play(learner, rounds, **how).value, simulate(learner, rounds, **how).value))
     True
     """
-    shape = _shape_of(learner, rounds, k)
-    agent = Agent(learner, m=shape.m, k=k, d=shape.d, seed=seed)
+    agent = _agent(learner, rounds, k, seed)
 
-    def run(features: Features, relevance: NDArray[np.uint8], offsets: Ints, rankings: Ints) -> NDArray[np.bool_]:
-        explored = np.empty(len(offsets) - 1, dtype=np.bool_)
-        for t, (low, high) in enumerate(pairwise(offsets)):
-            decision = agent.rank(features[low:high])
-            agent.update(decision, relevance[low:high][decision.ranking[: shape.k]])
-            rankings[low:high] = decision.ranking
-            explored[t] = decision.token[0] > 0
-        return explored
+    def begin(chunk: Chunk) -> Turn:
+        def turn(low: int, high: int) -> None:
+            for t in range(low, high):
+                n, here = chunk.lists[t], slice(chunk.starts[t], chunk.starts[t + 1])
+                decision = agent.rank(rounds.features[rounds.offsets[n] : rounds.offsets[n + 1]])
+                agent.update(decision, chunk.relevance[here][decision.ranking[: agent.shape.k]])
+                chunk.rankings[here] = decision.ranking
+                chunk.explored[t] = decision.token[0] > 0
 
-    return _record(run, rounds, shape, measure, at, progress)
+        return turn
+
+    (trace,) = _record([begin], rounds, measure, sequence, at, progress)
+    return trace
+
+
+def _agent(learner: Learner, rounds: Rounds, k: int, seed: Seed) -> Agent:
+    lengths = list_lengths(rounds)
+    m = int(lengths.max()) if any_length(learner) else list_shape(rounds)[1]
+    return Agent(learner, m=m, k=k, d=rounds.features.shape[1], seed=seed)
+
+
+def _compiled(agent: Agent, rounds: Rounds) -> Play:
+    """The compiled loop of a learner at work."""
+    learner, shape = agent.learner, agent.shape
+    lengths, d = list_lengths(rounds), rounds.features.shape[1]
+    fits = lengths.max() <= shape.m if any_length(learner) else lengths.min() == lengths.max() == shape.m
+    if not fits or d != shape.d:
+        raise ValueError(
+            f"lists of up to {lengths.max()} items with {d} features: the agent was made for {shape.m} items with "
+            f"{shape.d} features"
+        )
+    if (largest := int(rounds.relevance.max())) > largest_grade(learner):
+        raise ValueError(
+            f"relevance {largest} occurs, but {learner.name} has max_grade = {largest_grade(learner)}"
+        )
+    feedback, token = np.empty(shape.k), np.zeros(learner.token_size(shape))
+    uniforms = np.empty(learner.draws(shape))
+    fixed = (
+        *learner.kernels, agent._state, agent._rng, rounds.features, rounds.offsets, feedback, token, uniforms,
+    )  # fmt: skip
+    loop = machine_code(
+        _loop, *fixed, np.empty(0, dtype=np.int64), np.empty(0), np.empty(0, dtype=np.int64),
+        np.empty(0, dtype=np.bool_),
+    )  # fmt: skip
+
+    def begin(chunk: Chunk) -> Turn:
+        seen = learner.perceive(chunk.relevance)
+        perceived = _array(seen, np.float64, chunk.relevance.shape, "perceived relevance")
+
+        def turn(low: int, high: int) -> None:
+            these, rows = slice(low, high), slice(chunk.starts[low], chunk.starts[high])
+            loop(*fixed, chunk.lists[these], perceived[rows], chunk.rankings[rows], chunk.explored[these])
+
+        return turn
+
+    return begin
 
 
 @driver
@@ -289,63 +417,115 @@ def _loop(
     state: State,
     rng: np.random.Generator,
     features: Features,
-    perceived: Floats,
     offsets: Ints,
     feedback: Floats,
     token: Floats,
     uniforms: Floats,
+    lists: Ints,
+    perceived: Floats,
     rankings: Ints,
     explored: NDArray[np.bool_],
 ) -> None:
-    for t in range(len(explored)):
-        low, high = offsets[t], offsets[t + 1]
-        X, ranking = features[low:high], rankings[low:high]
+    start = 0
+    for t in range(len(lists)):
+        X = features[offsets[lists[t]] : offsets[lists[t] + 1]]
+        ranking = rankings[start : start + len(X)]
+        seen = feedback[: min(len(feedback), len(X))]
         for i in range(len(uniforms)):
             uniforms[i] = rng.random()
         token[:] = 0
         rank(state, X, uniforms, ranking, token)
-        for p in range(len(feedback)):
-            if not 0 <= ranking[p] < high - low:
+        for p in range(len(seen)):
+            if not 0 <= ranking[p] < len(X):
                 raise ValueError("the learner's rank kernel fills a ranking with something else than its items")
-            feedback[p] = perceived[low + ranking[p]]
-        update(state, X, ranking, token, feedback)
+            seen[p] = perceived[start + ranking[p]]
+        update(state, X, ranking, token, seen)
         explored[t] = token[0] > 0
-
-
-def _shape_of(learner: Learner, rounds: Rounds, k: int) -> Shape:
-    _, m = list_shape(rounds)
-    largest = int(rounds.relevance.max())
-    if largest > largest_grade(learner):
-        raise ValueError(
-            f"relevance {largest} occurs, but {learner.name} has max_grade = {largest_grade(learner)}"
-        )
-    return problem_shape(learner, m=m, k=k, d=rounds.features.shape[1])
+        start += len(X)
 
 
 def _record(
-    run: Play, rounds: Rounds, shape: Shape, measure: Measure, at: Ints | None, progress: Callable[[int], None]
-) -> Trace:
-    """Let `run` fill rankings chunk by chunk, so that memory does not grow with the horizon, and sum up."""
-    n, m = len(rounds.offsets) - 1, shape.m
+    runs: Sequence[Play],
+    rounds: Rounds,
+    measure: Measure,
+    sequence: Ints | None,
+    at: Ints | None,
+    progress: Callable[[int], None],
+) -> list[Trace]:
+    """Let each run fill rankings chunk by chunk, so that memory does not grow with the horizon, and sum up."""
+    lengths = list_lengths(rounds)
+    sequence = np.arange(len(lengths)) if sequence is None else _numbers_of_lists(sequence, len(lengths))
+    n, m = len(sequence), int(lengths.max())
     at = np.arange(1, n + 1) if at is None else ascending("at", at, n)
-    trace = Trace(at, np.empty(len(at)), np.empty(len(at), dtype=np.int64))
-    chunk = chunk_length(m)
-    rankings = np.empty(chunk * m, dtype=np.int64)
-    running = np.zeros(2)
-    for first in range(0, n, chunk):
-        last = min(first + chunk, n)
-        low, high = rounds.offsets[first], rounds.offsets[last]
-        relevance = rounds.relevance[low:high]
-        shown = rankings[: high - low]
-        explored = run(rounds.features[low:high], relevance, rounds.offsets[first : last + 1] - low, shown)
+    traces = [Trace(at, np.empty(len(at)), np.empty(len(at), dtype=np.int64)) for _ in runs]
+    running = np.zeros((len(runs), 2))
+    value = _evaluation(measure, rounds, lengths)
+    length = chunk_length(m)
+    turn = length if len(runs) == 1 else max(_SHORTEST_TURN, _CACHE // (4 * m * (1 + rounds.features.shape[1])))
+    rankings, explored = np.empty((len(runs), length * m), np.int64), np.empty((len(runs), length), np.bool_)
+    for first in range(0, n, length):
+        lists = sequence[first : first + length]
+        starts = np.r_[0, np.cumsum(lengths[lists])]
+        relevance = _relevance_of(rounds, lists, starts)
+        chunks = [Chunk(lists, starts, relevance, *filled) for filled in zip(rankings, explored, strict=True)]
+        turns = [begin(chunk) for begin, chunk in zip(runs, chunks, strict=True)]
+        for low in range(0, len(lists), turn):
+            for play_rounds in turns:
+                play_rounds(low, min(low + turn, len(lists)))
+        here = slice(*np.searchsorted(at, (first + 1, first + len(lists) + 1)))
+        for trace, chunk, sums in zip(traces, chunks, running, strict=True):
+            _add_up(value(chunk), chunk.explored, sums, at[here] - first, trace.value[here], trace.explored[here])
+        progress(len(lists))
+    return traces
+
+
+def _numbers_of_lists(sequence: Ints, count: int) -> Ints:
+    sequence = np.ascontiguousarray(sequence, dtype=np.int64)
+    if sequence.ndim != 1 or len(sequence) == 0 or sequence.min() < 0 or sequence.max() >= count:
+        raise ValueError(f"sequence: must be numbers of lists, from 0 to {count - 1}, one for each round")
+    return sequence
+
+
+def _relevance_of(rounds: Rounds, lists: Ints, starts: Ints) -> NDArray[np.uint8]:
+    """The relevance of these lists, one after the other."""
+    first, last = rounds.offsets[lists[0]], rounds.offsets[lists[-1] + 1]
+    if np.all(np.diff(lists) == 1):
+        return rounds.relevance[first:last]
+    relevance = np.empty(starts[-1], dtype=np.uint8)
+    _gather(rounds.relevance, rounds.offsets, lists, relevance)
+    return relevance
+
+
+@kernel
+def _gather(relevance: NDArray[np.uint8], offsets: Ints, lists: Ints, out: NDArray[np.uint8]) -> None:
+    start = 0
+    for n in lists:
+        for row in range(offsets[n], offsets[n + 1]):
+            out[start] = relevance[row]
+            start += 1
+
+
+def _evaluation(measure: Measure, rounds: Rounds, lengths: Ints) -> Callable[[Chunk], Floats]:
+    """What gives the value of each ranking of a chunk: sums of gains, if that is what the measure is."""
+    linear = isinstance(measure, LinearForm) and type(measure).values is LinearForm.values
+    if linear and lengths.min() < lengths.max():
+        worth = list_worth(cast("LinearMeasure", measure), rounds.relevance, rounds.offsets)
+        return lambda chunk: worth.values(chunk.lists, chunk.rankings[: chunk.starts[-1]])
+    return lambda chunk: _values_by_length(measure, chunk)
+
+
+def _values_by_length(measure: Measure, chunk: Chunk) -> Floats:
+    """Value of each of the lists that stand one after the other, those of the same length together."""
+    starts, lengths = chunk.starts, np.diff(chunk.starts)
+    values = np.empty(len(lengths))
+    for m in np.unique(lengths):
+        these = np.flatnonzero(lengths == m)
+        rows = slice(starts[-1]) if len(these) == len(lengths) else starts[these, None] + np.arange(m)
+        shown, grades = chunk.rankings[rows].reshape(-1, m), chunk.relevance[rows].reshape(-1, m)
         if shown.min() < 0 or shown.max() >= m:
             raise ValueError(f"a ranking holds something else than the items 0 to {m - 1}")
-        values = measure.values(shown.reshape(-1, m), relevance.reshape(-1, m))
-        values = _array(values, np.float64, (last - first,), f"values of {measure}")
-        here = slice(*np.searchsorted(at, (first + 1, last + 1)))
-        _add_up(values, explored, running, at[here] - first, trace.value[here], trace.explored[here])
-        progress(last - first)
-    return trace
+        values[these] = _array(measure.values(shown, grades), np.float64, (len(shown),), f"values of {measure}")
+    return values
 
 
 @kernel

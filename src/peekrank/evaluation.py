@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,64 @@ def linear_parts(measure: LinearMeasure, relevance: NDArray[Any]) -> tuple[Float
     return parts[0], parts[1], parts[2]
 
 
+class ListWorth(NamedTuple):
+    """What a linear measure says about lists of any lengths, found once for however many rankings of them.
+
+    List n has the gains of rows ``begin[n]`` on, and the discounts ``first[n]`` to ``last[n]``, of which all that
+    follow are 0.
+    """
+
+    gain: Floats
+    offset: Floats
+    discount: Floats
+    begin: Ints
+    first: Ints
+    last: Ints
+
+    def values(self, lists: Ints, rankings: Ints) -> Floats:
+        """Value of a ranking of each of these lists; the rankings stand one after the other."""
+        out = self.offset[lists]
+        if not _add_discounted_lists(self, lists, rankings, out):
+            raise ValueError("a ranking holds something else than the items of its list")
+        return out
+
+
+def list_worth(measure: LinearMeasure, relevance: NDArray[Any], offsets: Ints) -> ListWorth:
+    """Gains, offsets and discounts of lists, whose relevance stands one after the other."""
+    lengths = np.diff(offsets)
+    gain, offset = np.empty(len(relevance)), np.empty(len(lengths))
+    first, last = np.empty_like(lengths), np.empty_like(lengths)
+    discounts, end = [], 0
+    for m in np.unique(lengths):
+        these = np.flatnonzero(lengths == m)
+        rows = offsets[these, None] + np.arange(m)
+        discount, gain[rows], offset[these] = linear_parts(measure, relevance[rows])
+        discounts.append(np.trim_zeros(discount, "b"))
+        first[these], last[these] = end, (end := end + len(discounts[-1]))
+    return ListWorth(gain, offset, np.concatenate(discounts), offsets, first, last)
+
+
+@kernel
+def _add_discounted_lists(worth: ListWorth, lists: Ints, rankings: Ints, out: Floats) -> bool:
+    """Add sum_p discount(p) gain(item at p) of each list; False if some ranking holds no item of its list."""
+    start = 0
+    for t in range(len(lists)):
+        n = lists[t]
+        begin, first = worth.begin[n], worth.first[n]
+        m = worth.begin[n + 1] - begin
+        foreign = False
+        for p in range(m):
+            foreign |= not 0 <= rankings[start + p] < m
+        if foreign:
+            return False
+        total = 0.0
+        for p in range(worth.last[n] - first):
+            total += worth.discount[first + p] * worth.gain[begin + rankings[start + p]]
+        out[t] += total
+        start += m
+    return True
+
+
 def powers(grades: NDArray[np.uint8]) -> Floats:
     """2^grade - 1 for each grade."""
     out = np.empty(grades.size)
@@ -42,6 +100,55 @@ def powers(grades: NDArray[np.uint8]) -> Floats:
 def _look_up(table: Floats, grades: NDArray[np.uint8], out: Floats) -> None:
     for i in range(len(grades)):
         out[i] = table[grades[i]]
+
+
+def best_sums(discount: Floats, gain: Floats, relevance: NDArray[Any]) -> Floats:
+    """Largest sum_p discount(p) gain(item at p) of each row, for a gain that ascends with relevance."""
+    if relevance.dtype != np.uint8:
+        return np.asarray(-np.sort(-gain, axis=-1) @ discount)
+    out = np.zeros(relevance.shape[:-1])
+    gains, grades = (np.ascontiguousarray(array).reshape(-1, len(discount)) for array in (gain, relevance))
+    sums = np.append(0, np.cumsum(discount))
+    _find_best(sums, gains, grades, np.zeros(256, np.int64), np.zeros(256), out.reshape(-1))
+    return out
+
+
+@kernel
+def _find_best(
+    sums: Floats, gain: Floats, grades: NDArray[np.uint8], counts: Ints, gain_of: Floats, out: Floats
+) -> None:
+    """Each row's grades from the highest on, by how often each occurs; the counts are 0 before and after.
+
+    ``sums[p]`` is that of the first p discounts.
+    """
+    n, m = grades.shape
+    for t in range(n):
+        highest = 0
+        for i in range(m):
+            grade = grades[t, i]
+            counts[grade] += 1
+            gain_of[grade] = gain[t, i]
+            highest = max(highest, grade)
+        p, total = 0, 0.0
+        for grade in range(highest, -1, -1):
+            end = p + counts[grade]
+            total += (sums[end] - sums[p]) * gain_of[grade]
+            p = end
+            counts[grade] = 0
+        out[t] = total
+
+
+@kernel
+def are_permutations(rankings: Ints, last_seen: Ints) -> bool:
+    """Whether each row holds each of 0 to m - 1; `last_seen` begins with -1 for each."""
+    n, m = rankings.shape
+    for t in range(n):
+        for p in range(m):
+            item = rankings[t, p]
+            if not 0 <= item < m or last_seen[item] == t:
+                return False
+            last_seen[item] = t
+    return True
 
 
 @kernel

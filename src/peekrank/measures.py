@@ -17,7 +17,15 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from peekrank.evaluation import add_discounted, average_precision, discordant_pairs, linear_parts, powers
+from peekrank.evaluation import (
+    add_discounted,
+    are_permutations,
+    average_precision,
+    best_sums,
+    discordant_pairs,
+    linear_parts,
+    powers,
+)
 from peekrank.parameters import choice, whole
 from peekrank.spec import nearest
 from peekrank.types import Floats, Ints, LinearMeasure, Measure
@@ -58,11 +66,14 @@ def evaluate(measure: Measure, ranking: ArrayLike, relevance: ArrayLike) -> Any:
             "both must be one list, or one list per row, of the same shape and not empty"
         )
     rankings, rows = np.atleast_2d(rankings), np.atleast_2d(rel)
-    if not np.array_equal(np.sort(rankings, axis=1), np.broadcast_to(np.arange(rows.shape[1]), rows.shape)):
+    with np.errstate(invalid="ignore"):
+        shown = np.ascontiguousarray(rankings, dtype=np.int64)
+    if not np.array_equal(shown, rankings) or not are_permutations(shown, np.full(rows.shape[1], -1)):
         raise ValueError(f"a ranking must hold each of the items 0 to {rows.shape[1] - 1} exactly once")
-    if rows.dtype.kind not in "buif" or not np.all(np.isfinite(rows)) or np.any(rows < 0):
+    grades = rows.dtype == np.uint8
+    if not grades and (rows.dtype.kind not in "buif" or not np.all(np.isfinite(rows)) or np.any(rows < 0)):
         raise ValueError("relevance must be numbers, finite and not negative")
-    values = measure.values(np.ascontiguousarray(rankings, dtype=np.int64), rows)
+    values = measure.values(shown, rows)
     return float(values[0]) if rel.ndim == 1 else values
 
 
@@ -309,7 +320,7 @@ class NDCG(LinearForm):
     def gain(self, relevance: Relevance) -> Floats:
         """g(R) / max DCG; 0 in a blank list."""
         gains = DCG(self.n, self.gains).gain(relevance)
-        best = -np.sort(-gains, axis=-1) @ self.discount(relevance.shape[-1])
+        best = best_sums(self.discount(relevance.shape[-1]), gains, relevance)
         return gains / np.where(best > 0, best, 1)[..., None]
 
     def offset(self, relevance: Relevance) -> Floats:

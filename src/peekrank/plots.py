@@ -25,6 +25,7 @@ from peekrank.files import write_whole
 from peekrank.games.rates import Rate
 from peekrank.games.table import MEANINGS, Table
 from peekrank.laboratory import Findings
+from peekrank.learning import Outcome
 from peekrank.measures import measure as measure_named
 from peekrank.regret import Exponent
 from peekrank.types import Floats, Ints, Measure
@@ -108,6 +109,34 @@ def cumulative_regret(result: Result) -> Figure:
         axes.set_ylim(low, high)
         _draw_with_bounds(axes, result.at, spreads, looks, exponents, bounds)
         _legend_with_bounds(figure, axes, looks, [name in bounds for name in names])
+        _finish(figure, axes)
+    return figure
+
+
+def average_quality(outcome: Outcome) -> Figure:
+    """Mean quality of the first t rounds against t, mean and one standard deviation over runs.
+
+    The first hundredth of the rounds, where chance rules, is left out.
+
+    Parameters
+    ----------
+    outcome
+        Curves of a training.
+
+    References
+    ----------
+    CT16 Figure 1.
+    """
+    training = outcome.training
+    title = f"{_short(outcome.source)}, top {training.k} revealed\n{_averaged(training.runs)}"
+    quantity = f"average {_measure_name(training.make_measure())}"
+    shown = outcome.at >= training.rounds / 100
+    with _styled():
+        figure, axes = _blank(title, quantity, scale="linear", legend_rows=len(training.learners))
+        for position, name in enumerate(training.learners):
+            spread = _spread(outcome.qualities(name)[:, shown])
+            _draw(axes, outcome.at[shown], spread, _look(position), label=_short(name))
+        figure.legend(loc="outside lower left")
         _finish(figure, axes)
     return figure
 

@@ -65,9 +65,17 @@ class Learner(Protocol):
 
     name: ClassVar[str]
     contextual: ClassVar[bool]
-    full_information: ClassVar[bool]  # sees all m positions, whatever k is
-    min_k: ClassVar[int]
     kernels: ClassVar[Kernels]
+
+    @property
+    def full_information(self) -> bool:
+        """Whether it sees all positions, whatever k is."""
+        ...
+
+    @property
+    def min_k(self) -> int:
+        """The smallest k it can learn from."""
+        ...
 
     def init(self, shape: Shape) -> State:
         """Make the state before the first round; raise ValueError if this learner does not fit the shape."""

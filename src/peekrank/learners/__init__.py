@@ -10,13 +10,14 @@ from peekrank.learners.ftpl import FTPL
 from peekrank.learners.nw2 import NW2
 from peekrank.learners.permftrl import PermFTRL
 from peekrank.learners.rtop1f import RTop1F
+from peekrank.learners.rtopkf import RTopKF
 from peekrank.learners.setftrl import SetFTRL
 from peekrank.learners.uniform import Uniform
 from peekrank.spec import build
 from peekrank.types import Learner
 
 ALL: dict[str, type[Any]] = {
-    cls.name: cls for cls in (Uniform, FTPL, RTop1F, SetFTRL, PermFTRL, BlockFTRL, NW2, FeedExp3)
+    cls.name: cls for cls in (Uniform, FTPL, RTop1F, SetFTRL, PermFTRL, BlockFTRL, NW2, FeedExp3, RTopKF)
 }
 
 
@@ -36,4 +37,16 @@ def learner(text: str, **context: Any) -> Learner:
     return made
 
 
-__all__ = ["ALL", "FTPL", "NW2", "BlockFTRL", "FeedExp3", "PermFTRL", "RTop1F", "SetFTRL", "Uniform", "learner"]
+__all__ = [
+    "ALL",
+    "FTPL",
+    "NW2",
+    "BlockFTRL",
+    "FeedExp3",
+    "PermFTRL",
+    "RTop1F",
+    "RTopKF",
+    "SetFTRL",
+    "Uniform",
+    "learner",
+]

@@ -41,6 +41,7 @@ class Uniform:
 
     name: ClassVar[str] = "uniform"
     contextual: ClassVar[bool] = False
+    any_length: ClassVar[bool] = True
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     kernels: ClassVar[Kernels] = Kernels(_rank, _update)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from peekrank.types import Grades, Rounds
+from peekrank.types import Grades, Ints, Rounds
 
 _CELLS = 1 << 17  # a chunk of float64 takes a megabyte: it stays in cache, and memory stays that of the grades
 
@@ -42,10 +42,22 @@ def fixed_items(relevance: ArrayLike) -> Rounds:
 
 
 def list_shape(rounds: Rounds) -> tuple[int, int]:
-    """Number of rounds and of items in each, after making sure that compiled code can take the arrays as they are.
+    """Number of lists and of items in each, which must be the same for all.
 
     >>> list_shape(fixed_items([[0, 1, 0], [2, 0, 1]]))
     (2, 3)
+    """
+    lengths = list_lengths(rounds)
+    if lengths.min() < lengths.max():
+        raise ValueError(f"lists of {lengths.min()} to {lengths.max()} items: all must have the same length")
+    return len(lengths), int(lengths[0])
+
+
+def list_lengths(rounds: Rounds) -> Ints:
+    """Number of items of each list, after making sure that compiled code can take the arrays as they are.
+
+    >>> list_lengths(Rounds(np.zeros((3, 1), np.float32), np.zeros(3, np.uint8), np.array([0, 1, 3])))
+    array([1, 2])
     """
     features, relevance, offsets = rounds
     for name, array, dtype in (
@@ -60,10 +72,10 @@ def list_shape(rounds: Rounds) -> tuple[int, int]:
             f"offsets of the rounds go from {offsets[0]} to {offsets[-1]}: must go from 0 to the number of rows, "
             f"which is {len(relevance)} of relevance and {len(features)} of features"
         )
-    lengths = np.diff(offsets)
-    if not np.all(lengths == lengths[0]) or lengths[0] < 1:
-        raise ValueError(f"lists of {lengths.min()} to {lengths.max()} items: all must have the same length")
-    return len(lengths), int(lengths[0])
+    lengths: Ints = np.diff(offsets)
+    if lengths.min() < 1:
+        raise ValueError(f"list {lengths.argmin()} has {lengths.min()} items: each must have one at least")
+    return lengths
 
 
 def _to_grades(table: NDArray[Any]) -> Grades:

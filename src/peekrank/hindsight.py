@@ -1,0 +1,328 @@
+"""Regret in a surrogate: what a run lost along its way, and the best fixed weights in hindsight."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from math import exp, log
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from peekrank._jit import kernel, sum_kernel
+from peekrank.engine import Agent, Seed
+from peekrank.learners.rtopkf import RTopKF
+from peekrank.streams.fixed import list_lengths, row_chunks
+from peekrank.surrogates import KL, ListNet, NDCGSquared, RankSVM, Squared, Surrogate
+from peekrank.types import Features, Floats, Ints, Rounds
+
+_SQUARED, _KL, _RANKSVM, _LISTNET = (s.code for s in (Squared, KL, RankSVM, ListNet))
+_SMOOTHINGS = (1.0, 0.1, 0.01, 0.001)  # of the hinge, from far to near
+_HEADROOM = 30.0  # above the largest relevance, KL's exponential goes on as a line while a minimum is sought
+_FARTHER = 2.0  # without a ball, the certificate is for weights up to this many times as long
+_LIMITS: Any = {"maxiter": 4_000, "maxfun": 8_000, "maxcor": 30, "ftol": 1e-16, "gtol": 1e-11}
+_DECLINE, _NEAR = 40.0, 1e-6  # of the logarithm of a penalty: how far down it is tried, and how exactly
+_CHUNK = 256  # rounds
+
+
+class Best(NamedTuple):
+    """Fixed weights, their loss summed over rounds, and a gap: no weights lose less than ``loss - gap``."""
+
+    weights: Floats
+    loss: float
+    gap: float
+
+
+def loss_along(
+    learner: RTopKF,
+    rounds: Rounds,
+    sequence: Ints,
+    *,
+    k: int,
+    seed: Seed,
+    progress: Callable[[int], None] = lambda _: None,
+) -> float:
+    """The sum over rounds of phi(X_t w_t, R_t), with w_t the weights before round t.
+
+    The run of `simulate` with these arguments is repeated step by step, as an `Agent` tells its scores.
+
+    >>> features = np.array([[1.0], [0.0]], np.float32)
+    >>> rounds = Rounds(features, np.array([2, 0], np.uint8), np.array([0, 2]))
+    >>> loss_along(RTopKF(), rounds, np.zeros(1, np.int64), k=1, seed=0)  # w = 0: (0 - 2)^2 + 0
+    4.0
+    """
+    surrogate, offsets = learner.surrogate, rounds.offsets
+    agent = Agent(learner, m=int(list_lengths(rounds).max()), k=k, d=rounds.features.shape[1], seed=seed)
+    first = 3 + agent.shape.k  # of the scores in a token
+    total = 0.0
+    for start in range(0, len(sequence), _CHUNK):
+        lists = sequence[start : start + _CHUNK]
+        scores = []
+        for n in lists:
+            here = slice(offsets[n], offsets[n + 1])
+            decision = agent.rank(rounds.features[here])
+            scores.append(decision.token[first : first + len(decision.ranking)])
+            agent.update(decision, rounds.relevance[here][decision.ranking[: agent.shape.k]])
+        relevance = [rounds.relevance[offsets[n] : offsets[n + 1]] for n in lists]
+        total += _value(surrogate, scores, relevance)
+        progress(len(lists))
+    return total
+
+
+def _value(surrogate: Surrogate, scores: Sequence[Floats], relevance: Sequence[NDArray[Any]]) -> float:
+    """The sum of the losses of several lists."""
+    flat, counts = np.concatenate(scores), np.ones(len(scores))
+    offsets = np.append(0, np.cumsum([len(s) for s in scores]))
+    code, targets = _form(surrogate, relevance)
+    return _add_losses(code, 0.0, np.inf, flat, targets, offsets, counts, np.empty_like(flat))
+
+
+def _form(surrogate: Surrogate, relevance: Sequence[NDArray[Any]]) -> tuple[int, Floats]:
+    """Which branch of the kernel computes the loss, and what it takes for relevance."""
+    if isinstance(surrogate, NDCGSquared):
+        return _SQUARED, np.concatenate([surrogate.target(grades) for grades in relevance])
+    return surrogate.code, np.concatenate(relevance).astype(np.float64)
+
+
+def best_fixed(surrogate: Surrogate, rounds: Rounds, counts: Ints, radius: float | None = None) -> Best:
+    """The weights w that minimise the sum over lists of count phi(X w, R), in a ball if there is one.
+
+    Squared losses are solved exactly, KL and ListNet by L-BFGS, and RankSVM by L-BFGS on hinges that are rounded
+    off less and less. The gap comes from convexity, whatever the solver did: the smooth function f lies below the
+    loss, and f(u) >= f(w) + f'(w) (u - w) >= f(w) - (f'(w) w + B |f'(w)|) for all u of length B or less. B is the
+    radius of the ball. Without a ball, B is twice the length of the weights, and lengths are those after all
+    features are scaled to the same mean square.
+
+    Parameters
+    ----------
+    surrogate
+        A convex one.
+    rounds
+        The lists.
+    counts
+        How often each list came.
+    radius
+        Of the ball; None for no ball.
+
+    >>> features = np.array([[1.0], [0.5]], np.float32)
+    >>> rounds = Rounds(features, np.array([2, 1], np.uint8), np.array([0, 2]))
+    >>> best = best_fixed(Squared(), rounds, np.array([10]))
+    >>> best.weights.round(6), round(best.loss, 6)
+    (array([2.]), 0.0)
+    """
+    if not surrogate.convex:
+        raise ValueError(f"surrogate = {surrogate}: it is not convex, and the best weights cannot be found")
+    problem = _Problem(surrogate, rounds, counts)
+    found: list[tuple[float, Floats]] = []
+    w = np.zeros(rounds.features.shape[1])
+    for smoothing in _SMOOTHINGS if surrogate.code == _RANKSVM else (0.0,):
+        w = _within(problem, smoothing, w, radius)
+        found.append((smoothing, w))
+    losses = [problem.exact(w) for _, w in found]
+    best = found[int(np.argmin(losses))][1]
+    scale = problem.scale if radius is None else np.ones_like(problem.scale)
+    reach = _FARTHER * float(np.linalg.norm(best * scale)) if radius is None else radius
+    lowest = -np.inf
+    for smoothing, w in found:
+        value, slope = problem.smooth(w, smoothing)
+        lowest = max(lowest, value - float(slope @ w) - reach * float(np.linalg.norm(slope / scale)))
+    return Best(best, min(losses) * problem.total, max(0.0, min(losses) - lowest) * problem.total)
+
+
+class _Problem:
+    """The mean loss of a round as a function of the weights, with its gradient."""
+
+    def __init__(self, surrogate: Surrogate, rounds: Rounds, counts: Ints) -> None:
+        self.X, self.offsets = rounds.features, rounds.offsets
+        self.code, self.relevance = _form(surrogate, np.split(rounds.relevance, self.offsets[1:-1]))
+        self.total = float(counts.sum())
+        self.counts = counts / self.total
+        self.ceiling = float(self.relevance.max()) + _HEADROOM
+        squares = np.zeros(self.X.shape[1])
+        _add_squares(self.X, np.repeat(self.counts, np.diff(self.offsets)), squares)
+        self.scale = np.sqrt(np.where(squares > 0, squares, 1.0))
+
+    def exact(self, w: Floats) -> float:
+        """The loss itself."""
+        return self._sum(self._scores(w), 0.0, np.inf)[0]
+
+    def smooth(self, w: Floats, smoothing: float) -> tuple[float, Floats]:
+        """A smooth function that is nowhere above the loss, and its gradient."""
+        value, slopes = self._sum(self._scores(w), smoothing, self.ceiling)
+        gradient = np.zeros(self.X.shape[1])
+        _add_documents(self.X, slopes, gradient)
+        return value, gradient
+
+    def solve(self, smoothing: float, start: Floats, penalty: float) -> Floats:
+        """Minimise the smooth function plus penalty |w|^2 / 2."""
+        if self.code == _SQUARED:
+            return self._least_squares(penalty)
+
+        def objective(scaled: Any) -> tuple[float, Floats]:
+            w = scaled / self.scale
+            value, slope = self.smooth(w, smoothing)
+            return value + penalty / 2 * float(w @ w), (slope + penalty * w) / self.scale
+
+        found = minimize(objective, start * self.scale, jac=True, method="L-BFGS-B", options=_LIMITS)
+        return np.asarray(found.x / self.scale)
+
+    def _least_squares(self, penalty: float) -> Floats:
+        """By the normal equations: an error in w is squared in the loss."""
+        gram, right = self._normal
+        gram = (gram + penalty / 2 * np.eye(len(gram))) / np.outer(self.scale, self.scale)
+        return np.asarray(np.linalg.lstsq(gram, right / self.scale, rcond=None)[0] / self.scale)
+
+    @cached_property
+    def _normal(self) -> tuple[Floats, Floats]:
+        """X' C X and X' C R with the counts C."""
+        d = self.X.shape[1]
+        weight = np.repeat(self.counts, np.diff(self.offsets))
+        gram, right = np.zeros((d, d)), np.zeros(d)
+        for rows in row_chunks(*self.X.shape):
+            x = self.X[rows].astype(np.float64)
+            weighted = x.T * weight[rows]
+            gram += weighted @ x
+            right += weighted @ self.relevance[rows]
+        return gram, right
+
+    def _scores(self, w: Floats) -> Floats:
+        out = np.empty(len(self.X))
+        _score(self.X, w, out)
+        return out
+
+    def _sum(self, scores: Floats, smoothing: float, ceiling: float) -> tuple[float, Floats]:
+        slopes = np.empty_like(scores)
+        value = _add_losses(
+            self.code, smoothing, ceiling, scores, self.relevance, self.offsets, self.counts, slopes
+        )
+        return value, slopes
+
+
+def _within(problem: _Problem, smoothing: float, start: Floats, radius: float | None) -> Floats:
+    """The minimiser in the ball: if it is on the sphere, that of the function with the right penalty."""
+    w = problem.solve(smoothing, start, 0.0)
+    if radius is None or np.linalg.norm(w) <= radius:
+        return w
+    solved = w
+
+    def excess(logarithm: float) -> float:
+        nonlocal solved
+        solved = problem.solve(smoothing, solved, exp(logarithm))
+        return float(np.log(max(float(np.linalg.norm(solved)), 1e-300) / radius))
+
+    high = log(float(np.linalg.norm(problem.smooth(w * 0, smoothing)[1])) / radius)
+    while excess(high) > 0:
+        high += 1
+    low = high - 1
+    while excess(low) < 0 and high - low < _DECLINE:  # of many minimisers the shortest may be within the ball
+        low -= 1
+    middle, over = high, -np.inf
+    while high - low > _NEAR and abs(over) > _NEAR:  # halving: what the solver leaves unsolved misleads a secant
+        middle = (low + high) / 2
+        over = excess(middle)
+        low, high = (middle, high) if over > 0 else (low, middle)
+    return np.asarray(solved * min(1.0, radius / float(np.linalg.norm(solved))))
+
+
+@sum_kernel
+def _score(X: Features, w: Floats, out: Floats) -> None:
+    """X w, in double precision."""
+    for i in range(len(X)):
+        total = 0.0
+        for f in range(len(w)):
+            total += X[i, f] * w[f]
+        out[i] = total
+
+
+@kernel
+def _add_documents(X: Features, slopes: Floats, out: Floats) -> None:
+    """Add X' slopes."""
+    for i in range(len(X)):
+        if slopes[i] != 0:
+            for f in range(len(out)):
+                out[f] += slopes[i] * X[i, f]
+
+
+@kernel
+def _add_squares(X: Features, weights: Floats, out: Floats) -> None:
+    for i in range(len(X)):
+        for f in range(len(out)):
+            out[f] += weights[i] * X[i, f] * X[i, f]
+
+
+@kernel
+def _add_losses(
+    code: int,
+    smoothing: float,
+    ceiling: float,
+    scores: Floats,
+    relevance: Floats,
+    offsets: Ints,
+    counts: Floats,
+    slopes: Floats,
+) -> float:
+    """Sum of count x loss over lists; `slopes` gets its derivatives by the scores.
+
+    Hinges are rounded off, from below, over the length `smoothing`; above `ceiling` an exponential is a line.
+    """
+    total = 0.0
+    for q in range(len(counts)):
+        first, last = offsets[q], offsets[q + 1]
+        s, r, out = scores[first:last], relevance[first:last], slopes[first:last]
+        value = 0.0
+        if code == _SQUARED:
+            for i in range(len(s)):
+                value += (s[i] - r[i]) ** 2
+                out[i] = 2 * (s[i] - r[i])
+        elif code == _KL:
+            for i in range(len(s)):
+                e, own = exp(r[i]), exp(min(s[i], ceiling))
+                value += e * (r[i] - s[i] - 1) + own * (1 + max(0.0, s[i] - ceiling))
+                out[i] = own - e
+        elif code == _LISTNET:
+            value = _cross_entropy(s, r, out)
+        elif code == _RANKSVM:
+            value = _hinges(s, r, smoothing, out)
+        total += counts[q] * value
+        for i in range(len(s)):
+            out[i] *= counts[q]
+    return total
+
+
+@kernel
+def _cross_entropy(s: Floats, r: Floats, out: Floats) -> float:
+    high_s, high_r = s[0], r[0]
+    for i in range(len(s)):
+        high_s, high_r = max(high_s, s[i]), max(high_r, r[i])
+    sum_s = sum_r = 0.0
+    for i in range(len(s)):
+        sum_s += exp(s[i] - high_s)
+        sum_r += exp(r[i] - high_r)
+    value = 0.0
+    for i in range(len(s)):
+        wanted = exp(r[i] - high_r) / sum_r
+        value -= wanted * (s[i] - high_s - log(sum_s))
+        out[i] = exp(s[i] - high_s) / sum_s - wanted
+    return value
+
+
+@kernel
+def _hinges(s: Floats, r: Floats, smoothing: float, out: Floats) -> float:
+    value = 0.0
+    for i in range(len(s)):
+        out[i] = 0
+    for i in range(len(s)):
+        for j in range(len(s)):
+            margin = 1 + s[j] - s[i]
+            if r[i] > r[j] and margin > 0:
+                if margin < smoothing:
+                    value += margin * margin / (2 * smoothing)
+                    slope = margin / smoothing
+                else:
+                    value += margin - smoothing / 2
+                    slope = 1.0
+                out[i] -= slope
+                out[j] += slope
+    return value

@@ -1,0 +1,554 @@
+"""Learning from judged documents: learners that see k answers a round pass over a data set, and become models.
+
+A run is a random order of queries, pass after pass, the same for all learners, which share one way through memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import re
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from peekrank import storage
+from peekrank._jit import fingerprint
+from peekrank.engine import Agent, drive, problem_shape
+from peekrank.files import write_whole
+from peekrank.hindsight import Best, best_fixed, loss_along
+from peekrank.learners import ALL
+from peekrank.learners.rtopkf import RTopKF
+from peekrank.measures import measure as measure_named
+from peekrank.model import Model, Preparation, Ranked, list_values, order_all, preparation, save_model
+from peekrank.parameters import whole
+from peekrank.regret import checkpoints
+from peekrank.runs import InterruptedRunError
+from peekrank.spec import build, text_of
+from peekrank.streams.dataset import Dataset
+from peekrank.surrogates import Squared, Surrogate
+from peekrank.surrogates import surrogate as surrogate_named
+from peekrank.types import Floats, Ints, Learner, Measure
+
+_FORMAT = 1
+_SOURCES = fingerprint(Path(__file__).parent)  # of what runs: files may change while it goes on
+_LATE = 0.9  # part of the rounds after which the last ones begin
+_CURVE = {"at": pl.Int64, "value": pl.Float64, "counted": pl.Int64, "explored": pl.Int64}
+_ENDS = {
+    "seconds": pl.Float64, "finite": pl.Boolean, "held_out": pl.Float64, "loss": pl.Float64, "best": pl.Float64,
+    "gap": pl.Float64,
+}  # fmt: skip
+_COLUMNS = {"learner": pl.String, **_CURVE, **_ENDS}
+
+
+@dataclass(frozen=True)
+class AsPrinted:
+    """The paper's algorithm with the paper's parameters, as a specification: ``as_printed:surrogate=kl``."""
+
+    horizon: int
+    surrogate: Surrogate = field(default=Squared(), metadata={"read": surrogate_named})
+    name: ClassVar[str] = "as_printed"
+
+
+_FITTING = {name: cls for name, cls in ALL.items() if getattr(cls, "any_length", cls.contextual)}
+_FITTING[AsPrinted.name] = AsPrinted
+
+
+def make_learner(text: str, rounds: int) -> Learner:
+    """The learner that a specification names, for lists with features.
+
+    >>> make_learner("as_printed:surrogate=kl", 1000).gamma.__round__(3)
+    0.1
+    """
+    name = text.partition(":")[0]
+    if name in ALL and name not in _FITTING:
+        raise ValueError(
+            f"learner '{text}': {name} learns about a fixed set of items, not from features; "
+            f"use {' or '.join(_FITTING)}"
+        )
+    made: Any = build("learner", _FITTING, text, horizon=rounds)
+    learner: Learner = made
+    return RTopKF.as_printed(made.surrogate, made.horizon) if isinstance(made, AsPrinted) else learner
+
+
+@dataclass(frozen=True)
+class Training:
+    """Which learners learn from a data set, how long and how often.
+
+    Parameters
+    ----------
+    learners
+        Specifications of rtopkf, of as_printed (the paper's presets), or uniform.
+    k
+        Number of documents, from the top, whose relevance is revealed; of a shorter list all.
+    rounds
+        Number of rounds T, filled in as horizon where a learner needs one.
+    measure
+        Name of the measure of quality.
+    runs
+        Number of runs, each with an order of queries of its own.
+    seed
+        Randomness of everything.
+    regret
+        Whether to compute regret in the surrogate, for convex ones: every run is repeated step by step.
+
+    >>> Training(("rtopkf", "as_printed:surrogate=ranksvm"), k=1, rounds=1000)
+    Traceback (most recent call last):
+    ValueError: k = 1: as_printed:surrogate=ranksvm needs k = 2 at least
+    """
+
+    learners: tuple[str, ...]
+    k: int = 1
+    rounds: int = 100_000
+    measure: str = "ndcg@10"
+    runs: int = 5
+    seed: int = 0
+    regret: bool = False
+
+    def __post_init__(self) -> None:
+        for name, low in (("k", 1), ("rounds", 1), ("runs", 1), ("seed", 0)):
+            whole(name, getattr(self, name), low)
+        object.__setattr__(self, "measure", str(measure_named(self.measure)))
+        object.__setattr__(self, "learners", tuple(self.learners))
+        if not self.learners:
+            raise ValueError("no learner given: name at least one, for instance rtopkf")
+        if len(set(self.learners)) < len(self.learners):
+            raise ValueError(f"a learner is given twice: {' '.join(self.learners)}")
+        for text, made in zip(self.learners, self.make_learners(), strict=True):
+            if self.k < made.min_k:
+                raise ValueError(f"k = {self.k}: {text} needs k = {made.min_k} at least")
+
+    def make_learners(self) -> list[Learner]:
+        """The learners."""
+        return [make_learner(text, self.rounds) for text in self.learners]
+
+    def make_measure(self) -> Measure:
+        """The measure."""
+        return measure_named(self.measure)
+
+    def sequence(self, run: int, queries: int) -> Ints:
+        """The query of each round of a run: all in random order, then all in another, and so on."""
+        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(run, 0)))
+        passes = [rng.permutation(queries) for _ in range(-(-self.rounds // queries))]
+        return np.concatenate(passes)[: self.rounds]
+
+    def learner_seed(self, run: int) -> np.random.SeedSequence:
+        """Randomness of the learners in a run."""
+        return np.random.SeedSequence(self.seed, spawn_key=(run, 1))
+
+    def model_names(self) -> list[str]:
+        """What the files of the learners' models begin with: specifications without signs, numbered if needed."""
+        plain = [re.sub(r"[^A-Za-z0-9.]+", "-", text) for text in self.learners]
+        return [name if plain.count(name) == 1 else f"{name}-{i}" for i, name in enumerate(plain)]
+
+    def replayed(self) -> list[str]:
+        """The learners whose regret is computed."""
+        made = zip(self.learners, self.make_learners(), strict=True)
+        return [text for text, learner in made if self.regret and _convex(learner)]
+
+
+def _convex(learner: Learner) -> bool:
+    return isinstance(learner, RTopKF) and learner.surrogate.convex
+
+
+class Material(NamedTuple):
+    """What is learned from, prepared, and what the result is held against, if anything."""
+
+    train: Dataset
+    test: Dataset | None
+    preparation: Preparation
+
+
+def gather(train: Dataset, test: Dataset | None = None, *, scaling: str = "none") -> Material:
+    """Prepare a training part, and a test part in the same way.
+
+    Parameters
+    ----------
+    train, test
+        As read. Relevance that is real-valued is rounded to grades.
+    scaling
+        none, query or global, the latter fitted on the training part.
+    """
+    prepared = preparation(train, scaling)
+    return Material(prepared.apply(train), None if test is None else prepared.apply(test), prepared)
+
+
+class Summary(NamedTuple):
+    """What a learner came to, means and standard deviations (NaN for a single run) over runs.
+
+    Quality is the mean of the measure over the rounds that it counts: of all rounds, of the last tenth, and of the
+    final weights on the test part. Regret is in the surrogate; its true value is up to `gap` higher.
+    """
+
+    learner: str
+    quality: float
+    quality_sd: float
+    late: float
+    late_sd: float
+    held_out: float | None
+    held_out_sd: float | None
+    explored: float  # share of rounds
+    regret: float | None
+    regret_sd: float | None
+    gap: float | None
+    finite: int  # runs whose weights did not diverge
+    rounds_per_second: float  # of one thread, for all learners together
+
+
+class Outcome(NamedTuple):
+    """The curves of all runs: a row for each learner, run and number of rounds."""
+
+    training: Training
+    source: str
+    at: Ints
+    curves: pl.DataFrame
+
+    def qualities(self, learner: str) -> Floats:
+        """Mean quality of the first t rounds, one row for each run; NaN before the first that counts."""
+        return _ratio(self._table(learner, "value"), self._table(learner, "counted"))
+
+    def summaries(self) -> list[Summary]:
+        """One for each learner, in the order given."""
+        return [self._summary(learner) for learner in self.training.learners]
+
+    def _table(self, learner: str, column: str) -> Floats:
+        rows = self.curves.filter(pl.col("learner") == learner)
+        table: Floats = rows[column].cast(pl.Float64).to_numpy().reshape(-1, len(self.at))
+        return table
+
+    def _summary(self, learner: str) -> Summary:
+        T, count = self.training.rounds, len(self.training.learners)
+        values, counted = self._table(learner, "value"), self._table(learner, "counted")
+        early = np.flatnonzero(self.at <= _LATE * T)
+        before = (values[:, early[-1]], counted[:, early[-1]]) if len(early) else (0.0, 0.0)
+        late = _ratio(values[:, -1] - before[0], counted[:, -1] - before[1])
+        ends = {name: self._table(learner, name)[:, -1] for name in (*_ENDS, "explored")}
+        known = {name: None if np.isnan(ends[name]).all() else ends[name] for name in ("held_out", "loss")}
+        held_out, held_out_sd = _mean_and_sd(known["held_out"])
+        regret, regret_sd = _mean_and_sd(None if known["loss"] is None else ends["loss"] - ends["best"])
+        return Summary(
+            learner,
+            *_mean_and_sd(self.qualities(learner)[:, -1]),
+            *_mean_and_sd(late),
+            held_out,
+            held_out_sd,
+            float(ends["explored"].mean()) / T,
+            regret,
+            regret_sd,
+            None if known["loss"] is None else float(ends["gap"].max()),
+            int(ends["finite"].sum()),
+            count * T / float(np.median(ends["seconds"])),
+        )
+
+
+def _ratio(value: Floats, counted: Floats) -> Floats:
+    return np.where(counted > 0, value / np.maximum(counted, 1), np.nan)
+
+
+def _mean_and_sd(values: Floats | None) -> tuple[Any, Any]:
+    if values is None:
+        return None, None
+    return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else float("nan")
+
+
+def compile_kernels(training: Training, material: Material) -> None:
+    """Compile the loop of each learner, once for each process, so that no run is slowed down by it."""
+    _play(training, material, np.zeros(1, np.int64), training.learner_seed(0), np.ones(1, np.int64))
+
+
+def learn(
+    training: Training,
+    material: Material,
+    folder: Path,
+    *,
+    workers: int = 1,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Outcome:
+    """Do what is missing of a training in a folder, and write its tables and models.
+
+    A run is written when it is finished, in one step, after its models. Results do not depend on the number of
+    workers, nor on interruptions: the same training goes on, another one is refused.
+
+    Parameters
+    ----------
+    training
+        What to do.
+    material
+        What to learn from.
+    folder
+        Where its files are, or will be: manifest.json, runs, models, curves.parquet, summary.csv.
+    workers
+        Number of threads.
+    progress
+        Called from the threads with numbers of rounds done.
+    """
+    whole("workers", workers, 1)
+    longest, d = int(np.diff(material.train.offsets).max()), material.preparation.features
+    for learner in training.make_learners():
+        learner.init(problem_shape(learner, m=longest, k=training.k, d=d))
+    _open_folder(training, material, folder)
+    missing = [run for run in range(training.runs) if not _file(folder, run).exists()]
+    progress(rounds_of(training) // training.runs * (training.runs - len(missing)))
+    if missing:
+        compile_kernels(training, material)
+        _run_all(training, material, folder, missing, workers, progress)
+    at = checkpoints(training.rounds)
+    frames = [_read_run(training, folder, run, at) for run in range(training.runs)]
+    outcome = Outcome(training, material.train.about.source, at, pl.concat(frames))
+    write_whole(folder / "curves.parquet", outcome.curves.write_parquet)
+    summary = pl.DataFrame(outcome.summaries(), {name: _type(name) for name in Summary._fields}, orient="row")
+    write_whole(folder / "summary.csv", summary.write_csv)
+    return outcome
+
+
+def rounds_of(training: Training) -> int:
+    """Rounds of all learners in all runs, those that are repeated for the sake of regret counted twice."""
+    return training.runs * training.rounds * (len(training.learners) + len(training.replayed()))
+
+
+def finished(folder: Path) -> int:
+    """How many runs are finished in a folder."""
+    return len(list((folder / "runs").glob("[0-9]*.parquet")))
+
+
+def model_file(folder: Path, name: str, run: int) -> Path:
+    """Where the model of a learner, by its plain name, and a run is."""
+    return folder / "models" / f"{name}-{run}.json"
+
+
+class _CancelledError(Exception):
+    pass
+
+
+def _run_all(
+    training: Training,
+    material: Material,
+    folder: Path,
+    missing: list[int],
+    workers: int,
+    progress: Callable[[int], None],
+) -> None:
+    stop = threading.Event()
+
+    def tick(rounds: int) -> None:
+        if stop.is_set():
+            raise _CancelledError
+        progress(rounds)
+
+    def work(run: int) -> None:
+        frame, models = _run_once(training, material, run, tick)
+        for name, model in zip(training.model_names(), models, strict=True):
+            if model is not None:
+                save_model(model, model_file(folder, name, run))
+        write_whole(_file(folder, run), frame.write_parquet)
+
+    with ThreadPoolExecutor(workers) as pool:
+        futures = {pool.submit(work, run): run for run in missing}
+        try:
+            for future in as_completed(futures):
+                error = future.exception()
+                if isinstance(error, Exception):
+                    error.add_note(f"in run {futures[future]} of {training}")
+                future.result()
+        except KeyboardInterrupt:
+            raise InterruptedRunError from None
+        finally:
+            stop.set()  # whatever is still running, if anything, has no reader any more
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+class _Played(NamedTuple):
+    agents: list[Agent]
+    curves: list[pl.DataFrame]
+    seconds: float
+
+
+def _play(
+    training: Training,
+    material: Material,
+    sequence: Ints,
+    seed: np.random.SeedSequence,
+    at: Ints,
+    progress: Callable[[int], None] = lambda _: None,
+) -> _Played:
+    """Let fresh agents of all learners go over a sequence of queries, in turns."""
+    rounds, measure = material.train.rounds(), training.make_measure()
+    m, d = int(np.diff(rounds.offsets).max()), rounds.features.shape[1]
+    agents = [Agent(learner, m=m, k=training.k, d=d, seed=seed) for learner in training.make_learners()]
+    began = time.perf_counter()
+    traces = drive(
+        agents, rounds, measure=measure, sequence=sequence, at=at, progress=lambda n: progress(n * len(agents))
+    )
+    seconds = time.perf_counter() - began
+    any_order = np.concatenate([np.arange(n) for n in np.diff(rounds.offsets)])
+    counts = ~np.isnan(list_values(measure, any_order, rounds))
+    counted = np.cumsum(counts[sequence])[at - 1]
+    return _Played(agents, [pl.DataFrame({**t._asdict(), "counted": counted}, _CURVE) for t in traces], seconds)
+
+
+def _run_once(
+    training: Training, material: Material, run: int, progress: Callable[[int], None]
+) -> tuple[pl.DataFrame, list[Model | None]]:
+    """The curves of all learners in a run, and their models; None for one without finite weights."""
+    sequence, seed = training.sequence(run, len(material.train.queries)), training.learner_seed(run)
+    played = _play(training, material, sequence, seed, checkpoints(training.rounds), progress)
+    regrets = _Regrets(training, material, sequence, seed)
+    frames, models = [], []
+    for text, agent, curve in zip(training.learners, played.agents, played.curves, strict=True):
+        weights = getattr(storage.load(agent.dump()).state, "w", None)
+        finite = weights is None or bool(np.isfinite(weights).all())
+        model = None
+        if weights is not None and finite:
+            train = material.train.about
+            model = Model(
+                weights, material.preparation, text_of(agent.learner), training.k, training.measure,
+                training.rounds, training.seed, run, train.source, train.digest or _digest(material.train),
+            )  # fmt: skip
+        loss, best = regrets.of(agent.learner, progress) if training.regret else (None, None)
+        ends = {
+            "seconds": played.seconds,
+            "finite": finite,
+            "held_out": _held_out(training, material.test, agent, model, seed) if finite else None,
+            "loss": loss,
+            "best": best and best.loss,
+            "gap": best and best.gap,
+        }
+        columns = [pl.lit(text).alias("learner"), *map(pl.col, _CURVE)]
+        frames.append(curve.select(*columns, *(pl.lit(ends[n], _ENDS[n]).alias(n) for n in _ENDS)))
+        models.append(model)
+    return pl.concat(frames), models
+
+
+def _held_out(
+    training: Training, test: Dataset | None, agent: Agent, model: Model | None, seed: np.random.SeedSequence
+) -> float | None:
+    """Quality of the final weights on the test part, or of what a learner without weights shows there."""
+    if test is None:
+        return None
+    measure = training.make_measure()
+    if model is not None:
+        return Ranked(test, *order_all(model.weights, test.rounds())).quality(measure)
+    m = int(np.diff(test.offsets).max())
+    fresh = Agent(agent.learner, m=m, k=min(training.k, m), d=agent.shape.d, seed=seed)
+    rankings = [
+        fresh.rank(test.features[a:b]).ranking for a, b in zip(test.offsets, test.offsets[1:], strict=False)
+    ]
+    return Ranked(test, np.concatenate(rankings), np.empty(0)).quality(measure)
+
+
+class _Regrets:
+    """What learners lost in their surrogates in a run; the best weights are sought once for each surrogate."""
+
+    def __init__(
+        self, training: Training, material: Material, sequence: Ints, seed: np.random.SeedSequence
+    ) -> None:
+        self.rounds, self.sequence, self.seed, self.k = material.train.rounds(), sequence, seed, training.k
+        self.counts = np.bincount(sequence, minlength=len(material.train.queries))
+        self.best: dict[tuple[str, float | None], Best] = {}
+
+    def of(self, learner: Learner, progress: Callable[[int], None]) -> tuple[float | None, Best | None]:
+        if not isinstance(learner, RTopKF) or not learner.surrogate.convex:
+            return None, None
+        loss = loss_along(learner, self.rounds, self.sequence, k=self.k, seed=self.seed, progress=progress)
+        problem = (str(learner.surrogate), learner.radius)
+        if problem not in self.best:
+            self.best[problem] = best_fixed(learner.surrogate, self.rounds, self.counts, learner.radius)
+        return loss, self.best[problem]
+
+
+def _type(name: str) -> Any:
+    return {"learner": pl.String, "finite": pl.Int64}.get(name, pl.Float64)
+
+
+def _file(folder: Path, run: int) -> Path:
+    return folder / "runs" / f"{run:04d}.parquet"
+
+
+def _read_run(training: Training, folder: Path, run: int, at: Ints) -> pl.DataFrame:
+    path, again = _file(folder, run), "remove it to have that run done again"
+    try:
+        frame = pl.read_parquet(path)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise ValueError(f"{path} cannot be read ({error}); {again}") from None
+    if (
+        dict(frame.schema) != _COLUMNS
+        or frame["learner"].to_list() != [text for text in training.learners for _ in at]
+        or not np.array_equal(frame["at"].to_numpy(), np.tile(at, len(training.learners)))
+    ):
+        raise ValueError(f"{path} does not belong to this training; {again}")
+    return frame.select(pl.lit(run, pl.Int64).alias("run"), *_COLUMNS)
+
+
+def _open_folder(training: Training, material: Material, folder: Path) -> None:
+    path = folder / "manifest.json"
+    manifest: dict[str, Any] = {
+        "format": _FORMAT,
+        "training": json.loads(json.dumps(asdict(training))),
+        "data": _describe(material.train),
+        "test": None if material.test is None else _describe(material.test),
+        "versions": {name: version(name) for name in ("peekrank", "numpy", "numba", "scipy")},
+        "sources": _SOURCES,
+        "python": platform.python_version(),
+        "seeds": "SeedSequence(seed, spawn_key=(run, 0)) orders the queries, (run, 1) is the learners'",
+    }
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file: results need a folder")
+    if path.exists():
+        old = _read_manifest(path)
+        if finished(folder):
+            _check_same(old, manifest, folder)
+            return
+    elif folder.exists() and any(folder.iterdir()):
+        raise ValueError(f"{folder} is not empty and holds no manifest.json; choose another folder")
+    write_whole(path, lambda part: part.write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8"))
+
+
+def _describe(data: Dataset) -> dict[str, Any]:
+    """What determines the content of a data set."""
+    about = {name: value for name, value in asdict(data.about).items() if name != "oddities"}
+    sizes = {"queries": len(data.queries), "documents": len(data.features), "features": data.features.shape[1]}
+    return {**about, "digest": data.about.digest or _digest(data), **sizes}
+
+
+def _digest(data: Dataset) -> str:
+    """Of the arrays, for data that come from no text."""
+    digest = hashlib.sha256()
+    for array in (data.features, data.relevance, data.offsets):
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    try:
+        manifest: Any = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from None
+    if (
+        not isinstance(manifest, dict)
+        or not isinstance(manifest.get("training"), dict)
+        or manifest.get("format") != _FORMAT
+    ):
+        raise ValueError(f"{path} is not the manifest of a training; choose another folder")
+    return manifest
+
+
+def _check_same(old: dict[str, Any], new: dict[str, Any], folder: Path) -> None:
+    differ = [name for name in new["training"] if old["training"].get(name) != new["training"][name]]
+    for part in ("data", "test"):
+        was, now = old.get(part) or {}, new[part] or {}
+        differ += [f"{name} of the {part}" for name in {**was, **now} if was.get(name) != now.get(name)]
+    differ += [name for name in ("versions", "sources") if not differ and old.get(name) != new[name]]
+    if differ:
+        raise ValueError(
+            f"{folder} holds results of another training, with different {', '.join(differ)}; "
+            "choose another folder"
+        )

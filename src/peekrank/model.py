@@ -1,0 +1,225 @@
+"""A learned ranker: weights of features with all it takes to apply them to other data, as a JSON file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from importlib.metadata import version
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from peekrank._jit import kernel
+from peekrank.files import write_whole
+from peekrank.learners.rtopkf import dot
+from peekrank.parameters import choice
+from peekrank.sampling import SortSpace, sort_descending, sort_space
+from peekrank.streams.dataset import Dataset
+from peekrank.streams.scaling import (
+    Scaling,
+    Standardisation,
+    fit_standardisation,
+    scale_within_queries,
+    standardise,
+)
+from peekrank.types import Features, Floats, Ints, Measure, Rounds
+
+_KIND, _FORMAT = "peekrank model", 1
+
+
+class Preparation(NamedTuple):
+    """What data must be like, or be made like, before weights are applied to them.
+
+    ``standardisation`` is None unless scaling is global and was fitted here: data that came scaled do not say how.
+    """
+
+    features: int
+    base: int
+    scaling: str
+    fitted_on: str
+    standardisation: Standardisation | None
+
+    def apply(self, data: Dataset) -> Dataset:
+        """The data with these columns, scaled, with relevance in grades; a ValueError if they do not fit."""
+        name = data.about.source
+        if data.about.base != self.base:
+            raise ValueError(f"{name}: feature ids count from {data.about.base}: must count from {self.base}")
+        data = self._columns(data)
+        if data.about.scaling != "none":
+            if (data.about.scaling, data.about.fitted_on) != (self.scaling, self.fitted_on):
+                raise ValueError(
+                    f"{name}: is scaled already ({_words(data.about.scaling, data.about.fitted_on)}): must be "
+                    f"{_words(self.scaling, self.fitted_on)}, or not scaled"
+                )
+        elif self.scaling == "query":
+            data = scale_within_queries(data)
+        elif self.scaling == "global":
+            if self.standardisation is None:
+                raise ValueError(
+                    f"{name}: must be scaled as the training part was before learning; "
+                    "`peekrank data FILE --scaling global --train TRAIN --out FILE.peek` does it"
+                )
+            data = standardise(data, self.standardisation)
+        return data.graded()
+
+    def _columns(self, data: Dataset) -> Dataset:
+        """Features that a text leaves out everywhere are 0, as those that it leaves out here and there."""
+        there = data.features.shape[1]
+        if there == self.features:
+            return data
+        if there > self.features or not data.about.oddities.get("missing_values"):
+            raise ValueError(
+                f"{data.about.source}: has {there} features: must have {self.features}, as the training part"
+            )
+        wider = np.zeros((len(data.features), self.features), np.float32)
+        wider[:, :there] = data.features
+        return data._replace(features=wider)
+
+
+def preparation(train: Dataset, scaling: str = "none") -> Preparation:
+    """What data need to be like a training part that is scaled this way, or came scaled.
+
+    Parameters
+    ----------
+    train
+        The training part.
+    scaling
+        none, query or global; none leaves data that came scaled as they are.
+    """
+    choice("scaling", scaling, Scaling)
+    about = train.about
+    if scaling != "none" and about.scaling != "none":
+        raise ValueError(f"scaling = {scaling}: {about.source} is scaled already ({about.scaling}); leave it out")
+    fitted = fit_standardisation(train) if scaling == "global" else None
+    columns = (train.features.shape[1], about.base)
+    if scaling == "none":
+        return Preparation(*columns, about.scaling, about.fitted_on, None)
+    return Preparation(*columns, scaling, fitted.fitted_on if fitted else "", fitted)
+
+
+class Model(NamedTuple):
+    """Weights, what data must be like, and where all of it comes from."""
+
+    weights: Features
+    preparation: Preparation
+    learner: str
+    k: int
+    measure: str
+    rounds: int
+    seed: int
+    run: int
+    source: str
+    digest: str
+
+    def rank(self, data: Dataset) -> Ranked:
+        """Score the documents of each query, and order them as the learner does when it does not explore.
+
+        >>> from peekrank.streams.dataset import About
+        >>> features = np.array([[0, 1], [1, 0], [2, 1]], np.float32)
+        >>> data = Dataset(features, np.zeros(3, np.uint8), np.array([0, 3]), np.array([7]), About("x"))
+        >>> model = Model(np.float32([1, -1]), preparation(data), "rtopkf", 1, "ndcg@10", 1, 0, 0, "x", "")
+        >>> model.rank(data).rankings, model.rank(data).scores
+        (array([1, 2, 0]), array([-1.,  1.,  1.]))
+        """
+        prepared = self.preparation.apply(data)
+        return Ranked(prepared, *order_all(self.weights, prepared.rounds()))
+
+
+class Ranked(NamedTuple):
+    """Data as they were prepared, the order of each query's documents from the best on, and all scores."""
+
+    data: Dataset
+    rankings: Ints
+    scores: Floats
+
+    def quality(self, measure: Measure) -> float:
+        """Mean value over queries, but for those that the measure skips; NaN if it skips all."""
+        values = list_values(measure, self.rankings, self.data.rounds())
+        counted = values[~np.isnan(values)]
+        return float(counted.mean()) if len(counted) else float("nan")
+
+
+def order_all(weights: Features, rounds: Rounds) -> tuple[Ints, Floats]:
+    """Rankings, by descending score and then by index, and scores of all lists."""
+    features, _, offsets = rounds
+    rankings, scores = np.empty(len(features), np.int64), np.empty(len(features))
+    _order(features, offsets, weights, scores, rankings, sort_space(int(np.diff(offsets).max())))
+    return rankings, scores
+
+
+def list_values(measure: Measure, rankings: Ints, rounds: Rounds) -> Floats:
+    """Value of the ranking of each list, those of the same length together; NaN where the measure skips it."""
+    lengths = np.diff(rounds.offsets)
+    values = np.empty(len(lengths))
+    for m in np.unique(lengths):
+        these = np.flatnonzero(lengths == m)
+        rows = rounds.offsets[these, None] + np.arange(m)
+        values[these] = measure.values(rankings[rows], rounds.relevance[rows])
+    return values
+
+
+@kernel
+def _order(
+    features: Features, offsets: Ints, weights: Features, scores: Floats, rankings: Ints, space: SortSpace
+) -> None:
+    for i in range(len(features)):
+        scores[i] = dot(features[i], weights)
+    for q in range(len(offsets) - 1):
+        first, last = offsets[q], offsets[q + 1]
+        sort_descending(scores[first:last], rankings[first:last], space)
+
+
+def save_model(model: Model, path: str | PathLike[str]) -> None:
+    """Write a model, whole or not at all; weights that are not finite are a ValueError."""
+    if not np.isfinite(model.weights).all():
+        raise ValueError(f"{model.learner}: its weights are not finite")
+    prepared, fitted = model.preparation, model.preparation.standardisation
+    content = {
+        "kind": _KIND,
+        "format": _FORMAT,
+        "peekrank": version("peekrank"),
+        **{name: value for name, value in model._asdict().items() if name not in ("weights", "preparation")},
+        "features": prepared.features,
+        "base": prepared.base,
+        "scaling": prepared.scaling,
+        "fitted_on": prepared.fitted_on,
+        "mean": None if fitted is None else fitted.mean.tolist(),
+        "deviation": None if fitted is None else fitted.deviation.tolist(),
+        "weights": model.weights.tolist(),
+    }
+    text = json.dumps({**content, "checksum": _checksum(content)}, indent=1, allow_nan=False)
+    write_whole(Path(path), lambda part: part.write_text(text + "\n", encoding="utf-8"))
+
+
+def load_model(path: str | PathLike[str]) -> Model:
+    """Read a model; a ValueError says what is wrong with a file that is foreign or damaged."""
+    path = Path(path)
+    try:
+        content: Any = json.loads(path.read_bytes())
+    except ValueError:
+        content = None
+    if not isinstance(content, dict) or content.get("kind") != _KIND:
+        raise ValueError(
+            f"{path.name}: is not a model of peekrank, or is cut short; `peekrank learn` writes models/*.json"
+        )
+    if content.get("format") != _FORMAT:
+        raise ValueError(f"{path.name}: has format {content.get('format')}; this peekrank reads format {_FORMAT}")
+    if content.pop("checksum", None) != _checksum(content):
+        raise ValueError(f"{path.name}: is damaged: its content does not match its checksum")
+    fitted = None
+    if content["mean"] is not None:
+        fitted = Standardisation(np.array(content["mean"]), np.array(content["deviation"]), content["fitted_on"])
+    columns = {name: content[name] for name in ("features", "base", "scaling", "fitted_on")}
+    about = {name: content[name] for name in Model._fields if name not in ("weights", "preparation")}
+    weights = np.array(content["weights"], np.float32)
+    return Model(weights=weights, preparation=Preparation(**columns, standardisation=fitted), **about)
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _words(scaling: str, fitted_on: str) -> str:
+    return f"{scaling}, fitted on {fitted_on[:16]}" if fitted_on else scaling

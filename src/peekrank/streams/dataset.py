@@ -1,0 +1,189 @@
+"""Judged documents with features, query by query, and what there is to say about them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peekrank._jit import kernel
+from peekrank.types import Features, Ints, Rounds
+
+_MOST_GRADES = 20  # if relevance has more different values, they are not counted one by one
+
+
+@dataclass(frozen=True)
+class About:
+    """Where a data set comes from, and what was done to it.
+
+    Parameters
+    ----------
+    source
+        Name of the file it was read from, or how it was generated.
+    digest
+        SHA-256 of the text that was read, uncompressed; empty for generated data.
+    base
+        The smallest id a feature can have in the text, 0 or 1: column j holds feature ``base + j``.
+    scaling
+        What was done to the features: none, query or global.
+    fitted_on
+        For global scaling, the digest, or else the source, of the data that mean and deviation come from.
+    rounded
+        Whether real-valued relevance was rounded to grades.
+    oddities
+        How often the reader met something worth knowing, such as ``blank_lines``.
+    """
+
+    source: str
+    digest: str = ""
+    base: int = 1
+    scaling: str = "none"
+    fitted_on: str = ""
+    rounded: bool = False
+    oddities: dict[str, int] = field(default_factory=dict)
+
+
+class Dataset(NamedTuple):
+    """Judged documents: those of query q are rows ``offsets[q]:offsets[q + 1]`` of features and relevance.
+
+    Relevance is uint8 where all of it is whole numbers from 0 to 255, and float32 otherwise. ``queries`` holds the
+    ids of the queries, in the order of their first documents.
+
+    >>> features = np.zeros((3, 2), np.float32)
+    >>> data = Dataset(features, np.array([1, 0, 2], np.uint8), np.array([0, 2, 3]), np.array([7, 4]), About("x"))
+    >>> data.rounds().relevance is data.relevance
+    True
+    """
+
+    features: Features
+    relevance: NDArray[Any]
+    offsets: Ints
+    queries: Ints
+    about: About
+
+    def rounds(self) -> Rounds:
+        """Each query as a round, in this order, without a copy; real-valued relevance is a ValueError."""
+        if self.relevance.dtype != np.uint8:
+            raise ValueError(
+                f"{self.about.source}: relevance is real-valued, but rounds have grades 0 to 255; "
+                "graded() rounds it to these"
+            )
+        return Rounds(self.features, self.relevance, self.offsets)
+
+    def graded(self) -> Dataset:
+        """The same with relevance rounded to the nearest grade, halves to the even one; ``about`` says so."""
+        if self.relevance.dtype == np.uint8:
+            return self
+        grades = np.rint(self.relevance)
+        if not 0 <= grades.min() <= grades.max() <= 255:
+            low, high = self.relevance.min(), self.relevance.max()
+            raise ValueError(f"{self.about.source}: relevance from {low:g} to {high:g}: must be within 0 to 255")
+        return self._replace(relevance=grades.astype(np.uint8), about=replace(self.about, rounded=True))
+
+
+class Description(NamedTuple):
+    """What `describe` counts.
+
+    ``lengths`` are the smallest, the median and the largest number of documents of a query. A feature is used if
+    it is not 0 everywhere. ``grades`` says how many documents have each relevance; it is empty if there are too
+    many different ones. The oddities are counts, explained on the page on data.
+    """
+
+    queries: int
+    documents: int
+    lengths: tuple[int, float, int]
+    features: int
+    used: int
+    constant: int
+    smallest: float
+    largest: float
+    least_relevance: float
+    most_relevance: float
+    grades: dict[str, int]
+    oddities: dict[str, int]
+    about: About
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**self._asdict(), "about": asdict(self.about)}
+
+
+def describe(data: Dataset) -> Description:
+    """Count queries, documents, features, grades and oddities.
+
+    >>> features = np.array([[1, 5], [0, 5], [0, 5]], np.float32)
+    >>> data = Dataset(features, np.array([1, 0, 0], np.uint8), np.array([0, 2, 3]), np.array([7, 4]), About("x"))
+    >>> found = describe(data)
+    >>> found.documents, found.constant, found.oddities["single_document_queries"]
+    (3, 1, 1)
+    """
+    lengths = np.diff(data.offsets)
+    low = np.minimum.reduceat(data.relevance, data.offsets[:-1])
+    high = np.maximum.reduceat(data.relevance, data.offsets[:-1])
+    least, most = column_ranges(data.features)
+    grades, counts = np.unique(data.relevance, return_counts=True)
+    return Description(
+        queries=len(lengths),
+        documents=len(data.relevance),
+        lengths=(int(lengths.min()), float(np.median(lengths)), int(lengths.max())),
+        features=len(least),
+        used=int(np.count_nonzero((least != 0) | (most != 0))),
+        constant=int(np.count_nonzero(least == most)),
+        smallest=float(least.min()),
+        largest=float(most.max()),
+        least_relevance=float(grades[0]),
+        most_relevance=float(grades[-1]),
+        grades={f"{grade:g}": int(count) for grade, count in zip(grades, counts, strict=True)}
+        if len(grades) <= _MOST_GRADES
+        else {},
+        oddities={
+            **data.about.oddities,
+            "single_document_queries": int(np.count_nonzero(lengths == 1)),
+            "all_zero_queries": int(np.count_nonzero(high == 0)),
+            "all_equal_queries": int(np.count_nonzero((low == high) & (high > 0) & (lengths > 1))),
+            "duplicate_documents": _duplicates(data),
+        },
+        about=data.about,
+    )
+
+
+def column_ranges(features: Features) -> tuple[Features, Features]:
+    """The smallest and the largest value of each column."""
+    least, most = features[0].copy(), features[0].copy()
+    widen_ranges(features, least, most)
+    return least, most
+
+
+@kernel
+def widen_ranges(features: Features, least: Features, most: Features) -> None:
+    """Make the range of each column include all rows."""
+    for row in range(len(features)):
+        for column in range(len(least)):
+            value = features[row, column]
+            least[column] = value if value < least[column] else least[column]
+            most[column] = value if value > most[column] else most[column]
+
+
+def _duplicates(data: Dataset) -> int:
+    """How many documents have the same features as an earlier one of their query."""
+    hashes = np.empty(len(data.features), np.uint64)
+    _hash_rows(data.features.view(np.uint32), hashes)
+    query_of = np.repeat(np.arange(len(data.queries)), np.diff(data.offsets))
+    order = np.lexsort((hashes, query_of))
+    earlier, later = order[:-1], order[1:]
+    alike = np.flatnonzero((hashes[earlier] == hashes[later]) & (query_of[earlier] == query_of[later]))
+    same = sum(np.array_equal(data.features[earlier[i]], data.features[later[i]]) for i in alike)
+    return int(same)
+
+
+@kernel
+def _hash_rows(words: NDArray[np.uint32], hashes: NDArray[np.uint64]) -> None:
+    odd = np.uint64(0x9E3779B97F4A7C15)
+    for row in range(len(words)):
+        value = np.uint64(0)
+        for column in range(words.shape[1]):
+            value = (value ^ np.uint64(words[row, column])) * odd
+            value ^= value >> np.uint64(29)
+        hashes[row] = value

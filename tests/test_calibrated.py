@@ -1,0 +1,106 @@
+"""The demonstration that calibrated surrogates cannot be learned from the top, in small, and its table."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from peekrank.learners.rtopkf import RTopKF
+from peekrank.surrogates import NDCGSquared
+from peekrank.types import Floats, Shape
+
+ROOT = Path(__file__).parent.parent
+
+
+def load() -> Any:
+    spec = importlib.util.spec_from_file_location("experiment_calibrated", ROOT / "experiments" / "calibrated.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+calibrated = load()
+
+
+@pytest.mark.parametrize("cell", calibrated.CELLS, ids=str)
+def test_no_k_answers_tell_the_adversaries_apart(cell: Any) -> None:
+    relevance, p, q, gap = calibrated.pair_of(cell)
+    for seen in combinations(range(cell.m), cell.k):
+        _, answers = np.unique(relevance[:, seen], axis=0, return_inverse=True)
+        np.testing.assert_allclose(np.bincount(answers.ravel(), p), np.bincount(answers.ravel(), q), atol=1e-12)
+    assert gap > 0.002
+
+
+@pytest.mark.parametrize("cell", calibrated.CELLS, ids=str)
+def test_the_gap_is_the_least_loss_over_all_scores(cell: Any) -> None:
+    relevance, p, q, gap = calibrated.pair_of(cell)
+
+    def value(scores: Floats, chances: Floats) -> float:
+        return float(chances @ [NDCGSquared().value(scores, row) for row in relevance.astype(float)])
+
+    best_p, best_q = (calibrated.best_scores(relevance, side) for side in (p, q))
+    least = value(best_p, p) + value(best_q, q)
+    middle, rng = (best_p + best_q) / 2, np.random.default_rng(0)
+    assert value(middle, p + q) - least == pytest.approx(gap)
+    for _ in range(100):
+        assert value(middle + rng.normal(scale=0.1, size=cell.m), p + q) - least >= gap
+
+
+def test_only_the_one_that_sees_all_learns() -> None:
+    said: list[str] = []
+    results = calibrated.play(calibrated.CELLS[0], np.array([1000, 2000, 4000]), 2, said.append)
+    assert len(said) == len(results) == len(calibrated.LEARNERS)
+    for r in results:
+        if "sees all" in r.learner:
+            assert r.exponent < 0.6
+            assert r.a_round.sum(axis=0).mean() < r.gap
+        else:
+            assert r.exponent > 0.7
+            assert r.a_round.sum(axis=0).mean() >= r.gap - 1e-12
+    table = calibrated.table(results)
+    assert len(table) == 2 + len(results)
+    assert table[2].startswith("| m = 3, k = 1, certificate of `ndcg` | 0.0311 | squared | ")
+
+
+def test_the_learner_that_sees_all_descends_the_gradient() -> None:
+    learner, rng, w = RTopKF(NDCGSquared(), horizon=100, step="theorem"), np.random.default_rng(0), np.zeros(3)
+    assert learner.full_information
+    state, ranking = learner.init(Shape(6, 3, 6)), np.empty(6, dtype=np.int64)
+    token = np.zeros(learner.token_size(Shape(6, 3, 6)))
+    for t in range(100):
+        n = 1 + t % 6
+        X = rng.normal(size=(n, 3)).astype(np.float32)
+        relevance = rng.integers(0, 3, n).astype(np.float64) * (t % 5 > 0)  # some lists without a relevant item
+        learner.kernels.rank(state, X, rng.random(7), ranking[:n], token)
+        learner.kernels.update(state, X, ranking[:n], token, relevance[ranking[:n]])
+        w -= 100 ** (-1 / 2) * X.astype(np.float64).T @ NDCGSquared().gradient(X @ w, relevance)
+        np.testing.assert_allclose(state.w, w, atol=1e-5)
+
+
+def test_the_table_of_the_page_has_every_row() -> None:
+    page = (ROOT / "docs" / "surrogates.md").read_text(encoding="utf-8")
+    table = page.partition(calibrated.BEGIN)[2].partition(calibrated.END)[0].strip().splitlines()
+    assert table[:2] == calibrated.table([])
+    rows = [(cell, learner) for cell in calibrated.CELLS for learner in calibrated.LEARNERS]
+    assert len(table) == 2 + len(rows)
+    for row, (cell, learner) in zip(table[2:], rows, strict=True):
+        assert row.startswith(f"| {cell} | {calibrated.pair_of(cell).gap:.4f} | {learner} | ")
+
+
+def test_tables_go_between_their_marks() -> None:
+    page = f"before\n{calibrated.BEGIN}\nold\n{calibrated.END}\nafter\n"
+    assert (
+        calibrated.put_into(page, ["| new |"])
+        == f"before\n{calibrated.BEGIN}\n\n| new |\n\n{calibrated.END}\nafter\n"
+    )
+    with pytest.raises(ValueError, match="has no lines"):
+        calibrated.put_into("before\nafter\n", [])

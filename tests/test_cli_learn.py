@@ -1,0 +1,205 @@
+"""``peekrank learn`` and ``peekrank rank`` as a user meets them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner, Result
+
+from peekrank import learning
+from peekrank.cli import app
+from peekrank.measures import NDCG, evaluate
+from peekrank.model import load_model
+from peekrank.runs import InterruptedRunError
+from peekrank.streams.letor import read_letor
+
+QUICK = ["learn", "train.txt", "--rounds", "200", "--runs", "2", "--workers", "1"]
+PAGE = Path(__file__).parent.parent / "docs" / "learn.md"
+COMMANDS = re.findall(
+    r"^(peekrank [^#\n]*)", "".join(re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.S)), re.M
+)
+
+
+def peekrank(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments), catch_exceptions=False, env={"COLUMNS": "200"})
+
+
+def refused(*arguments: str) -> str:
+    done = peekrank(*arguments)
+    assert done.exit_code == 2, done.output
+    return done.stderr
+
+
+def text(queries: int, seed: int, d: int = 4, base: int = 1) -> str:
+    rng, lines = np.random.default_rng(seed), []
+    for query in range(queries):
+        for x in rng.random((int(rng.integers(1, 8)), d)):
+            values = " ".join(f"{base + j}:{v:.3f}" for j, v in enumerate(x))
+            lines.append(f"{int(3 * x[0])} qid:{query + 5} {values} # a comment\n")
+    return "".join(lines)
+
+
+@pytest.fixture(autouse=True)
+def _with_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.txt").write_text(text(30, 1))
+    Path("test.txt").write_text(text(10, 2))
+
+
+def test_the_commands_of_the_page_run_one_after_the_other() -> None:
+    assert [command.split()[1] for command in COMMANDS] == ["data", "learn", "rank", "learn"]
+    for number, command in enumerate(COMMANDS):
+        out = ["--out", "another", "--rounds", "200"] if number == 3 else []
+        done = peekrank(*shlex.split(command)[1:], *out)
+        assert done.exit_code == 0, done.output
+    table = pl.read_csv("ranks.tsv", separator="\t")
+    test = read_letor("test.txt")
+    assert table["qid"].to_list() == np.repeat(test.queries, np.diff(test.offsets)).tolist()
+    quality = []
+    for q, (first, last) in enumerate(zip(test.offsets, test.offsets[1:], strict=False)):
+        rows = table.filter(pl.col("qid") == test.queries[q])
+        assert rows["position"].to_list() == list(range(1, last - first + 1))
+        scores = rows["score"].to_numpy()
+        assert np.all(np.diff(scores) <= 0)
+        weights = load_model("learned/models/rtopkf-0.json").weights
+        shown = rows["document"].to_numpy() - 1
+        assert np.allclose(scores, (test.features[first:last] @ weights)[shown], atol=1e-5)
+        quality.append(evaluate(NDCG(10), shown, test.relevance[first:last]))
+    done = peekrank(
+        "rank", "learned/models/rtopkf-0.json", "test.txt", "--out", "ranks.tsv", "--measure", "ndcg@10"
+    )
+    assert f"ndcg@10 {np.mean(quality):.4f} over 10 queries" in done.stdout
+    assert np.mean(quality) > 0.9  # the first feature says it all
+
+
+def test_learn_prints_a_table_and_writes_everything() -> None:
+    done = peekrank(*QUICK, "rtopkf", "as_printed:surrogate=kl", "uniform", "--test", "test.txt", "--regret")
+    assert done.exit_code == 0, done.output
+    assert "ndcg@10, k = 1, 200 rounds, 2 runs, train.txt" in done.output
+    for word in ("average", "last tenth", "held out", "explored", "regret", "rounds/s", "uniform"):
+        assert word in done.output
+    assert "Apply it: peekrank rank learned/models/rtopkf-0.json DATA" in done.output
+    assert {path.name for path in Path("learned").iterdir()} == {
+        "manifest.json", "runs", "models", "curves.parquet", "summary.csv", "quality.png", "quality.svg",
+    }  # fmt: skip
+    manifest = json.loads(Path("learned/manifest.json").read_text())
+    assert manifest["training"]["learners"] == ["rtopkf", "as_printed:surrogate=kl", "uniform"]
+    assert manifest["data"]["digest"] == read_letor("train.txt").about.digest
+    assert manifest["test"]["source"] == "test.txt"
+
+
+def test_options_make_the_specification() -> None:
+    for number, (options, learner) in enumerate(
+        [
+            ([], "rtopkf"),
+            (["--surrogate", "kl"], "rtopkf:surrogate=kl"),
+            (["--as-printed"], "as_printed"),
+            (["--surrogate", "ranksvm", "--as-printed", "--k", "2"], "as_printed:surrogate=ranksvm"),
+        ]
+    ):
+        assert peekrank(*QUICK, *options, "--rounds", "20", "--out", f"x{number}").exit_code == 0
+        assert json.loads(Path(f"x{number}/manifest.json").read_text())["training"]["learners"] == [learner]
+    assert "--surrogate does not go with learners that are named" in refused(
+        *QUICK, "uniform", "--surrogate", "kl"
+    )
+    assert "--as-printed does not go with" in refused(*QUICK, "uniform", "--as-printed")
+
+
+def test_the_same_command_goes_on_and_another_is_refused() -> None:
+    assert peekrank(*QUICK).exit_code == 0
+    curves = Path("learned/curves.parquet").read_bytes()
+    Path("learned/runs/0001.parquet").unlink()
+    assert peekrank(*QUICK).exit_code == 0
+    there, again = pl.read_parquet("learned/curves.parquet"), pl.read_parquet(curves)
+    assert there.drop("seconds").equals(again.drop("seconds"))
+    assert "holds results of another training, with different k, rounds" in refused(
+        *QUICK, "--k", "2", "--rounds", "300"
+    )
+    peekrank("simulate", "uniform", "--horizon", "20", "--runs", "1", "--out", "simulated")
+    assert "is not the manifest of a training; choose another folder" in refused(*QUICK, "--out", "simulated")
+
+
+def test_an_interruption_says_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise InterruptedRunError
+
+    monkeypatch.setattr(learning, "learn", interrupted)
+    done = peekrank(*QUICK)
+    assert done.exit_code == 130
+    assert "stopped; 0 of 2 runs are finished and kept in learned" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--k", "0"], "k = 0: must be a whole number, at least 1"),
+        (["--k", "8"], "k = 8: must be between 1 and the number of items, m = 7"),
+        (["--surrogate", "ranksvm"], "k = 1: rtopkf:surrogate=ranksvm needs k = 2 at least"),
+        (["--surrogate", "cubic"], "unknown surrogate 'cubic'"),
+        (["--measure", "ndgc"], "unknown measure 'ndgc'"),
+        (["--scaling", "cubic"], "scaling = 'cubic'"),
+        (["--test", "nowhere.txt"], "nowhere.txt"),
+        (["--test", "wide.txt"], "wide.txt: has 5 features: must have 4, as the training part"),
+        (["--test", "from-zero.txt"], "from-zero.txt, line 1"),
+        (["rtop1f"], "rtop1f learns about a fixed set of items"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line_and_nothing_is_written(options: list[str], message: str) -> None:
+    Path("wide.txt").write_text(text(5, 3, d=5))
+    Path("from-zero.txt").write_text(text(5, 3, base=0))
+    assert message in refused(*QUICK, *options)
+    assert not Path("learned").exists()
+
+
+def test_scaling_travels_with_the_model() -> None:
+    assert peekrank(*QUICK, "--scaling", "global", "--test", "test.txt").exit_code == 0
+    held_out = pl.read_parquet("learned/curves.parquet").filter(pl.col("run") == 0)["held_out"][0]
+    done = peekrank("rank", "learned/models/rtopkf-0.json", "test.txt", "--measure", "ndcg@10")
+    assert f"ndcg@10 {held_out:.4f} over 10 queries" in done.stderr
+    assert done.stdout.startswith("qid\tdocument\tposition\tscore\n5\t")
+    peekrank("data", "test.txt", "--scaling", "global", "--train", "train.txt", "--out", "test.peek")
+    scaled = peekrank("rank", "learned/models/rtopkf-0.json", "test.peek")
+    assert scaled.stdout == done.stdout
+    peekrank("data", "test.txt", "--scaling", "query", "--out", "query.peek")
+    assert "is scaled already (query): must be global" in refused(
+        "rank", "learned/models/rtopkf-0.json", "query.peek"
+    )
+
+
+def test_rank_refuses_what_does_not_fit() -> None:
+    assert peekrank(*QUICK).exit_code == 0
+    model = "learned/models/rtopkf-0.json"
+    Path("wide.txt").write_text(text(5, 3, d=5))
+    Path("thin.txt").write_text(text(5, 3, d=3))
+    assert "wide.txt: has 5 features: must have 4, as the training part" in refused("rank", model, "wide.txt")
+    assert "thin.txt: has 3 features: must have 4" in refused("rank", model, "thin.txt", "--out", "x.tsv")
+    assert "is not a model of peekrank" in refused("rank", "train.txt", "test.txt")
+    assert "is not a model of peekrank" in refused("rank", "learned/manifest.json", "test.txt")
+    Path("broken.json").write_text(Path(model).read_text().replace('"rounds": 200', '"rounds": 201'))
+    assert "broken.json: is damaged" in refused("rank", "broken.json", "test.txt")
+    assert "nowhere.json" in refused("rank", "nowhere.json", "test.txt")
+    assert "unknown measure" in refused("rank", model, "test.txt", "--measure", "ndgc")
+    before = Path("test.txt").read_bytes()
+    assert "must be a file of its own" in refused("rank", model, "test.txt", "--out", "test.txt")
+    assert Path("test.txt").read_bytes() == before
+    assert not Path("x.tsv").exists()
+
+
+def test_sparse_text_may_lack_the_last_features() -> None:
+    assert peekrank(*QUICK).exit_code == 0
+    Path("sparse.txt").write_text("1 qid:1 1:0.5\n0 qid:1 2:0.5\n")
+    assert peekrank("rank", "learned/models/rtopkf-0.json", "sparse.txt").exit_code == 0
+
+
+@pytest.mark.filterwarnings("default:.*rounded to grades")
+def test_rounded_relevance_is_a_note() -> None:
+    Path("train.txt").write_text(text(30, 1) + "0.4 qid:999 1:0.5 2:1 3:1 4:1\n")
+    done = peekrank(*QUICK)
+    assert done.exit_code == 0
+    assert "note: train.txt: real-valued relevance is rounded to grades" in done.stderr

@@ -1,0 +1,296 @@
+"""RTop-kF: its estimates over all that exploration can show, its parts against NumPy, learning, refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import permutations, product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from peekrank import NDCG, Agent, Rounds, Shape, Uniform, play, simulate
+from peekrank.engine import simulate_all
+from peekrank.learners.rtopkf import RTopKF, RTopKFState, dot
+from peekrank.surrogates import KL, ListNet, RankSVM, SmoothDCG, Squared, Surrogate, softmax
+from peekrank.types import Features, Floats, Ints
+
+D = 3
+SURROGATES = [Squared(), KL(), SmoothDCG(0.5), RankSVM()]
+
+
+def items(n: int, seed: int) -> Features:
+    return np.random.default_rng(seed).normal(size=(n, D)).astype(np.float32)
+
+
+def begun(learner: RTopKF, m: int, k: int, seed: int) -> RTopKFState:
+    """A state in the midst of learning."""
+    rng, state = np.random.default_rng(seed), learner.init(Shape(m, D, k))
+    state.w[:], state.v[:] = rng.normal(size=(2, D))
+    state.sums[0], state.sums[5] = 100, 0.3
+    return state
+
+
+def show(state: RTopKFState, X: Features, uniforms: Floats) -> tuple[Ints, Floats]:
+    learner = RTopKF(estimator="doubly_robust")  # has the longest token
+    ranking = np.full(len(X), -1, dtype=np.int64)
+    token = np.zeros(learner.token_size(Shape(len(state.scores), D, state.k)))
+    RTopKF.kernels.rank(state, X, uniforms, ranking, token)
+    return ranking, token
+
+
+def everything_shown(
+    learner: RTopKF, state: RTopKFState, X: Features
+) -> Iterator[tuple[float, tuple[Ints, Floats]]]:
+    """All that a round can show, with its probability, from the definition of the exploration."""
+    n, k = len(X), min(state.k, len(X))
+    uniforms = np.zeros(1 + len(state.scores))
+    if k == n:
+        yield 1.0, show(state, X, uniforms)
+        return
+    gamma = learner.gamma or 101 ** (-1 / 3)
+    drawn = n - 1 if learner.below == "random" else k
+    choices = list(product(*[(np.arange(n - p) + 0.5) / (n - p) for p in range(drawn)]))
+    for choice in choices:
+        uniforms[0], uniforms[1 : 1 + drawn] = gamma / 2, choice
+        yield gamma / len(choices), show(state, X, uniforms)
+    scores = np.array([float(dot(x, state.w)) for x in X])
+    order = np.argsort(-scores, kind="stable")
+    chances = softmax(scores[order] / learner.temperature) if learner.temperature else np.eye(n)[0]
+    uniforms[0] = (1 + gamma) / 2
+    for p in range(n):
+        if chances[p] > 0:
+            uniforms[1] = chances[:p].sum() + chances[p] / 2
+            yield (1 - gamma) * chances[p], show(state, X, uniforms)
+
+
+# --- unbiased, exactly
+
+
+@pytest.mark.parametrize("surrogate", SURROGATES, ids=str)
+@pytest.mark.parametrize("estimator", ["printed", "residual", "doubly_robust"])
+@pytest.mark.parametrize("below", ["greedy", "random"])
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
+@pytest.mark.parametrize(("m", "n", "k"), [(3, 3, 1), (5, 3, 2), (4, 4, 3), (5, 5, 2), (5, 4, 5), (3, 2, 1)])
+def test_estimates_are_unbiased(
+    surrogate: Surrogate, estimator: Any, below: Any, temperature: float, m: int, n: int, k: int
+) -> None:
+    if min(k, n) < (surrogate.min_k or 1) or (estimator == "doubly_robust" and surrogate == RankSVM()):
+        return
+    learner = RTopKF(surrogate, estimator=estimator, below=below, temperature=temperature)
+    X, rng = items(n, seed=n), np.random.default_rng(m)
+    relevance = rng.integers(0, 4, n).astype(np.float64)
+    total, mean, seen = 0.0, np.zeros(n), np.zeros(n)
+    for chance, (ranking, token) in everything_shown(learner, begun(learner, m, k, seed=1), X):
+        kk = min(k, n)
+        state = begun(learner, m, k, seed=1)
+        RTopKF.kernels.update(state, X, ranking, token, relevance[ranking[:kk]])
+        total += chance
+        mean += chance * state.slopes[:n]
+        seen[ranking[:kk]] += chance / token[3 : 3 + kk]
+        scores = token[3 + k : 3 + k + n]
+    assert total == pytest.approx(1)
+    np.testing.assert_allclose(seen, 1, atol=1e-9)
+    np.testing.assert_allclose(mean, surrogate.gradient(scores, relevance), atol=1e-9)
+
+
+def test_all_lists_can_be_shown_when_printed() -> None:
+    learner = RTopKF.as_printed(Squared(), 1000)
+    shown = {tuple(ranking) for _, (ranking, _) in everything_shown(learner, begun(learner, 4, 1, 0), items(4, 0))}
+    assert shown == set(permutations(range(4)))
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_below_the_drawn_items_the_order_is_greedy(k: int) -> None:
+    learner, X = RTopKF(), items(5, 3)
+    state = begun(learner, 5, k, seed=2)
+    scores = np.array([float(dot(x, state.w)) for x in X])
+    for _, (ranking, _) in everything_shown(learner, state, X):
+        assert np.all(np.diff(scores[ranking[k:]]) <= 0)
+
+
+def test_at_the_start_ties_go_by_index() -> None:
+    state = RTopKF(gamma=0.1).init(Shape(5, D, 1))
+    assert show(state, items(5, 0), np.full(6, 0.5))[0].tolist() == [0, 1, 2, 3, 4]
+
+
+# --- the parts against NumPy
+
+
+@pytest.mark.parametrize("surrogate", [*SURROGATES, ListNet()], ids=str)
+def test_full_information_is_plain_gradient_descent(surrogate: Surrogate) -> None:
+    learner, rng = RTopKF(surrogate, horizon=50, step="theorem", radius=1.5), np.random.default_rng(0)
+    state, w = learner.init(Shape(4, D, 4)), np.zeros(D)
+    step = 50 ** (-1 / 2 if surrogate == ListNet() else -2 / 3)
+    for t in range(50):
+        X, relevance = items(4, t), rng.integers(0, 3, 4).astype(np.float64)
+        shown = show(state, X, rng.random(5))
+        RTopKF.kernels.update(state, X, *shown, relevance[shown[0]])
+        z = X.astype(np.float64).T @ surrogate.gradient(X.astype(np.float64) @ w, relevance)
+        w = w - step * z
+        w *= min(1, 1.5 / np.linalg.norm(w))
+        np.testing.assert_allclose(state.w, w, atol=2e-5)
+
+
+def test_scale_free_steps_by_hand() -> None:
+    state, X = RTopKF(rate=0.5).init(Shape(2, D, 2)), items(2, 4)
+    w, squares, largest = np.zeros(D), 0.0, float(np.max(np.sum(X.astype(np.float64) ** 2, axis=1)))
+    for relevance in ([1.0, 0.0], [0.0, 2.0], [1.0, 1.0]):
+        shown = show(state, X, np.zeros(3))
+        RTopKF.kernels.update(state, X, *shown, np.array(relevance)[shown[0]])
+        z = 2 * X.T @ (X @ w - relevance)
+        squares += float(z @ z)
+        w -= 0.5 * z / np.sqrt(largest * squares)
+        np.testing.assert_allclose(state.w, w, atol=1e-6)
+
+
+@pytest.mark.parametrize("factor", [2.0**10, 2.0**-10])
+def test_rankings_do_not_change_with_the_scale_of_features(factor: float) -> None:
+    one, two = (synthetic(seed=1, factor=scale) for scale in (1.0, factor))
+    learner, how = RTopKF(), {"k": 1, "measure": NDCG(3), "seed": 2}
+    assert np.array_equal(simulate(learner, one, **how).value, simulate(learner, two, **how).value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("d", [1, 7, 46, 700])
+def test_dot_is_as_exact_as_single_precision_allows(d: int) -> None:
+    rng = np.random.default_rng(d)
+    x, y = rng.normal(size=(2, d)).astype(np.float32)
+    exact = float(x.astype(np.float64) @ y.astype(np.float64))
+    assert float(dot(x, y)) == pytest.approx(exact, abs=1e-6 * float(np.abs(x) @ np.abs(y)))
+
+
+def test_large_scores_do_not_overflow() -> None:
+    state, X = RTopKF(KL()).init(Shape(2, D, 1)), items(2, 0)
+    state.w[:] = 1e6
+    shown = show(state, X, np.full(3, 0.99))
+    RTopKF.kernels.update(state, X, *shown, np.array([1.0]))
+    assert np.isfinite(state.w).all()
+
+
+# --- learning
+
+
+def synthetic(seed: int, queries: int = 4000, factor: float = 1.0) -> Rounds:
+    """Lists of 2 to 9 items whose relevance is linear in the features, but for noise."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(2, 10, queries)
+    X = rng.normal(size=(lengths.sum(), 6))
+    score = X @ [1.0, -1.0, 0.5, 0.0, 0.0, 0.3] + rng.normal(scale=0.3, size=len(X))
+    relevance = np.digitize(score, [0.5, 1.5]).astype(np.uint8)
+    return Rounds((X * factor).astype(np.float32), relevance, np.r_[0, np.cumsum(lengths)])
+
+
+def late_value(learner: Any, rounds: Rounds, k: int, runs: int = 3) -> float:
+    """Mean NDCG of the second half."""
+    n, measure = len(rounds.offsets) - 1, NDCG()
+    at, value = np.array([n // 2, n]), 0.0
+    for seed in range(runs):
+        trace = simulate(learner, rounds, k=k, measure=measure, seed=seed, at=at)
+        value += float(trace.value[1] - trace.value[0]) / (n - n // 2) / runs
+    return value
+
+
+def test_defaults_beat_what_is_printed() -> None:
+    rounds = synthetic(seed=0)
+    nothing, printed = late_value(Uniform(), rounds, 1), late_value(RTopKF.as_printed(Squared(), 4000), rounds, 1)
+    ours, more, everything = (
+        late_value(RTopKF(), rounds, 1),
+        late_value(RTopKF(), rounds, 3),
+        late_value(RTopKF(ListNet()), rounds, 1),
+    )
+    assert nothing < printed < ours < more < everything + 0.005
+    assert everything - ours < 0.5 * (everything - printed)
+
+
+@pytest.mark.parametrize(
+    ("learner", "k"),
+    [
+        (RTopKF(KL()), 1),
+        (RTopKF(estimator="doubly_robust"), 1),
+        (RTopKF(KL(), estimator="doubly_robust", temperature=0.2), 1),
+        (RTopKF(RankSVM()), 2),
+        (RTopKF(SmoothDCG(0.5)), 1),
+    ],
+    ids=lambda value: str(getattr(value, "surrogate", value)),
+)
+def test_every_choice_learns(learner: RTopKF, k: int) -> None:
+    rounds = synthetic(seed=0)
+    assert late_value(learner, rounds, k) > late_value(Uniform(), rounds, k) + 0.15
+
+
+def test_descending_the_gain_is_a_loss() -> None:
+    """CT16 prints w - eta z for a gain: SmoothDCG with the sign of its gain learns to be worse than random."""
+    rounds = synthetic(seed=0)
+    flipped = rounds._replace(features=-rounds.features)
+    assert late_value(RTopKF(SmoothDCG(0.5)), rounds, 1) == pytest.approx(
+        late_value(RTopKF(SmoothDCG(0.5)), flipped, 1), abs=0.02
+    )
+
+
+# --- running
+
+
+def test_step_by_step_is_compiled_bit_for_bit() -> None:
+    rounds = synthetic(seed=3, queries=300)
+    sequence = np.random.default_rng(0).integers(0, 300, 500)
+    for learner, k in (
+        (RTopKF(), 1),
+        (RTopKF(RankSVM(), temperature=0.5), 3),
+        (RTopKF(estimator="doubly_robust"), 2),
+    ):
+        how: dict[str, Any] = {"k": k, "measure": NDCG(), "seed": 5, "sequence": sequence}
+        one, two = play(learner, rounds, **how), simulate(learner, rounds, **how)
+        assert np.array_equal(one.value, two.value)
+        assert np.array_equal(one.explored, two.explored)
+
+
+def test_learners_taking_turns_are_as_by_themselves() -> None:
+    rounds = synthetic(seed=3, queries=500)
+    learners = [RTopKF(), RTopKF(KL()), RTopKF(ListNet())]
+    sequence = np.random.default_rng(0).integers(0, 500, 3000)
+    together = simulate_all(learners, rounds, k=1, measure=NDCG(), seeds=[1, 2, 3], sequence=sequence)
+    for learner, seed, trace in zip(learners, (1, 2, 3), together, strict=True):
+        assert np.array_equal(
+            trace.value, simulate(learner, rounds, k=1, measure=NDCG(), seed=seed, sequence=sequence).value
+        )
+
+
+def test_late_missing_and_resumed() -> None:
+    rng = np.random.default_rng(0)
+    agent = Agent(RTopKF(), m=6, k=2, d=D, seed=1)
+    for t in range(200):
+        decisions = [agent.rank(items(int(rng.integers(1, 7)), 10 * t + i)) for i in range(3)]
+        if t == 100:
+            agent = Agent.load(agent.dump())
+        for i in rng.permutation(3)[:2]:
+            answers = rng.integers(0, 3, min(2, len(decisions[i].ranking))).astype(np.float64)
+            answers[rng.random(len(answers)) < 0.3] = np.nan
+            agent.update(decisions[i], answers)
+    assert np.isfinite(agent._state.w).all()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"gamma": 0.0}, "gamma = 0.0: must be a probability above 0"),
+        ({"gamma": 1.5}, "gamma = 1.5"),
+        ({"temperature": -1.0}, "temperature = -1.0"),
+        ({"rate": 0.0}, "rate"),
+        ({"radius": -1.0}, "radius"),
+        ({"horizon": 0}, "horizon"),
+        ({"step": "theorem"}, "step = theorem: needs a horizon"),
+        ({"estimator": "best"}, "estimator"),
+        ({"surrogate": RankSVM(), "estimator": "doubly_robust"}, "use squared, kl or smoothdcg"),
+    ],
+)
+def test_bad_parameters_are_named(parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        RTopKF(**parameters)
+
+
+def test_too_few_answers_are_refused() -> None:
+    with pytest.raises(ValueError, match="k = 1: rtopkf needs k = 2 at least"):
+        Agent(RTopKF(RankSVM()), m=5, k=1, d=D)
+    with pytest.raises(ValueError, match="rtopkf needs items with features"):
+        Agent(RTopKF(), m=5, k=1)
+    assert Agent(RTopKF(ListNet()), m=5, k=1, d=D).shape.k == 5
