@@ -136,8 +136,8 @@ def test_the_exploration_share_is_what_the_agent_does() -> None:
 
 def test_a_weaker_guarantee_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "guarantees" not in str(advise("p@3", 10, 1, horizon=10**6))
-    for name in ("setftrl", "permftrl"):
-        monkeypatch.delitem(ALL, name)
+    fewer = {name: cls for name, cls in ALL.items() if name not in ("setftrl", "permftrl")}
+    monkeypatch.setattr("peekrank.learners.ALL", fewer)  # the registry itself keeps its order
     for problem in (("p@3", 10, 1), ("dcg", 10, 9)):
         advice = advise(*problem, horizon=10**6)
         assert advice.verdict.rate is Rate.SQRT
