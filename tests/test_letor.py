@@ -28,6 +28,11 @@ NUMBER = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 LARGEST = Fraction(float(np.finfo(np.float32).max))
 
 
+def pack(raw: bytes) -> bytes:
+    """Without the time of day: parameters of tests must be the same in every worker process."""
+    return gzip.compress(raw, mtime=0)
+
+
 # --- a naive reader, from the definition of the format
 
 
@@ -139,8 +144,8 @@ SEEN = [[0.5, 0, 0.01], [3, 4, 0], [0, -0.5, 0]]
         b"# head\n\n \t\r\n" + PLAIN + b"\n\n#tail",
         PLAIN.replace(b" # a comment", b"#\xff\x00 comment"),
         PLAIN.replace(b"0.5", b"0.5000000000000000000000000000000000"),
-        gzip.compress(PLAIN),
-        gzip.compress(PLAIN[:25]) + gzip.compress(PLAIN[25:]),
+        pack(PLAIN),
+        pack(PLAIN[:25]) + pack(PLAIN[25:]),
     ],
 )
 @pytest.mark.parametrize("block", [16, 1 << 22])
@@ -168,7 +173,7 @@ def test_oddities_are_counted() -> None:
 
 
 def test_digest_is_of_the_text_and_the_source_a_name() -> None:
-    plain, packed = read_letor(written(PLAIN)), read_letor(written(gzip.compress(PLAIN), "a.gz"))
+    plain, packed = read_letor(written(PLAIN)), read_letor(written(pack(PLAIN), "a.gz"))
     assert plain.about.digest == packed.about.digest == hashlib.sha256(PLAIN).hexdigest()
     assert (plain.about.source, packed.about.source) == ("a.txt", "a.gz")
 
@@ -303,10 +308,10 @@ def test_a_malformed_line_is_named(line: bytes, message: str) -> None:
         (b"1 1:2 # 4 5\n", "a.txt, line 1: expected qid:N after the relevance, found '1:2'"),
         (b"1 1:2 # 4\n1 1:2 # x\n", "a.txt, line 2: expected nothing but the number of the query as comment"),
         (b"1 1:2 # 4\n1 qid:4 1:2\n", "a.txt, line 2: 'qid:4' is not a feature"),
-        (gzip.compress(b""), "a.txt: holds no documents"),
-        (gzip.compress(PLAIN * 9)[:-9], "a.txt: the compressed data ends early; is the file truncated?"),
-        (gzip.compress(PLAIN) + b"junk", "a.txt: is damaged, or not wholly gzip"),
-        (gzip.compress(PLAIN)[:10] + b"\x07" * 20, "a.txt: is damaged, or not wholly gzip"),
+        (pack(b""), "a.txt: holds no documents"),
+        (pack(PLAIN * 9)[:-9], "a.txt: the compressed data ends early; is the file truncated?"),
+        (pack(PLAIN) + b"junk", "a.txt: is damaged, or not wholly gzip"),
+        (pack(PLAIN)[:10] + b"\x07" * 20, "a.txt: is damaged, or not wholly gzip"),
     ],
 )
 def test_a_broken_file_is_named(raw: bytes, message: str) -> None:
@@ -461,7 +466,7 @@ def test_files_with_changed_bytes_against_the_naive_reader(raw: bytes, data: st.
 @given(files(), st.data())
 def test_damaged_gzip_files_are_refused_or_read_right(raw: bytes, data: st.DataObject) -> None:
     assume(re.search(rb"[0-9]:[0-9+.-]", raw.replace(b"qid:", b"")))  # has features
-    packed = bytearray(gzip.compress(raw, mtime=0))
+    packed = bytearray(pack(raw))
     place = data.draw(st.integers(10, len(packed) - 1))
     packed[place] ^= 1 << data.draw(st.integers(0, 7))
     path = written(bytes(packed), "f.txt")
@@ -474,7 +479,7 @@ def test_damaged_gzip_files_are_refused_or_read_right(raw: bytes, data: st.DataO
     else:
         with pytest.raises(ValueError, match=r"^f\.txt"):
             read_letor(path)
-    path.write_bytes(gzip.compress(raw)[:place])
+    path.write_bytes(pack(raw)[:place])
     with pytest.raises(ValueError, match=r"^f\.txt"):
         read_letor(path)
 
@@ -495,7 +500,7 @@ def test_published_splits(names: tuple[str, ...], tmp_path: Path) -> None:
         raw = (
             f"{place} 1:1 {place + 2}:{place} # 5\n" if "imat" in name else f"{place} qid:5 {place + 2}:{place}\n"
         )
-        (tmp_path / name).write_bytes(gzip.compress(raw.encode()) if name.endswith("gz") else raw.encode())
+        (tmp_path / name).write_bytes(pack(raw.encode()) if name.endswith("gz") else raw.encode())
     fold = read_fold(tmp_path)
     there = [part for part in fold if part is not None]
     assert len(there) == len(names)
