@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from peekrank.games.ranking import ranking_game
 from peekrank.games.rates import Rate
 from peekrank.learners.feedexp3 import FeedExp3
 from peekrank.types import Ints, Learner, Shape
+from scripts import load_experiment
 
 ROOT = Path(__file__).parent.parent
 GAMES = {name: example.game for name, example in CLASSIC.items()} | {
@@ -171,17 +170,7 @@ def test_a_learner_that_does_not_fit_says_why() -> None:
     assert np.isnan(row.exponent)
 
 
-def load_experiment() -> Any:
-    spec = importlib.util.spec_from_file_location("experiment_arena", ROOT / "experiments" / "arena.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-experiment = load_experiment()
+experiment = load_experiment("arena")
 
 
 def test_the_table_has_a_row_for_every_crossing() -> None:

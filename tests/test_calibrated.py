@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -14,21 +12,12 @@ import pytest
 from peekrank.learners.rtopkf import RTopKF
 from peekrank.surrogates import NDCGSquared
 from peekrank.types import Floats, Shape
+from scripts import load_experiment
 
 ROOT = Path(__file__).parent.parent
 
 
-def load() -> Any:
-    spec = importlib.util.spec_from_file_location("experiment_calibrated", ROOT / "experiments" / "calibrated.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-calibrated = load()
+calibrated = load_experiment("calibrated")
 
 
 @pytest.mark.parametrize("cell", calibrated.CELLS, ids=str)

@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import typer
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from peekrank import cli_data
+from peekrank.bars import passing_bar
 from peekrank.streams.compact import open_dataset
 from peekrank.streams.letor import read_letor
 
@@ -144,6 +146,6 @@ def test_nothing_is_written_for_a_broken_file(tmp_path: Path) -> None:
 
 
 def test_the_bar_stays_away_where_nobody_looks(train: Path) -> None:
-    with cli_data._bar("reading") as progress:
+    with passing_bar("reading", Console(stderr=True)) as progress:
         progress(1, 2)
     assert run(train).stderr == ""

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
-from peekrank import cli, cli_rates, laboratory
+from peekrank import cli, cli_rates, laboratory, runs
 from peekrank.laboratory import Worst
 from peekrank.runs import InterruptedRunError
 
@@ -130,7 +130,7 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*_: object, **__: object) -> None:
         raise InterruptedRunError
 
-    monkeypatch.setattr(laboratory, "_play_all", stopped)
+    monkeypatch.setattr(runs, "do_all", stopped)
     done = rates(*TWO)
     assert done.exit_code == 130
     cells = 3 * len(laboratory.family("p@1", 3, 1, 40))

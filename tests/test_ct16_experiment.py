@@ -15,10 +15,10 @@ from peekrank import Agent
 from peekrank.learners.rtopkf import RTopKF
 from peekrank.streams.generated import Layout, make_dataset
 from peekrank.types import Rounds
-from test_experiments import load
+from scripts import load_experiment
 
-ct16 = sys.modules["ct16"] = load("ct16")  # the other one imports it, as scripts in one folder can
-judged = load("judged")
+ct16 = sys.modules["ct16"] = load_experiment("ct16")  # the other one imports it, as scripts in one folder can
+judged = load_experiment("judged")
 
 ROUNDS, RUNS = 60, 2
 LAYOUT = Layout(12, (1, 7), 4, (0.6, 0.3, 0.1))

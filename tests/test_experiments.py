@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from peekrank.files import put_into
+from scripts import load_experiment
 
 ROOT = Path(__file__).parent.parent
 
 
-def load(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(f"experiment_{name}", ROOT / "experiments" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-open_rates, hopeless = load("open_rates"), load("hopeless")
+open_rates, hopeless = load_experiment("open_rates"), load_experiment("hopeless")
 
 
 def test_the_page_of_open_rates_is_what_the_script_writes(capsys: pytest.CaptureFixture[str]) -> None:

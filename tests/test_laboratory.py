@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -34,6 +32,7 @@ from peekrank.measures import measure as measure_named
 from peekrank.runs import InterruptedRunError
 from peekrank.streams import Lists, Means, stream
 from peekrank.types import Floats, Shape
+from scripts import load_experiment
 
 ROOT = Path(__file__).parent.parent
 FOR_FIXED_ITEMS = {name for name, cls in ALL.items() if not cls.contextual}
@@ -361,7 +360,7 @@ def test_a_folder_without_finished_cells_is_taken_over(tmp_path: Path) -> None:
     ("file", "content", "message"),
     [
         ("manifest.json", b"{", "manifest.json cannot be read"),
-        ("manifest.json", b"[]", "is not the manifest of a study"),
+        ("manifest.json", b"[]", "is not a manifest of format 1"),
         ("manifest.json", b'{"format": 1, "experiment": {}}', "is not the manifest of a study"),
         ("cells/00-20.parquet", b"PAR1", "cannot be read .* remove it to have that cell done again"),
     ],
@@ -465,17 +464,7 @@ def test_a_single_run_and_horizon_can_be_drawn(tmp_path: Path) -> None:
 # --- the experiment
 
 
-def load() -> Any:
-    spec = importlib.util.spec_from_file_location("experiment_rates", ROOT / "experiments" / "rates.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-rates = load()
+rates = load_experiment("rates")
 
 
 def power_law(game: Any, factors: dict[str, float], powers: dict[str, float]) -> Findings:

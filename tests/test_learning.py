@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from scipy.optimize import linprog
 
-from peekrank import learning, plots
+from peekrank import learning, plots, runs
 from peekrank.engine import Agent, play, simulate
 from peekrank.hindsight import best_fixed, loss_along
 from peekrank.learners.rtopkf import RTopKF
@@ -276,7 +276,7 @@ def test_what_is_finished_is_not_done_again_and_nothing_depends_on_interruptions
     folder = tmp_path / "x"
     with pytest.raises(InterruptedRunError):
         learn(SMALL, material, folder, progress=interrupt)
-    assert learning.finished(folder) == 1
+    assert runs.finished(folder) == 1
     kept = (folder / "runs" / "0000.parquet").stat().st_mtime_ns
     again = learn(SMALL, material, folder)
     assert (folder / "runs" / "0000.parquet").stat().st_mtime_ns == kept

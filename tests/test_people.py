@@ -15,9 +15,9 @@ import pytest
 from peekrank import Agent
 from peekrank.experiment import Experiment
 from peekrank.types import Floats
-from test_experiments import ROOT, load
+from scripts import ROOT, load_experiment
 
-people = load("people")
+people = load_experiment("people")
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* is short")  # horizons here are
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import importlib.util
 import json
 import re
 import shlex
@@ -30,6 +29,7 @@ from peekrank.games.rates import Rate
 from peekrank.games.structure import rate_of
 from peekrank.games.witness import FORMAT, adversaries, certificate
 from peekrank.measures import ALL, measure
+from scripts import load_experiment
 
 Proof = dict[str, Any]
 
@@ -262,15 +262,6 @@ def test_the_gap_of_a_rational_game_is_exact(name: str, m: int, k: int, grades: 
     gap = min(on_p + on_q for on_p, on_q in zip(*cost, strict=True)) - cost[0][i] - cost[1][j]
     assert gap > 0
     assert gap >= Fraction(proof["adversaries"]["gap"]) >= gap - Fraction(1, 10**12)
-
-
-def load_experiment(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "experiments" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_the_pair_of_ct16_cannot_be_told_apart_but_has_other_best_rankings() -> None:

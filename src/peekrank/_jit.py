@@ -34,10 +34,16 @@ def fingerprint(folder: Path) -> str:
 
 
 @cache
+def sources() -> str:
+    """Digest of this package as it was when its first kernel was defined, whatever becomes of its files."""
+    return fingerprint(_PACKAGE)
+
+
+@cache
 def cache_folder() -> str | None:
     """Where compiled kernels of exactly this source live; None where no such folder can be made."""
     root = Path(_CONFIG.CACHE_DIR or platformdirs.user_cache_dir("peekrank", appauthor=False))
-    folder = root / fingerprint(_PACKAGE)
+    folder = root / sources()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:

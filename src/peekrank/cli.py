@@ -6,7 +6,6 @@ import json
 import math
 import os
 import signal
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,6 +28,7 @@ from rich.table import Table
 from rich.text import Text
 
 from peekrank import cli_data, cli_learn
+from peekrank.bars import passing_bar
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -48,7 +48,6 @@ err = Console(stderr=True)
 
 Workers = Annotated[int, typer.Option(help="Number of threads.")]
 JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the answer as JSON.")]
-_MOMENT = 1.0  # second
 _THREADS = os.cpu_count() or 1
 
 
@@ -203,7 +202,7 @@ def game(
         cli_games.check_files(json_file, certificate, picture=picture, game=name)
         files = {"--picture": picture, "--certificate": certificate, "--json": json_file}
         options = {"--m": m, "--k": k, "--grades": grades, "--from": source, **files}
-        with _bar("working it out") as progress:
+        with passing_bar("working it out", err, TaskProgressColumn()) as progress:
             told = cli_games.tell(name, options, progress)
         _print(told.shown)
         if json_file:
@@ -360,12 +359,12 @@ def _investigate(study: Study, folder: Path, workers: int) -> Findings:
 
 
 def _learn(training: Training, material: Material, folder: Path, workers: int) -> Outcome:
-    from peekrank import learning
+    from peekrank import learning, runs
 
     with err.status("compiling (once)"), _interrupt_later():
         learning.compile_kernels(training, material)
     total = learning.rounds_of(training)
-    with _rounds_bar(total, lambda: f"{learning.finished(folder)} of {training.runs} runs", folder) as tick:
+    with _rounds_bar(total, lambda: f"{runs.finished(folder)} of {training.runs} runs", folder) as tick:
         return learning.learn(training, material, folder, workers=workers, progress=tick)
 
 
@@ -393,27 +392,6 @@ def _rounds_bar(rounds: int, finished: Callable[[], str], folder: Path) -> Itera
                 soft_wrap=True,
             )
             raise typer.Exit(130) from None
-
-
-@contextmanager
-def _bar(what: str) -> Iterator[Callable[[float, int], None]]:
-    """A progress bar that comes if it takes longer than a moment, and goes when done."""
-    bar = Progress(
-        TextColumn(what), BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), console=err, transient=True
-    )
-    task = bar.add_task(what)
-    begun = time.monotonic()
-
-    def progress(done: float, of: int) -> None:
-        bar.update(task, completed=done, total=of)
-        if err.is_terminal and time.monotonic() - begun > _MOMENT:
-            bar.start()
-
-    try:
-        yield progress
-    finally:
-        if bar.live.is_started:
-            bar.stop()
 
 
 def _write_json(path: Path, data: dict[str, Any], indent: int | None = 1) -> None:

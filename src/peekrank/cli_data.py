@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,15 +10,15 @@ import typer
 from rich.console import Console
 from rich.filesize import decimal
 from rich.markup import escape
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.progress import DownloadColumn, TransferSpeedColumn
 from rich.table import Table
 from rich.text import Text
 
+from peekrank.bars import passing_bar
+
 if TYPE_CHECKING:
     from peekrank.streams.dataset import Dataset, Description
-    from peekrank.streams.letor import Progress as Report
 
-_MOMENT = 1.0  # second
 _ODDITIES = {
     "single_document_queries": "queries with a single document",
     "all_zero_queries": "queries without a relevant document",
@@ -84,18 +81,19 @@ def _load(file: Path, scaling: str, train: Path | None, features: int | None, ba
 
     choice("--scaling", scaling, Scaling)
     if train is None:
-        loaded = fitted_on = _read(file, features, base)
+        loaded = fitted_on = read_data(file, features, base)
     else:
         if scaling != "global":
             raise ValueError(f"--train does not go with --scaling {scaling}, only with --scaling global")
-        fitted_on = _read(train, features, base)
-        loaded = _read(file, fitted_on.features.shape[1], fitted_on.about.base)
+        fitted_on = read_data(train, features, base)
+        loaded = read_data(file, fitted_on.features.shape[1], fitted_on.about.base)
     if scaling == "query":
         return scale_within_queries(loaded)
     return standardise(loaded, fit_standardisation(fitted_on)) if scaling == "global" else loaded
 
 
-def _read(file: Path, features: int | None, base: int | None) -> Dataset:
+def read_data(file: Path, features: int | None, base: int | None) -> Dataset:
+    """The data set of a file, text or compact."""
     from peekrank.streams.compact import SUFFIX, open_dataset
     from peekrank.streams.letor import read_letor
 
@@ -105,29 +103,9 @@ def _read(file: Path, features: int | None, base: int | None) -> Dataset:
         if features not in (None, there) or base not in (None, first):
             raise ValueError(f"{file.name}: has {there} features with ids from {first}; convert the text again")
         return opened
-    with _bar(f"reading {file.name}") as progress:
+    amounts = DownloadColumn(), TransferSpeedColumn()
+    with passing_bar(f"reading {file.name}", Console(stderr=True), *amounts) as progress:
         return read_letor(file, features=features, base=base, progress=progress)
-
-
-@contextmanager
-def _bar(what: str) -> Iterator[Report]:
-    """A progress bar of bytes that comes if it takes longer than a moment, and goes when done."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    bar = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
-    task = bar.add_task(what)
-    begun = time.monotonic()
-
-    def progress(done: float, of: int) -> None:
-        bar.update(task, completed=done, total=of)
-        if console.is_terminal and time.monotonic() - begun > _MOMENT:
-            bar.start()
-
-    try:
-        yield progress
-    finally:
-        if bar.live.is_started:
-            bar.stop()
 
 
 def _tell(found: Description) -> Table:

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from peekrank.cli_data import _read as read_data
+from peekrank.cli_data import read_data
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -511,17 +511,17 @@ def _evaluation(measure: Measure, rounds: Rounds, lengths: Ints) -> Callable[[Ch
     if linear and lengths.min() < lengths.max():
         worth = list_worth(cast("LinearMeasure", measure), rounds.relevance, rounds.offsets)
         return lambda chunk: worth.values(chunk.lists, chunk.rankings[: chunk.starts[-1]])
-    return lambda chunk: _values_by_length(measure, chunk)
+    return lambda chunk: values_of_lists(measure, chunk.rankings, chunk.relevance, chunk.starts)
 
 
-def _values_by_length(measure: Measure, chunk: Chunk) -> Floats:
+def values_of_lists(measure: Measure, rankings: Ints, relevance: NDArray[Any], starts: Ints) -> Floats:
     """Value of each of the lists that stand one after the other, those of the same length together."""
-    starts, lengths = chunk.starts, np.diff(chunk.starts)
+    lengths = np.diff(starts)
     values = np.empty(len(lengths))
     for m in np.unique(lengths):
         these = np.flatnonzero(lengths == m)
         rows = slice(starts[-1]) if len(these) == len(lengths) else starts[these, None] + np.arange(m)
-        shown, grades = chunk.rankings[rows].reshape(-1, m), chunk.relevance[rows].reshape(-1, m)
+        shown, grades = rankings[rows].reshape(-1, m), relevance[rows].reshape(-1, m)
         if shown.min() < 0 or shown.max() >= m:
             raise ValueError(f"a ranking holds something else than the items 0 to {m - 1}")
         values[these] = _array(measure.values(shown, grades), np.float64, (len(shown),), f"values of {measure}")

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import json
 import platform
-import threading
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from dataclasses import fields as fields_of
@@ -26,7 +24,7 @@ import polars as pl
 
 from peekrank import learners as all_learners
 from peekrank import runs
-from peekrank._jit import fingerprint
+from peekrank._jit import sources
 from peekrank.engine import problem_shape, simulate
 from peekrank.experiment import Experiment
 from peekrank.files import write_whole
@@ -46,8 +44,6 @@ from peekrank.types import Floats, Learner, Stream
 
 HORIZONS = (2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000)
 GAPS = (2, 4, 8, 16, 32, 64, 128)  # means differ by one over these
-_FORMAT = 1
-_SOURCES = fingerprint(Path(__file__).parent)  # of what runs: files may change while a study goes on
 _REFERENCES = ("uniform",)
 _FINITE_UP_TO = 4  # items: learners that handle all rankings can take 200 us a round
 _CLEARLY = 0.4  # how much better, or worse, than 1/2 an item is that leaves no doubt
@@ -469,7 +465,8 @@ def _investigate(study: Study, folder: Path, workers: int, progress: Callable[[i
     progress(study.rounds - sum(c.experiment.horizon for c, _ in missing) * study.runs * len(study.learners))
     if missing:
         runs.compile_kernels(cells[0].experiment)
-        _play_all(missing, workers, progress)
+        longest_first = sorted(missing, key=lambda job: -job[0].experiment.horizon)
+        runs.do_all(longest_first, _play_and_write, workers, progress, lambda job: str(job[0]))
     frames = pl.concat(_read_cell(cell, path) for cell, path in zip(cells, paths, strict=True))
     order = pl.Enum(study.learners)
     findings = Findings(study, frames.sort(pl.col("learner").cast(order), maintain_order=True))
@@ -478,35 +475,9 @@ def _investigate(study: Study, folder: Path, workers: int, progress: Callable[[i
     return findings
 
 
-class _CancelledError(Exception):
-    pass
-
-
-def _play_all(missing: list[tuple[Cell, Path]], workers: int, progress: Callable[[int], None]) -> None:
-    stop = threading.Event()
-
-    def tick(rounds: int) -> None:
-        if stop.is_set():
-            raise _CancelledError
-        progress(rounds)
-
-    def work(cell: Cell, path: Path) -> None:
-        write_whole(path, play_cell(cell, tick).write_parquet)
-
-    longest_first = sorted(missing, key=lambda job: -job[0].experiment.horizon)
-    with ThreadPoolExecutor(workers) as pool:
-        futures = {pool.submit(work, cell, path): cell for cell, path in longest_first}
-        try:
-            for future in as_completed(futures):
-                error = future.exception()
-                if isinstance(error, Exception):
-                    error.add_note(f"in {futures[future]}")
-                future.result()
-        except KeyboardInterrupt:
-            raise runs.InterruptedRunError from None
-        finally:
-            stop.set()
-            pool.shutdown(wait=True, cancel_futures=True)
+def _play_and_write(job: tuple[Cell, Path], progress: Callable[[int], None]) -> None:
+    cell, path = job
+    write_whole(path, play_cell(cell, progress).write_parquet)
 
 
 def play_cell(cell: Cell, progress: Callable[[int], None] = lambda _: None) -> pl.DataFrame:
@@ -549,12 +520,11 @@ def _read_cell(cell: Cell, path: Path) -> pl.DataFrame:
 
 
 def _open_folder(study: Study, cells: list[Cell], folder: Path) -> None:
-    path = folder / "manifest.json"
     manifest: dict[str, Any] = {
-        "format": _FORMAT,
+        "format": runs.FORMAT,
         "study": json.loads(json.dumps(asdict(study))),
         "versions": {name: version(name) for name in ("peekrank", "numpy", "numba")},
-        "sources": _SOURCES,
+        "sources": sources(),
         "python": platform.python_version(),
         "seeds": "SeedSequence(seed, spawn_key=(stream from 0, horizon)).generate_state(1)[0] is that of a cell",
         "cells": [
@@ -563,30 +533,12 @@ def _open_folder(study: Study, cells: list[Cell], folder: Path) -> None:
             for c in cells
         ],
     }  # fmt: skip
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder} is a file: results need a folder")
-    if path.exists():
-        old = _read_manifest(path)
+    if runs.holds_manifest(folder):
+        old = runs.manifest_of(folder, "study")
         if finished(folder):
             _check_same(old, manifest, folder)
-    elif folder.exists() and any(folder.iterdir()):
-        raise ValueError(f"{folder} is not empty and holds no manifest.json; choose another folder")
-    if not finished(folder):
-        write_whole(path, lambda part: part.write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8"))
-
-
-def _read_manifest(path: Path) -> dict[str, Any]:
-    try:
-        manifest: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read: {error}") from None
-    if (
-        not isinstance(manifest, dict)
-        or not isinstance(manifest.get("study"), dict)
-        or manifest.get("format") != _FORMAT
-    ):
-        raise ValueError(f"{path} is not the manifest of a study")
-    return manifest
+            return
+    runs.write_manifest(folder, manifest)
 
 
 def _check_same(old: dict[str, Any], new: dict[str, Any], folder: Path) -> None:

@@ -9,10 +9,8 @@ import hashlib
 import json
 import platform
 import re
-import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -21,26 +19,23 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import polars as pl
 
-from peekrank import storage
-from peekrank._jit import fingerprint
-from peekrank.engine import Agent, drive, problem_shape
+from peekrank import runs, storage
+from peekrank._jit import sources
+from peekrank.engine import Agent, drive, problem_shape, values_of_lists
 from peekrank.files import write_whole
 from peekrank.hindsight import Best, best_fixed, loss_along
 from peekrank.learners import ALL
 from peekrank.learners.rtopkf import RTopKF
 from peekrank.measures import measure as measure_named
-from peekrank.model import Model, Preparation, Ranked, list_values, order_all, preparation, save_model
+from peekrank.model import Model, Preparation, Ranked, order_all, preparation, save_model
 from peekrank.parameters import whole
 from peekrank.regret import checkpoints
-from peekrank.runs import InterruptedRunError
 from peekrank.spec import build, text_of
 from peekrank.streams.dataset import Dataset
 from peekrank.surrogates import Squared, Surrogate
 from peekrank.surrogates import surrogate as surrogate_named
 from peekrank.types import Floats, Ints, Learner, Measure
 
-_FORMAT = 1
-_SOURCES = fingerprint(Path(__file__).parent)  # of what runs: files may change while it goes on
 _LATE = 0.9  # part of the rounds after which the last ones begin
 _CURVE = {"at": pl.Int64, "value": pl.Float64, "counted": pl.Int64, "explored": pl.Int64}
 _ENDS = {
@@ -300,7 +295,15 @@ def learn(
     progress(rounds_of(training) // training.runs * (training.runs - len(missing)))
     if missing:
         compile_kernels(training, material)
-        _run_all(training, material, folder, missing, workers, progress)
+
+        def work(run: int, tick: Callable[[int], None]) -> None:
+            frame, models = _run_once(training, material, run, tick)
+            for name, model in zip(training.model_names(), models, strict=True):
+                if model is not None:
+                    save_model(model, model_file(folder, name, run))
+            write_whole(_file(folder, run), frame.write_parquet)
+
+        runs.do_all(missing, work, workers, progress, lambda run: f"run {run} of {training}")
     at = checkpoints(training.rounds)
     frames = [_read_run(training, folder, run, at) for run in range(training.runs)]
     outcome = Outcome(training, material.train.about.source, at, pl.concat(frames))
@@ -315,55 +318,9 @@ def rounds_of(training: Training) -> int:
     return training.runs * training.rounds * (len(training.learners) + len(training.replayed()))
 
 
-def finished(folder: Path) -> int:
-    """How many runs are finished in a folder."""
-    return len(list((folder / "runs").glob("[0-9]*.parquet")))
-
-
 def model_file(folder: Path, name: str, run: int) -> Path:
     """Where the model of a learner, by its plain name, and a run is."""
     return folder / "models" / f"{name}-{run}.json"
-
-
-class _CancelledError(Exception):
-    pass
-
-
-def _run_all(
-    training: Training,
-    material: Material,
-    folder: Path,
-    missing: list[int],
-    workers: int,
-    progress: Callable[[int], None],
-) -> None:
-    stop = threading.Event()
-
-    def tick(rounds: int) -> None:
-        if stop.is_set():
-            raise _CancelledError
-        progress(rounds)
-
-    def work(run: int) -> None:
-        frame, models = _run_once(training, material, run, tick)
-        for name, model in zip(training.model_names(), models, strict=True):
-            if model is not None:
-                save_model(model, model_file(folder, name, run))
-        write_whole(_file(folder, run), frame.write_parquet)
-
-    with ThreadPoolExecutor(workers) as pool:
-        futures = {pool.submit(work, run): run for run in missing}
-        try:
-            for future in as_completed(futures):
-                error = future.exception()
-                if isinstance(error, Exception):
-                    error.add_note(f"in run {futures[future]} of {training}")
-                future.result()
-        except KeyboardInterrupt:
-            raise InterruptedRunError from None
-        finally:
-            stop.set()  # whatever is still running, if anything, has no reader any more
-            pool.shutdown(wait=True, cancel_futures=True)
 
 
 class _Played(NamedTuple):
@@ -390,7 +347,7 @@ def _play(
     )
     seconds = time.perf_counter() - began
     any_order = np.concatenate([np.arange(n) for n in np.diff(rounds.offsets)])
-    counts = ~np.isnan(list_values(measure, any_order, rounds))
+    counts = ~np.isnan(values_of_lists(measure, any_order, rounds.relevance, rounds.offsets))
     counted = np.cumsum(counts[sequence])[at - 1]
     return _Played(agents, [pl.DataFrame({**t._asdict(), "counted": counted}, _CURVE) for t in traces], seconds)
 
@@ -489,27 +446,22 @@ def _read_run(training: Training, folder: Path, run: int, at: Ints) -> pl.DataFr
 
 
 def _open_folder(training: Training, material: Material, folder: Path) -> None:
-    path = folder / "manifest.json"
     manifest: dict[str, Any] = {
-        "format": _FORMAT,
+        "format": runs.FORMAT,
         "training": json.loads(json.dumps(asdict(training))),
         "data": _describe(material.train),
         "test": None if material.test is None else _describe(material.test),
         "versions": {name: version(name) for name in ("peekrank", "numpy", "numba", "scipy")},
-        "sources": _SOURCES,
+        "sources": sources(),
         "python": platform.python_version(),
         "seeds": "SeedSequence(seed, spawn_key=(run, 0)) orders the queries, (run, 1) is the learners'",
     }
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder} is a file: results need a folder")
-    if path.exists():
-        old = _read_manifest(path)
-        if finished(folder):
+    if runs.holds_manifest(folder):
+        old = runs.manifest_of(folder, "training")
+        if runs.finished(folder):
             _check_same(old, manifest, folder)
             return
-    elif folder.exists() and any(folder.iterdir()):
-        raise ValueError(f"{folder} is not empty and holds no manifest.json; choose another folder")
-    write_whole(path, lambda part: part.write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8"))
+    runs.write_manifest(folder, manifest)
 
 
 def _describe(data: Dataset) -> dict[str, Any]:
@@ -525,20 +477,6 @@ def _digest(data: Dataset) -> str:
     for array in (data.features, data.relevance, data.offsets):
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
-
-
-def _read_manifest(path: Path) -> dict[str, Any]:
-    try:
-        manifest: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read: {error}") from None
-    if (
-        not isinstance(manifest, dict)
-        or not isinstance(manifest.get("training"), dict)
-        or manifest.get("format") != _FORMAT
-    ):
-        raise ValueError(f"{path} is not the manifest of a training; choose another folder")
-    return manifest
 
 
 def _check_same(old: dict[str, Any], new: dict[str, Any], folder: Path) -> None:

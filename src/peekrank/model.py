@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from peekrank._jit import kernel
+from peekrank.engine import values_of_lists
 from peekrank.files import write_whole
 from peekrank.learners.rtopkf import dot
 from peekrank.parameters import choice
@@ -136,7 +137,7 @@ class Ranked(NamedTuple):
 
     def quality(self, measure: Measure) -> float:
         """Mean value over queries, but for those that the measure skips; NaN if it skips all."""
-        values = list_values(measure, self.rankings, self.data.rounds())
+        values = values_of_lists(measure, self.rankings, self.data.relevance, self.data.offsets)
         counted = values[~np.isnan(values)]
         return float(counted.mean()) if len(counted) else float("nan")
 
@@ -147,17 +148,6 @@ def order_all(weights: Features, rounds: Rounds) -> tuple[Ints, Floats]:
     rankings, scores = np.empty(len(features), np.int64), np.empty(len(features))
     _order(features, offsets, weights, scores, rankings, sort_space(int(np.diff(offsets).max())))
     return rankings, scores
-
-
-def list_values(measure: Measure, rankings: Ints, rounds: Rounds) -> Floats:
-    """Value of the ranking of each list, those of the same length together; NaN where the measure skips it."""
-    lengths = np.diff(rounds.offsets)
-    values = np.empty(len(lengths))
-    for m in np.unique(lengths):
-        these = np.flatnonzero(lengths == m)
-        rows = rounds.offsets[these, None] + np.arange(m)
-        values[these] = measure.values(rankings[rows], rounds.relevance[rows])
-    return values
 
 
 @kernel

@@ -7,12 +7,12 @@ import json
 import platform
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, fields
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -24,7 +24,8 @@ from peekrank.parameters import whole
 from peekrank.regret import best_values, checkpoints, regret
 from peekrank.types import Floats, Ints, Rounds
 
-_FORMAT = 1
+J = TypeVar("J")
+FORMAT = 1
 _COLUMNS = {"at": pl.Int64, "value": pl.Float64, "regret": pl.Float64, "explored": pl.Int64, "seconds": pl.Float64}
 
 
@@ -84,7 +85,7 @@ def run(
     if missing:
         manifest["seconds"] = manifest.get("seconds", 0.0) + time.perf_counter() - started
         manifest["finished"] = True
-        _write_manifest(folder, manifest)
+        write_manifest(folder, manifest)
     return result
 
 
@@ -128,13 +129,7 @@ def _do(
     workers: int,
     progress: Callable[[int], None],
 ) -> None:
-    stop = threading.Event()
     learners, measure = experiment.make_learners(), experiment.make_measure()
-
-    def tick(rounds: int) -> None:
-        if stop.is_set():
-            raise _CancelledError
-        progress(rounds)
 
     def world(run: int) -> tuple[Rounds, Floats]:
         rounds = experiment.rounds(run)
@@ -142,7 +137,7 @@ def _do(
 
     shared = None if experiment.redraw else world(0)
 
-    def work(run: int) -> None:
+    def work(run: int, tick: Callable[[int], None]) -> None:
         rounds, best = shared or world(run)
         for i in missing[run]:
             seed, k = experiment.learner_seed(run), experiment.k
@@ -153,13 +148,45 @@ def _do(
             frame = pl.DataFrame(columns, _COLUMNS)
             write_whole(_file(folder, i, run), frame.write_parquet)
 
+    do_all(list(missing), work, workers, progress, lambda run: f"run {run} of {experiment}")
+
+
+def do_all(
+    jobs: Sequence[J],
+    work: Callable[[J, Callable[[int], None]], None],
+    workers: int,
+    progress: Callable[[int], None],
+    name: Callable[[J], str],
+) -> None:
+    """Do jobs on threads, in this order; the first that fails, or Ctrl-C, ends all.
+
+    Parameters
+    ----------
+    jobs
+        What is to be done.
+    work
+        Does one, and calls what it is given with numbers of rounds done.
+    workers
+        Number of threads.
+    progress
+        Called from the threads with numbers of rounds done.
+    name
+        What to call a job in the note of an error.
+    """
+    stop = threading.Event()
+
+    def tick(rounds: int) -> None:
+        if stop.is_set():
+            raise _CancelledError
+        progress(rounds)
+
     with ThreadPoolExecutor(workers) as pool:
-        futures = {pool.submit(work, run): run for run in missing}
+        futures = {pool.submit(work, job, tick): job for job in jobs}
         try:
             for future in as_completed(futures):
                 error = future.exception()
                 if isinstance(error, Exception):
-                    error.add_note(f"in run {futures[future]} of {experiment}")
+                    error.add_note(f"in {name(futures[future])}")
                 future.result()
         except KeyboardInterrupt:
             raise InterruptedRunError from None
@@ -190,26 +217,41 @@ def _read_run(path: Path, at: Ints) -> pl.DataFrame:
 
 
 def _open_folder(experiment: Experiment, folder: Path) -> dict[str, Any]:
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder} is a file: results need a folder")
-    if (folder / "manifest.json").exists():
+    if holds_manifest(folder):
         manifest = _read_manifest(folder)
         other = _experiment_of(manifest, folder)
         if finished(folder):
             _check_same(other, experiment, folder)
             _check_origin(manifest, _origin(experiment), folder)
             return manifest
-    elif folder.exists() and any(folder.iterdir()):
-        raise ValueError(f"{folder} is not empty and holds no manifest.json; choose another folder")
     manifest = {
-        "format": _FORMAT,
+        "format": FORMAT,
         "experiment": asdict(experiment),
         **_origin(experiment),
         "python": platform.python_version(),
         "seeds": "SeedSequence(seed, spawn_key=(run, 0)) draws the rounds, (run, 1) is the learner's",
         "finished": False,
     }
-    _write_manifest(folder, manifest)
+    write_manifest(folder, manifest)
+    return manifest
+
+
+def holds_manifest(folder: Path) -> bool:
+    """Whether results are there already; a ValueError if something else is."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file: results need a folder")
+    if (folder / "manifest.json").exists():
+        return True
+    if folder.exists() and any(folder.iterdir()):
+        raise ValueError(f"{folder} is not empty and holds no manifest.json; choose another folder")
+    return False
+
+
+def manifest_of(folder: Path, kind: str) -> dict[str, Any]:
+    """The manifest of a folder, which must be that of a study or of a training."""
+    manifest = _read_manifest(folder)
+    if not isinstance(manifest.get(kind), dict):
+        raise ValueError(f"{folder / 'manifest.json'} is not the manifest of a {kind}; choose another folder")
     return manifest
 
 
@@ -243,7 +285,8 @@ def _check_origin(manifest: dict[str, Any], origin: dict[str, Any], folder: Path
             )
 
 
-def _write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
+def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
+    """Write the manifest, in one step."""
     write_whole(folder / "manifest.json", lambda path: path.write_text(json.dumps(manifest, indent=2) + "\n"))
 
 
@@ -255,8 +298,8 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{folder} holds no manifest.json: it is not a folder of results") from None
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
-    if type(manifest) is not dict or manifest.get("format") != _FORMAT:
-        raise ValueError(f"{path} is not a manifest of format {_FORMAT}")
+    if type(manifest) is not dict or manifest.get("format") != FORMAT:
+        raise ValueError(f"{path} is not a manifest of format {FORMAT}")
     return manifest
 
 
