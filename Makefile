@@ -35,12 +35,15 @@ format: $(READY)
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: $(READY)  ## print the figures of the README's benchmark table
+bench: $(READY)  ## print the figures of the benchmark tables of README and pages
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt
 	$(BIN)/python benchmarks/fixed_items.py
 	$(BIN)/python benchmarks/learners.py
 	$(BIN)/python benchmarks/nw2.py
 	$(BIN)/python benchmarks/games.py
+	$(BIN)/python benchmarks/features.py
+	$(BIN)/python benchmarks/metrics.py
+	$(BIN)/python benchmarks/letor.py
 
 lock:  ## renew the pins after a change of dependencies (needs uv)
 	uv pip compile --universal --generate-hashes --no-header --no-annotate --python-version 3.11 --group dev pyproject.toml -o requirements/dev.txt

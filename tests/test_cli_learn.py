@@ -20,10 +20,13 @@ from peekrank.runs import InterruptedRunError
 from peekrank.streams.letor import read_letor
 
 QUICK = ["learn", "train.txt", "--rounds", "200", "--runs", "2", "--workers", "1"]
-PAGE = Path(__file__).parent.parent / "docs" / "learn.md"
-COMMANDS = re.findall(
-    r"^(peekrank [^#\n]*)", "".join(re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.S)), re.M
-)
+ROOT = Path(__file__).parent.parent
+
+
+def commands(page: str) -> list[str]:
+    """The commands in the shell blocks of a page."""
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / page).read_text(), re.S)
+    return re.findall(r"^(peekrank [^#\n]*)", "".join(blocks), re.M)
 
 
 def peekrank(*arguments: str) -> Result:
@@ -53,8 +56,9 @@ def _with_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_commands_of_the_page_run_one_after_the_other() -> None:
-    assert [command.split()[1] for command in COMMANDS] == ["data", "learn", "rank", "learn"]
-    for number, command in enumerate(COMMANDS):
+    found = commands("docs/learn.md")
+    assert [command.split()[1] for command in found] == ["data", "learn", "rank", "learn"]
+    for number, command in enumerate(found):
         out = ["--out", "another", "--rounds", "200"] if number == 3 else []
         done = peekrank(*shlex.split(command)[1:], *out)
         assert done.exit_code == 0, done.output
@@ -76,6 +80,24 @@ def test_the_commands_of_the_page_run_one_after_the_other() -> None:
     )
     assert f"ndcg@10 {np.mean(quality):.4f} over 10 queries" in done.stdout
     assert np.mean(quality) > 0.9  # the first feature says it all
+
+
+def test_the_three_commands_of_the_readme_run_one_after_the_other() -> None:
+    found = commands("README.md")
+    assert [command.split()[1] for command in found] == ["data", "learn", "rank"]
+    said = ""
+    for number, command in enumerate(found):
+        done = peekrank(*shlex.split(command)[1:], *(["--rounds", "2000"] if number == 1 else []))
+        assert done.exit_code == 0, done.output
+        said += done.stdout
+    for line in (
+        "queries    30",
+        "k = 1, 2,000 rounds, 5 runs, train.txt",
+        "over 10 queries",
+        "Written to ranks.tsv",
+    ):
+        assert line in said
+    assert len(Path("ranks.tsv").read_text().splitlines()) == 1 + len(read_letor("test.txt").features)
 
 
 def test_learn_prints_a_table_and_writes_everything() -> None:
@@ -170,6 +192,20 @@ def test_scaling_travels_with_the_model() -> None:
     assert "is scaled already (query): must be global" in refused(
         "rank", "learned/models/rtopkf-0.json", "query.peek"
     )
+
+
+def test_online_scaling_travels_with_the_model() -> None:
+    assert peekrank(*QUICK, "--scaling", "online", "--test", "test.txt").exit_code == 0
+    model = json.loads(Path("learned/models/rtopkf-0.json").read_text())
+    features = read_letor("train.txt").features.astype(np.float64)
+    assert np.allclose(model["mean"], features.mean(axis=0))
+    assert np.allclose(model["deviation"], features.std(axis=0))
+    held_out = pl.read_parquet("learned/curves.parquet").filter(pl.col("run") == 0)["held_out"][0]
+    done = peekrank("rank", "learned/models/rtopkf-0.json", "test.txt", "--measure", "ndcg@10")
+    assert f"ndcg@10 {held_out:.4f} over 10 queries" in done.stderr
+    peekrank("data", "test.txt", "--scaling", "global", "--train", "train.txt", "--out", "test.peek")
+    assert "must be online, fitted on" in refused("rank", "learned/models/rtopkf-0.json", "test.peek")
+    assert "must be 'none' or 'query' or 'global'" in refused("data", "test.txt", "--scaling", "online")
 
 
 def test_rank_refuses_what_does_not_fit() -> None:

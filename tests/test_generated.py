@@ -42,6 +42,13 @@ def test_shapes_and_shares(name: str) -> None:
     assert data.rounds().features is data.features
 
 
+def test_sizes_of_the_paper() -> None:
+    """Those of CT16's experiments; Yahoo has about 24 documents a query."""
+    yahoo, yandex = LAYOUTS["yahoo"], LAYOUTS["yandex"]
+    assert (yahoo.queries, yahoo.features, sum(yahoo.documents) / 2) == (19_944, 700, 23.5)
+    assert (yandex.queries, yandex.features) == (9_126, 245)
+
+
 @pytest.mark.parametrize("kind", ["linear", "misspecified", "query"])
 def test_the_same_seed_gives_the_same_data(kind: Kind) -> None:
     one, two, other = (

@@ -141,6 +141,86 @@ def test_models_are_the_final_weights_and_held_out_is_their_quality(
     assert outcome.summaries()[0].held_out == pytest.approx(np.mean(qualities))
 
 
+@pytest.mark.parametrize("rounds", [12, 20, 70])
+def test_online_scaling_is_a_naive_twins(rounds: int, tmp_path: Path) -> None:
+    """Less than a pass, one pass, several: a twin that keeps all it was shown, and asks NumPy each round."""
+    sizes, shifts = np.array([1, 50, 0.01], np.float32), np.array([0, 7, -1], np.float32)
+    train, test = (
+        data._replace(features=data.features * sizes + shifts)
+        for data in (make(20, 1), make(10, 2, source="other"))
+    )
+    training = Training(("rtopkf", "uniform"), k=1, rounds=rounds, runs=2, regret=True)
+    outcome = learn(training, gather(train, test, scaling="online"), tmp_path / "x")
+    qualities = []
+    for run in range(2):
+        agent = Agent(make_learner("rtopkf", rounds), m=5, k=1, d=3, seed=training.learner_seed(run))
+        parts: dict[int, Floats] = {}
+        value = loss = 0.0
+        X, y = [], []
+        for q in training.sequence(run, 20):
+            here = slice(train.offsets[q], train.offsets[q + 1])
+            grades = train.relevance[here]
+            parts[q] = train.features[here].astype(np.float64)
+            seen = np.concatenate(list(parts.values()))
+            spread = np.where(np.ptp(seen, axis=0) > 0, seen.std(axis=0), np.inf)  # constant so far: 0
+            scaled = ((parts[q] - seen.mean(axis=0)) / spread).astype(np.float32)
+            X.append(scaled)
+            y.append(grades)
+            loss += float(np.sum((scaled @ agent._state.w - grades) ** 2))
+            decision = agent.rank(scaled)
+            value += evaluate(NDCG(10), decision.ranking, grades)
+            agent.update(decision, grades[decision.ranking[:1]])
+        rows = outcome.curves.filter((pl.col("learner") == "rtopkf") & (pl.col("run") == run))
+        assert rows["value"][-1] == pytest.approx(value)
+        assert rows["loss"][-1] == pytest.approx(loss, rel=1e-4)
+        both, grades = np.concatenate(X).astype(np.float64), np.concatenate(y)
+        best = both @ np.linalg.lstsq(both, grades, rcond=None)[0]
+        assert rows["best"][-1] == pytest.approx(np.sum((best - grades) ** 2), rel=1e-4)
+        model = load_model(model_file(tmp_path / "x", "rtopkf", run))
+        np.testing.assert_allclose(model.weights, agent._state.w, rtol=1e-3, atol=1e-5)
+        assert model.preparation.scaling == "online"
+        assert model.preparation.standardisation is not None
+        np.testing.assert_allclose(model.preparation.standardisation.mean, seen.mean(axis=0), rtol=1e-9)
+        np.testing.assert_allclose(model.preparation.standardisation.deviation, spread, rtol=1e-9)
+        values = []
+        for first, last in zip(test.offsets, test.offsets[1:], strict=False):
+            scores = ((test.features[first:last] - seen.mean(axis=0)) / spread) @ model.weights
+            values.append(evaluate(NDCG(10), np.argsort(-scores, kind="stable"), test.relevance[first:last]))
+        assert rows["held_out"][-1] == pytest.approx(np.mean(values))
+        assert model.rank(test).quality(NDCG(10)) == pytest.approx(np.mean(values))
+        qualities.append(np.mean(values))
+    assert outcome.summaries()[0].held_out == pytest.approx(np.mean(qualities))
+
+
+def test_online_scaling_is_recorded_and_statistics_of_runs_are_not_mixed_up(tmp_path: Path) -> None:
+    train = make(20, 1)
+    training = Training(("rtopkf",), rounds=12, runs=2)
+    learn(training, gather(train, scaling="online"), tmp_path / "x")
+    assert json.loads((tmp_path / "x" / "manifest.json").read_text())["data"]["scaling"] == "online"
+    with pytest.raises(ValueError, match="with different scaling of the data; choose another folder"):
+        learn(training, gather(train), tmp_path / "x")
+    one, two = (load_model(model_file(tmp_path / "x", "rtopkf", run)) for run in range(2))
+    assert (one.preparation.fitted_on, two.preparation.fitted_on) == tuple(
+        f"made, 12 queries in the order of seed 0, run {run}" for run in range(2)
+    )
+    for other in (one.rank(train).data, two.rank(train).data):
+        with pytest.raises(
+            ValueError, match=r"is scaled already \(global, .*\): must be online, .*, or not scaled"
+        ):
+            one.rank(other)
+    with pytest.raises(ValueError, match=r"is scaled already \(query\); leave it out"):
+        gather(scale_within_queries(train), scaling="online")
+    with pytest.raises(ValueError, match=r"is scaled already \(query\): must be online, or not scaled"):
+        gather(train, scale_within_queries(make(10, 2)), scaling="online")
+
+
+def test_with_online_scaling_k_may_exceed_all_lists_of_a_short_run(tmp_path: Path) -> None:
+    training = Training(("rtopkf",), k=5, rounds=1, runs=1, seed=2, regret=True)
+    train = make(20, 1)
+    assert np.diff(train.offsets)[training.sequence(0, 20)[0]] < 5
+    assert learn(training, gather(train, scaling="online"), tmp_path / "x").summaries()[0].explored == 0
+
+
 def test_random_order_is_held_against_the_test_part_too(done: tuple[Outcome, Path]) -> None:
     held_out = done[0].curves.filter(pl.col("learner") == "uniform")["held_out"].unique()
     assert len(held_out) == 2

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from peekrank import NDCG, Agent, Rounds, Shape, Uniform, play, simulate
-from peekrank.engine import simulate_all
+from peekrank.engine import TroubleWarning, drive, simulate_all
 from peekrank.learners.rtopkf import RTopKF, RTopKFState, dot
 from peekrank.surrogates import KL, ListNet, RankSVM, SmoothDCG, Squared, Surrogate, softmax
 from peekrank.types import Features, Floats, Ints
@@ -56,7 +56,8 @@ def everything_shown(
         yield gamma / len(choices), show(state, X, uniforms)
     scores = np.array([float(dot(x, state.w)) for x in X])
     order = np.argsort(-scores, kind="stable")
-    chances = softmax(scores[order] / learner.temperature) if learner.temperature else np.eye(n)[0]
+    spread = scores.max() - scores.min() or 1.0
+    chances = softmax(scores[order] / (spread * learner.temperature)) if learner.temperature else np.eye(n)[0]
     uniforms[0] = (1 + gamma) / 2
     for p in range(n):
         if chances[p] > 0:
@@ -101,17 +102,30 @@ def test_all_lists_can_be_shown_when_printed() -> None:
 
 
 @pytest.mark.parametrize("k", [1, 3])
-def test_below_the_drawn_items_the_order_is_greedy(k: int) -> None:
+def test_what_is_seen_and_what_is_not_come_in_greedy_order(k: int) -> None:
     learner, X = RTopKF(), items(5, 3)
     state = begun(learner, 5, k, seed=2)
     scores = np.array([float(dot(x, state.w)) for x in X])
-    for _, (ranking, _) in everything_shown(learner, state, X):
+    best = set(np.argsort(-scores)[: k - 1].tolist())
+    for _, (ranking, token) in everything_shown(learner, state, X):
+        assert np.all(np.diff(scores[ranking[:k]]) <= 0)
         assert np.all(np.diff(scores[ranking[k:]]) <= 0)
+        assert token[0] or best <= set(ranking[:k].tolist())
 
 
 def test_at_the_start_ties_go_by_index() -> None:
-    state = RTopKF(gamma=0.1).init(Shape(5, D, 1))
+    state = RTopKF(gamma=0.1, temperature=0.0).init(Shape(5, D, 1))
     assert show(state, items(5, 0), np.full(6, 0.5))[0].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_at_the_start_every_item_is_on_top_as_often() -> None:
+    learner = RTopKF(gamma=0.1)
+    state, on_top = learner.init(Shape(5, D, 1)), np.zeros(5)
+    for chance, (ranking, token) in everything_shown(learner, state, items(5, 0)):
+        on_top[ranking[0]] += chance
+        assert token[3] == pytest.approx(0.2)
+        assert np.all(np.diff(ranking[1:]) > 0)
+    np.testing.assert_allclose(on_top, 0.2)
 
 
 # --- the parts against NumPy
@@ -121,13 +135,12 @@ def test_at_the_start_ties_go_by_index() -> None:
 def test_full_information_is_plain_gradient_descent(surrogate: Surrogate) -> None:
     learner, rng = RTopKF(surrogate, horizon=50, step="theorem", radius=1.5), np.random.default_rng(0)
     state, w = learner.init(Shape(4, D, 4)), np.zeros(D)
-    step = 50 ** (-1 / 2 if surrogate == ListNet() else -2 / 3)
     for t in range(50):
         X, relevance = items(4, t), rng.integers(0, 3, 4).astype(np.float64)
         shown = show(state, X, rng.random(5))
         RTopKF.kernels.update(state, X, *shown, relevance[shown[0]])
         z = X.astype(np.float64).T @ surrogate.gradient(X.astype(np.float64) @ w, relevance)
-        w = w - step * z
+        w = w - 50 ** (-1 / 2) * z
         w *= min(1, 1.5 / np.linalg.norm(w))
         np.testing.assert_allclose(state.w, w, atol=2e-5)
 
@@ -218,16 +231,77 @@ def test_every_choice_learns(learner: RTopKF, k: int) -> None:
     assert late_value(learner, rounds, k) > late_value(Uniform(), rounds, k) + 0.15
 
 
+def mean_step(learner: RTopKF, X: Features, relevance: Floats, k: int) -> tuple[Floats, Floats]:
+    """The weights before a round, and how they change on average over all that it can show."""
+    n = len(X)
+    before = begun(learner, n, k, seed=1).w.astype(np.float64)
+    moved = np.zeros(D)
+    for chance, (ranking, token) in everything_shown(learner, begun(learner, n, k, seed=1), X):
+        state = begun(learner, n, k, seed=1)
+        RTopKF.kernels.update(state, X, ranking, token, relevance[ranking[:k]])
+        moved += chance * (state.w - before)
+    return before, moved
+
+
+@pytest.mark.parametrize("estimator", ["printed", "residual"])
+@pytest.mark.parametrize("surrogate", SURROGATES, ids=str)
+def test_the_mean_step_goes_down_the_loss(surrogate: Surrogate, estimator: Any) -> None:
+    """By finite differences of the value, which know nothing of gradients."""
+    X, relevance = items(4, seed=5), np.array([2.0, 0.0, 1.0, 0.0])
+    learner = RTopKF(surrogate, 1000, estimator, step="theorem")  # of length 0.01
+
+    def loss(w: Floats) -> float:
+        return surrogate.value(X.astype(np.float64) @ w, relevance)
+
+    w, moved = mean_step(learner, X, relevance, surrogate.min_k or 4)
+    slope = np.array([loss(w + row) - loss(w - row) for row in 1e-5 * np.eye(D)]) / 2e-5
+    assert np.linalg.norm(slope) > 0.1
+    np.testing.assert_allclose(moved, -0.01 * slope, rtol=1e-3, atol=1e-6)
+    assert loss(w + moved) < loss(w) < loss(w - moved)
+
+
 def test_descending_the_gain_is_a_loss() -> None:
-    """CT16 prints w - eta z for a gain: SmoothDCG with the sign of its gain learns to be worse than random."""
-    rounds = synthetic(seed=0)
-    flipped = rounds._replace(features=-rounds.features)
-    assert late_value(RTopKF(SmoothDCG(0.5)), rounds, 1) == pytest.approx(
-        late_value(RTopKF(SmoothDCG(0.5)), flipped, 1), abs=0.02
-    )
+    """CT16 prints w - eta z for a gain; a step must raise the smooth DCG@1, written here from its definition."""
+    X, relevance = items(4, seed=5), np.array([2.0, 0.0, 1.0, 0.0])
+
+    def gain(w: Floats) -> float:
+        shares = np.exp(X.astype(np.float64) @ w / 0.5)
+        return float(np.sum((2**relevance - 1) * shares) / np.sum(shares))
+
+    w, moved = mean_step(RTopKF(SmoothDCG(0.5)), X, relevance, 1)
+    assert gain(w + moved) > gain(w) > gain(w - moved)
 
 
 # --- running
+
+
+def too_long(rounds: Rounds) -> Rounds:
+    return rounds._replace(features=rounds.features * np.float32(100))
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.5])
+@pytest.mark.parametrize("estimator", ["printed", "residual"])
+def test_weights_that_overflow_are_reported(estimator: Any, temperature: float) -> None:
+    rounds, at = too_long(synthetic(seed=0)), np.array([4000])
+    learner = RTopKF(horizon=100, estimator=estimator, temperature=temperature, step="theorem")
+    with pytest.warns(TroubleWarning, match="rtopkf: its weights have overflowed, and it ranks by index since"):
+        trace = simulate(learner, rounds, k=1, measure=NDCG(), at=at)
+    assert 0 < trace.value[0] < 4000
+
+
+@pytest.mark.parametrize("surrogate", [KL(), SmoothDCG()], ids=str)
+def test_grades_that_are_too_large_for_exponentials(surrogate: Surrogate) -> None:
+    rounds = synthetic(seed=0, queries=200)
+    for highest in (30, 31):
+        relevance = np.where(rounds.relevance > 0, highest, 0).astype(np.uint8)
+        learner = RTopKF(surrogate)
+        agent = Agent(learner, m=9, k=1, d=6)
+        if highest == 31:
+            with pytest.raises(ValueError, match="relevance 31 occurs, but rtopkf has max_grade = 30"):
+                drive([agent], rounds._replace(relevance=relevance), measure=NDCG())
+        else:
+            drive([agent], rounds._replace(relevance=relevance), measure=NDCG())
+            assert np.isfinite(agent._state.w).all()
 
 
 def test_step_by_step_is_compiled_bit_for_bit() -> None:
@@ -286,6 +360,17 @@ def test_late_missing_and_resumed() -> None:
 def test_bad_parameters_are_named(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         RTopKF(**parameters)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_features_that_are_no_numbers_are_refused(wrong: float) -> None:
+    agent, X = Agent(RTopKF(), m=5, k=1, d=D), items(5, 0)
+    X[3, 1] = wrong
+    with pytest.raises(ValueError, match=r"features of item 3, .*: must be finite numbers"):
+        agent.rank(X)
+    agent.update(decision := agent.rank(items(5, 0)), [2])
+    assert np.isfinite(agent._state.w).all()
+    assert sorted(decision.ranking) == [0, 1, 2, 3, 4]
 
 
 def test_too_few_answers_are_refused() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from peekrank._jit import kernel
-    from peekrank.advice import advise
+    from peekrank.advice import advise, advise_surrogate
     from peekrank.engine import Agent, play, simulate
     from peekrank.games.classify import analyse
     from peekrank.games.game import Game
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "_jit": ("kernel",),
-    "advice": ("advise",),
+    "advice": ("advise", "advise_surrogate"),
     "engine": ("Agent", "play", "simulate"),
     "games.classify": ("analyse",),
     "games.game": ("Game",),
@@ -74,6 +74,7 @@ __all__ = [
     "Trace",
     "Uniform",
     "advise",
+    "advise_surrogate",
     "analyse",
     "certificate",
     "evaluate",

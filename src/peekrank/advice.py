@@ -239,6 +239,13 @@ class SurrogateAdvice:
     reason: str
     witness: Witness | None = None
 
+    def as_dict(self) -> dict[str, Any]:
+        """All of it in numbers, texts, lists and dictionaries, for JSON."""
+        return {
+            **{field.name: getattr(self, field.name) for field in fields(self)},
+            "witness": self.witness and self.witness._asdict(),
+        }
+
     def __str__(self) -> str:
         size = f"m = {self.m:,} items, k = {self.k:,} revealed"
         lines = [

@@ -223,20 +223,28 @@ def game(
 
 @app.command()
 def advise(
-    measure: Annotated[str, typer.Argument(help="What rankings are judged by: dcg, p@3, ndcg@10, sumloss ...")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="MEASURE|SURROGATE",
+            help="What rankings are judged by: dcg, p@3, ndcg@10; or what scores are: squared, kl, listnet ...",
+        ),
+    ],
     m: Annotated[int, typer.Option("--m", help="Number of items.")],
     k: Annotated[int, typer.Option("--k", help="Number of items, from the top, whose relevance is revealed.")],
-    horizon: Annotated[int, typer.Option(help="Number of rounds.")],
+    horizon: Annotated[
+        int | None, typer.Option(help="Number of rounds; a measure needs it.", show_default=False)
+    ] = None,
     grades: Annotated[int, typer.Option(help="Number of relevance grades.")] = 2,
     json_file: JsonFile = None,
 ) -> None:
     """Say before the first round what to expect, which learner to use, and what would help."""
     with _plain_errors():
-        from peekrank import advice, cli_games
+        from peekrank import cli_games
 
         cli_games.check_files(json_file)
-        found = advice.advise(measure, m, k, horizon, grades)
-        _print([cli_games.tell_advice(found)])
+        found = cli_games.advice_on(name, m, k, horizon, grades)
+        _print(cli_games.tell_advice(found))
         if json_file:
             _write_json(json_file, found.as_dict())
 
@@ -295,7 +303,7 @@ def learn(
     runs: Annotated[int, typer.Option(help="Number of runs, each in an order of its own.")] = 5,
     seed: Annotated[int, typer.Option(help="Randomness of everything.")] = 0,
     scaling: Annotated[
-        str, typer.Option(help="Scale features: none, query (min-max), global (mean, sd).")
+        str, typer.Option(help="Scale features: none, query (min-max), global (mean, sd), online (as they come).")
     ] = "none",
     regret: Annotated[
         bool, typer.Option("--regret", help="Regret in the surrogate against the best fixed weights; slower.")

@@ -17,8 +17,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from peekrank import measures
-from peekrank.advice import Advice
+from peekrank import measures, surrogates
+from peekrank.advice import Advice, SurrogateAdvice, Witness, advise, advise_surrogate
 from peekrank.games.classic import CLASSIC
 from peekrank.games.classify import Analysis, analyse
 from peekrank.games.game import Game
@@ -36,6 +36,7 @@ from peekrank.types import Measure
 _QUICK_TABLE, _QUICK_CELL = 4_000, 50_000  # numbers in a loss matrix that the definitions take some seconds for
 _PICTURES = (".png", ".svg", ".pdf")
 _MOST_ACTIONS = 40
+_MOST_LISTS = 16
 _STYLES = {
     Rate.ZERO: "bold cyan",
     Rate.SQRT: "bold green",
@@ -233,13 +234,47 @@ def tell_certificate(proof: Mapping[str, Any], path: Path, told: Mapping[str, An
     return shown
 
 
-def tell_advice(advice: Advice) -> Table:
-    """Advice with its labels in a column."""
+def advice_on(name: str, m: int, k: int, horizon: int | None, grades: int) -> Advice | SurrogateAdvice:
+    """Advice on the measure or surrogate of this name; what is said of a surrogate holds for any horizon."""
+    base = re.split("[@+/]", name)[0]
+    if base in surrogates.ALL:
+        return advise_surrogate(name, m, k, grades)
+    if base not in measures.ALL:
+        raise ValueError(
+            f"unknown measure or surrogate '{name}': {nearest(base, [*measures.ALL, *surrogates.ALL])}"
+        )
+    if horizon is None:
+        raise ValueError(
+            f"{name} needs --horizon, the number of rounds: bounds and the choice of a learner depend on it"
+        )
+    return advise(name, m, k, horizon, grades)
+
+
+def tell_advice(advice: Advice | SurrogateAdvice) -> list[RenderableType]:
+    """Advice with its labels in a column, and the witness of a hopeless surrogate."""
     shown = _grid()
     for line in str(advice).splitlines():
         label, _, text = line.partition(": ")
         shown.add_row(label, Text(text))
-    return shown
+    if isinstance(advice, Advice) or advice.witness is None:
+        return [shown]
+    return [shown, "", *_tell_witness(advice.witness)]
+
+
+def _tell_witness(witness: Witness) -> list[RenderableType]:
+    """Both adversaries, list by list, if they are few."""
+    if len(witness.relevance) > _MOST_LISTS:
+        return [Text(f"The adversaries have {len(witness.relevance):,} lists: --json FILE writes them.")]
+    used = max(i for row in witness.relevance for i, grade in enumerate(row, 1) if grade)
+    table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
+    table.add_column(f"relevance of items 1 to {used}")
+    for header in ("adversary p", "adversary q"):
+        table.add_column(header, justify="right")
+    for row, *chances in zip(*witness[:3], strict=True):
+        table.add_row(" ".join(map(str, row[:used])), *(f"{chance:g}" for chance in chances))
+    others = " All other items are irrelevant." if used < len(witness.relevance[0]) else ""
+    said = f"Of any k items, both adversaries show the same relevances equally often.{others}"
+    return [table, Text(said)]
 
 
 def _named(name: str) -> Measure | Game:

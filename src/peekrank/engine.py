@@ -6,6 +6,7 @@ for bit. A learner sees its k answers and nothing else.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -111,12 +112,15 @@ class Agent:
         ranking, token, answers = np.empty(m, dtype=np.int64), np.empty(self._token_size), np.empty(self.shape.k)
         self._rank = machine_code(kernels.rank, self._state, self._no_features, self._uniforms, ranking, token)
         self._update = machine_code(kernels.update, self._state, self._no_features, ranking, token, answers)
+        self._check = machine_code(_not_finite, self._no_features)
         self._read = machine_code(_read_answers, ranking, self._seen, answers, self._perceived, answers)
 
     def rank(self, features: ArrayLike | None = None) -> Decision:
         """Choose the ranking to show next."""
         without = features is None and self.shape.d == 0
         X = self._no_features if without else self._list(features, "features")
+        if self.shape.d and (item := self._check(X)) >= 0:
+            raise ValueError(f"features of item {item}, {X[item]}: must be finite numbers")
         ranking, token = np.empty(len(X), dtype=np.int64), np.zeros(self._token_size)
         self._rng.random(out=self._uniforms)
         self._rank(self._state, X, self._uniforms, ranking, token)
@@ -170,6 +174,10 @@ class Agent:
         return agent
 
 
+class TroubleWarning(UserWarning):
+    """A learner has come into a state from which it does not learn any more."""
+
+
 def largest_grade(learner: Learner) -> int:
     """The largest grade a learner is made for; 255, the largest there is, if it does not say."""
     return int(getattr(learner, "max_grade", 255))
@@ -186,6 +194,18 @@ def _array(values: ArrayLike | None, dtype: type[Any], shape: tuple[int, ...], n
     if array.shape != shape:
         raise ValueError(f"{name} of shape {array.shape}: must be of shape {shape}")
     return array if array.flags.carray else array.copy()  # aligned and writable, too
+
+
+@kernel
+def _not_finite(X: Features) -> int:
+    """The first item with a feature that is no finite number; -1 if there is none."""
+    for item in range(len(X)):
+        finite = True
+        for f in range(X.shape[1]):
+            finite &= abs(X[item, f]) < np.inf
+        if not finite:
+            return item
+    return -1
 
 
 _WELL, _NO_PERMUTATION = -1, -2
@@ -212,7 +232,7 @@ def _read_answers(
     return _WELL
 
 
-_CACHE = 2**23  # bytes of features that learners who take turns find in cache
+_CACHE = 2**22  # bytes of features that learners who take turns find in cache
 _SHORTEST_TURN = 16  # rounds, so that changing turns costs little
 
 
@@ -298,7 +318,11 @@ def simulate_all(
         As for `simulate`.
     """
     agents = [_agent(learner, rounds, k, seed) for learner, seed in zip(learners, seeds, strict=True)]
-    return drive(agents, rounds, measure=measure, sequence=sequence, at=at, progress=progress)
+    traces = drive(agents, rounds, measure=measure, sequence=sequence, at=at, progress=progress)
+    for agent in agents:
+        if hasattr(agent.learner, "trouble") and (what := agent.learner.trouble(agent._state)):
+            warnings.warn(f"{agent.learner.name}: {what}", TroubleWarning, stacklevel=2)
+    return traces
 
 
 def drive(
@@ -388,14 +412,12 @@ def _compiled(agent: Agent, rounds: Rounds) -> Play:
             f"relevance {largest} occurs, but {learner.name} has max_grade = {largest_grade(learner)}"
         )
     feedback, token = np.empty(shape.k), np.zeros(learner.token_size(shape))
-    uniforms = np.empty(learner.draws(shape))
-    fixed = (
-        *learner.kernels, agent._state, agent._rng, rounds.features, rounds.offsets, feedback, token, uniforms,
-    )  # fmt: skip
+    fixed = (*learner.kernels, agent._state, rounds.features, rounds.offsets, feedback, token)
     loop = machine_code(
-        _loop, *fixed, np.empty(0, dtype=np.int64), np.empty(0), np.empty(0, dtype=np.int64),
+        _loop, *fixed, np.empty((0, 0)), np.empty(0, dtype=np.int64), np.empty(0), np.empty(0, dtype=np.int64),
         np.empty(0, dtype=np.bool_),
     )  # fmt: skip
+    uniforms = np.empty((chunk_length(int(lengths.max())), learner.draws(shape)))
 
     def begin(chunk: Chunk) -> Turn:
         seen = learner.perceive(chunk.relevance)
@@ -403,7 +425,8 @@ def _compiled(agent: Agent, rounds: Rounds) -> Play:
 
         def turn(low: int, high: int) -> None:
             these, rows = slice(low, high), slice(chunk.starts[low], chunk.starts[high])
-            loop(*fixed, chunk.lists[these], perceived[rows], chunk.rankings[rows], chunk.explored[these])
+            drawn = agent._rng.random(out=uniforms[: high - low])
+            loop(*fixed, drawn, chunk.lists[these], perceived[rows], chunk.rankings[rows], chunk.explored[these])
 
         return turn
 
@@ -415,7 +438,6 @@ def _loop(
     rank: Any,
     update: Any,
     state: State,
-    rng: np.random.Generator,
     features: Features,
     offsets: Ints,
     feedback: Floats,
@@ -431,10 +453,8 @@ def _loop(
         X = features[offsets[lists[t]] : offsets[lists[t] + 1]]
         ranking = rankings[start : start + len(X)]
         seen = feedback[: min(len(feedback), len(X))]
-        for i in range(len(uniforms)):
-            uniforms[i] = rng.random()
         token[:] = 0
-        rank(state, X, uniforms, ranking, token)
+        rank(state, X, uniforms[t], ranking, token)
         for p in range(len(seen)):
             if not 0 <= ranking[p] < len(X):
                 raise ValueError("the learner's rank kernel fills a ranking with something else than its items")

@@ -27,14 +27,15 @@ from peekrank.hindsight import Best, best_fixed, loss_along
 from peekrank.learners import ALL
 from peekrank.learners.rtopkf import RTopKF
 from peekrank.measures import measure as measure_named
-from peekrank.model import Model, Preparation, Ranked, order_all, preparation, save_model
+from peekrank.model import Model, Preparation, Ranked, preparation, save_model
 from peekrank.parameters import whole
 from peekrank.regret import checkpoints
 from peekrank.spec import build, text_of
 from peekrank.streams.dataset import Dataset
+from peekrank.streams.scaling import standardise_online
 from peekrank.surrogates import Squared, Surrogate
 from peekrank.surrogates import surrogate as surrogate_named
-from peekrank.types import Floats, Ints, Learner, Measure
+from peekrank.types import Floats, Ints, Learner, Measure, Rounds
 
 _LATE = 0.9  # part of the rounds after which the last ones begin
 _CURVE = {"at": pl.Int64, "value": pl.Float64, "counted": pl.Int64, "explored": pl.Int64}
@@ -156,7 +157,10 @@ def _convex(learner: Learner) -> bool:
 
 
 class Material(NamedTuple):
-    """What is learned from, prepared, and what the result is held against, if anything."""
+    """What is learned from, prepared, and what the result is held against, if anything.
+
+    With online scaling both are not scaled yet: every run has an order, and so statistics, of its own.
+    """
 
     train: Dataset
     test: Dataset | None
@@ -171,7 +175,7 @@ def gather(train: Dataset, test: Dataset | None = None, *, scaling: str = "none"
     train, test
         As read. Relevance that is real-valued is rounded to grades.
     scaling
-        none, query or global, the latter fitted on the training part.
+        none, query, global, which is fitted on the training part, or online, fitted on the way.
     """
     prepared = preparation(train, scaling)
     return Material(prepared.apply(train), None if test is None else prepared.apply(test), prepared)
@@ -257,7 +261,8 @@ def _mean_and_sd(values: Floats | None) -> tuple[Any, Any]:
 
 def compile_kernels(training: Training, material: Material) -> None:
     """Compile the loop of each learner, once for each process, so that no run is slowed down by it."""
-    _play(training, material, np.zeros(1, np.int64), training.learner_seed(0), np.ones(1, np.int64))
+    lists = _Lists(material.train.rounds(), np.zeros(1, np.int64), material.preparation)
+    _play(training, lists, training.learner_seed(0), np.ones(1, np.int64))
 
 
 def learn(
@@ -323,6 +328,26 @@ def model_file(folder: Path, name: str, run: int) -> Path:
     return folder / "models" / f"{name}-{run}.json"
 
 
+class _Lists(NamedTuple):
+    """The lists of a run, the one that each round shows, and how other data become like the last ones."""
+
+    rounds: Rounds
+    sequence: Ints
+    preparation: Preparation
+
+
+def _lists(training: Training, material: Material, run: int) -> _Lists:
+    train, prepared = material.train, material.preparation
+    sequence = training.sequence(run, len(train.queries))
+    if prepared.scaling != "online":
+        return _Lists(train.rounds(), sequence, prepared)
+    rounds, shown, fitted = standardise_online(train, sequence)
+    seen = min(len(sequence), len(train.queries))
+    origin = f"{fitted.fitted_on}, {seen} queries in the order of seed {training.seed}, run {run}"
+    fitted = fitted._replace(fitted_on=origin)
+    return _Lists(rounds, shown, prepared._replace(fitted_on=origin, standardisation=fitted))
+
+
 class _Played(NamedTuple):
     agents: list[Agent]
     curves: list[pl.DataFrame]
@@ -331,14 +356,14 @@ class _Played(NamedTuple):
 
 def _play(
     training: Training,
-    material: Material,
-    sequence: Ints,
+    lists: _Lists,
     seed: np.random.SeedSequence,
     at: Ints,
     progress: Callable[[int], None] = lambda _: None,
 ) -> _Played:
     """Let fresh agents of all learners go over a sequence of queries, in turns."""
-    rounds, measure = material.train.rounds(), training.make_measure()
+    rounds, sequence, _ = lists
+    measure = training.make_measure()
     m, d = int(np.diff(rounds.offsets).max()), rounds.features.shape[1]
     agents = [Agent(learner, m=m, k=training.k, d=d, seed=seed) for learner in training.make_learners()]
     began = time.perf_counter()
@@ -356,9 +381,9 @@ def _run_once(
     training: Training, material: Material, run: int, progress: Callable[[int], None]
 ) -> tuple[pl.DataFrame, list[Model | None]]:
     """The curves of all learners in a run, and their models; None for one without finite weights."""
-    sequence, seed = training.sequence(run, len(material.train.queries)), training.learner_seed(run)
-    played = _play(training, material, sequence, seed, checkpoints(training.rounds), progress)
-    regrets = _Regrets(training, material, sequence, seed)
+    lists, seed = _lists(training, material, run), training.learner_seed(run)
+    played = _play(training, lists, seed, checkpoints(training.rounds), progress)
+    regrets = _Regrets(training, lists, seed)
     frames, models = [], []
     for text, agent, curve in zip(training.learners, played.agents, played.curves, strict=True):
         weights = getattr(storage.load(agent.dump()).state, "w", None)
@@ -367,7 +392,7 @@ def _run_once(
         if weights is not None and finite:
             train = material.train.about
             model = Model(
-                weights, material.preparation, text_of(agent.learner), training.k, training.measure,
+                weights, lists.preparation, text_of(agent.learner), training.k, training.measure,
                 training.rounds, training.seed, run, train.source, train.digest or _digest(material.train),
             )  # fmt: skip
         loss, best = regrets.of(agent.learner, progress) if training.regret else (None, None)
@@ -393,7 +418,7 @@ def _held_out(
         return None
     measure = training.make_measure()
     if model is not None:
-        return Ranked(test, *order_all(model.weights, test.rounds())).quality(measure)
+        return model.rank(test).quality(measure)
     m = int(np.diff(test.offsets).max())
     fresh = Agent(agent.learner, m=m, k=min(training.k, m), d=agent.shape.d, seed=seed)
     rankings = [
@@ -405,11 +430,9 @@ def _held_out(
 class _Regrets:
     """What learners lost in their surrogates in a run; the best weights are sought once for each surrogate."""
 
-    def __init__(
-        self, training: Training, material: Material, sequence: Ints, seed: np.random.SeedSequence
-    ) -> None:
-        self.rounds, self.sequence, self.seed, self.k = material.train.rounds(), sequence, seed, training.k
-        self.counts = np.bincount(sequence, minlength=len(material.train.queries))
+    def __init__(self, training: Training, lists: _Lists, seed: np.random.SeedSequence) -> None:
+        self.rounds, self.sequence, self.seed, self.k = lists.rounds, lists.sequence, seed, training.k
+        self.counts = np.bincount(lists.sequence, minlength=len(lists.rounds.offsets) - 1)
         self.best: dict[tuple[str, float | None], Best] = {}
 
     def of(self, learner: Learner, progress: Callable[[int], None]) -> tuple[float | None, Best | None]:
@@ -449,8 +472,8 @@ def _open_folder(training: Training, material: Material, folder: Path) -> None:
     manifest: dict[str, Any] = {
         "format": runs.FORMAT,
         "training": json.loads(json.dumps(asdict(training))),
-        "data": _describe(material.train),
-        "test": None if material.test is None else _describe(material.test),
+        "data": _describe(material.train, material.preparation.scaling),
+        "test": None if material.test is None else _describe(material.test, material.preparation.scaling),
         "versions": {name: version(name) for name in ("peekrank", "numpy", "numba", "scipy")},
         "sources": sources(),
         "python": platform.python_version(),
@@ -464,11 +487,11 @@ def _open_folder(training: Training, material: Material, folder: Path) -> None:
     runs.write_manifest(folder, manifest)
 
 
-def _describe(data: Dataset) -> dict[str, Any]:
-    """What determines the content of a data set."""
+def _describe(data: Dataset, scaling: str) -> dict[str, Any]:
+    """What determines the content of a data set, as it is shown: online scaling is still to come."""
     about = {name: value for name, value in asdict(data.about).items() if name != "oddities"}
     sizes = {"queries": len(data.queries), "documents": len(data.features), "features": data.features.shape[1]}
-    return {**about, "digest": data.about.digest or _digest(data), **sizes}
+    return {**about, "scaling": scaling, "digest": data.about.digest or _digest(data), **sizes}
 
 
 def _digest(data: Dataset) -> str:

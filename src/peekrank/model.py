@@ -19,7 +19,7 @@ from peekrank.parameters import choice
 from peekrank.sampling import SortSpace, sort_descending, sort_space
 from peekrank.streams.dataset import Dataset
 from peekrank.streams.scaling import (
-    Scaling,
+    LearningScaling,
     Standardisation,
     fit_standardisation,
     scale_within_queries,
@@ -33,7 +33,8 @@ _KIND, _FORMAT = "peekrank model", 1
 class Preparation(NamedTuple):
     """What data must be like, or be made like, before weights are applied to them.
 
-    ``standardisation`` is None unless scaling is global and was fitted here: data that came scaled do not say how.
+    ``standardisation`` is None unless mean and deviation were fitted here: data that came scaled do not say how,
+    and for online scaling they are known after a run only.
     """
 
     features: int
@@ -56,13 +57,13 @@ class Preparation(NamedTuple):
                 )
         elif self.scaling == "query":
             data = scale_within_queries(data)
-        elif self.scaling == "global":
-            if self.standardisation is None:
-                raise ValueError(
-                    f"{name}: must be scaled as the training part was before learning; "
-                    "`peekrank data FILE --scaling global --train TRAIN --out FILE.peek` does it"
-                )
+        elif self.standardisation is not None:
             data = standardise(data, self.standardisation)
+        elif self.scaling == "global":
+            raise ValueError(
+                f"{name}: must be scaled as the training part was before learning; "
+                "`peekrank data FILE --scaling global --train TRAIN --out FILE.peek` does it"
+            )
         return data.graded()
 
     def _columns(self, data: Dataset) -> Dataset:
@@ -87,9 +88,9 @@ def preparation(train: Dataset, scaling: str = "none") -> Preparation:
     train
         The training part.
     scaling
-        none, query or global; none leaves data that came scaled as they are.
+        none, query, global or online; none leaves data that came scaled as they are.
     """
-    choice("scaling", scaling, Scaling)
+    choice("scaling", scaling, LearningScaling)
     about = train.about
     if scaling != "none" and about.scaling != "none":
         raise ValueError(f"scaling = {scaling}: {about.source} is scaled already ({about.scaling}); leave it out")

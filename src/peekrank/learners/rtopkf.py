@@ -74,33 +74,66 @@ def _score(X: Features, w: Weights, out: Floats) -> None:
 
 
 @kernel
-def _top_chances(s: RTopKFState, n: int) -> None:
-    """Chance of each item to be put on top of the greedy order: all on its first, or a softmax of the scores."""
-    best = s.scores[s.order[0]]
+def _all_finite(scores: Floats) -> bool:
     total = 0.0
-    for i in range(n):
-        s.chances[i] = exp((s.scores[i] - best) / s.temperature) if s.temperature > 0 else 0.0
-        total += s.chances[i]
-    if s.temperature > 0:
-        for i in range(n):
-            s.chances[i] /= total
-    else:
-        s.chances[s.order[0]] = 1.0
+    for i in range(len(scores)):
+        total += scores[i]
+    return bool(np.isfinite(total))
 
 
 @kernel
-def _put_on_top(s: RTopKFState, n: int, chosen: int, ranking: Ints) -> None:
-    """The first `chosen` of s.items, then all others in the greedy order."""
-    for p in range(chosen):
-        ranking[p] = s.items[p]
-    place = chosen
+def _top_chances(s: RTopKFState, n: int) -> None:
+    """Chance of each item to be put on top of the greedy order: all on its first, or a softmax of the scores."""
+    if s.temperature == 0:
+        for i in range(n):
+            s.chances[i] = 0
+        s.chances[s.order[0]] = 1
+        return
+    best = s.scores[s.order[0]]
+    unit = s.temperature * (best - s.scores[s.order[n - 1]])
+    total = 0.0
+    for i in range(n):
+        s.chances[i] = exp((s.scores[i] - best) / unit) if unit > 0 else 1.0
+        total += s.chances[i]
+    for i in range(n):
+        s.chances[i] /= total
+
+
+@kernel
+def _show_random_items(s: RTopKFState, k: int, uniforms: Floats, ranking: Ints) -> None:
+    """Draw k items uniformly, then come all others; each part in the greedy order."""
+    n = len(ranking)
+    for i in range(n):
+        s.items[i] = i
+    for p in range(k):
+        q = p + int(uniforms[p] * (n - p))
+        s.items[p], s.items[q] = s.items[q], s.items[p]
+    above, below = 0, k
     for p in range(n):
-        item, taken = s.order[p], False
-        for q in range(chosen):
-            taken |= s.items[q] == item
-        if not taken:
-            ranking[place] = item
-            place += 1
+        drawn = False
+        for q in range(k):
+            drawn |= s.items[q] == s.order[p]
+        if drawn:
+            ranking[above] = s.order[p]
+            above += 1
+        else:
+            ranking[below] = s.order[p]
+            below += 1
+
+
+@kernel
+def _show_greedy_order(s: RTopKFState, k: int, uniform: float, ranking: Ints) -> None:
+    """The greedy order; an item drawn by the chances takes the last place that is seen if it would not be seen."""
+    drawn = 0
+    while uniform >= s.chances[s.order[drawn]] and drawn < len(ranking) - 1:
+        uniform -= s.chances[s.order[drawn]]
+        drawn += 1
+    for p in range(len(ranking)):
+        ranking[p] = s.order[p]
+    for p in range(drawn, k - 1, -1):
+        ranking[p] = ranking[p - 1]
+    if drawn >= k:
+        ranking[k - 1] = s.order[drawn]
 
 
 @kernel
@@ -108,6 +141,12 @@ def _rank(s: RTopKFState, X: Features, uniforms: Floats, ranking: Ints, token: F
     n = len(ranking)
     k = min(s.k, n)
     _score(X, s.w, s.scores)
+    if not _all_finite(s.scores[:n]):  # the weights have overflowed, and nothing brings them back
+        s.w[:] = np.nan
+        token[_GAMMA] = np.nan
+        for i in range(n):
+            ranking[i] = i
+        return
     sort_descending(s.scores[:n], s.order[:n], s.sorting)
     for i in range(n):
         token[_CHANCES + s.k + i] = s.scores[i]
@@ -128,21 +167,9 @@ def _rank(s: RTopKFState, X: Features, uniforms: Floats, ranking: Ints, token: F
         if s.random_below:
             shuffle(uniforms[1:], ranking)
         else:
-            for i in range(n):
-                s.items[i] = i
-            for p in range(k):
-                q = p + int(uniforms[1 + p] * (n - p))
-                s.items[p], s.items[q] = s.items[q], s.items[p]
-            _put_on_top(s, n, k, ranking)
+            _show_random_items(s, k, uniforms[1:], ranking)
     else:
-        u, top = uniforms[1], s.order[0]
-        for p in range(n):
-            u -= s.chances[s.order[p]]
-            if u < 0:
-                top = s.order[p]
-                break
-        s.items[0] = top
-        _put_on_top(s, n, 1, ranking)
+        _show_greedy_order(s, k, uniforms[1], ranking)
     token[_GAMMA] = gamma
     token[_TOP] = 0
     for p in range(k):
@@ -361,6 +388,8 @@ def _predict_better(s: RTopKFState, X: Features, ranking: Ints, token: Floats, f
 @kernel
 def _update(s: RTopKFState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
     n = len(ranking)
+    if np.isnan(token[_GAMMA]):
+        return
     for p in range(len(feedback)):
         if not 0 < token[_CHANCES + p] <= 1:
             raise ValueError("the token of this decision is not one of this agent's")
@@ -394,11 +423,12 @@ class RTopKF:
 
     - *residual* ``2 (s_i - R_i) / p_i`` for what was seen: its noise shrinks with the residual. *Doubly robust*: a
       regression predicts all relevances, and what was seen corrects it.
-    - below the k items that were drawn, the greedy order. The propensities are the same.
+    - the k items that were drawn come in the greedy order, and so do those below. The propensities are the same.
     - gamma = t^(-1/3) in round t (1/2 at most), after t - 1 answered rounds.
     - *scale-free* steps: ``rate z / (M sqrt(sum of |z|^2))`` with M the largest norm of an item: multiplying all
-      relevances or all features by a number does not change the rankings (without a ball).
-    - With a `temperature` above 0 the item on top of the greedy order is drawn from softmax(s / temperature).
+      features or the loss by a number does not change the rankings (without a ball; not with doubly robust).
+    - else an item is drawn from ``softmax(s / (temperature (max s - min s)))``, and moves up to place k: those
+      nearly as good as the best are seen often. With temperature 0 the greedy order is shown.
 
     A list of k items or fewer is seen as a whole: nothing is explored, and the gradient is exact. So k = m is full
     information. All items or pairs that were seen are used, whatever k is. A round with an unanswered question is
@@ -413,13 +443,13 @@ class RTopKF:
     estimator
         How the gradient is estimated.
     below
-        How items below the drawn ones are ordered in a round that explores.
+        How the drawn items, and those below them, are ordered in a round that explores.
     gamma
         Probability of exploring; None for t^(-1/3).
     temperature
-        Of the softmax that draws the top item; 0 for the item with the highest score.
+        Of the softmax that draws an item, in units of the spread of a list's scores; 0 to draw the best always.
     step
-        Scale-free, or the theorem's T^(-2/3), for listnet T^(-1/2).
+        Scale-free, or the theorem's T^(-2/3), T^(-1/2) where all is seen.
     rate
         Factor of the step.
     radius
@@ -440,7 +470,7 @@ class RTopKF:
     estimator: Estimator = "residual"
     below: Below = "greedy"
     gamma: float | None = None
-    temperature: float = 0.0
+    temperature: float = 0.05
     step: Step = "scale_free"
     rate: float = 1.0
     radius: float | None = None
@@ -472,7 +502,7 @@ class RTopKF:
     def as_printed(surrogate: Surrogate, horizon: int) -> RTopKF:
         """The paper's algorithm with the paper's parameters."""
         gamma = min(0.5, horizon ** (-1 / 3))
-        return RTopKF(surrogate, horizon, "printed", "random", gamma=gamma, step="theorem")
+        return RTopKF(surrogate, horizon, "printed", "random", gamma=gamma, temperature=0.0, step="theorem")
 
     @property
     def min_k(self) -> int:
@@ -484,10 +514,15 @@ class RTopKF:
         """Whether it must see all."""
         return self.surrogate.min_k is None
 
+    @property
+    def max_grade(self) -> int:
+        """The largest grade: kl and smoothdcg are exponential in it, and gradients are float32."""
+        return 30 if self.surrogate.code in (_KL, _SMOOTHDCG) else 255
+
     def init(self, shape: Shape) -> RTopKFState:
         """State before the first round."""
         m, d, k = shape
-        exponent = -1 / 2 if self.full_information else -2 / 3
+        exponent = -1 / 2 if self.full_information or k >= m else -2 / 3
         return RTopKFState(
             w=np.zeros(d, dtype=np.float32),
             v=np.zeros(d, dtype=np.float32),
@@ -522,6 +557,15 @@ class RTopKF:
     def perceive(self, relevance: NDArray[Any]) -> Floats:
         """The grades as they are."""
         return np.asarray(relevance, dtype=np.float64)
+
+    def trouble(self, state: RTopKFState) -> str:
+        """What is wrong with the weights; empty if nothing is."""
+        if np.isfinite(state.w).all():
+            return ""
+        return (
+            "its weights have overflowed, and it ranks by index since: steps are too long for these features, or "
+            "these are not finite; scale them, or use step=scale_free"
+        )
 
     def bound(self, shape: Shape, horizon: int) -> None:
         """None: the theorem bounds regret in the surrogate, not in a measure."""

@@ -1,4 +1,4 @@
-"""Scaling of features: within each query, or by mean and deviation of a training part; the data set says which."""
+"""Scaling of features: within each query, or by mean and deviation of a training part or of all that was shown."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 
 from peekrank._jit import kernel
 from peekrank.streams.dataset import Dataset, column_ranges, widen_ranges
-from peekrank.types import Features, Floats, Ints
+from peekrank.types import Features, Floats, Ints, Rounds
 
 Scaling = Literal["none", "query", "global"]
+LearningScaling = Literal[Scaling, "online"]  # a file has no order in which its queries are shown
 
 
 class Standardisation(NamedTuple):
@@ -94,6 +95,57 @@ def standardise(data: Dataset, fitted: Standardisation) -> Dataset:
     return data._replace(features=scaled, about=replace(data.about, scaling="global", fitted_on=fitted.fitted_on))
 
 
+class Online(NamedTuple):
+    """What a run shows if features are standardised on the way, and the statistics after its last round.
+
+    Of n queries there are 2 n lists: q as it is when first shown, and n + q with the statistics of all.
+    """
+
+    rounds: Rounds
+    sequence: Ints
+    fitted: Standardisation
+
+
+def standardise_online(data: Dataset, sequence: Ints) -> Online:
+    """Scale each query, when it is first shown, by mean and deviation of all documents shown so far, its own too.
+
+    A feature that was constant so far is 0. Once all queries were shown, statistics no longer change.
+
+    >>> from peekrank.streams.dataset import About
+    >>> features = np.array([[1], [3], [2]], np.float32)
+    >>> data = Dataset(features, np.zeros(3, np.uint8), np.array([0, 2, 3]), np.array([7, 4]), About("x"))
+    >>> rounds, sequence, fitted = standardise_online(data, np.array([1, 0, 0, 1]))
+    >>> sequence
+    array([1, 0, 2, 3])
+    >>> rounds.features[:, 0].round(4)  # query 1 was shown alone at first
+    array([-1.2247,  1.2247,  0.    , -1.2247,  1.2247,  0.    ], dtype=float32)
+    >>> fitted.mean, fitted.deviation.round(4)
+    (array([2.]), array([0.8165]))
+
+    Parameters
+    ----------
+    data
+        Not scaled yet, with grades.
+    sequence
+        The query of each round: all queries in some order, then all in some order, and so on; it may end anywhere.
+    """
+    _not_scaled(data)
+    (documents, d), queries = data.features.shape, len(data.queries)
+    scaled = np.zeros((2 * documents, d), np.float32)  # what is never shown takes no memory
+    mean, squares, deviation = (np.zeros(d) for _ in range(3))
+    first, later = sequence[:queries], sequence[queries:]
+    _standardise_in_order(data.features, data.offsets, first, mean, squares, deviation, scaled)
+    if len(later):
+        _standardise(data.features, mean, deviation, scaled[documents:])
+    plain = data.rounds()
+    offsets = np.append(plain.offsets, documents + plain.offsets[1:])
+    return Online(
+        Rounds(scaled, np.tile(plain.relevance, 2), offsets),
+        np.append(first, queries + later),
+        Standardisation(mean, deviation, data.about.digest or data.about.source),
+    )
+
+
 def _not_scaled(data: Dataset) -> None:
     if data.about.scaling != "none":
         raise ValueError(f"{data.about.source}: is scaled already ({data.about.scaling})")
@@ -128,6 +180,31 @@ def _moments(features: Features, mean: Floats, deviation: Floats) -> None:
             deviation[column] += away * away
     for column in range(len(mean)):
         deviation[column] = np.sqrt(deviation[column] / count)
+
+
+@kernel
+def _standardise_in_order(
+    features: Features,
+    offsets: Ints,
+    order: Ints,
+    mean: Floats,
+    squares: Floats,
+    deviation: Floats,
+    scaled: Features,
+) -> None:
+    """Welford's recursion: of equal numbers, the mean is exactly that number and the deviation exactly 0."""
+    count = 0
+    for query in order:
+        first, last = offsets[query], offsets[query + 1]
+        for row in range(first, last):
+            count += 1
+            for column in range(len(mean)):
+                away = features[row, column] - mean[column]
+                mean[column] += away / count
+                squares[column] += away * (features[row, column] - mean[column])
+        for column in range(len(mean)):
+            deviation[column] = np.sqrt(squares[column] / count)
+        _standardise(features[first:last], mean, deviation, scaled[first:last])
 
 
 @kernel
