@@ -4,12 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint types imports check format bench lock clean
+.PHONY: demo test lint types imports check site commands format bench lock clean
 
 demo: $(READY)  ## set up, run CT15's Figures 1 and 2, write peekrank-demo/report.html
 	$(BIN)/peekrank demo --out peekrank-demo
 
-test: lint types imports check  ## set up, then everything that CI runs
+test: lint types imports check site  ## set up, then everything that CI runs
 
 $(READY): requirements/dev.txt pyproject.toml
 	$(PYTHON) -c 'import sys; assert (3, 11) <= sys.version_info < (3, 14), "peekrank needs Python 3.11 to 3.13: make PYTHON=python3.11 ..."'
@@ -31,11 +31,19 @@ imports: $(READY)
 check: $(READY)
 	$(BIN)/pytest -n auto
 
+# The theme announces its successor at every build; the pins of requirements/ say what is used here. Not --quiet, which
+# also hides from --strict what it counts.
+site: $(READY)  ## build the documentation into site/, warnings being errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+commands: $(READY)  ## write docs/commands.md anew after a change of the command line
+	$(BIN)/python scripts/commands.py
+
 format: $(READY)
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: $(READY)  ## print the figures of the benchmark tables of README and pages
+bench: $(READY)  ## print the figures of docs/benchmarks.md and other pages
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt
 	$(BIN)/python benchmarks/fixed_items.py
 	$(BIN)/python benchmarks/learners.py
@@ -50,4 +58,4 @@ lock:  ## renew the pins after a change of dependencies (needs uv)
 	uv pip compile --universal --generate-hashes --no-header --no-annotate --python-version 3.11 --group bench -c requirements/dev.txt pyproject.toml -o requirements/bench.txt
 
 clean:
-	rm -rf $(VENV) peekrank-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) peekrank-demo site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,5 +1,7 @@
 """The laboratory's grid: how fast the worst regret of every learner grows, and what was expected of it.
 
+The grid and the claims are those of `peekrank reproduce rates`; this script writes the page.
+
     python experiments/rates.py            all of it: docs/laboratory.md and docs/pictures/
     python experiments/rates.py --quick    a look: short horizons, few runs, nothing written but results/
 
@@ -11,202 +13,39 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
-
-import numpy as np
 
 from peekrank import plots
-from peekrank.cli_rates import bound_text, exponent_text, regret_text
-from peekrank.experiment import Experiment
 from peekrank.files import put_into
-from peekrank.laboratory import HORIZONS, Cell, Findings, Study, Worst, investigate, play_cell
+from peekrank.laboratory import Findings
+from peekrank.reproduction.rates import (
+    CT15_RUNS,
+    PAGES,
+    QUICK_RUNS,
+    Game,
+    claims,
+    game_table,
+    play,
+    play_ct15,
+)
+from peekrank.reproduction.record import How
 from peekrank.runs import InterruptedRunError
-from peekrank.types import Floats
 
 ROOT = Path(__file__).parent.parent
 PAGE, PICTURES = ROOT / "docs" / "laboratory.md", ROOT / "docs" / "pictures"
 BEGIN = "<!-- begin: python experiments/rates.py -->"
-QUICK, QUICK_RUNS = (1_000, 4_000, 16_000), 3
-NEAR = 0.08  # by how much an exponent may miss what is expected
-SUBLINEAR = 0.85
-CT15_RUNS = 40
-
-FTRL = ("blockftrl", "blockftrl:horizon=none")
-SETS = ("setftrl", "setftrl:horizon=none")
-ALL_SEEN = ("permftrl", "permftrl:horizon=none")
-SLOW = ("feedexp3", "feedexp3:horizon=none")
-REFERENCES = ("ftpl", "uniform")
-
-
-class Game(NamedTuple):
-    """A game, and who plays it."""
-
-    measure: str
-    m: int
-    k: int
-    learners: tuple[str, ...]
-    horizons: tuple[int, ...] = HORIZONS
-    runs: int = 10
-
-    @property
-    def name(self) -> str:
-        """For files."""
-        long = "" if self.horizons == HORIZONS else "-long"
-        return f"rates-{self.measure.replace('@', '')}-m{self.m}-k{self.k}{long}"
-
-    @property
-    def title(self) -> str:
-        """For people."""
-        long = "" if self.horizons == HORIZONS else ", longer horizons"
-        return f"`{self.measure}`, m = {self.m}, k = {self.k}{long}"
-
-
-PRECISION = Game("p@2", 5, 1, (*SETS, "rtop1f", *FTRL))
-SUM_1 = Game("sumloss", 5, 1, ("rtop1f", *FTRL))
-SUM_4 = Game("sumloss", 5, 4, (*ALL_SEEN, "rtop1f", *FTRL))
-DCG_1 = Game("dcg", 5, 1, ("rtop1f", *FTRL))
-DCG_4 = Game("dcg", 5, 4, (*ALL_SEEN, "rtop1f", *FTRL))
-CUT = Game("dcg@2", 5, 2, (*ALL_SEEN, "rtop1f", *FTRL))
-TEN = Game("dcg", 10, 1, ("rtop1f", "rtop1f:order=fixed", *FTRL, *REFERENCES))
-TEN_LONG = Game("dcg", 10, 1, ("blockftrl:horizon=none",), (128_000, 512_000, 2_048_000), runs=4)
-SMALL = Game("p@2", 3, 1, ("nw2", "nw2:horizon=none", "nw2:printed=true", "feedexp3", *SETS))
-SMALL_DCG = Game("dcg", 3, 1, (*SLOW, "rtop1f", *FTRL))
-GRID = (PRECISION, SUM_1, SUM_4, DCG_1, DCG_4, CUT, TEN, TEN_LONG, SMALL, SMALL_DCG)
-
-PAGES = {  # a picture for the page of each learner
-    "setftrl": (PRECISION, SETS),
-    "permftrl": (DCG_4, ALL_SEEN),
-    "blockftrl": (TEN, FTRL),
-    "rtop1f": (TEN, ("rtop1f", "rtop1f:order=fixed")),
-    "nw2": (SMALL, ("nw2", "nw2:horizon=none", "nw2:printed=true")),
-    "feedexp3": (SMALL_DCG, SLOW),
-    "ftpl": (TEN, ("ftpl",)),
-    "uniform": (TEN, ("uniform",)),
-}
-HALVES = {PRECISION: SETS, SUM_4: ALL_SEEN, DCG_4: ALL_SEEN, CUT: ALL_SEEN}
-TWO_THIRDS = {**dict.fromkeys((SUM_1, DCG_1, TEN), ("rtop1f", *FTRL)), TEN_LONG: FTRL[1:]}
-
-
-class Claim(NamedTuple):
-    """What was expected, and what came out."""
-
-    what: str
-    expected: str
-    measured: str
-    holds: bool
-
-    def row(self) -> str:
-        """A row of the table."""
-        return row(self.what, self.expected, self.measured, "holds" if self.holds else "**differs**")
-
-
-def claims(found: dict[Game, Findings], ct15: dict[str, Floats]) -> Iterator[Claim]:
-    """Everything that was expected of the grid."""
-    for games, target, words in ((HALVES, 1 / 2, "1/2"), (TWO_THIRDS, 2 / 3, "2/3")):
-        for game, learners in games.items():
-            for learner in learners:
-                exponent = found[game].exponent(learner)
-                yield Claim(
-                    f"exponent of `{learner}`, {game.title}",
-                    f"{words} ± {NEAR}",
-                    f"{exponent_text(exponent)} ({found[game].study.runs} runs a cell)",
-                    abs(exponent.value - target) <= NEAR,
-                )
-    yield from _five_times(found[PRECISION])
-    ours, best, fixed = (ct15[name] for name in ("blockftrl:horizon=none", "rtop1f", "rtop1f:order=fixed"))
-    simulation = "CT15's simulation: `dcg`, m = 10, k = 1, noise 0.25, 10,000 rounds"
-    yield Claim(
-        f"{simulation}: `blockftrl:horizon=none` against `rtop1f:order=fixed`",
-        "at most half",
-        f"{spread(ours)} against {spread(fixed)}: {ours.mean() / fixed.mean():.2f} ({len(ours)} runs)",
-        ours.mean() <= fixed.mean() / 2,
-    )
-    yield Claim(
-        f"{simulation}: the same against `rtop1f`",
-        "below",
-        f"{spread(ours)} against {spread(best)}: {ours.mean() / best.mean():.2f} ({len(ours)} runs)",
-        bool(ours.mean() < best.mean()),
-    )
-    small = found[SMALL]
-    printed, corrected = (small.exponent(name) for name in ("nw2:printed=true", "nw2"))
-    yield Claim(
-        f"exponent of `nw2:printed=true`, {SMALL.title}",
-        f"1 ± {NEAR}: linear",
-        f"{exponent_text(printed)} ({small.study.runs} runs a cell)",
-        abs(printed.value - 1) <= NEAR,
-    )
-    yield Claim(
-        f"exponent of `nw2`, {SMALL.title}",
-        f"below {SUBLINEAR}: sublinear",
-        f"{exponent_text(corrected)} ({small.study.runs} runs a cell)",
-        corrected.value < SUBLINEAR,
-    )
-    points = [w for f in found.values() for name in f.study.learners for w in f.worst(name) if w.bound is not None]
-    kept = sum(bool(w.kept) for w in points)
-    yield Claim(
-        "worst mean regret within the bound, every learner that has one, every game and horizon",
-        "all",
-        f"{kept:,} of {len(points):,}",
-        kept == len(points),
-    )
-
-
-def _five_times(findings: Findings) -> Iterator[Claim]:
-    horizon = 64_000
-    if horizon not in findings.study.horizons:
-        return
-    rtop1f = _at(findings, "rtop1f", horizon)
-    for name in SETS:
-        mine = _at(findings, name, horizon)
-        ratio = rtop1f.regret / mine.regret
-        yield Claim(
-            f"`rtop1f` over `{name}`, {PRECISION.title}, {horizon:,} rounds, each on its worst stream",
-            "5 at least",
-            f"{regret_text(rtop1f)} over {regret_text(mine)}: {ratio:.1f} ({findings.study.runs} runs)",
-            ratio >= 5,
-        )
-
-
-def _at(findings: Findings, learner: str, horizon: int) -> Worst:
-    return next(w for w in findings.worst(learner) if w.horizon == horizon)
-
-
-def play_ct15(runs: int) -> dict[str, Floats]:
-    """Final regrets on CT15's simulation."""
-    learners = ("blockftrl:horizon=none", "rtop1f", "rtop1f:order=fixed")
-    experiment = Experiment(learners, "ct15:m=10,noise=0.25", "dcg", k=1, horizon=10_000, runs=runs)
-    regrets = play_cell(Cell("ct15", experiment))["regret"].to_numpy().reshape(len(learners), runs)
-    return dict(zip(learners, regrets, strict=True))
 
 
 def game_lines(game: Game, findings: Findings) -> list[str]:
     """The section of a game: its table and its picture."""
-    study = findings.study
-    shown = sorted({study.horizons[0], study.horizons[len(study.horizons) // 2], study.horizons[-1]})
-    last = f"{study.horizons[-1]:,}"
-    lines = ["", f"### {game.title}: {study.rate}", ""]
-    heads = ["learner", *(f"T = {t:,}" for t in shown), "exponent, 95 %", f"bound at {last}", f"worst at {last}"]
-    lines += [row(*heads), "|" + "---|" * len(heads)]
-    for learner in study.learners:
-        worst = {w.horizon: w for w in findings.worst(learner)}
-        end = worst[study.horizons[-1]]
-        numbers = (regret_text(worst[t]) for t in shown)
-        lines.append(
-            row(f"`{learner}`", *numbers, exponent_text(findings.exponent(learner)), bound_text(end), end.stream)
-        )
-    return [*lines, "", f"![worst regret against rounds](pictures/{game.name}.svg)"]
-
-
-def spread(regrets: Floats) -> str:
-    """Mean and standard deviation."""
-    return f"{regrets.mean():,.0f} ± {np.std(regrets, ddof=1):,.0f}"
-
-
-def row(*entries: object) -> str:
-    """A row of a table."""
-    return "| " + " | ".join(map(str, entries)) + " |"
+    head = ["", f"### {game.title}: {findings.study.rate}", ""]
+    return [
+        *head,
+        *game_table(findings).markdown(),
+        "",
+        f"![worst regret against rounds](pictures/{game.name}.svg)",
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -218,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     folder = options.out or Path("results") / ("rates-quick" if options.quick else "rates")
     try:
-        found = play(folder, options.workers, lambda text: sys.stderr.write(text + "\n"), quick=options.quick)
+        found = play(How(folder, quick=options.quick, workers=options.workers, progress=_say))
     except InterruptedRunError:
         sys.exit(f"stopped; what is finished is kept in {folder}, and the same command goes on from there")
     lines = ["| claim | expected | measured | verdict |", "|---|---|---|---|"]
@@ -231,15 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         draw(found, PICTURES)
 
 
-def play(folder: Path, workers: int, say: Callable[[str], object], *, quick: bool = False) -> dict[Game, Findings]:
-    """All games of the grid."""
-    found = {}
-    for game in GRID:
-        horizons, runs = (QUICK, QUICK_RUNS) if quick else (game.horizons, game.runs)
-        study = Study(game.measure, game.m, game.k, game.learners, horizons=horizons, runs=runs)
-        found[game] = investigate(study, folder / game.name, workers=workers)
-        say(f"{game.title}: {study.rounds:,} rounds done")
-    return found
+def _say(done: float, of: int) -> None:
+    sys.stderr.write(f"\r{done / of:.0%} of {of:,} rounds done")
 
 
 def draw(found: dict[Game, Findings], folder: Path) -> None:

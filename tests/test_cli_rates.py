@@ -130,7 +130,7 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*_: object, **__: object) -> None:
         raise InterruptedRunError
 
-    monkeypatch.setattr(runs, "do_all", stopped)
+    monkeypatch.setattr(runs.Threads, "do_all", stopped)
     done = rates(*TWO)
     assert done.exit_code == 130
     cells = 3 * len(laboratory.family("p@1", 3, 1, 40))

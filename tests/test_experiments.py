@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from peekrank.files import put_into
+from peekrank.reproduction import hopeless
 from scripts import load_experiment
 
 ROOT = Path(__file__).parent.parent
 
 
-open_rates, hopeless = load_experiment("open_rates"), load_experiment("hopeless")
+open_rates, script = load_experiment("open_rates"), load_experiment("hopeless")
 
 
 def test_the_page_of_open_rates_is_what_the_script_writes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,7 +59,7 @@ def test_hopeless_games_cost_their_gap_at_every_horizon() -> None:
         assert r.on_p.shape == r.on_q.shape == (2, 4)
         assert np.all(r.total.mean(axis=1) >= 0.8 * r.gap)
         assert abs(r.exponent - 1) < 0.2
-    table = hopeless.table(results)
+    table = hopeless.table(results).markdown()
     assert len(table) == 2 + len(hopeless.LEARNERS)
     assert table[2].startswith("| `ndcg` m = 3, k = 1 | 0.0882 | `uniform` | ")
 
@@ -82,8 +83,8 @@ def test_tables_go_between_their_marks(tmp_path: Path) -> None:
 
 def test_the_table_of_games_has_every_cell_and_the_certified_gaps() -> None:
     page = (ROOT / "docs" / "games.md").read_text(encoding="utf-8")
-    table = page.partition(hopeless.BEGIN)[2].partition("<!-- end -->")[0].strip().splitlines()
-    assert table[:2] == hopeless.table([])
+    table = page.partition(script.BEGIN)[2].partition("<!-- end -->")[0].strip().splitlines()
+    assert table[:2] == hopeless.table([]).markdown()
     assert len(table) == 2 + len(hopeless.CELLS) * len(hopeless.LEARNERS)
     for n, cell in enumerate(hopeless.CELLS):
         for row in table[2 + n * len(hopeless.LEARNERS) :][: len(hopeless.LEARNERS)]:

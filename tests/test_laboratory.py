@@ -29,6 +29,7 @@ from peekrank.laboratory import (
 from peekrank.learners import ALL, SetFTRL, Uniform
 from peekrank.measures import Precision
 from peekrank.measures import measure as measure_named
+from peekrank.reproduction import rates
 from peekrank.runs import InterruptedRunError
 from peekrank.streams import Lists, Means, stream
 from peekrank.types import Floats, Shape
@@ -464,7 +465,7 @@ def test_a_single_run_and_horizon_can_be_drawn(tmp_path: Path) -> None:
 # --- the experiment
 
 
-rates = load_experiment("rates")
+script = load_experiment("rates")
 
 
 def power_law(game: Any, factors: dict[str, float], powers: dict[str, float]) -> Findings:
@@ -505,7 +506,7 @@ def test_claims_hold_and_differ() -> None:
 
 
 def test_the_page_has_every_game_with_its_picture_and_every_learner_has_one() -> None:
-    page = rates.PAGE.read_text(encoding="utf-8")
+    page = script.PAGE.read_text(encoding="utf-8")
     for game in rates.GRID:
         table = page.partition(f"### {game.title}: ")[2].partition("![")[0]
         rows = [line for line in table.splitlines() if line.startswith("| `")]
@@ -513,4 +514,4 @@ def test_the_page_has_every_game_with_its_picture_and_every_learner_has_one() ->
         assert f"](pictures/{game.name}.svg)" in page
     assert set(rates.PAGES) == FOR_FIXED_ITEMS
     for name in (*rates.PAGES, *(game.name for game in rates.GRID)):
-        assert 1_000 < (rates.PICTURES / f"{name}.svg").stat().st_size < 100_000
+        assert 1_000 < (script.PICTURES / f"{name}.svg").stat().st_size < 100_000

@@ -118,7 +118,9 @@ def test_a_failing_run_fails_the_experiment_and_names_itself(
     monkeypatch.setattr("peekrank.runs.simulate", broken)
     with pytest.raises(RuntimeError, match="no luck") as caught:
         run(SMALL, tmp_path)
-    assert "run 0 of Experiment(learners=('rtop1f'" in caught.value.__notes__[0]
+    learner, where = caught.value.__notes__
+    assert learner == "learner 'rtop1f'"
+    assert "run 0 of Experiment(learners=('rtop1f'" in where
 
 
 @pytest.mark.parametrize(

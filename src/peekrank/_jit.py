@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+import numpy as np
 import platformdirs
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -87,4 +88,19 @@ def machine_code(kernel: F, *arguments: object) -> F:
         return kernel
     if not hasattr(kernel, "compile"):
         raise TypeError(f"{kernel.__name__} is not compiled: decorate it with peekrank.kernel")
-    return cast("F", kernel.compile(tuple(map(numba.typeof, arguments))))
+    key = (kernel, *map(_kind, arguments))
+    if key not in _FOUND:
+        _FOUND[key] = kernel.compile(tuple(map(numba.typeof, arguments)))
+    return cast("F", _FOUND[key])
+
+
+_FOUND: dict[Any, Any] = {}  # numba takes a millisecond to find what it has compiled, as long as 3,000 rounds
+
+
+def _kind(argument: object) -> Any:
+    """What numba's type of an argument depends on, found without numba."""
+    if isinstance(argument, np.ndarray):
+        return argument.dtype, argument.ndim, argument.flags.num
+    if isinstance(argument, tuple):
+        return (type(argument), *map(_kind, argument))
+    return argument if hasattr(argument, "compile") else type(argument)  # a kernel is a type of its own

@@ -27,7 +27,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from peekrank import cli_data, cli_learn
+from peekrank import cli_data, cli_learn, cli_reproduce
 from peekrank.bars import passing_bar
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from peekrank.experiment import Experiment, Result
     from peekrank.laboratory import Findings, Study
     from peekrank.learning import Material, Outcome, Training
+    from peekrank.runs import Engine
+    from peekrank.sweep import Sweep
+    from peekrank.sweep_runs import Finished
 
 app = typer.Typer(
     help="Learn a whole ranking from a peek at its top.",
@@ -46,7 +49,7 @@ app = typer.Typer(
 out = Console()
 err = Console(stderr=True)
 
-Workers = Annotated[int, typer.Option(help="Number of threads.")]
+Workers = Annotated[int, typer.Option(help="Number of threads.", show_default="one per core")]
 JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the answer as JSON.")]
 _THREADS = os.cpu_count() or 1
 
@@ -64,7 +67,7 @@ def _plain_errors() -> Iterator[None]:
             warnings.showwarning = _say_once()
             yield
     except (ValueError, ArithmeticError, OSError, MemoryError) as error:
-        message = str(error) or "not enough memory"
+        message = "\n".join([str(error) or "not enough memory", *getattr(error, "__notes__", ())])
         err.print(f"[bold red]error:[/] {escape(message)}", highlight=False, soft_wrap=True)
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
@@ -281,6 +284,43 @@ def rates(
 
 
 @app.command()
+def sweep(
+    file: Annotated[
+        Path | None, typer.Argument(help="What to run, as TOML; --example shows one.", show_default=False)
+    ] = None,
+    folder: Annotated[Path, typer.Option("--out", help="Folder for results; run again to go on.")] = Path("sweep"),
+    engine: Annotated[
+        str, typer.Option(help="What does the work: threads, or ray (pip install peekrank[ray]).")
+    ] = ("threads"),
+    address: Annotated[
+        str | None, typer.Option(help="Ray cluster: host:port or auto.", show_default="one on this machine")
+    ] = None,
+    workers: Workers = _THREADS,
+    latex: Annotated[bool, typer.Option("--latex", help="Write the tables as LaTeX, too.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Write the tables as Markdown, too.")] = False,
+    example: Annotated[bool, typer.Option("--example", help="Print a file to begin with, and stop.")] = False,
+) -> None:
+    """Run learners over all combinations of streams, measures, k and horizons, and tell which are better."""
+    with _plain_errors():
+        from peekrank import cli_sweep
+        from peekrank.sweep import EXAMPLE, read_sweep
+
+        if example:
+            out.print(EXAMPLE, end="", highlight=False, markup=False, soft_wrap=True)
+            return
+        if file is None:
+            raise ValueError("no file given; `peekrank sweep --example > example.toml` makes one to begin with")
+        chosen = cli_sweep.engine_named(engine, address, workers)
+        finished = _sweep(read_sweep(file), folder, chosen)
+        with _interrupt_later():
+            cli_sweep.write_papers(finished, folder, latex=latex, markdown=markdown)
+            pictures = cli_sweep.write_report(finished, folder)
+        _print(cli_sweep.tell(finished))
+        out.print(f"Tables, runs and manifest are in {folder}{os.sep}", highlight=False)
+        out.print(pictures, highlight=False, soft_wrap=True)
+
+
+@app.command()
 def learn(
     data: Annotated[Path, typer.Argument(help="Training part: LETOR or SVMlight text, or a .peek file.")],
     learners: Annotated[
@@ -330,6 +370,7 @@ def learn(
 
 app.command()(_plain_errors()(cli_learn.rank))
 app.command()(_plain_errors()(cli_data.data))
+app.command()(_plain_errors()(cli_reproduce.reproduce))
 
 
 @app.command(name="list")
@@ -364,6 +405,19 @@ def _investigate(study: Study, folder: Path, workers: int) -> Findings:
     wanted = len(study.streams) * len(study.horizons)
     with _rounds_bar(study.rounds, lambda: f"{laboratory.finished(folder)} of {wanted} cells", folder) as tick:
         return laboratory.investigate(study, folder, workers=workers, progress=tick)
+
+
+def _sweep(sweep: Sweep, folder: Path, engine: Engine) -> Finished:
+    from peekrank import runs, sweep_runs
+
+    wanted = len(sweep.cells()) * len(sweep.learners) * sweep.runs
+    if isinstance(engine, runs.Threads) and sweep_runs.finished_runs(sweep, folder) < wanted:
+        with err.status("compiling (once)"), _interrupt_later():
+            runs.compile_kernels(sweep.cells()[0])
+    with _rounds_bar(
+        sweep.rounds, lambda: f"{sweep_runs.finished_runs(sweep, folder)} of {wanted} runs", folder
+    ) as tick:
+        return sweep_runs.run_sweep(sweep, folder, engine=engine, progress=tick)
 
 
 def _learn(training: Training, material: Material, folder: Path, workers: int) -> Outcome:

@@ -92,9 +92,10 @@ class Experiment:
         }
         return [learner_named(text, **context) for text in self.learners]
 
-    def rounds(self, run: int) -> Rounds:
-        """The rounds of a run, the same for all its learners."""
-        return self.make_stream().rounds(self.horizon, np.random.default_rng(self._seed(run * self.redraw, 0)))
+    def rounds(self, run: int, stream: Stream | None = None) -> Rounds:
+        """The rounds of a run, the same for all its learners; `stream` is the stream, where it is made already."""
+        source = self.make_stream() if stream is None else stream
+        return source.rounds(self.horizon, np.random.default_rng(self._seed(run * self.redraw, 0)))
 
     def learner_seed(self, run: int) -> np.random.SeedSequence:
         """Randomness of the learners in a run."""
@@ -146,7 +147,7 @@ class Result(NamedTuple):
         """One summary for each learner, in the order given."""
         horizon = self.experiment.horizon
         for name in self.experiment.learners:
-            regrets, last = self.regrets(name), self.curves[name].filter(pl.col("at") == horizon)
+            regrets, last = self.regrets(name), self.curves[name][len(self.at) - 1 :: len(self.at)]
             bound = self.bound(name, np.array([horizon]))
             yield Summary(
                 learner=name,

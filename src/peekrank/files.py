@@ -17,16 +17,48 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     ...     (Path(folder) / "new" / "a.txt").read_text()
     'all of it'
     """
-    path = path.resolve()  # what a link points to is written, not the link
+    if path.is_symlink():
+        path = path.resolve()  # what a link points to is written, not the link
     if path.exists() and not path.is_file():
         raise ValueError(f"{path} is no regular file")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.parent.is_dir():
+        path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.part")
     try:
         write(temporary)
         temporary.replace(path)
-    finally:
+    except BaseException:
         temporary.unlink(missing_ok=True)
+        raise
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what processes that were killed while `write_whole` was writing have left in a folder.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = (Path(folder) / f".a.txt.{os.getpid()}-1.part").write_text("I am still writing")
+    ...     _ = (Path(folder) / ".a.txt.999999999-1.part").write_text("half of")
+    ...     remove_leftovers(Path(folder))
+    ...     len(list(Path(folder).iterdir()))
+    1
+    """
+    for path in folder.glob(".*.part"):
+        writer = path.name.split(".")[-2].partition("-")[0]
+        if writer.isdecimal() and not _alive(int(writer)):
+            path.unlink(missing_ok=True)
+
+
+def _alive(process: int) -> bool:
+    if os.name != "posix":
+        return True  # elsewhere asking is ending it
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def put_into(page: Path, begin: str, lines: Sequence[str]) -> None:

@@ -451,12 +451,12 @@ def investigate(
     progress
         Called from the threads with numbers of rounds done.
     """
-    whole("workers", workers, 1)
+    engine = runs.Threads(workers)
     with _quiet():
-        return _investigate(study, folder, workers, progress)
+        return _investigate(study, folder, engine, progress)
 
 
-def _investigate(study: Study, folder: Path, workers: int, progress: Callable[[int], None]) -> Findings:
+def _investigate(study: Study, folder: Path, engine: runs.Engine, progress: runs.Tick) -> Findings:
     cells = study.cells()
     paths = [folder / "cells" / f"{i // len(study.horizons):02d}-{c.experiment.horizon}.parquet"
              for i, c in enumerate(cells)]  # fmt: skip
@@ -466,7 +466,7 @@ def _investigate(study: Study, folder: Path, workers: int, progress: Callable[[i
     if missing:
         runs.compile_kernels(cells[0].experiment)
         longest_first = sorted(missing, key=lambda job: -job[0].experiment.horizon)
-        runs.do_all(longest_first, _play_and_write, workers, progress, lambda job: str(job[0]))
+        engine.do_all(longest_first, _play, _write, progress, lambda job: str(job[0]))
     frames = pl.concat(_read_cell(cell, path) for cell, path in zip(cells, paths, strict=True))
     order = pl.Enum(study.learners)
     findings = Findings(study, frames.sort(pl.col("learner").cast(order), maintain_order=True))
@@ -475,9 +475,12 @@ def _investigate(study: Study, folder: Path, workers: int, progress: Callable[[i
     return findings
 
 
-def _play_and_write(job: tuple[Cell, Path], progress: Callable[[int], None]) -> None:
-    cell, path = job
-    write_whole(path, play_cell(cell, progress).write_parquet)
+def _play(job: tuple[Cell, Path], tick: runs.Tick) -> Iterator[pl.DataFrame]:
+    yield play_cell(job[0], tick)
+
+
+def _write(job: tuple[Cell, Path], regrets: pl.DataFrame) -> None:
+    write_whole(job[1], regrets.write_parquet)
 
 
 def play_cell(cell: Cell, progress: Callable[[int], None] = lambda _: None) -> pl.DataFrame:

@@ -10,8 +10,9 @@ import json
 import platform
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -291,7 +292,7 @@ def learn(
     progress
         Called from the threads with numbers of rounds done.
     """
-    whole("workers", workers, 1)
+    engine = runs.Threads(workers)
     longest, d = int(np.diff(material.train.offsets).max()), material.preparation.features
     for learner in training.make_learners():
         learner.init(problem_shape(learner, m=longest, k=training.k, d=d))
@@ -301,14 +302,14 @@ def learn(
     if missing:
         compile_kernels(training, material)
 
-        def work(run: int, tick: Callable[[int], None]) -> None:
-            frame, models = _run_once(training, material, run, tick)
-            for name, model in zip(training.model_names(), models, strict=True):
+        def keep(run: int, done: _Done) -> None:
+            for name, model in zip(training.model_names(), done.models, strict=True):
                 if model is not None:
                     save_model(model, model_file(folder, name, run))
-            write_whole(_file(folder, run), frame.write_parquet)
+            write_whole(_file(folder, run), done.curves.write_parquet)
 
-        runs.do_all(missing, work, workers, progress, lambda run: f"run {run} of {training}")
+        compute = partial(_run_once, training, material)
+        engine.do_all(missing, compute, keep, progress, lambda run: f"run {run} of {training}")
     at = checkpoints(training.rounds)
     frames = [_read_run(training, folder, run, at) for run in range(training.runs)]
     outcome = Outcome(training, material.train.about.source, at, pl.concat(frames))
@@ -377,10 +378,14 @@ def _play(
     return _Played(agents, [pl.DataFrame({**t._asdict(), "counted": counted}, _CURVE) for t in traces], seconds)
 
 
-def _run_once(
-    training: Training, material: Material, run: int, progress: Callable[[int], None]
-) -> tuple[pl.DataFrame, list[Model | None]]:
+class _Done(NamedTuple):
     """The curves of all learners in a run, and their models; None for one without finite weights."""
+
+    curves: pl.DataFrame
+    models: list[Model | None]
+
+
+def _run_once(training: Training, material: Material, run: int, progress: runs.Tick) -> Iterator[_Done]:
     lists, seed = _lists(training, material, run), training.learner_seed(run)
     played = _play(training, lists, seed, checkpoints(training.rounds), progress)
     regrets = _Regrets(training, lists, seed)
@@ -407,7 +412,7 @@ def _run_once(
         columns = [pl.lit(text).alias("learner"), *map(pl.col, _CURVE)]
         frames.append(curve.select(*columns, *(pl.lit(ends[n], _ENDS[n]).alias(n) for n in _ENDS)))
         models.append(model)
-    return pl.concat(frames), models
+    yield _Done(pl.concat(frames), models)
 
 
 def _held_out(

@@ -86,7 +86,7 @@ def average_regret(result: Result, *, start: int = 1, learners: Sequence[str] | 
         axes.axhline(0, color="#666666", linewidth=0.8)
         for name in shown:
             spread = _spread(result.regrets(name)[:, late] / t)
-            _draw(axes, t, spread, _look(result.experiment.learners.index(name)), label=_short(name))
+            _draw(axes, t, spread, look(result.experiment.learners.index(name)), label=_short(name))
         figure.legend(loc="outside lower left")
         _finish(figure, axes)
     return figure
@@ -103,7 +103,7 @@ def cumulative_regret(result: Result) -> Figure:
     bounds = {name: bound for name in names if (bound := result.bound(name, result.at)) is not None}
     low, high = _log_limits([s.mean for s in spreads.values()], [s.high for s in spreads.values()], bounds)
     exponents = {summary.learner: summary.exponent for summary in result.summaries()}
-    looks = [_look(position) for position in range(len(names))]
+    looks = [look(position) for position in range(len(names))]
     with _styled():
         figure, axes = _blank(*_titles(result, "regret"), scale="log", legend_rows=len(names) + bool(bounds))
         axes.set_ylim(low, high)
@@ -135,7 +135,7 @@ def average_quality(outcome: Outcome) -> Figure:
         figure, axes = _blank(title, quantity, scale="linear", legend_rows=len(training.learners))
         for position, name in enumerate(training.learners):
             spread = _spread(outcome.qualities(name)[:, shown])
-            _draw(axes, outcome.at[shown], spread, _look(position), label=_short(name))
+            _draw(axes, outcome.at[shown], spread, look(position), label=_short(name))
         figure.legend(loc="outside lower left")
         _finish(figure, axes)
     return figure
@@ -249,7 +249,7 @@ def worst_regret(findings: Findings, *, learners: Sequence[str] | None = None) -
         if all(w.bound for w in ws)
     }
     low, high = _log_limits([s.mean for s in spreads.values()], [s.high for s in spreads.values()], bounds)
-    looks = [_look(study.learners.index(name)) for name in shown]
+    looks = [look(study.learners.index(name)) for name in shown]
     size = f"top {study.k} of {study.m} revealed, worst of {len(study.streams)} streams"
     title = f"{size}\n{_averaged(study.runs)}"
     quantity = f"regret ({_measure_name(measure_named(study.measure))})"
@@ -282,7 +282,9 @@ _RATES: dict[Rate | None, _Shade] = {
 }
 
 
-class _Look(NamedTuple):
+class Look(NamedTuple):
+    """How the curve of a learner looks, by its place among the learners."""
+
     position: int
     colour: str
     marker: str
@@ -305,8 +307,13 @@ def _measure_name(measure: Measure) -> str:
     return type(measure).__name__ + str(measure).removeprefix(measure.name)
 
 
-def _look(position: int) -> _Look:
-    return _Look(position, _COLOURS[position % len(_COLOURS)], _MARKERS[position % len(_MARKERS)])
+def look(position: int) -> Look:
+    """Colour and marker by position; no two of the first 63 have both in common.
+
+    >>> look(8)
+    Look(position=8, colour='#D55E00', marker='>')
+    """
+    return Look(position, _COLOURS[position % len(_COLOURS)], _MARKERS[position % len(_MARKERS)])
 
 
 def _spread(curves: Floats) -> _Spread:
@@ -354,7 +361,7 @@ def _draw_with_bounds(
     axes: Axes,
     t: Ints,
     spreads: dict[str, _Spread],
-    looks: Sequence[_Look],
+    looks: Sequence[Look],
     exponents: dict[str, Exponent],
     bounds: dict[str, Floats],
 ) -> None:
@@ -383,7 +390,7 @@ def _draw_guides(axes: Axes, t: Ints, low: float) -> None:
         )
 
 
-def _draw(axes: Axes, t: Ints, spread: _Spread, look: _Look, *, label: str) -> None:
+def _draw(axes: Axes, t: Ints, spread: _Spread, look: Look, *, label: str) -> None:
     marks = _marks(t, look.position, geometric=axes.get_xscale() == "log")
     axes.plot(t, spread.mean, color=look.colour, marker=look.marker, ms=4.5, markevery=marks, lw=1.6, label=label)
     if not np.isnan(spread.low).all():
@@ -399,7 +406,7 @@ def _marks(t: Ints, position: int, *, geometric: bool) -> list[int]:
     return [int(i) for i in np.unique(np.searchsorted(t, wanted))]
 
 
-def _legend_with_bounds(figure: Figure, axes: Axes, looks: Sequence[_Look], bounded: Sequence[bool]) -> None:
+def _legend_with_bounds(figure: Figure, axes: Axes, looks: Sequence[Look], bounded: Sequence[bool]) -> None:
     """Curves in the left column, and the bound of each at its right."""
     curves = axes.get_lines()[: len(looks)]
     handles, labels = list(curves), [str(line.get_label()) for line in curves]

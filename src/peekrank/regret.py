@@ -16,6 +16,7 @@ from peekrank.types import Floats, Ints, LinearMeasure, Measure, Rounds, Trace
 _EXHAUSTIVE_UP_TO = 7
 _CHUNK = 2**19
 _BOOTSTRAPS = 1000
+_IN_CACHE = 2**16  # numbers
 
 
 def checkpoints(horizon: int, count: int = 400) -> Ints:
@@ -101,7 +102,8 @@ def fit_exponent(at: Ints, regrets: Floats, *, seed: int = 0) -> Exponent:
     if runs < 2 or np.isnan(value):
         return Exponent(value, np.nan, np.nan)
     draws = np.random.default_rng(seed).integers(runs, size=(_BOOTSTRAPS, runs))
-    resampled = slopes(np.stack([curves[draw].mean(axis=0) for draw in draws]))
+    pieces = np.array_split(draws, 1 + draws.size * len(columns) // _IN_CACHE)
+    resampled = slopes(np.concatenate([curves[piece].mean(axis=1) for piece in pieces]))
     if np.isnan(resampled).any():
         return Exponent(value, np.nan, np.nan)
     low, high = np.quantile(resampled, [0.025, 0.975])

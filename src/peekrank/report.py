@@ -77,6 +77,12 @@ def write_report(result: Result, path: Path, *, title: str) -> Path:
     title
         Heading of the page.
     """
+    write_page("report.html", path, title=title, **_basics(result), **_pictures(result), **_outcomes(result))
+    return path
+
+
+def write_page(template: str, path: Path, **content: Any) -> None:
+    """Fill a template of the package, with numbers as they are written here, and write it in one step."""
     environment = Environment(
         loader=PackageLoader("peekrank"),
         autoescape=True,
@@ -85,11 +91,8 @@ def write_report(result: Result, path: Path, *, title: str) -> Path:
         lstrip_blocks=True,
     )
     environment.filters.update(number=number, decimals=decimals, percent=percent)
-    page = environment.get_template("report.html").render(
-        title=title, **_basics(result), **_pictures(result), **_outcomes(result)
-    )
+    page = environment.get_template(template).render(content)
     write_whole(path, lambda part: part.write_text(page, encoding="utf-8"))
-    return path
 
 
 def number(value: float | None) -> str:
@@ -116,6 +119,26 @@ def percent(share: float) -> str:
     '21.5 %'
     """
     return _MISSING if math.isnan(share) else f"{100 * share:.1f} %"
+
+
+def interval(value: float, low: float, high: float) -> str:
+    """A value and the ends of its interval, if it has one.
+
+    >>> interval(0.666, 0.641, 0.702), interval(12.5, float("nan"), float("nan"))
+    ('0.666, 0.641..0.702', '12.5')
+    """
+    return (
+        number(value) if math.isnan(low) or math.isnan(high) else f"{number(value)}, {number(low)}..{number(high)}"
+    )
+
+
+def chance(p: float) -> str:
+    """A p-value.
+
+    >>> chance(0.0321), chance(1e-9)
+    ('0.032', '< 0.001')
+    """
+    return _MISSING if math.isnan(p) else f"{p:.3f}" if p >= 0.001 else "< 0.001"
 
 
 def roles(experiment: Experiment) -> Roles:
@@ -176,7 +199,7 @@ def _basics(result: Result) -> dict[str, Any]:
         "weights": measure.discount(e.shape.m)[:3].tolist() if isinstance(measure, DCG) else [],
         "settings": _settings(result),
         "positions": _positions(e.shape.m, e.k),
-        "learners": _described(e),
+        "learners": described(e),
         "noise": noise,
         "flip": None if noise is None else NormalDist().cdf(-0.5 / noise) if noise else 0.0,
         "command": command(e, "results/again"),
@@ -192,10 +215,10 @@ def _settings(result: Result) -> list[tuple[str, str, str, str | None]]:
     e = result.experiment
     stream = e.make_stream()
     rows = [
-        ("stream", e.stream, _first_line(stream)),
+        ("stream", e.stream, first_line(stream)),
         ("items", f"{e.shape.m:,}", "m, the length of the list"),
         ("answers seen", f"{e.k:,}", "k, counted from the top of the list"),
-        ("judged by", plots.measure_label(result), _first_line(e.make_measure())),
+        ("judged by", plots.measure_label(result), first_line(e.make_measure())),
         ("rounds", f"{e.horizon:,}", "T, one person each"),
         ("runs of each learner", f"{e.runs:,}", ""),
         ("rounds in each run", "drawn anew" if e.redraw else "the same", "what people want"),
@@ -213,18 +236,23 @@ def _positions(m: int, k: int) -> list[tuple[str, bool]]:
     return [(letter, position < k) for position, letter in enumerate(letters[half:] + letters[:half])]
 
 
-def _described(experiment: Experiment) -> list[tuple[str, str]]:
+def described(experiment: Experiment) -> list[tuple[str, str]]:
     """Each learner in plain words, and only the options of one that was described before."""
     found, known = [], set()
     for text, made in zip(experiment.learners, experiment.make_learners(), strict=True):
         again = "The same learner with other options."
-        plain = again if made.name in known else _PLAIN.get(made.name, _first_line(made))
+        plain = again if made.name in known else _PLAIN.get(made.name, first_line(made))
         found.append((text, f"{plain} {_ORDERS.get(getattr(made, 'order', ''), '')}".strip()))
         known.add(made.name)
     return found
 
 
-def _first_line(value: object) -> str:
+def first_line(value: object) -> str:
+    """What a value is, by the first line of its class's documentation.
+
+    >>> len(first_line(DCG())) > 10
+    True
+    """
     return (type(value).__doc__ or "").strip().partition("\n")[0]
 
 

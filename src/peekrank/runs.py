@@ -7,12 +7,13 @@ import json
 import platform
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import polars as pl
@@ -22,11 +23,15 @@ from peekrank.experiment import Experiment, Result
 from peekrank.files import write_whole
 from peekrank.parameters import whole
 from peekrank.regret import best_values, checkpoints, regret
-from peekrank.types import Floats, Ints, Rounds
+from peekrank.streams import Orders, Ratings
+from peekrank.types import Floats, Ints, Learner, Measure, Rounds, Stream, Trace
 
 J = TypeVar("J")
+R = TypeVar("R")
+Tick = Callable[[int], None]
 FORMAT = 1
-_COLUMNS = {"at": pl.Int64, "value": pl.Float64, "regret": pl.Float64, "explored": pl.Int64, "seconds": pl.Float64}
+CURVE_COLUMNS = {"at": pl.Int64, "value": pl.Float64, "regret": pl.Float64, "explored": pl.Int64}
+_COLUMNS = {**CURVE_COLUMNS, "seconds": pl.Float64}
 
 
 class InterruptedRunError(Exception):
@@ -50,7 +55,7 @@ def run(
     folder: Path,
     *,
     workers: int = 1,
-    progress: Callable[[int], None] = lambda _: None,
+    progress: Tick = lambda _: None,
 ) -> Result:
     """Do what is missing of an experiment in a folder, and read the whole result.
 
@@ -68,10 +73,8 @@ def run(
     progress
         Called from the threads with numbers of rounds done.
     """
-    whole("workers", workers, 1)
-    started = time.perf_counter()
+    engine, started = Threads(workers), time.perf_counter()
     manifest = _open_folder(experiment, folder)
-    at = checkpoints(experiment.horizon)
     missing = {
         run: learners
         for run in range(experiment.runs)
@@ -80,7 +83,7 @@ def run(
     progress(experiment.horizon * (experiment.runs * len(experiment.learners) - sum(map(len, missing.values()))))
     if missing:
         compile_kernels(experiment)
-        _do(experiment, folder, at, missing, workers, progress)
+        _do(experiment, folder, missing, engine, progress)
     result = read(folder)
     if missing:
         manifest["seconds"] = manifest.get("seconds", 0.0) + time.perf_counter() - started
@@ -105,7 +108,16 @@ def write_tables(result: Result, folder: Path, *, as_csv: bool = False) -> list[
     curves = pl.concat(
         frame.select(pl.lit(name).alias("learner"), "run", *_COLUMNS) for name, frame in result.curves.items()
     )
-    rows = [
+    summary = pl.DataFrame(summary_rows(result), schema_overrides={"bound": pl.Float64})
+    paths = [folder / ("curves.csv" if as_csv else "curves.parquet"), folder / "summary.csv"]
+    write_whole(paths[0], curves.write_csv if as_csv else curves.write_parquet)
+    write_whole(paths[1], summary.write_csv)
+    return paths
+
+
+def summary_rows(result: Result) -> list[dict[str, Any]]:
+    """The summaries of all learners, each as a row of a table."""
+    return [
         {
             **s._asdict(),
             "exponent": s.exponent.value,
@@ -114,85 +126,184 @@ def write_tables(result: Result, folder: Path, *, as_csv: bool = False) -> list[
         }
         for s in result.summaries()
     ]
-    summary = pl.DataFrame(rows, schema_overrides={"bound": pl.Float64})
-    paths = [folder / ("curves.csv" if as_csv else "curves.parquet"), folder / "summary.csv"]
-    write_whole(paths[0], curves.write_csv if as_csv else curves.write_parquet)
-    write_whole(paths[1], summary.write_csv)
-    return paths
+
+
+class Setting(NamedTuple):
+    """All that the runs of an experiment need: they read no file, and make nothing twice."""
+
+    experiment: Experiment
+    stream: Stream
+    learners: list[Learner]
+    measure: Measure
+    at: Ints
+    world: tuple[Rounds, Floats] | None  # rounds and best values of every run, if they are not drawn anew
+
+
+def setting_of(experiment: Experiment, drawn: dict[tuple[str, int], Rounds] | None = None) -> Setting:
+    """Load and draw what the runs of an experiment share.
+
+    Parameters
+    ----------
+    experiment
+        Whose runs.
+    drawn
+        Rounds that are the same in all runs, by stream and horizon: taken from here, and put here.
+
+    >>> int(setting_of(Experiment(("uniform",), "ct15", "dcg", k=1, horizon=1000)).at[-1])
+    1000
+    """
+    stream, measure, at = experiment.make_stream(), experiment.make_measure(), checkpoints(experiment.horizon)
+    held = stream.in_memory() if isinstance(stream, Orders | Ratings) else stream
+    world = None
+    if not experiment.redraw:
+        drawn, key = {} if drawn is None else drawn, (experiment.stream, experiment.horizon)
+        if key not in drawn:
+            drawn[key] = experiment.rounds(0, held)
+        world = drawn[key], best_values(measure, drawn[key], at)
+    return Setting(experiment, held, experiment.make_learners(), measure, at, world)
+
+
+class Curve(NamedTuple):
+    """What a learner, by its number, came to in a run."""
+
+    learner: int
+    trace: Trace
+    regret: Floats
+    seconds: float
+
+    def frame(self) -> pl.DataFrame:
+        """As a table, without the seconds."""
+        columns = {**self.trace._asdict(), "regret": self.regret}
+        return pl.DataFrame([pl.Series(name, columns[name], dtype) for name, dtype in CURVE_COLUMNS.items()])
+
+
+def play_run(setting: Setting, run: int, learners: Iterable[int], tick: Tick) -> Iterator[Curve]:
+    """Let learners, by their numbers, play a run: the same rounds for all, one learner after the other."""
+    e, stream, made, measure, at, world = setting
+    if world is None:
+        rounds = e.rounds(run, stream)
+        world = rounds, best_values(measure, rounds, at)
+    rounds, best = world
+    for i in learners:
+        began, seed = time.perf_counter(), e.learner_seed(run)
+        try:
+            trace = simulate(made[i], rounds, k=e.k, measure=measure, seed=seed, at=at, progress=tick)
+        except Exception as error:
+            error.add_note(f"learner '{e.learners[i]}'")
+            raise
+        seconds = time.perf_counter() - began
+        yield Curve(i, trace, regret(measure, trace, best), seconds)
 
 
 def _do(
     experiment: Experiment,
     folder: Path,
-    at: Ints,
     missing: dict[int, list[int]],
-    workers: int,
-    progress: Callable[[int], None],
+    engine: Engine,
+    progress: Tick,
 ) -> None:
-    learners, measure = experiment.make_learners(), experiment.make_measure()
+    def keep(job: tuple[int, list[int]], curve: Curve) -> None:
+        frame = curve.frame().with_columns(seconds=pl.lit(curve.seconds, pl.Float64)).select(*_COLUMNS)
+        write_whole(_file(folder, curve.learner, job[0]), frame.write_parquet)
 
-    def world(run: int) -> tuple[Rounds, Floats]:
-        rounds = experiment.rounds(run)
-        return rounds, best_values(measure, rounds, at)
-
-    shared = None if experiment.redraw else world(0)
-
-    def work(run: int, tick: Callable[[int], None]) -> None:
-        rounds, best = shared or world(run)
-        for i in missing[run]:
-            seed, k = experiment.learner_seed(run), experiment.k
-            began = time.perf_counter()
-            trace = simulate(learners[i], rounds, k=k, measure=measure, seed=seed, at=at, progress=tick)
-            seconds = np.full(len(at), time.perf_counter() - began)
-            columns = {**trace._asdict(), "regret": regret(measure, trace, best), "seconds": seconds}
-            frame = pl.DataFrame(columns, _COLUMNS)
-            write_whole(_file(folder, i, run), frame.write_parquet)
-
-    do_all(list(missing), work, workers, progress, lambda run: f"run {run} of {experiment}")
+    engine.do_all(
+        list(missing.items()),
+        partial(_play, setting_of(experiment)),
+        keep,
+        progress,
+        lambda job: f"run {job[0]} of {experiment}",
+    )
 
 
-def do_all(
-    jobs: Sequence[J],
-    work: Callable[[J, Callable[[int], None]], None],
-    workers: int,
-    progress: Callable[[int], None],
-    name: Callable[[J], str],
-) -> None:
-    """Do jobs on threads, in this order; the first that fails, or Ctrl-C, ends all.
+def _play(setting: Setting, job: tuple[int, list[int]], tick: Tick) -> Iterator[Curve]:
+    return play_run(setting, *job, tick)
+
+
+class Engine(Protocol):
+    """What gets many jobs done."""
+
+    def do_all(
+        self,
+        jobs: Sequence[J],
+        compute: Callable[[J, Tick], Iterable[R]],
+        keep: Callable[[J, R], None],
+        progress: Tick,
+        name: Callable[[J], str],
+    ) -> None:
+        """Do jobs, in about this order; the first that fails, or Ctrl-C, ends all.
+
+        Parameters
+        ----------
+        jobs
+            What is to be done.
+        compute
+            Does one, giving its results one by one, and calls what it is given with numbers of rounds done. It
+            depends on the job alone, and touches no file: it may be called on another machine.
+        keep
+            Takes each result as soon as it is there; called in this process, perhaps from several threads.
+        progress
+            Called in this process, perhaps from several threads, with numbers of rounds done.
+        name
+            What to call a job in the note of an error.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Threads:
+    """The engine of this machine: compiled code lets go of Python's lock.
 
     Parameters
     ----------
-    jobs
-        What is to be done.
-    work
-        Does one, and calls what it is given with numbers of rounds done.
     workers
         Number of threads.
-    progress
-        Called from the threads with numbers of rounds done.
-    name
-        What to call a job in the note of an error.
+
+    >>> squares = []
+    >>> Threads(2).do_all(
+    ...     [1, 2], lambda x, tick: [x * x], lambda x, y: squares.append(y), lambda n: None, str
+    ... )
+    >>> sorted(squares)
+    [1, 4]
     """
-    stop = threading.Event()
 
-    def tick(rounds: int) -> None:
-        if stop.is_set():
-            raise _CancelledError
-        progress(rounds)
+    workers: int = 1
 
-    with ThreadPoolExecutor(workers) as pool:
-        futures = {pool.submit(work, job, tick): job for job in jobs}
-        try:
-            for future in as_completed(futures):
-                error = future.exception()
-                if isinstance(error, Exception):
-                    error.add_note(f"in {name(futures[future])}")
-                future.result()
-        except KeyboardInterrupt:
-            raise InterruptedRunError from None
-        finally:
-            stop.set()  # whatever is still running, if anything, has no reader any more
-            pool.shutdown(wait=True, cancel_futures=True)
+    def __post_init__(self) -> None:
+        whole("workers", self.workers, 1)
+
+    def do_all(
+        self,
+        jobs: Sequence[J],
+        compute: Callable[[J, Tick], Iterable[R]],
+        keep: Callable[[J, R], None],
+        progress: Tick,
+        name: Callable[[J], str],
+    ) -> None:
+        """Do jobs, as `Engine` says."""
+        stop = threading.Event()
+
+        def tick(rounds: int) -> None:
+            if stop.is_set():
+                raise _CancelledError
+            progress(rounds)
+
+        def work(job: J) -> None:
+            for result in compute(job, tick):
+                keep(job, result)
+
+        with ThreadPoolExecutor(self.workers) as pool:
+            futures = {pool.submit(work, job): job for job in jobs}
+            try:
+                for future in as_completed(futures):
+                    error = future.exception()
+                    if isinstance(error, Exception):
+                        error.add_note(f"in {name(futures[future])}")
+                    future.result()
+            except KeyboardInterrupt:
+                raise InterruptedRunError from None
+            finally:
+                stop.set()  # whatever is still running, if anything, has no reader any more
+                pool.shutdown(wait=True, cancel_futures=True)
 
 
 def finished(folder: Path) -> int:
@@ -266,11 +377,18 @@ def _check_same(other: Experiment, experiment: Experiment, folder: Path) -> None
 
 def _origin(experiment: Experiment) -> dict[str, Any]:
     """What the results depend on besides the experiment: versions, and the content of a file that is read."""
-    path = getattr(experiment.make_stream(), "path", None)
-    return {
-        "versions": {name: version(name) for name in ("peekrank", "numpy", "numba")},
-        "data": None if path is None else hashlib.sha256(path.read_bytes()).hexdigest(),
-    }
+    return {"versions": versions(), "data": data_digest(experiment.make_stream())}
+
+
+def versions() -> dict[str, str]:
+    """Of the packages that results depend on."""
+    return {name: version(name) for name in ("peekrank", "numpy", "numba")}
+
+
+def data_digest(stream: Stream) -> str | None:
+    """Of the content of the file that a stream reads, if it reads one."""
+    path = getattr(stream, "path", None)
+    return None if path is None else hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _check_origin(manifest: dict[str, Any], origin: dict[str, Any], folder: Path) -> None:

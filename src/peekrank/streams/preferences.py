@@ -126,6 +126,43 @@ def parse_rule(text: str) -> Rule:
 
 
 @dataclass(frozen=True)
+class People:
+    """Graded people without their file: what a stream of them draws from.
+
+    Parameters
+    ----------
+    grades
+        A row for each kind of person.
+    counts
+        How many people of each kind there are.
+    max_grade
+        The largest grade that can occur.
+
+    >>> two = People(np.array([[0, 1], [1, 0]], np.uint8), np.array([1, 1]), max_grade=1)
+    >>> two.rounds(2, np.random.default_rng(0)).relevance
+    array([0, 1, 1, 0], dtype=uint8)
+    """
+
+    name: ClassVar[str] = "people"
+    d: ClassVar[int] = 0
+    grades: Grades
+    counts: Ints
+    max_grade: int
+
+    @property
+    def m(self) -> int:
+        """Items."""
+        return int(self.grades.shape[1])
+
+    def rounds(self, n: int, rng: Generator) -> Rounds:
+        """Let everyone come once, in random order, and again until there are n rounds."""
+        whole("n", n, 1)
+        people = np.repeat(np.arange(len(self.counts)), self.counts)
+        passes = np.tile(people, (-(-n // len(people)), 1))
+        return fixed_items(self.grades[rng.permuted(passes, axis=1).ravel()[:n]])
+
+
+@dataclass(frozen=True)
 class Orders:
     """People who order the same items, from a PrefLib file; each comes once per pass, passes in random order.
 
@@ -163,8 +200,12 @@ class Orders:
 
     def rounds(self, n: int, rng: Generator) -> Rounds:
         """Draw n rounds, one person each."""
+        return self.in_memory().rounds(n, rng)
+
+    def in_memory(self) -> People:
+        """The people of the file."""
         orders = _cached(read_orders, self.path)
-        return _passes(n, parse_rule(self.rule).grades(orders.scores), orders.counts, rng)
+        return People(parse_rule(self.rule).grades(orders.scores), orders.counts, self.max_grade)
 
 
 @dataclass(frozen=True)
@@ -204,13 +245,17 @@ class Ratings:
 
     def rounds(self, n: int, rng: Generator) -> Rounds:
         """Draw n rounds, one person each."""
+        return self.in_memory().rounds(n, rng)
+
+    def in_memory(self) -> People:
+        """The people of the file."""
         scores, counts, _ = _cached(read_ratings, self.path)
         if self.complete:
             kept = ~np.isnan(scores).any(axis=1)
             scores, counts = scores[kept], counts[kept]
             if not len(scores):
                 raise ValueError(f"{self.path.name}: complete=true leaves nobody, no person rated every item")
-        return _passes(n, parse_rule(self.rule).grades(scores), counts, rng)
+        return People(parse_rule(self.rule).grades(scores), counts, self.max_grade)
 
 
 def read_orders(path: str | PathLike[str]) -> Preferences:
@@ -273,14 +318,6 @@ def read_ratings(path: str | PathLike[str]) -> Preferences:
         raise ValueError(f"{path.name}: holds no ratings")
     table = np.array(scores).reshape(-1, len(items))
     return Preferences(table, np.ones(len(table), np.int64), items)
-
-
-def _passes(n: int, grades: Grades, counts: Ints, rng: Generator) -> Rounds:
-    """Let everyone come once, in random order, and again until there are n rounds; row u is counts[u] people."""
-    whole("n", n, 1)
-    people = np.repeat(np.arange(len(counts)), counts)
-    passes = np.tile(people, (-(-n // len(people)), 1))
-    return fixed_items(grades[rng.permuted(passes, axis=1).ravel()[:n]])
 
 
 def _better(scores: Floats) -> Ints:

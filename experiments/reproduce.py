@@ -1,0 +1,65 @@
+"""The record of all reproductions, put into docs/reproduce.md.
+
+peekrank reproduce --all --out FOLDER          make it (about 16 minutes of processor time)
+python experiments/reproduce.py FOLDER         put it into the page, with the pictures of CT15
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from peekrank.files import put_into, write_whole
+from peekrank.reproduction import ALL
+from peekrank.reproduction.record import Kept, Table, claims_table, read_record
+
+ROOT = Path(__file__).parent.parent
+PAGE, PICTURES = ROOT / "docs" / "reproduce.md", ROOT / "docs" / "pictures"
+BEGIN = "<!-- begin: python experiments/reproduce.py FOLDER -->"
+COPIED = {"ct15-figure-1/figure-1.svg": "ct15-figure-1.svg", "ct15-figure-2/figure-2.svg": "ct15-figure-2.svg"}
+
+
+def page_lines(kept: dict[str, Kept]) -> list[str]:
+    """What came out: how much of it, then every claim; what is not made yet is said."""
+    rows: list[tuple[object, ...]] = []
+    lines: list[str] = []
+    for name, item in ALL.items():
+        lines += ["", f"### {name}", "", f"{item.source}: {item.statement}.", ""]
+        if name in kept:
+            claims, differ, seconds = kept[name].claims, kept[name].differ, kept[name].seconds
+            rows.append((f"[{name}](#{name})", item.source, len(claims), differ, f"{seconds:,.0f} s"))
+            lines += claims_table(claims).markdown()
+        else:
+            rows.append((f"[{name}](#{name})", item.source, "not in this record", "", ""))
+            lines.append("Not in this record.")
+    return [*Table(("name", "source", "claims", "differ", "time"), rows).markdown(), *lines]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write the page."""
+    parser = argparse.ArgumentParser(description="Put the record of all reproductions into the page.")
+    parser.add_argument(
+        "folder", type=Path, help=f"of peekrank reproduce --all, for instance reproduction{os.sep}"
+    )
+    parser.add_argument("--page", type=Path, default=PAGE)
+    parser.add_argument("--pictures", type=Path, default=PICTURES)
+    options = parser.parse_args(arguments)
+    try:
+        origin, kept = read_record(options.folder)
+    except ValueError as error:
+        parser.error(str(error))
+    if origin["mode"] != "full":
+        parser.error(f"{options.folder} is of mode {origin['mode']}: the page has the full record")
+    put_into(options.page, BEGIN, page_lines(kept))
+    for source, name in COPIED.items():
+        if not (options.folder / source).exists():
+            continue
+        content = (options.folder / source).read_bytes()
+        write_whole(options.pictures / name, partial(Path.write_bytes, data=content))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""Draw docs/pictures/peek.svg: what a round is, and what comes of many."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
+
+from peekrank import CT15, DCG, learner, plots, simulate
+from peekrank.regret import best_values, regret
+from peekrank.types import Floats, Ints
+
+PICTURE = Path(__file__).parent.parent / "docs" / "pictures" / "peek.svg"
+ITEMS, ROUNDS, RUNS = 10, 20_000, 10
+CURVES = {  # label, where it stands, colour
+    "uniform": ("random rankings", (600, 0.71), "#777777"),
+    "blockftrl": ("blockftrl: one answer", (2_500, 0.42), "#0072B2"),
+    "ftpl": ("all ten answers", (22, 0.2), "#009E73"),
+}
+
+
+def average_regret(name: str, at: Ints) -> Floats:
+    """Regret a round of a learner, mean over runs."""
+    total = np.zeros(len(at))
+    for run in range(RUNS):
+        rounds = CT15(m=ITEMS).rounds(ROUNDS, np.random.default_rng(run))
+        made = learner(name, measure=DCG(), horizon=ROUNDS)
+        trace = simulate(made, rounds, k=1, measure=DCG(), seed=run, at=at)
+        total += regret(DCG(), trace, best_values(DCG(), rounds, at))
+    return np.asarray(total / at / RUNS)
+
+
+def draw_round(axes: Axes) -> None:
+    """A list of which the top is asked about, and all is judged."""
+    axes.set(xlim=(0, 10), ylim=(0, 10))
+    axes.axis("off")
+    for place in range(6):
+        asked = place == 0
+        box = FancyBboxPatch(
+            (0.5, 8.4 - 1.5 * place), 3.4, 1.0, boxstyle="round,pad=0,rounding_size=0.2", linewidth=1.2,
+            facecolor="#cfe4f5" if asked else "#f2f2f2", edgecolor="#0072B2" if asked else "#bbbbbb",
+        )  # fmt: skip
+        axes.add_patch(box)
+        word = f"item {(7, 2, 9, 0, 4, 1)[place]}" if place < 5 else "..."
+        axes.text(2.2, 8.9 - 1.5 * place, word, ha="center", va="center", color="#222222" if asked else "#777777")
+    axes.text(4.2, 8.9, "asked: relevant?", va="center", color="#0072B2")
+    axes.plot([4.2, 4.5, 4.5, 4.2], [7.9, 7.9, 0.9, 0.9], color="#bbbbbb")
+    axes.text(4.8, 4.4, "never asked,\nbut judged, too", va="center", color="#555555")
+    axes.set_title("one round", loc="left", fontsize=10)
+
+
+def draw_rounds(axes: Axes) -> None:
+    """Regret a round against rounds."""
+    at = np.unique(np.geomspace(20, ROUNDS, 60).astype(np.int64))
+    for name, (label, place, colour) in CURVES.items():
+        axes.plot(at, average_regret(name, at), color=colour, linewidth=1.8)
+        axes.text(*place, label, color=colour, fontsize=8)
+    axes.set(xscale="log", xlim=(20, ROUNDS), ylim=(0, 0.8), xlabel="rounds")
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_title("many rounds: lost a round, in DCG", loc="left", fontsize=10)
+
+
+def draw() -> Figure:
+    """Both halves."""
+    figure = Figure(figsize=(7.4, 2.9), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(1, 1.25))
+    draw_round(left)
+    draw_rounds(right)
+    return figure
+
+
+if __name__ == "__main__":
+    plots.save_as(draw(), PICTURE)

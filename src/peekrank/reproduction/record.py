@@ -1,0 +1,287 @@
+"""What a reproduction is made of: claims with verdicts, tables, pictures, and the folder that keeps them."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+from matplotlib.figure import Figure
+
+from peekrank import plots
+from peekrank._jit import sources
+from peekrank.files import write_whole
+from peekrank.games.geometry import Progress, part_of
+from peekrank.learners.common import ShortHorizonWarning
+
+FORMAT = 1
+RECORD = "claims.json"
+_LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}", "±": r"$\pm$", "–": "--",
+}  # fmt: skip
+
+
+class Claim(NamedTuple):
+    """What is claimed, what was expected by it, and what came out.
+
+    >>> Claim("exponent of `uniform`", "1 ± 0.1", "1.02 (10 runs)", holds=True).row()
+    '| exponent of `uniform` | 1 ± 0.1 | 1.02 (10 runs) | holds |'
+    """
+
+    what: str
+    expected: str
+    here: str
+    holds: bool
+
+    @property
+    def verdict(self) -> str:
+        """In a word."""
+        return "holds" if self.holds else "differs"
+
+    def row(self) -> str:
+        """A row of a table in Markdown."""
+        return row(self.what, self.expected, self.here, self.verdict if self.holds else f"**{self.verdict}**")
+
+
+class Table(NamedTuple):
+    r"""A table for reading.
+
+    >>> print(Table(("learner", "regret"), [("`ftpl`", "10 ± 2")]).latex())
+    \begin{tabular}{ll}
+    \hline
+    learner & regret \\
+    \hline
+    \texttt{ftpl} & 10 $\pm$ 2 \\
+    \hline
+    \end{tabular}
+    """
+
+    heads: tuple[str, ...]
+    rows: Sequence[Sequence[object]]
+
+    def markdown(self) -> list[str]:
+        """Its lines in Markdown."""
+        return [row(*self.heads), "|" + "---|" * len(self.heads), *(row(*entries) for entries in self.rows)]
+
+    def latex(self) -> str:
+        """As a tabular."""
+        lines = [" & ".join(map(_latex, entries)) + r" \\" for entries in (self.heads, *self.rows)]
+        lines = [rf"\begin{{tabular}}{{{'l' * len(self.heads)}}}", r"\hline", lines[0], r"\hline", *lines[1:]]
+        return "\n".join([*lines, r"\hline", r"\end{tabular}"])
+
+
+class Made(NamedTuple):
+    """What came out: claims; by name tables for reading, pictures, and numbers for other programs."""
+
+    claims: Sequence[Claim]
+    tables: dict[str, Table] = {}  # noqa: RUF012 - never changed
+    pictures: dict[str, Figure] = {}  # noqa: RUF012
+    data: dict[str, pl.DataFrame] = {}  # noqa: RUF012
+
+
+class How(NamedTuple):
+    """How to make a reproduction.
+
+    Parameters
+    ----------
+    folder
+        For results of single runs, so that they need not be done again.
+    quick
+        A look, with few and short runs, instead of the record.
+    workers
+        Number of threads.
+    progress
+        Called with what is done, and of how much; also from threads.
+    """
+
+    folder: Path
+    quick: bool = False
+    workers: int = 1
+    progress: Progress = lambda *_: None
+
+    def part(self, before: int, parts: int) -> How:
+        """The same for one of several parts."""
+        return self._replace(progress=part_of(self.progress, before, parts))
+
+    def counter(self, total: int) -> Callable[[int], None]:
+        """Something to call with numbers of rounds done, of so many in total."""
+        lock, done = threading.Lock(), 0
+
+        def tick(rounds: int) -> None:
+            nonlocal done
+            with lock:
+                done += rounds
+            self.progress(done, total)
+
+        return tick
+
+
+class Reproduction(NamedTuple):
+    """A figure, a table or a claim: where it is from, what it says, how long it takes, and what makes it.
+
+    ``seconds`` are those of processor time, roughly: for a look, and for the record.
+    """
+
+    name: str
+    source: str
+    statement: str
+    seconds: tuple[int, int]
+    make: Callable[[How], Made]
+
+
+class Kept(NamedTuple):
+    """What a folder keeps of a reproduction that is finished."""
+
+    claims: list[Claim]
+    seconds: float
+    files: list[str]
+
+    @property
+    def differ(self) -> int:
+        """How many claims differ."""
+        return sum(not claim.holds for claim in self.claims)
+
+
+class Folder:
+    """The folder of a record: ``claims.json`` with all that is finished, and a folder for each reproduction.
+
+    Parameters
+    ----------
+    path
+        Where it is, or will be. One with results of the other mode, or of another version, is refused.
+    quick
+        Whether this is a look only.
+    """
+
+    def __init__(self, path: Path, *, quick: bool) -> None:
+        self.path, self.quick = path, quick
+        self._origin = {
+            "format": FORMAT,
+            "mode": "quick" if quick else "full",
+            "versions": {name: version(name) for name in ("peekrank", "numpy", "numba")},
+            "sources": sources(),
+        }
+        if path.exists() and not path.is_dir():
+            raise ValueError(f"{path} is a file: results need a folder")
+        if path.exists() and any(path.iterdir()):
+            if not (path / RECORD).exists():
+                raise ValueError(f"{path} is not empty and holds no {RECORD}; choose another folder")
+            old, _ = read_record(path)
+            if differ := [name for name, value in self._origin.items() if old.get(name) != value]:
+                raise ValueError(
+                    f"{path} holds results of another record, with different {', '.join(differ)}; choose another "
+                    "folder"
+                )
+        else:
+            self._write({})
+
+    def make(self, item: Reproduction, *, workers: int, progress: Progress) -> Kept:
+        """Make a reproduction and write it, or read it if it is finished."""
+        kept = self.finished()
+        if item.name in kept:
+            progress(1, 1)
+            return kept[item.name]
+        folder, began = self.path / item.name, time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ShortHorizonWarning)  # horizons are as short as that on purpose
+            made = item.make(How(folder / "runs", self.quick, workers, progress))
+        files = [str(path.relative_to(self.path)) for path in write(made, folder)]
+        kept[item.name] = Kept(list(made.claims), round(time.perf_counter() - began, 1), files)
+        self._write(kept)
+        progress(1, 1)
+        return kept[item.name]
+
+    def finished(self) -> dict[str, Kept]:
+        """What is finished, by name."""
+        return read_record(self.path)[1]
+
+    def _write(self, kept: dict[str, Kept]) -> None:
+        items = {
+            name: {
+                "seconds": k.seconds,
+                "files": k.files,
+                "claims": [
+                    {"what": c.what, "expected": c.expected, "here": c.here, "verdict": c.verdict}
+                    for c in k.claims
+                ],
+            }
+            for name, k in kept.items()
+        }
+        text = json.dumps({**self._origin, "items": items}, indent=1, ensure_ascii=False) + "\n"
+        write_whole(self.path / RECORD, lambda path: path.write_text(text, encoding="utf-8"))
+
+
+def read_record(folder: Path) -> tuple[dict[str, Any], dict[str, Kept]]:
+    """What ``claims.json`` says of its origin, and of everything that is finished."""
+    path = folder / RECORD
+    try:
+        text: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        items = {
+            name: Kept(
+                [Claim(c["what"], c["expected"], c["here"], c["verdict"] == "holds") for c in item["claims"]],
+                item["seconds"],
+                item["files"],
+            )
+            for name, item in text.pop("items").items()
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} cannot be read as the record of reproductions: {error!r}") from None
+    return text, items
+
+
+def write(made: Made, folder: Path) -> list[Path]:
+    """Write tables as Markdown and LaTeX, data as CSV, pictures as PNG and SVG, and tell which files these are."""
+    return list(_write(made, folder))
+
+
+def _write(made: Made, folder: Path) -> Iterator[Path]:
+    for name, table in {"claims": claims_table(made.claims), **made.tables}.items():
+        for ending, text in ((".md", "\n".join(table.markdown())), (".tex", table.latex())):
+            path = folder / (name + ending)
+            write_whole(path, partial(Path.write_text, data=text + "\n", encoding="utf-8"))
+            yield path
+    for name, frame in made.data.items():
+        write_whole(folder / f"{name}.csv", frame.write_csv)
+        yield folder / f"{name}.csv"
+    for name, figure in made.pictures.items():
+        yield from plots.save(figure, folder, name)
+
+
+def claims_table(claims: Sequence[Claim]) -> Table:
+    """All claims with their verdicts."""
+    return Table(
+        ("claim", "expected", "here", "verdict"), [(c.what, c.expected, c.here, c.verdict) for c in claims]
+    )
+
+
+def row(*entries: object) -> str:
+    r"""A row of a table in Markdown.
+
+    >>> print(row("a|b", 2))
+    | a\|b | 2 |
+    """
+    return "| " + " | ".join(str(entry).replace("|", r"\|") for entry in entries) + " |"
+
+
+def count(right: int, of: int) -> str:
+    """How many of how many.
+
+    >>> count(48, 48), count(1_047, 1_048)
+    ('48 of 48', '1,047 of 1,048')
+    """
+    return f"{right:,} of {of:,}"
+
+
+def _latex(entry: object) -> str:
+    text = "".join(_LATEX.get(letter, letter) for letter in str(entry))
+    return re.sub(r"`([^`]*)`", r"\\texttt{\1}", text)

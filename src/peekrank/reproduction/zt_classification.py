@@ -1,0 +1,163 @@
+"""ZT's classification: cells, neighbours and rates of its measures for every k, from the definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import permutations
+from math import comb, factorial
+
+import numpy as np
+import polars as pl
+
+from peekrank.games.classify import Analysis, analyse
+from peekrank.games.ranking import ranking_game
+from peekrank.games.rates import Rate
+from peekrank.reproduction.record import Claim, How, Made, Table, count
+
+STRICT = ("sumloss", "pairwiseloss", "dcg")
+LINEAR = ("auc", "ap", "ndcg")
+MOST = {True: 4, False: 5}  # items, quick or not
+
+Found = dict[tuple[str, int], list[Analysis]]  # by measure and m: for k = 1, 2, ..., m
+
+
+def printed_rate(name: str, m: int, k: int) -> Rate | None:
+    """What ZT says of a measure; None where it leaves the question open.
+
+    >>> str(printed_rate("dcg", 5, 3)), str(printed_rate("p@2", 5, 1)), printed_rate("ndcg", 5, 2)
+    ('T^(2/3)', 'sqrt(T)', None)
+    """
+    if name.startswith("p@"):
+        return Rate.SQRT
+    if name in STRICT:
+        return Rate.SQRT if k >= m - 1 else Rate.TWO_THIRDS
+    return Rate.LINEAR if k == 1 else None
+
+
+def analyses(how: How) -> Found:
+    """Every measure for every m and k; NDCG, AP and AUC for k = 1, where ZT says something."""
+    found: Found = {}
+    sizes = range(2, MOST[how.quick] + 1)
+    cases = [(name, m) for m in sizes for name in (*STRICT, *(f"p@{n}" for n in range(1, m + 1)), *LINEAR)]
+    for n, (name, m) in enumerate(cases):
+        progress = how.part(n, len(cases)).progress
+        for k in range(1, (1 if name in LINEAR else m) + 1):
+            known = found[name, m][0].cells if k > 1 else None
+            found.setdefault((name, m), []).append(analyse(ranking_game(name, m, k), known, progress))
+    return found
+
+
+def make(how: How) -> Made:
+    """Classify everything."""
+    found, most = analyses(how), MOST[how.quick]
+    rows = [
+        (f"`{name}`", m, *(str(a.rate) for a in games), *[""] * (most - len(games)))
+        for (name, m), games in found.items()
+    ]
+    heads = ("measure", "m", *(f"k = {k}" for k in range(1, most + 1)))
+    data = pl.DataFrame(
+        [
+            {"measure": name, "m": m, "k": k, "printed": _text(printed_rate(name, m, k)), "here": str(a.rate)}
+            for (name, m), games in found.items()
+            for k, a in enumerate(games, 1)
+        ]
+    )
+    return Made(list(claims(found)), {"rates": Table(heads, rows)}, data={"rates": data})
+
+
+def claims(found: Found) -> Iterator[Claim]:
+    """Rates, then what they rest on."""
+    sizes = sorted({m for _, m in found})
+    span = f"m = {sizes[0]} to {sizes[-1]}"
+    for where, name in (("Corollary 7", "sumloss"), ("section 6", "pairwiseloss"), ("Corollary 8", "dcg")):
+        yield _rates(
+            found, f"{where}: `{name}`, {span}, every k", "T^(2/3) for k <= m - 2, sqrt(T) for k = m - 1, m",
+            [(name, m) for m in sizes],
+        )  # fmt: skip
+    yield _rates(
+        found, f"Theorem 12: P@n, n < m, {span}, every k", "sqrt(T)",
+        [(f"p@{n}", m) for m in sizes for n in range(1, m)],
+    )  # fmt: skip
+    yield _rates(
+        found, f"Theorem 12 and section 4: P@n, n = m, {span}, every k", "sqrt(T)", [(f"p@{m}", m) for m in sizes]
+    )
+    yield _rates(
+        found, "section 1: AUC, NDCG and AP at k = 1, m = 4", "T", [(name, 4) for name in LINEAR], only_first=True
+    )
+    yield _rates(
+        found, f"section 1: the same with no word on m, {span}", "T",
+        [(name, m) for m in sizes for name in LINEAR], only_first=True,
+    )  # fmt: skip
+    strict = [(name, m) for m in sizes for name in STRICT]
+    precise = [(f"p@{n}", m) for m in sizes for n in range(1, m)]
+    yield _cells(found, "Lemmas 3 and 9: all actions are Pareto-optimal", "all", [*strict, *precise], _all_pareto)
+    yield _cells(
+        found, "Lemmas 4 and 5: SumLoss, PairwiseLoss, DCG: neighbours swap two adjacent items, N+ is the two",
+        "m - 1 neighbours, N+ of 2", strict, _adjacent_swaps,
+    )  # fmt: skip
+    yield _cells(
+        found, "Lemmas 10 and 11: P@n: neighbours exchange one of the first n, N+ is their two classes",
+        "C(m, n) classes, n (m - n) neighbours, N+ of 2 n! (m - n)!", precise, _exchanges,
+    )  # fmt: skip
+
+
+def _rates(
+    found: Found, what: str, expected: str, cases: list[tuple[str, int]], *, only_first: bool = False
+) -> Claim:
+    wrong, right = [], 0
+    for name, m in cases:
+        for k, analysis in enumerate(found[name, m][: 1 if only_first else None], 1):
+            if analysis.rate == printed_rate(name, m, k):
+                right += 1
+            else:
+                wrong.append(f"{name} at m = {m}, k = {k}: {_text(analysis.rate)}")
+    here = f"{count(right, right + len(wrong))} games" + (f"; {_some(wrong)}" if wrong else "")
+    return Claim(what, expected, here, not wrong)
+
+
+def _cells(
+    found: Found,
+    what: str,
+    expected: str,
+    cases: list[tuple[str, int]],
+    test: Callable[[str, int, Analysis], bool],
+) -> Claim:
+    wrong = [f"{name} at m = {m}" for name, m in cases if not test(name, m, found[name, m][0])]
+    here = f"{count(len(cases) - len(wrong), len(cases))} games" + (f"; not {_some(wrong)}" if wrong else "")
+    return Claim(what, expected, here, not wrong)
+
+
+def _all_pareto(name: str, m: int, found: Analysis) -> bool:  # noqa: ARG001
+    return found.cells is not None and set(found.cells.kind) == {"pareto"}
+
+
+def _adjacent_swaps(name: str, m: int, found: Analysis) -> bool:  # noqa: ARG001
+    """Of the first ranking; those of others look the same after renaming items."""
+    if found.cells is None:
+        return False
+    orders = list(permutations(range(m)))
+    swaps = {orders.index((*range(p), p + 1, p, *range(p + 2, m))) for p in range(m - 1)}
+    mine = [border for border in found.cells.borders if border.i == 0]
+    return {border.j for border in mine} == swaps and all(len(border.watching) == 2 for border in mine)
+
+
+def _exchanges(name: str, m: int, found: Analysis) -> bool:
+    if found.cells is None:
+        return False
+    n = int(name.removeprefix("p@"))
+    tops = [frozenset(order[:n]) for order in permutations(range(m))]
+    mine = [border for border in found.cells.borders if border.i == 0]
+    return (
+        len(np.unique(found.cells.duplicate_of)) == comb(m, n)
+        and len(mine) == n * (m - n)
+        and all(len(tops[0] - tops[border.j]) == 1 for border in mine)
+        and all(len(border.watching) == 2 * factorial(n) * factorial(m - n) for border in mine)
+    )
+
+
+def _some(wrong: list[str]) -> str:
+    return ", ".join(wrong[:3]) + (f" and {len(wrong) - 3} more" if len(wrong) > 3 else "")
+
+
+def _text(rate: Rate | None) -> str:
+    return "open" if rate is None else str(rate)
