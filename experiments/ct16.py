@@ -21,6 +21,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from peekrank.engine import Agent, drive
+from peekrank.files import put_into
 from peekrank.learners import Uniform
 from peekrank.learners.rtopkf import RTopKF
 from peekrank.measures import NDCG
@@ -86,8 +87,8 @@ def contestants(rounds: int) -> list[Contestant]:
         Contestant("ours, k = 2", RTopKF(), 2, black, "--"),
         Contestant("ours, k = 5", RTopKF(), 5, black, ":"),
         Contestant("doubly robust, k = 1", RTopKF(estimator="doubly_robust"), 1, grey, "-"),
-        Contestant("Plackett-Luce, k = 1", RTopKF(temperature=0.1), 1, grey, "--"),
-        Contestant("both, k = 1", RTopKF(estimator="doubly_robust", temperature=0.1), 1, grey, ":"),
+        Contestant("temperature 0, k = 1", RTopKF(temperature=0.0), 1, grey, "--"),
+        Contestant("temperature 0.1, k = 1", RTopKF(temperature=0.1), 1, grey, ":"),
     ]
 
 
@@ -219,19 +220,9 @@ def picture(played: Played) -> Figure:
     return figure
 
 
-def put_into(page: str, name: str, lines: Sequence[str]) -> str:
-    """The page with these lines between the two marks of this name."""
-    begin, end = f"<!-- begin: {name} -->", f"<!-- end: {name} -->"
-    before, mark, rest = page.partition(begin)
-    _, last, after = rest.partition(end)
-    if not (mark and last):
-        raise ValueError(f"the page has no lines '{begin}' and '{end}'")
-    return "\n".join([before + begin, "", *lines, "", end]) + after
-
-
 def write_page(path: Path, name: str, lines: Sequence[str]) -> None:
-    """Put lines into a page."""
-    path.write_text(put_into(path.read_text(encoding="utf-8"), name, lines), encoding="utf-8")
+    """Put lines into a page, between the marks of this name."""
+    put_into(path, f"<!-- begin: {name} -->", lines)
 
 
 def read_rounds(path: Path) -> Rounds:

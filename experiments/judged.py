@@ -68,14 +68,13 @@ def entries(rounds: int) -> list[Entry]:
     return [
         *(Entry(n, p, _from(p.min_k)) for n, p in zip(PRINTED, printed, strict=True)),
         Entry(OURS, RTopKF(), ANSWERS),
-        Entry("ours, temperature 0.03", RTopKF(temperature=0.03), ANSWERS),
-        Entry("ours, temperature 0.1", RTopKF(temperature=0.1), (1,)),
-        Entry("ours, doubly robust", RTopKF(estimator="doubly_robust"), (1,)),
-        Entry("ours, doubly robust, temperature 0.1", RTopKF(estimator="doubly_robust", temperature=0.1), (1,)),
+        Entry("ours, temperature 0", RTopKF(temperature=0.0), ANSWERS),
+        Entry("ours, temperature 0.1", RTopKF(temperature=0.1), ANSWERS),
+        Entry("ours, doubly robust", RTopKF(estimator="doubly_robust"), ANSWERS),
         Entry("ours, rate 0.5", RTopKF(rate=0.5), (1,)),
         Entry("ours, rate 2", RTopKF(rate=2.0), (1,)),
-        Entry("ours, KL", RTopKF(KL()), (1,)),
-        Entry("ours, KL, doubly robust", RTopKF(KL(), estimator="doubly_robust"), (1,)),
+        Entry("ours, KL", RTopKF(KL()), ANSWERS),
+        Entry("ours, KL, doubly robust", RTopKF(KL(), estimator="doubly_robust"), ANSWERS),
         Entry("ours, RankSVM", RTopKF(RankSVM()), _from(2)),
         Entry(EVERYTHING, RTopKF.as_printed(ListNet(), rounds), ()),
         Entry("ListNet, all relevances, our steps", RTopKF(ListNet()), ()),
@@ -239,20 +238,18 @@ def _difference(one: Sequence[float], other: Sequence[float]) -> str:
 def stream_entries(rounds: int) -> list[tuple[str, Learner]]:
     """From the printed one to ours, one choice after the other, at k = 1."""
     printed = RTopKF.as_printed(Squared(), rounds)
-    greedy = RTopKF(step="theorem", horizon=rounds)
+    robust = replace(printed, estimator="doubly_robust")
     return [
         (NOTHING, Uniform()),
         ("squared, as printed", printed),
         ("residual", replace(printed, estimator="residual")),
-        ("doubly robust", replace(printed, estimator="doubly_robust")),
-        ("residual, greedy below, gamma = t^(-1/3)", greedy),
-        ("residual, Plackett-Luce 0.1", replace(printed, estimator="residual", temperature=0.1)),
-        ("doubly robust, Plackett-Luce 0.1", replace(printed, estimator="doubly_robust", temperature=0.1)),
-        ("ours: residual, greedy below, gamma = t^(-1/3), scale-free steps", RTopKF()),
+        ("doubly robust", robust),
+        ("doubly robust, greedy below, gamma = t^(-1/3)", replace(robust, below="greedy", gamma=None)),
+        ("the same, temperature 0.05", replace(robust, below="greedy", gamma=None, temperature=0.05)),
+        ("ours: residual, scale-free steps, all this", RTopKF()),
+        ("ours, temperature 0", RTopKF(temperature=0.0)),
         ("ours, doubly robust", RTopKF(estimator="doubly_robust")),
-        ("ours, Plackett-Luce 0.1", RTopKF(temperature=0.1)),
-        ("ours, both", RTopKF(estimator="doubly_robust", temperature=0.1)),
-        ("ours, both, KL", RTopKF(KL(), estimator="doubly_robust", temperature=0.1)),
+        ("ours, doubly robust, KL", RTopKF(KL(), estimator="doubly_robust")),
         ("KL, as printed", RTopKF.as_printed(KL(), rounds)),
         (EVERYTHING, RTopKF.as_printed(ListNet(), rounds)),
     ]

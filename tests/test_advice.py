@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
 from itertools import combinations, permutations, product
 from typing import Any, ClassVar
 
@@ -290,6 +291,10 @@ def test_what_is_said_of_surrogates_is_what_learners_can_do(name: str) -> None:
             assert advice.rate is Rate.SQRT
         elif phi.min_k is not None and k >= phi.min_k:
             assert advice.rate is Rate.TWO_THIRDS
+            assert "no learner here" not in advice.reason
+        elif (name, k, grades) == ("listnet", m - 1, 2):
+            assert advice.rate is Rate.TWO_THIRDS
+            assert "no learner here" in advice.reason
         else:
             assert advice.rate in (Rate.LINEAR, None)
 
@@ -309,6 +314,9 @@ def test_what_is_hopeless() -> None:
     }  # fmt: skip
     assert {(m, k) for name, m, k, grades in HOPELESS if name == "listnet" and grades == 3} == {
         (m, k) for m in (2, 3, 4, 5) for k in range(1, m)
+    }
+    assert {(m, k) for name, m, k, grades in HOPELESS if name == "ranksvm" and grades == 3} == {
+        (m, 1) for m in (2, 3, 4, 5)
     }
 
 
@@ -352,6 +360,29 @@ def least_hinges(lists: Floats, chances: Floats) -> float:
     )
     assert found.fun is not None
     return found.fun
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "grades"),
+    [(3, 1, 2), (13, 11, 2), (20, 11, 2), (100, 11, 2), (1000, 3, 2), (2, 1, 3), (8, 7, 3), (12, 11, 3)],
+)
+def test_gaps_of_listnet_are_right_however_small(m: int, k: int, grades: int) -> None:
+    """Against the definition in 90 digits, more than its divergences and their sums cancel."""
+    witness = advise_surrogate("listnet", m, k, grades).witness
+    assert witness is not None
+    with localcontext() as context:
+        context.prec = 90
+        powers = [Decimal(grade).exp() for grade in range(3)]
+        best = [[Decimal(0)] * m, [Decimal(0)] * m]
+        for row, *chances in zip(*witness[:3], strict=True):
+            total = sum(powers[grade] for grade in row)
+            for side, chance in zip(best, chances, strict=True):
+                if chance:
+                    for i, grade in enumerate(row):
+                        side[i] += Decimal(chance) * powers[grade] / total
+        gap = sum(x * (2 * x / (x + y)).ln() for a, b in (best, best[::-1]) for x, y in zip(a, b, strict=True))
+        assert gap > 0
+        assert witness.gap == pytest.approx(float(gap), rel=1e-12, abs=0)
 
 
 def test_long_witnesses_are_left_out() -> None:

@@ -128,20 +128,15 @@ def test_the_longest_document_has_length_one() -> None:
 def test_the_figure_goes_into_a_page(tmp_path: Path) -> None:
     source, page = tmp_path / "some.txt", tmp_path / "page.md"
     source.write_text(letor(lists()))
-    page.write_text("before\n<!-- begin: mine -->\nformer table\n<!-- end: mine -->\nafter\n")
+    page.write_text("before\n<!-- begin: mine -->\nformer table\n<!-- end -->\nafter\n")
     (tmp_path / "pictures").mkdir()
     ct16.main(["--data", str(source), "--name", "mine", "--rounds", "30", "--runs", "2", "--page", str(page)])
     text = page.read_text()
     assert text.startswith("before\n<!-- begin: mine -->\n\n### mine")
-    assert text.endswith("<!-- end: mine -->\nafter\n")
+    assert text.endswith("<!-- end -->\nafter\n")
     assert "former table" not in text
     assert "| ours, k = 5 | " in text
     assert "RankSVM, k = 2" in (tmp_path / "pictures" / "ct16-mine.svg").read_text()
-
-
-def test_a_page_without_marks_is_refused() -> None:
-    with pytest.raises(ValueError, match="has no lines '<!-- begin: x -->'"):
-        ct16.put_into("<!-- begin: y --><!-- end: y -->", "x", [])
 
 
 def test_one_run_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
