@@ -257,7 +257,7 @@ class SurrogateAdvice:
         return "\n".join(lines)
 
 
-_MOST_LISTS = 2**12
+_MOST_GRADES = 10**6  # in all lists of a witness
 
 
 def advise_surrogate(surrogate: str | Surrogate, m: int, k: int, grades: int = 2) -> SurrogateAdvice:
@@ -303,7 +303,7 @@ def advise_surrogate(surrogate: str | Surrogate, m: int, k: int, grades: int = 2
         rate, reason = None, f"no unbiased estimate of its gradient from {answers} is known"
     if not phi.convex:
         rate, reason = None, "it is not convex: descent may end anywhere"
-    witness = _witness(phi, m, k) if rate is Rate.LINEAR and 2 ** (k + 1) <= _MOST_LISTS else None
+    witness = _witness(phi, m, k) if rate is Rate.LINEAR and k < 20 and m * 2 ** (k + 1) <= _MOST_GRADES else None
     return SurrogateAdvice(str(phi), int(m), int(k), int(grades), rate, reason, witness)
 
 
