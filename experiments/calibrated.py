@@ -22,6 +22,7 @@ import numpy as np
 
 from peekrank.advice import Witness, advise_surrogate
 from peekrank.engine import generator
+from peekrank.files import put_into
 from peekrank.games.classify import analyse
 from peekrank.games.ranking import ranking_game
 from peekrank.games.witness import Adversaries, adversaries
@@ -31,7 +32,7 @@ from peekrank.types import Floats, Grades, Ints, Shape
 
 AT = np.array([10_000, 20_000, 40_000])
 RUNS = 5
-BEGIN, END = "<!-- begin: python experiments/calibrated.py --page docs/surrogates.md -->", "<!-- end -->"
+BEGIN = "<!-- begin: python experiments/calibrated.py --page docs/surrogates.md -->"
 
 
 class Player(NamedTuple):
@@ -160,15 +161,6 @@ def table(results: Sequence[Played]) -> list[str]:
     return lines
 
 
-def put_into(page: str, lines: Sequence[str]) -> str:
-    """The page with these lines between its two marks."""
-    before, mark, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (mark and end):
-        raise ValueError(f"the page has no lines '{BEGIN}' and '{END}'")
-    return "\n".join([before + BEGIN, "", *lines, "", END]) + after
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Play all cells."""
     parser = argparse.ArgumentParser(description="Play adversaries against learners of calibrated surrogates.")
@@ -181,7 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     lines = table(results)
     sys.stdout.write("\n".join(lines) + "\n")
     if options.page:
-        options.page.write_text(put_into(options.page.read_text(encoding="utf-8"), lines), encoding="utf-8")
+        put_into(options.page, BEGIN, lines)
 
 
 if __name__ == "__main__":

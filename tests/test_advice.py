@@ -58,7 +58,9 @@ def test_small_problems(name: str) -> None:
             check_learner_fits(advice)
         check_changes(advice)
         assert json.loads(json.dumps(advice.as_dict()))["k"] == k
-        assert str(advice).startswith(f"problem: {name}, m = {m} items, k = {k} revealed, {horizon:,} rounds")
+        assert str(advice).startswith(
+            f"problem: {name}, m = {m} {'item' if m == 1 else 'items'}, k = {k} revealed, {horizon:,} round"
+        )
 
 
 def check_learner_fits(advice: Advice) -> None:
@@ -283,7 +285,7 @@ def test_what_is_said_of_surrogates_is_what_learners_can_do(name: str) -> None:
         assert advice == advise_surrogate(phi, m, k, grades)
         assert (advice.witness is not None) == (advice.rate is Rate.LINEAR)
         assert str(advice).startswith(
-            f"problem: {name}, m = {m} items, k = {k} revealed, grades 0 to {grades - 1}"
+            f"problem: {name}, m = {m} {'item' if m == 1 else 'items'}, k = {k} revealed, grades 0 to {grades - 1}"
         )
         if not phi.convex:
             assert advice.rate is None
@@ -386,11 +388,26 @@ def test_gaps_of_listnet_are_right_however_small(m: int, k: int, grades: int) ->
 
 
 def test_long_witnesses_are_left_out() -> None:
-    assert advise_surrogate("ndcgsquared", 100, 11).witness is not None
-    advice = advise_surrogate("ndcgsquared", 100, 12)
+    written = advise_surrogate("ndcgsquared", 100, 12)
+    assert written.witness is not None
+    assert written.notes == ()
+    advice = advise_surrogate("ndcgsquared", 100, 13)
     assert advice.rate is Rate.LINEAR
     assert advice.witness is None
     assert "witness" not in str(advice)
+    assert "left out: their lists have over 1,000,000 grades" in str(advice)
+    assert advice.as_dict()["notes"] == list(advice.notes)
+
+
+@pytest.mark.parametrize("name", SURROGATES)
+def test_grades_that_the_learner_refuses_are_told(name: str) -> None:
+    for grades, told in ((31, False), (32, name in ("kl", "smoothdcg"))):
+        for k in (1, 2, 3):
+            assert ("rtopkf takes grades up to 30 only" in advise_surrogate(name, 3, k, grades).reason) == told
+
+
+def test_one_round_is_no_rounds() -> None:
+    assert "m = 1 item, k = 1 revealed, 1 round, grades" in str(advise("dcg", 1, 1, 1))
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from peekrank.games.rates import Rate, Verdict
 from peekrank.games.structure import rate_of
 from peekrank.learners.finite import finite
 from peekrank.learners.ftpl import constants
+from peekrank.learners.rtopkf import RTopKF
 from peekrank.measures import (
     AUC,
     DCG,
@@ -32,6 +33,7 @@ from peekrank.spec import text_of
 from peekrank.surrogates import ListNet, NDCGSquared, RankSVM, Surrogate, softmax
 from peekrank.surrogates import surrogate as surrogate_named
 from peekrank.types import Learner, Measure, Shape
+from peekrank.words import counted
 
 _LONGEST = 10**12  # the longest horizon that learners accept
 _NEVER = 10**18  # a bound that says nothing up to here is taken to say nothing ever
@@ -116,7 +118,7 @@ class Advice:
         if self.vacuous and self.worst is not None:
             said.append(f"the bound says nothing here, as nobody can lose more than {_number(self.worst)}")
             said.append(
-                f"it says something from about {self.speaks_from:,} rounds on"
+                f"it says something from about {counted(self.speaks_from, 'round')} on"
                 if self.speaks_from
                 else "it never does"
             )
@@ -134,7 +136,7 @@ class Advice:
 
     def __str__(self) -> str:
         verdict = self.verdict
-        size = f"m = {self.m:,} items, k = {self.k:,} revealed, {self.horizon:,} rounds"
+        size = f"m = {counted(self.m, 'item')}, k = {self.k:,} revealed, {counted(self.horizon, 'round')}"
         lines = [
             f"problem: {self.measure}, {size}, grades 0 to {self.grades - 1}",
             f"rate: {verdict.rate or 'unknown'} ({verdict.basis}): {verdict.reason}",
@@ -228,7 +230,7 @@ class SurrogateAdvice:
     reason
         Why, and whether a learner here does it: where one does, it is `RTopKF` with the steps of its theorem.
     witness
-        Where the rate is T: what proves it; None also where the lists are too many to write down.
+        Where the rate is T: what proves it; None also where the lists are too many to write down, see `notes`.
     """
 
     surrogate: str
@@ -239,21 +241,30 @@ class SurrogateAdvice:
     reason: str
     witness: Witness | None = None
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What should not be overlooked, in plain words."""
+        if self.rate is not Rate.LINEAR or self.witness is not None:
+            return ()
+        return (f"the adversaries that prove it are left out: their lists have over {_MOST_GRADES:,} grades",)
+
     def as_dict(self) -> dict[str, Any]:
         """All of it in numbers, texts, lists and dictionaries, for JSON."""
         return {
             **{field.name: getattr(self, field.name) for field in fields(self)},
             "witness": self.witness and self.witness._asdict(),
+            "notes": list(self.notes),
         }
 
     def __str__(self) -> str:
-        size = f"m = {self.m:,} items, k = {self.k:,} revealed"
+        size = f"m = {counted(self.m, 'item')}, k = {self.k:,} revealed"
         lines = [
             f"problem: {self.surrogate}, {size}, grades 0 to {self.grades - 1}",
             f"rate: {self.rate or 'unknown'}: {self.reason}",
         ]
         if self.witness:
             lines.append(f"witness: two adversaries; on one of them regret is {self.witness.gap / 2:.3g} a round")
+        lines += [f"note: {note}" for note in self.notes]
         return "\n".join(lines)
 
 
@@ -303,6 +314,9 @@ def advise_surrogate(surrogate: str | Surrogate, m: int, k: int, grades: int = 2
         rate, reason = None, f"no unbiased estimate of its gradient from {answers} is known"
     if not phi.convex:
         rate, reason = None, "it is not convex: descent may end anywhere"
+    limit = RTopKF(phi).max_grade
+    if grades - 1 > limit:
+        reason += f"; but rtopkf takes grades up to {limit} only"
     witness = _witness(phi, m, k) if rate is Rate.LINEAR and k < 20 and m * 2 ** (k + 1) <= _MOST_GRADES else None
     return SurrogateAdvice(str(phi), int(m), int(k), int(grades), rate, reason, witness)
 
@@ -471,7 +485,7 @@ def _changes(p: _Problem, advice: Advice) -> Iterator[Change]:
         shorter = replace(p.measure, n=p.k)
         yield _change(p._replace(measure=shorter), f"learn {shorter}")
     if advice.vacuous and advice.speaks_from and advice.speaks_from <= _LONGEST:
-        yield _change(p._replace(horizon=advice.speaks_from), f"play {advice.speaks_from:,} rounds")
+        yield _change(p._replace(horizon=advice.speaks_from), f"play {counted(advice.speaks_from, 'round')}")
 
 
 def _change(p: _Problem, what: str) -> Change:
