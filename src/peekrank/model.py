@@ -165,8 +165,8 @@ def order_all(weights: Features, features: Features, offsets: Ints) -> tuple[Int
     if row >= 0:
         query = int(np.searchsorted(offsets, row, side="right"))
         raise ValueError(
-            f"document {row - offsets[query - 1] + 1} of query number {query} has the score {scores[row]}: features "
-            "are too large for these weights; scale them"
+            f"document {row - offsets[query - 1] + 1} of query number {query} has the score {scores[row]}: "
+            "features are too large for these weights; scale them"
         )
     return rankings, scores
 
