@@ -68,11 +68,14 @@ def numpy_loop(rounds: Rounds, sequence: Ints, seed: int) -> float:
         X, relevance = rounds.features[rows], rounds.relevance[rows]
         scores = X @ w
         order = np.argsort(-scores, kind="stable")
-        gamma, m, top = min(0.5, t ** (-1 / 3)), len(X), order[0]
-        if m > 1 and rng.random() < gamma:
-            top = rng.integers(m)
-            order = np.concatenate(([top], order[order != top]))
-        chance = 1.0 if m == 1 else gamma / m + (1 - gamma) * (top == np.argmax(scores))
+        gamma, m = min(0.5, t ** (-1 / 3)), len(X)
+        spread = float(scores.max() - scores.min()) or 1.0
+        chances = np.exp((scores - scores.max()) / (0.05 * spread))
+        chances /= chances.sum()
+        explores, u = rng.random(2)
+        top = min(m - 1, int(u * m if explores < gamma else np.searchsorted(chances.cumsum(), u)))
+        order = np.concatenate(([top], order[order != top]))
+        chance = gamma / m + (1 - gamma) * chances[top]
         z = np.float32(2 * (scores[top] - relevance[top]) / chance) * X[top]
         largest, squares = max(largest, float(X[top] @ X[top])), squares + float(z @ z)
         if squares > 0:

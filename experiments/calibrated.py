@@ -2,7 +2,8 @@
 
 The items are fixed, so that scores and weights are the same. The lists are drawn from one of two distributions
 that k answers cannot tell apart. Whatever scores a learner comes to, it loses gap x T or more on the two together
-(docs/surrogates.md, Theorem 2). The regret of a learner that sees all relevances grows as sqrt(T) at most.
+(docs/surrogates.md, Theorem 2). The regret of a learner of the surrogate that sees all grows as sqrt(T) at
+most. Learners of another surrogate, `squared`, aim elsewhere, so theirs is linear even if they see all.
 
     python experiments/calibrated.py                             print the table
     python experiments/calibrated.py --page docs/surrogates.md   put it into the page
@@ -21,6 +22,7 @@ import numpy as np
 
 from peekrank.advice import Witness, advise_surrogate
 from peekrank.engine import generator
+from peekrank.files import put_into
 from peekrank.games.classify import analyse
 from peekrank.games.ranking import ranking_game
 from peekrank.games.witness import Adversaries, adversaries
@@ -30,13 +32,22 @@ from peekrank.types import Floats, Grades, Ints, Shape
 
 AT = np.array([10_000, 20_000, 40_000])
 RUNS = 5
-BEGIN, END = "<!-- begin: python experiments/calibrated.py --page docs/surrogates.md -->", "<!-- end -->"
+BEGIN = "<!-- begin: python experiments/calibrated.py --page docs/surrogates.md -->"
 
-LEARNERS: dict[str, RTopKF | None] = {
-    "squared": RTopKF(Squared()),
-    "squared, doubly robust, Plackett-Luce": RTopKF(Squared(), estimator="doubly_robust", temperature=0.1),
-    "knows both, plays the middle": None,
-    "ndcgsquared, sees all": RTopKF(NDCGSquared()),
+
+class Player(NamedTuple):
+    """A learner that sees k answers or all; without a learner, it knows both adversaries and plays the middle."""
+
+    learner: RTopKF | None
+    sees_all: bool = False
+
+
+LEARNERS = {
+    "squared": Player(RTopKF(Squared())),
+    "squared, doubly robust, temperature 1": Player(RTopKF(Squared(), estimator="doubly_robust", temperature=1.0)),
+    "squared, sees all": Player(RTopKF(Squared()), sees_all=True),
+    "knows both, plays the middle": Player(None),
+    "ndcgsquared, sees all": Player(RTopKF(NDCGSquared()), sees_all=True),
 }
 
 
@@ -107,7 +118,7 @@ def best_scores(relevance: Grades, chances: Floats) -> Floats:
 def regret_of(learner: RTopKF, k: int, lists: Grades, best: Floats, at: Ints, seed: int) -> Floats:
     """Regret after some numbers of rounds; that of a round is its expectation over the list, |w - best|^2."""
     m = lists.shape[1]
-    shape = Shape(m, m, m if learner.full_information else k)
+    shape = Shape(m, m, k)
     state, X, rng = learner.init(shape), np.eye(m, dtype=np.float32), generator(seed)
     ranking, token = np.empty(m, dtype=np.int64), np.zeros(learner.token_size(shape))
     rank, update = learner.kernels
@@ -126,14 +137,15 @@ def play(cell: Cell, at: Ints, runs: int, say: Callable[[str], object]) -> list[
     best = [best_scores(relevance, side) for side in sides]
     middle = (best[0] + best[1]) / 2
     found = []
-    for name, learner in LEARNERS.items():
+    for name, (learner, sees_all) in LEARNERS.items():
+        k = cell.m if sees_all else cell.k
         regret = np.empty((2, len(at), runs))
         for side, run in product((0, 1), range(runs)):
             if learner is None:
                 regret[side, :, run] = at * np.sum((middle - best[side]) ** 2)
                 continue
             chosen = np.random.default_rng([run, side]).choice(len(relevance), size=at[-1], p=sides[side])
-            regret[side, :, run] = regret_of(learner, cell.k, relevance[chosen], best[side], at, seed=run)
+            regret[side, :, run] = regret_of(learner, k, relevance[chosen], best[side], at, seed=run)
         found.append(Played(cell, gap, name, at, regret))
         say(f"{cell}: {name} done")
     return found
@@ -149,15 +161,6 @@ def table(results: Sequence[Played]) -> list[str]:
     return lines
 
 
-def put_into(page: str, lines: Sequence[str]) -> str:
-    """The page with these lines between its two marks."""
-    before, mark, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (mark and end):
-        raise ValueError(f"the page has no lines '{BEGIN}' and '{END}'")
-    return "\n".join([before + BEGIN, "", *lines, "", END]) + after
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Play all cells."""
     parser = argparse.ArgumentParser(description="Play adversaries against learners of calibrated surrogates.")
@@ -170,7 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     lines = table(results)
     sys.stdout.write("\n".join(lines) + "\n")
     if options.page:
-        options.page.write_text(put_into(options.page.read_text(encoding="utf-8"), lines), encoding="utf-8")
+        put_into(options.page, BEGIN, lines)
 
 
 if __name__ == "__main__":

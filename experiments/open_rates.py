@@ -46,9 +46,10 @@ seen? The papers answer for k = 1 and leave the rest open:
   regret rates for k > 1 for the six ranking measures." ZT settles pairwise loss, DCG and P@n for binary relevance.
   NDCG, AP and AUC remain.
 
-They are settled here, for all m, all k and any number of grades. CT16's question, which is about surrogates, has the
-same answer where the game of NDCG is hopeless: under its conditions, Theorem 2(d) of [surrogates](surrogates.md) has
-regret in a calibrated surrogate grow as T there, and leaves open k = m - 1 with binary relevance only.
+They are settled here, for all m, all k and any number of grades. CT16's question, which is about surrogates, has
+the same answer where the game of NDCG is hopeless: regret in a calibrated surrogate grows as T there, by Theorem
+2(d) of [surrogates](surrogates.md). For k = m - 1 and binary relevance it depends on the surrogate (Theorem 3
+there).
 
 | measure | relevance | hopeless: T | T^(2/3) | sqrt(T) | theorem of [rates](rates.md) |
 |---|---|---|---|---|---|

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
 from itertools import combinations, permutations, product
 from typing import Any, ClassVar
 
@@ -57,7 +58,9 @@ def test_small_problems(name: str) -> None:
             check_learner_fits(advice)
         check_changes(advice)
         assert json.loads(json.dumps(advice.as_dict()))["k"] == k
-        assert str(advice).startswith(f"problem: {name}, m = {m} items, k = {k} revealed, {horizon:,} rounds")
+        assert str(advice).startswith(
+            f"problem: {name}, m = {m} {'item' if m == 1 else 'items'}, k = {k} revealed, {horizon:,} round"
+        )
 
 
 def check_learner_fits(advice: Advice) -> None:
@@ -282,7 +285,7 @@ def test_what_is_said_of_surrogates_is_what_learners_can_do(name: str) -> None:
         assert advice == advise_surrogate(phi, m, k, grades)
         assert (advice.witness is not None) == (advice.rate is Rate.LINEAR)
         assert str(advice).startswith(
-            f"problem: {name}, m = {m} items, k = {k} revealed, grades 0 to {grades - 1}"
+            f"problem: {name}, m = {m} {'item' if m == 1 else 'items'}, k = {k} revealed, grades 0 to {grades - 1}"
         )
         if not phi.convex:
             assert advice.rate is None
@@ -290,6 +293,10 @@ def test_what_is_said_of_surrogates_is_what_learners_can_do(name: str) -> None:
             assert advice.rate is Rate.SQRT
         elif phi.min_k is not None and k >= phi.min_k:
             assert advice.rate is Rate.TWO_THIRDS
+            assert "no learner here" not in advice.reason
+        elif (name, k, grades) == ("listnet", m - 1, 2):
+            assert advice.rate is Rate.TWO_THIRDS
+            assert "no learner here" in advice.reason
         else:
             assert advice.rate in (Rate.LINEAR, None)
 
@@ -309,6 +316,9 @@ def test_what_is_hopeless() -> None:
     }  # fmt: skip
     assert {(m, k) for name, m, k, grades in HOPELESS if name == "listnet" and grades == 3} == {
         (m, k) for m in (2, 3, 4, 5) for k in range(1, m)
+    }
+    assert {(m, k) for name, m, k, grades in HOPELESS if name == "ranksvm" and grades == 3} == {
+        (m, 1) for m in (2, 3, 4, 5)
     }
 
 
@@ -354,12 +364,50 @@ def least_hinges(lists: Floats, chances: Floats) -> float:
     return found.fun
 
 
+@pytest.mark.parametrize(
+    ("m", "k", "grades"),
+    [(3, 1, 2), (13, 11, 2), (20, 11, 2), (100, 11, 2), (1000, 3, 2), (2, 1, 3), (8, 7, 3), (12, 11, 3)],
+)
+def test_gaps_of_listnet_are_right_however_small(m: int, k: int, grades: int) -> None:
+    """Against the definition in 90 digits, more than its divergences and their sums cancel."""
+    witness = advise_surrogate("listnet", m, k, grades).witness
+    assert witness is not None
+    with localcontext() as context:
+        context.prec = 90
+        powers = [Decimal(grade).exp() for grade in range(3)]
+        best = [[Decimal(0)] * m, [Decimal(0)] * m]
+        for row, *chances in zip(*witness[:3], strict=True):
+            total = sum(powers[grade] for grade in row)
+            for side, chance in zip(best, chances, strict=True):
+                if chance:
+                    for i, grade in enumerate(row):
+                        side[i] += Decimal(chance) * powers[grade] / total
+        gap = sum(x * (2 * x / (x + y)).ln() for a, b in (best, best[::-1]) for x, y in zip(a, b, strict=True))
+        assert gap > 0
+        assert witness.gap == pytest.approx(float(gap), rel=1e-12, abs=0)
+
+
 def test_long_witnesses_are_left_out() -> None:
-    assert advise_surrogate("ndcgsquared", 100, 11).witness is not None
-    advice = advise_surrogate("ndcgsquared", 100, 12)
+    written = advise_surrogate("ndcgsquared", 100, 12)
+    assert written.witness is not None
+    assert written.notes == ()
+    advice = advise_surrogate("ndcgsquared", 100, 13)
     assert advice.rate is Rate.LINEAR
     assert advice.witness is None
     assert "witness" not in str(advice)
+    assert "left out: their lists have over 1,000,000 grades" in str(advice)
+    assert advice.as_dict()["notes"] == list(advice.notes)
+
+
+@pytest.mark.parametrize("name", SURROGATES)
+def test_grades_that_the_learner_refuses_are_told(name: str) -> None:
+    for grades, told in ((31, False), (32, name in ("kl", "smoothdcg"))):
+        for k in (1, 2, 3):
+            assert ("rtopkf takes grades up to 30 only" in advise_surrogate(name, 3, k, grades).reason) == told
+
+
+def test_one_round_is_no_rounds() -> None:
+    assert "m = 1 item, k = 1 revealed, 1 round, grades" in str(advise("dcg", 1, 1, 1))
 
 
 @pytest.mark.parametrize(

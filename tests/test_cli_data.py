@@ -125,9 +125,9 @@ def test_real_valued_relevance(tmp_path: Path) -> None:
 
 def test_refusals(train: Path, tmp_path: Path) -> None:
     before = train.read_bytes()
-    assert "each of FILE, --train, --out and --json" in refused(train, "--out", train)
+    assert "each of FILE, --train, --out and --json" in refused(train, "--json", train)
     assert "each of FILE, --train, --out and --json" in refused(
-        train, "--out", tmp_path / "a", "--json", tmp_path / "b" / ".." / "a"
+        train, "--out", tmp_path / "a.peek", "--json", tmp_path / "b" / ".." / "a.peek"
     )
     assert "--scaling = 'cubic': must be 'none' or 'query' or 'global'" in refused(train, "--scaling", "cubic")
     assert "--train does not go with --scaling none" in refused(train, "--train", tmp_path / "t.txt")
@@ -149,3 +149,34 @@ def test_the_bar_stays_away_where_nobody_looks(train: Path) -> None:
     with passing_bar("reading", Console(stderr=True)) as progress:
         progress(1, 2)
     assert run(train).stderr == ""
+
+
+def test_no_text_is_replaced_by_the_compact_form(train: Path, tmp_path: Path) -> None:
+    test = tmp_path / "test.txt"
+    test.write_text(TEST)
+    assert "test.txt: --out must end in .peek" in refused(train, "--out", test)
+    assert test.read_text() == TEST
+    said(test, "--out", tmp_path / "a.peek")
+    said(train, "--out", tmp_path / "a.peek")
+    assert open_dataset(tmp_path / "a.peek").about.source == "train.txt"
+    assert "a.peek: is a data set, which would be replaced" in refused(train, "--json", tmp_path / "a.peek")
+
+
+def test_the_compact_form_is_known_by_content(train: Path, tmp_path: Path) -> None:
+    first = said(train, "--out", tmp_path / "a.peek")
+    renamed = (tmp_path / "a.peek").rename(tmp_path / "a.txt")
+    assert said(renamed)["features"] == first["features"]
+    assert "a.txt: is a data set, which would be replaced" in refused(train, "--json", renamed)
+
+
+@pytest.mark.parametrize("scaling", ["none", "query", "global"])
+def test_numbers_that_are_not_finite_are_an_error(train: Path, tmp_path: Path, scaling: str) -> None:
+    path = tmp_path / "a.peek"
+    said(train, "--out", path)
+    raw = path.read_bytes()
+    path.write_bytes(raw.replace(np.float32(4).tobytes(), np.float32(np.nan).tobytes()))
+    message = refused(path, "--scaling", scaling, "--json", tmp_path / "a.json")
+    assert message == "a.peek: query 7, document 2: feature 2 is nan, which is not finite"
+    assert not (tmp_path / "a.json").exists()
+    if scaling == "global":
+        assert refused(train, "--scaling", "global", "--train", path) == message

@@ -374,11 +374,25 @@ def test_advice_on_a_hopeless_surrogate_shows_the_witness() -> None:
 
 def test_a_long_witness_goes_into_the_file() -> None:
     done = peekrank("advise", "ndcgsquared", "--m", "10", "--k", "5", "--json", "a.json")
-    assert rows(done)["The"] == "adversaries have 64 lists: --json FILE writes them."
+    assert rows(done)["The"] == "adversaries have 64 lists: a.json has them."
+    unwritten = peekrank("advise", "ndcgsquared", "--m", "10", "--k", "5")
+    assert rows(unwritten)["The"] == "adversaries have 64 lists: --json FILE writes them."
     assert len(read("a.json")["witness"]["relevance"]) == 64
     whole = peekrank("advise", "listnet", "--m", "3", "--k", "2", "--grades", "3")
     assert "relevance of items 1 to 3" in whole.stdout
     assert "All other items" not in whole.stdout
+
+
+def test_a_witness_that_is_too_long_is_said_to_be_left_out() -> None:
+    done = peekrank("advise", "ndcgsquared", "--m", "100", "--k", "13", "--json", "a.json")
+    assert rows(done)["note"].startswith("the adversaries that prove it are left out")
+    assert read("a.json")["witness"] is None
+    assert read("a.json")["notes"][0].startswith("the adversaries that prove it are left out")
+
+
+def test_one_item_is_no_items() -> None:
+    assert "m = 1 item, the first k" in peekrank("game", "--m", "1").stdout
+    assert "m = 1 item, k = 1 revealed" in peekrank("game", "dcg", "--m", "1", "--k", "1").stdout
 
 
 def test_what_is_written_replaces_no_game_and_no_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -239,3 +242,95 @@ def test_rounded_relevance_is_a_note() -> None:
     done = peekrank(*QUICK)
     assert done.exit_code == 0
     assert "note: train.txt: real-valued relevance is rounded to grades" in done.stderr
+
+
+def test_rank_replaces_no_model_and_no_data_set() -> None:
+    assert peekrank(*QUICK).exit_code == 0
+    model, other = "learned/models/rtopkf-0.json", Path("learned/models/rtopkf-1.json")
+    before = other.read_bytes()
+    assert "rtopkf-1.json: is a model, which would be replaced" in refused(
+        "rank", model, "test.txt", "--out", str(other)
+    )
+    assert other.read_bytes() == before
+    peekrank("data", "train.txt", "--out", "train.peek")
+    Path("train.peek").rename("plain")
+    assert "plain: is a data set, which would be replaced" in refused("rank", model, "test.txt", "--out", "plain")
+    for _ in range(2):  # an earlier table may be replaced
+        assert peekrank("rank", model, "test.txt", "--out", "ranks.tsv").exit_code == 0
+
+
+def test_rank_says_how_many_queries_count() -> None:
+    assert peekrank(*QUICK).exit_code == 0
+    model = "learned/models/rtopkf-0.json"
+    lines = [f"{int(q == 2)} qid:{q} 1:{d} 2:1 3:1 4:1\n" for q in (1, 2, 3) for d in (1, 2)]
+    Path("some.txt").write_text("".join(lines))
+    assert (
+        "ndcg@10+skip 1.0000 over 1 query, 2 skipped\n"
+        in peekrank("rank", model, "some.txt", "--measure", "ndcg@10+skip").stderr
+    )
+    assert "ndcg@10 1.0000 over 3 queries\n" in peekrank("rank", model, "some.txt", "--measure", "ndcg@10").stderr
+    Path("none.txt").write_text("".join(lines[:2] + lines[4:]))
+    none = peekrank("rank", model, "none.txt", "--measure", "ndcg@10+skip").stderr
+    assert "ndcg@10+skip counts none of 2 queries\n" in none
+    assert "nan" not in none
+
+
+def test_relevance_above_the_grades_is_refused_only_where_it_is_used() -> None:
+    assert peekrank(*QUICK).exit_code == 0
+    Path("large.txt").write_text("300 qid:1 1:0.5 2:1 3:1 4:1\n0 qid:1 1:0.25 2:1 3:1 4:1\n")
+    model = "learned/models/rtopkf-0.json"
+    assert len(peekrank("rank", model, "large.txt").stdout.splitlines()) == 3
+    judged = peekrank("rank", model, "large.txt", "--measure", "ndcg@10", "--out", "x.tsv")
+    assert (judged.exit_code, Path("x.tsv").exists()) == (2, False)
+    assert "relevance from 0 to 300: must be within 0 to 255" in judged.stderr
+
+
+def test_parts_that_the_measure_cannot_judge_are_told() -> None:
+    Path("zero.txt").write_text("".join(f"0 qid:{q} 1:{d} 2:1 3:1 4:1\n" for q in (1, 2) for d in (1, 2)))
+    skip = ["rtopkf", "uniform", "--measure", "ndcg@10+skip"]
+    done = peekrank(*QUICK, *skip, "--test", "zero.txt")
+    assert done.exit_code == 0
+    assert "held out" in done.stdout
+    assert re.search(r"rtopkf .* – .*%", done.stdout)
+    assert "ndcg@10+skip counts no query of zero.txt" in done.stdout
+    assert "counts no query that was shown" not in done.stdout
+    none = peekrank("learn", "zero.txt", *QUICK[2:], *skip, "--test", "test.txt", "--out", "zero")
+    assert none.exit_code == 0
+    assert "nan" not in none.stdout
+    assert "ndcg@10+skip counts no query that was shown" in none.stdout
+    assert "counts no query of test.txt" not in none.stdout
+
+
+@pytest.mark.filterwarnings("default:.*training part itself")
+def test_a_test_part_that_is_the_training_part_is_a_note() -> None:
+    Path("copy.txt").write_bytes(Path("train.txt").read_bytes())
+    note = "is the training part itself, so nothing is held out"
+    assert f"note: copy.txt: {note}" in peekrank(*QUICK, "--test", "copy.txt").stderr
+    assert note not in peekrank(*QUICK, "--test", "test.txt", "--out", "other").stderr
+
+
+def test_numbers_that_are_not_finite_are_not_learned_from() -> None:
+    peekrank("data", "train.txt", "--out", "train.peek")
+    raw = Path("train.peek").read_bytes()
+    value = read_letor("train.txt").features[0, 2]
+    Path("train.peek").write_bytes(raw.replace(value.tobytes(), np.float32(np.nan).tobytes(), 1))
+    assert "query 5, document 1: feature 3 is nan, which is not finite" in refused(
+        "learn", "train.peek", *QUICK[2:], "--scaling", "global"
+    )
+    assert not Path("learned").exists()
+
+
+def test_one_run_is_no_runs() -> None:
+    done = peekrank("learn", "train.txt", "--rounds", "1", "--runs", "1")
+    assert "k = 1, 1 round, 1 run, train.txt" in done.stdout
+
+
+def test_names_that_are_not_utf_8_are_shown_with_replacements() -> None:
+    name = os.fsdecode(b"bad\xffname.txt")
+    Path(name).write_bytes(Path("train.txt").read_bytes())
+    main = [sys.executable, "-c", "from peekrank.cli import main; main()"]
+    for command in (["data", name], ["learn", name, *QUICK[2:]]):
+        done = subprocess.run([*main, *command], capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert re.search("bad[?\ufffd]name", done.stdout.decode())
+    assert "bad\ufffdname.txt" in Path("learned/quality.svg").read_text(encoding="utf-8")

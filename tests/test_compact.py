@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import resource
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from peekrank.streams.compact import open_dataset, save_dataset
+from peekrank.streams.compact import is_compact, open_dataset, save_dataset
 from peekrank.streams.dataset import About, Dataset
 
 ABOUT = About("a.txt", "0123", 0, "query", rounded=True, oddities={"blank_lines": 3})
@@ -130,6 +131,13 @@ def test_foreign_files(saved: Path, change: Callable[[bytes], bytes], message: s
         {"features": np.zeros(7, np.float32)},
         {"features": np.zeros((7, 2))},
         {"relevance": np.zeros(7, np.int64)},
+        {"features": np.zeros((7, 0), np.float32)},
+        {
+            "features": np.zeros((0, 2), np.float32),
+            "relevance": np.zeros(0, np.uint8),
+            "offsets": np.array([0]),
+            "queries": np.zeros(0, np.int64),
+        },
     ],
 )
 def test_arrays_that_do_not_fit_are_not_written(wrong: dict[str, Any], tmp_path: Path) -> None:
@@ -161,3 +169,80 @@ def test_an_interrupted_write_leaves_the_old_file(
         save_dataset(dataset(d=50), saved)
     assert saved.read_bytes() == before
     assert [path.name for path in saved.parent.iterdir()] == ["a.peek"]
+
+
+def test_numbers_that_are_not_finite_are_not_written(tmp_path: Path) -> None:
+    data = dataset()
+    data.features[2, 1] = np.nan
+    with pytest.raises(ValueError, match=r"a\.peek: query 4, document 1: feature 1 is nan, which is not finite"):
+        save_dataset(data, tmp_path / "a.peek")
+    assert not list(tmp_path.iterdir())
+
+
+def rewritten(path: Path, change: Callable[[Any], Any]) -> None:
+    """With another header, and a checksum that is right."""
+    raw = path.read_bytes()
+    length = int.from_bytes(raw[12:16], "little")
+    header = json.loads(raw[48 : 48 + length])
+    text = change(header)
+    text = text if isinstance(text, bytes) else json.dumps(header).encode()
+    start = raw[:12] + len(text).to_bytes(4, "little") + hashlib.sha256(text).digest() + text
+    path.write_bytes(start + bytes(-len(start) % 64) + raw[-(-(48 + length) // 64) * 64 :])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda h: b"{", "its header must be JSON with about, arrays and size"),
+        (lambda h: b"[]", "its header must be JSON with about, arrays and size"),
+        (lambda h: h.pop("size"), "its header must be JSON with about, arrays and size"),
+        (lambda h: h.update(size="all"), "has the size 'all': must be a whole number"),
+        (lambda h: h["about"].update(extra=1), "has an unknown field 'extra' of about: must be of source, digest"),
+        (lambda h: h["about"].pop("source"), "does not say where the data come from"),
+        (lambda h: h.update(about=None), "does not say where the data come from"),
+        (lambda h: h["about"].update(base="1"), "has base = '1' in about: must be of type int"),
+        (lambda h: h["about"].update(oddities={"blank_lines": "3"}), "has oddities that are no counts"),
+        (
+            lambda h: h["arrays"].update(more=h["arrays"]["queries"]),
+            "must have the arrays features, relevance, off",
+        ),
+        (lambda h: h["arrays"].pop("queries"), "must have the arrays features, relevance, offsets, queries"),
+        (lambda h: h.update(arrays=[]), "must have the arrays features, relevance, offsets, queries"),
+        (lambda h: h["arrays"].update(queries=7), "a wrong kind, shape or start of queries: 7"),
+        (lambda h: h["arrays"]["features"].update(shape=[7000, 3]), "a wrong kind, shape or start of features"),
+        (lambda h: h["arrays"]["features"].update(shape=[21]), "a wrong kind, shape or start of features"),
+        (lambda h: h["arrays"]["features"].update(shape=[-7, -3]), "a wrong kind, shape or start of features"),
+        (lambda h: h["arrays"]["features"].update(shape="73"), "a wrong kind, shape or start of features"),
+        (lambda h: h["arrays"]["features"].update(shape=[3, 7]), "do not fit together"),
+        (lambda h: h["arrays"]["features"].update(kind="<f8"), "a wrong kind, shape or start of features"),
+        (lambda h: h["arrays"]["features"].update(kind=["<f4"]), "a wrong kind, shape or start of features"),
+        (lambda h: h["arrays"]["offsets"].update(start=-64), "a wrong kind, shape or start of offsets"),
+        (lambda h: h["arrays"]["offsets"].update(start=1), "a wrong kind, shape or start of offsets"),
+    ],
+)
+def test_headers_that_make_no_sense_are_refused(saved: Path, change: Callable[[Any], Any], message: str) -> None:
+    rewritten(saved, lambda header: None)
+    assert open_dataset(saved).about == ABOUT
+    rewritten(saved, change)
+    with pytest.raises(ValueError, match=rf"^a\.peek: .*{re.escape(message)}"):
+        open_dataset(saved)
+
+
+def test_the_form_is_known_by_its_first_bytes_whatever_the_name(saved: Path, tmp_path: Path) -> None:
+    other = saved.rename(tmp_path / "a.txt")
+    assert is_compact(other)
+    other.write_text("1 qid:1 1:1\n")
+    assert not is_compact(other)
+    assert is_compact(saved)  # by its name, so that the message about a cut file is the right one
+    assert not is_compact(tmp_path)
+
+
+def test_a_full_disk_is_named_with_the_file(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, hard))
+    try:
+        with pytest.raises(OSError, match=r"a\.peek: cannot be written: .*; is the disk full\?$"):
+            save_dataset(dataset(d=500), tmp_path / "a.peek")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not list(tmp_path.iterdir())

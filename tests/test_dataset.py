@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from peekrank.streams.dataset import About, Dataset, describe
+from peekrank.streams.dataset import About, Dataset, check_finite, describe
 
 
 def dataset(features: object, relevance: object, lengths: list[int]) -> Dataset:
@@ -61,3 +61,15 @@ def test_grades_are_rounded_within_bounds_only() -> None:
     assert data.graded().graded().about.rounded
     with pytest.raises(ValueError, match="relevance from 0 to 256: must be within 0 to 255"):
         dataset(np.ones((2, 1)), np.array([0, 256], np.float32), [2]).graded()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_the_first_number_that_is_not_finite_is_named(value: float) -> None:
+    data = dataset(np.ones((6, 3)), np.zeros(6, np.float32), [2, 3, 1])._replace(queries=np.array([9, 5, 7]))
+    check_finite(data, "x")
+    data.relevance[5] = value
+    with pytest.raises(ValueError, match=f"^x: query 7, document 1: relevance is {value}, which is not finite"):
+        check_finite(data, "x")
+    data.features[4, 1] = data.features[4, 2] = data.features[5, 0] = value
+    with pytest.raises(ValueError, match=f"^x: query 5, document 3: feature 2 is {value}, which is not finite"):
+        check_finite(data, "x")

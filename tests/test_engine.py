@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import pickle
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
-from peekrank import CT15, DCG, FTPL, NDCG, Agent, RTop1F, Uniform, evaluate, fixed_items, kernel, play, simulate
-from peekrank.engine import chunk_length, problem_shape, simulate_all
+from peekrank import (
+    CT15,
+    DCG,
+    FTPL,
+    NDCG,
+    Agent,
+    RTop1F,
+    Uniform,
+    engine,
+    evaluate,
+    fixed_items,
+    kernel,
+    play,
+    simulate,
+)
+from peekrank.engine import chunk_length, generator, problem_shape, simulate_all
 from peekrank.learners.rtopkf import RTopKF
 from peekrank.measures import AUC, AveragePrecision, Precision
 from peekrank.streams import Means
@@ -167,7 +183,8 @@ def test_memory_mapped_lists_are_as_others(tmp_path: Path) -> None:
     assert np.array_equal(simulate(RTopKF(), read_only, **how).value, expected)
 
 
-def test_learners_taking_turns_are_as_by_themselves(rounds: Rounds) -> None:
+def test_learners_taking_turns_are_as_by_themselves(rounds: Rounds, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "_CACHE", 1)  # so that turns are short
     learners: list[Learner] = [Uniform(), RTop1F(DCG(), horizon=T), FTPL(DCG(), horizon=T)]
     together = simulate_all(learners, rounds, k=2, measure=DCG(), seeds=[1, 2, 3])
     for learner, seed, trace in zip(learners, (1, 2, 3), together, strict=True):
@@ -186,7 +203,7 @@ def test_bad_sequences_are_named(sequence: list[int], rounds: Rounds) -> None:
 def test_arrays_of_other_types_are_refused(name: str, rounds: Rounds) -> None:
     """Compiled code takes arrays as they are: another type would be read as garbage."""
     other = rounds._replace(**{name: getattr(rounds, name).astype(np.int32)})
-    with pytest.raises(ValueError, match=f"{name} of the rounds is int32"):
+    with pytest.raises(ValueError, match=f"{name} of the rounds: int32 in . dimensions"):
         simulate(Uniform(), other, k=1, measure=DCG())
 
 
@@ -288,3 +305,58 @@ def test_agent_refuses_what_does_not_fit() -> None:
         other.update(other.rank()._replace(token=np.array([1.0, 2.0, 1.0])), [1, 0])
     with pytest.raises(ValueError, match=r"features of shape \(4, 3\)"):
         agent.rank(np.zeros((4, 3)))
+
+
+# --- decisions
+
+
+def test_a_buffer_of_features_may_be_used_again_before_the_answer() -> None:
+    rng, buffer = np.random.default_rng(0), np.empty((4, 3), np.float32)
+    fresh, reused = (Agent(RTopKF(), m=4, k=1, d=3, seed=1) for _ in range(2))
+    for _ in range(20):
+        X = rng.normal(size=(4, 3)).astype(np.float32)
+        buffer[:] = X
+        one, two = fresh.rank(X), reused.rank(buffer)
+        buffer[:] = 7
+        for agent, decision in ((fresh, one), (reused, two)):
+            agent.update(decision, [int(decision.ranking[0] == 2)])
+    assert fresh.dump() == reused.dump()
+
+
+def test_what_was_shown_cannot_be_changed() -> None:
+    decision = Agent(Uniform(), m=4, k=1).rank()
+    with pytest.raises(ValueError, match="read-only"):
+        decision.ranking[0] = 2
+
+
+def test_threads_may_share_an_agent() -> None:
+    agent, X = Agent(RTopKF(), m=40, k=2, d=3), np.random.default_rng(0).normal(size=(40, 3))
+
+    def work(_: int) -> None:
+        for n in range(300):
+            decision = agent.rank(X[: 2 + n % 39])
+            assert sorted(decision.ranking) == list(range(2 + n % 39))
+            agent.update(decision, [1, 0])
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    assert agent._state.sums[0] == 1200
+
+
+def test_seeds_of_any_integer_type_are_the_same() -> None:
+    assert generator(np.int64(3)).random() == generator(3).random() != np.random.default_rng(3).random()
+
+
+def test_agents_can_be_pickled() -> None:
+    agent = Agent(RTopKF(), m=4, k=1, d=3, seed=1)
+    agent.update(agent.rank(np.eye(4, 3)), [1])
+    again = pickle.loads(pickle.dumps(agent))  # noqa: S301
+    assert again.dump() == agent.dump()
+    assert np.array_equal(again.rank(np.eye(4, 3)).ranking, agent.rank(np.eye(4, 3)).ranking)
+
+
+def test_how_long_lists_may_be_is_said() -> None:
+    agent = Agent(RTopKF(), m=4, k=1, d=3)
+    for wrong in (np.ones(3), np.ones((0, 3)), np.ones((5, 3)), np.ones((4, 2)), None):
+        with pytest.raises(ValueError, match=r"features of shape .*: must be of shape \(n, 3\), n from 1 to 4"):
+            agent.rank(wrong)

@@ -345,7 +345,7 @@ def test_results_of_other_sources_are_refused(tmp_path: Path) -> None:
     investigate(TINY, tmp_path)
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     (tmp_path / "manifest.json").write_text(json.dumps({**manifest, "sources": "0"}))
-    with pytest.raises(ValueError, match="with different sources"):
+    with pytest.raises(ValueError, match="with different code of peekrank"):
         investigate(TINY, tmp_path)
 
 

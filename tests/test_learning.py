@@ -370,7 +370,7 @@ def test_another_training_is_refused_by_what_differs(done: tuple[Outcome, Path],
     for other, data, message in (
         (replace(SMALL, rounds=301), material, "with different rounds; choose another folder"),
         (replace(SMALL, k=2, seed=5), material, "with different k, seed;"),
-        (SMALL, gather(make(20, 3), make(10, 2, source="other")), "with different digest of the data, documents"),
+        (SMALL, gather(make(20, 3), make(10, 2, source="other")), "with different content of the data, documents"),
         (SMALL, gather(make(20, 1)), "source of the test"),
         (SMALL, gather(make(20, 1), make(10, 2, source="other"), scaling="query"), "scaling of the data"),
     ):
@@ -439,6 +439,52 @@ def test_weights_that_diverge_leave_no_model_and_stop_nothing(tmp_path: Path) ->
     assert [s.finite for s in summaries] == [0, 1]
     assert summaries[0].held_out is None
     assert not (tmp_path / "x" / "models").exists()
+
+
+def test_quality_is_that_of_the_runs_that_did_not_diverge(done: tuple[Outcome, Path]) -> None:
+    outcome, _ = done
+    whole = outcome.summaries()[0]
+    first = pl.col("run") == 0
+    lost = outcome.curves.with_columns(
+        pl.when(first).then(False).otherwise("finite").alias("finite"),
+        *(pl.when(first).then(None).otherwise(name).alias(name) for name in ("held_out", "loss", "best", "gap")),
+    )
+    part = outcome._replace(curves=lost).summaries()[0]
+    mine = outcome.curves.filter(pl.col("learner") == SMALL.learners[0], ~first)["held_out"].to_numpy()
+    assert part.finite == whole.finite - 1
+    assert part.held_out == pytest.approx(mine.mean())
+
+
+def test_models_that_were_removed_are_made_again(material: Material, tmp_path: Path) -> None:
+    learn(SMALL, material, tmp_path)
+    models = {path.name: path.read_bytes() for path in (tmp_path / "models").iterdir()}
+    for path in (tmp_path / "models").iterdir():
+        path.unlink()
+    learn(SMALL, material, tmp_path)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "models").iterdir()} == models != {}
+
+
+def test_models_of_a_training_that_never_finished_a_run_do_not_stay(material: Material, tmp_path: Path) -> None:
+    learn(SMALL, material, tmp_path)
+    for path in (tmp_path / "runs").iterdir():
+        path.unlink()
+    learn(replace(SMALL, learners=("uniform",)), material, tmp_path)
+    assert not list((tmp_path / "models").iterdir())
+
+
+def test_the_file_of_one_run_is_not_taken_for_another(material: Material, tmp_path: Path) -> None:
+    learn(SMALL, material, tmp_path)
+    (tmp_path / "runs" / "0000.parquet").write_bytes((tmp_path / "runs" / "0001.parquet").read_bytes())
+    with pytest.raises(ValueError, match=r"0000.parquet does not belong to this training; remove it"):
+        learn(SMALL, material, tmp_path)
+
+
+def test_arrays_that_were_changed_after_reading_are_other_data(material: Material, tmp_path: Path) -> None:
+    train = material.train._replace(about=replace(material.train.about, digest="abc"))
+    learn(SMALL, material._replace(train=train), tmp_path)
+    other = train._replace(features=train.features * np.float32(2))
+    with pytest.raises(ValueError, match="with different content of the data"):
+        learn(SMALL, material._replace(train=other), tmp_path)
 
 
 def test_models_whose_plain_names_agree_are_numbered() -> None:

@@ -26,6 +26,7 @@ from peekrank.streams.letor import read_fold, read_letor
 
 NUMBER = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 LARGEST = Fraction(float(np.finfo(np.float32).max))
+MIDDLE = 2**128 - 2**103  # between the largest float32 and the one that would come next
 
 
 def pack(raw: bytes) -> bytes:
@@ -67,6 +68,8 @@ def naive(raw: bytes, features: int | None = None, base: int | None = None) -> N
     ids: set[int] = set()
     for line in raw.split(b"\n"):
         content, _, comment = line.partition(b"#")
+        if re.search(rb"\r[^ \t\r]", comment):
+            raise ValueError("a line that ends in CR alone")
         tokens = [token for token in re.split(rb"[ \t\r]+", content) if token]
         if not tokens:
             continue
@@ -141,6 +144,7 @@ SEEN = [[0.5, 0, 0.01], [3, 4, 0], [0, -0.5, 0]]
         b"\xef\xbb\xbf" + PLAIN,
         PLAIN.replace(b" ", b"\t  "),
         PLAIN.replace(b"\n", b"   \n"),
+        PLAIN.replace(b"\n", b"\r \r\n"),
         b"# head\n\n \t\r\n" + PLAIN + b"\n\n#tail",
         PLAIN.replace(b" # a comment", b"#\xff\x00 comment"),
         PLAIN.replace(b"0.5", b"0.5000000000000000000000000000000000"),
@@ -284,7 +288,11 @@ def test_a_pipe_is_read_too() -> None:
         (b"1 qid:1 1:1e400", "1e400 is too large for float32"),
         (b"1 qid:1 1:1e99999999999999999999", "1e99999999999999999999 is too large for float32"),
         (b"1 qid:1 1:3.4028236e38", "3.4028236e38 is too large for float32"),
-        (b"1 qid:1 1:3.4028235677973366e38", "3.4028235677973366e38 is too large for float32"),
+        (b"1 qid:1 1:3.4028235677973367e38", "3.4028235677973367e38 is too large for float32"),
+        (b"1 qid:1 1:" + str(MIDDLE).encode(), "340282356779733661637539395458142568448 is too large for float32"),
+        (b"1 qid:1 1:\x1b[31mRED\x1b[2J", r"feature 1 has the value '\x1b[31mRED\x1b[2J', which is not"),
+        (b"1 qid:1 \0\x07", r"'\x00\x07' is not a feature"),
+        ("1 qid:1 \u202e\u00e9:1".encode(), r"'\u202eé:1' is not a feature"),
         (b"1 qid:1 2:1 2:1", "feature id 2 comes twice; ids must ascend"),
         (b"1 qid:1 5:1 3:1", "feature id 3 comes after 5; ids must ascend"),
         (b"1 qid:1 9999999:1", "feature id 9999999 is too large: at most 1,048,576 features are read"),
@@ -308,6 +316,22 @@ def test_a_malformed_line_is_named(line: bytes, message: str) -> None:
         (b"1 1:2 # 4 5\n", "a.txt, line 1: expected qid:N after the relevance, found '1:2'"),
         (b"1 1:2 # 4\n1 1:2 # x\n", "a.txt, line 2: expected nothing but the number of the query as comment"),
         (b"1 1:2 # 4\n1 qid:4 1:2\n", "a.txt, line 2: 'qid:4' is not a feature"),
+        (
+            b"1 qid:1 1:2\r0 qid:1 1:3\r",
+            "'0' is not a feature like 3:0.5, with a whole number as id; lines must end in",
+        ),
+        (
+            b"1 1:2 # 1\r0 1:3 # 1\r",
+            "found '1:2'; a line is like '2 qid:7 1:0.5 3:1e-2 # comment'; lines must end in",
+        ),
+        (
+            b"1 qid:1 1:2 # a\r0 qid:1 1:3 # b\r",
+            "a.txt, line 1: the comment goes on after a carriage return; lines",
+        ),
+        (
+            b"# head\r0 qid:1 1:3 # b\r",
+            "a.txt, line 1: the comment goes on after a carriage return; lines must end",
+        ),
         (pack(b""), "a.txt: holds no documents"),
         (pack(PLAIN * 9)[:-9], "a.txt: the compressed data ends early; is the file truncated?"),
         (pack(PLAIN) + b"junk", "a.txt: is damaged, or not wholly gzip"),
@@ -384,12 +408,24 @@ def test_halfway_between_two_float32(value: float, digit: int) -> None:
         "1e-99999999999999999999",
         "-1e-9999",
         "3.4028235677973362e38",
+        "3.4028235677973365e38",
+        "3.4028235677973366e38",
+        "-3.4028235677973366e38",
+        str(MIDDLE - 1),
+        f"{MIDDLE - 1}.{'9' * 60}",
         "1" + "0" * 50 + "e-50",
         "0e99999999999999999999",
     ],
 )
 def test_numbers_that_float64_cannot_settle(number: str) -> None:
     assert float32_read([number]) == [nearest_float32(number.encode())]
+
+
+def test_a_hint_at_line_ends_is_given_only_where_they_are_wrong() -> None:
+    for raw in (b"1 qid:1 x\r\n", b"1 qid:1 x\r\r \r\n", b"1 qid:1 x\n0 qid:1 1:1\r0"):
+        with pytest.raises(ValueError, match="'x' is not a feature") as caught:
+            read_letor(written(raw))
+        assert "CR" not in str(caught.value)
 
 
 # --- random files

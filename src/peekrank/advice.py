@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import product
-from math import log10
+from math import e, expm1, factorial, log10, prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from peekrank.games.rates import Rate, Verdict
 from peekrank.games.structure import rate_of
 from peekrank.learners.finite import finite
 from peekrank.learners.ftpl import constants
+from peekrank.learners.rtopkf import RTopKF
 from peekrank.measures import (
     AUC,
     DCG,
@@ -32,6 +33,7 @@ from peekrank.spec import text_of
 from peekrank.surrogates import ListNet, NDCGSquared, RankSVM, Surrogate, softmax
 from peekrank.surrogates import surrogate as surrogate_named
 from peekrank.types import Learner, Measure, Shape
+from peekrank.words import counted
 
 _LONGEST = 10**12  # the longest horizon that learners accept
 _NEVER = 10**18  # a bound that says nothing up to here is taken to say nothing ever
@@ -116,7 +118,7 @@ class Advice:
         if self.vacuous and self.worst is not None:
             said.append(f"the bound says nothing here, as nobody can lose more than {_number(self.worst)}")
             said.append(
-                f"it says something from about {self.speaks_from:,} rounds on"
+                f"it says something from about {counted(self.speaks_from, 'round')} on"
                 if self.speaks_from
                 else "it never does"
             )
@@ -134,7 +136,7 @@ class Advice:
 
     def __str__(self) -> str:
         verdict = self.verdict
-        size = f"m = {self.m:,} items, k = {self.k:,} revealed, {self.horizon:,} rounds"
+        size = f"m = {counted(self.m, 'item')}, k = {self.k:,} revealed, {counted(self.horizon, 'round')}"
         lines = [
             f"problem: {self.measure}, {size}, grades 0 to {self.grades - 1}",
             f"rate: {verdict.rate or 'unknown'} ({verdict.basis}): {verdict.reason}",
@@ -223,12 +225,12 @@ class SurrogateAdvice:
     surrogate, m, k, grades
         The problem: lists of up to m items.
     rate
-        How the regret in the surrogate grows: what `RTopKF` guarantees with the steps of its theorem, or T where
-        nobody can do better; None where neither is known.
+        How the regret in the surrogate grows: what gradient descent guarantees with an unbiased estimate, or T
+        where nobody can do better; None where neither is known.
     reason
-        Why.
+        Why, and whether a learner here does it: where one does, it is `RTopKF` with the steps of its theorem.
     witness
-        Where the rate is T: what proves it; None also where the lists are too many to write down.
+        Where the rate is T: what proves it; None also where the lists are too many to write down, see `notes`.
     """
 
     surrogate: str
@@ -239,25 +241,34 @@ class SurrogateAdvice:
     reason: str
     witness: Witness | None = None
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What should not be overlooked, in plain words."""
+        if self.rate is not Rate.LINEAR or self.witness is not None:
+            return ()
+        return (f"the adversaries that prove it are left out: their lists have over {_MOST_GRADES:,} grades",)
+
     def as_dict(self) -> dict[str, Any]:
         """All of it in numbers, texts, lists and dictionaries, for JSON."""
         return {
             **{field.name: getattr(self, field.name) for field in fields(self)},
             "witness": self.witness and self.witness._asdict(),
+            "notes": list(self.notes),
         }
 
     def __str__(self) -> str:
-        size = f"m = {self.m:,} items, k = {self.k:,} revealed"
+        size = f"m = {counted(self.m, 'item')}, k = {self.k:,} revealed"
         lines = [
             f"problem: {self.surrogate}, {size}, grades 0 to {self.grades - 1}",
             f"rate: {self.rate or 'unknown'}: {self.reason}",
         ]
         if self.witness:
             lines.append(f"witness: two adversaries; on one of them regret is {self.witness.gap / 2:.3g} a round")
+        lines += [f"note: {note}" for note in self.notes]
         return "\n".join(lines)
 
 
-_MOST_LISTS = 2**12
+_MOST_GRADES = 10**6  # in all lists of a witness
 
 
 def advise_surrogate(surrogate: str | Surrogate, m: int, k: int, grades: int = 2) -> SurrogateAdvice:
@@ -294,11 +305,19 @@ def advise_surrogate(surrogate: str | Surrogate, m: int, k: int, grades: int = 2
         rate, reason = Rate.LINEAR, f"hopeless: {answers} cannot tell which scores are best (docs/surrogates.md)"
     elif phi.min_k is not None and phi.min_k <= k:
         reason = f"its gradient can be estimated without bias from {answers} (docs/rtopkf.md)"
+    elif isinstance(phi, ListNet):  # all but one answer, binary
+        reason = (
+            f"its gradient can be estimated without bias from {answers} (docs/surrogates.md, Theorem 3), "
+            "but no learner here does it"
+        )
     else:
         rate, reason = None, f"no unbiased estimate of its gradient from {answers} is known"
     if not phi.convex:
         rate, reason = None, "it is not convex: descent may end anywhere"
-    witness = _witness(phi, m, k) if rate is Rate.LINEAR and 2 ** (k + 1) <= _MOST_LISTS else None
+    limit = RTopKF(phi).max_grade
+    if grades - 1 > limit:
+        reason += f"; but rtopkf takes grades up to {limit} only"
+    witness = _witness(phi, m, k) if rate is Rate.LINEAR and k < 20 and m * 2 ** (k + 1) <= _MOST_GRADES else None
     return SurrogateAdvice(str(phi), int(m), int(k), int(grades), rate, reason, witness)
 
 
@@ -310,32 +329,52 @@ def _cannot_be_learned(phi: Surrogate, m: int, k: int, grades: int) -> bool:
         case ListNet():
             return k < m - 1 or grades > 2
         case RankSVM():
-            return k == 1 and m > 2
+            return k == 1 and (m > 2 or grades > 2)
     return False
 
 
 def _witness(phi: Surrogate, m: int, k: int) -> Witness:
-    """For RankSVM the pair of the page; else k + 1 items, an even number of them relevant or an odd one."""
+    """For RankSVM the pairs of the page; else k + 1 items, an even number of them relevant or an odd one."""
     if isinstance(phi, RankSVM):
-        lists = ((0, 0, 0), (1, 1, 1), (1, 0, 0), (1, 1, 0), (0, 0, 1), (0, 1, 1))
-        others = (0,) * (m - 3)
-        return Witness(
-            tuple(row + others for row in lists), (0.4, 0.4, 0.1, 0.1, 0, 0), (0, 0, 0.3, 0.3, 0.2, 0.2), gap=0.1
-        )
+        return _three_items_or_grades(m)
     highest = 2 if isinstance(phi, ListNet) and k == m - 1 else 1  # of all but the first
     chosen = list(product((0, 1), repeat=k + 1))
     relevance = tuple((first, *(highest * x for x in rest), *(0,) * (m - k - 1)) for first, *rest in chosen)
     even = np.array([sum(row) % 2 == 0 for row in chosen])
     p, q = even / even.sum(), ~even / even.sum()
     if isinstance(phi, ListNet):
-        chances = np.array([softmax(row) for row in relevance])
-        best_p, best_q = p @ chances, q @ chances
-        middle = (best_p + best_q) / 2
-        gap = float(sum(best @ np.log(best / middle) for best in (best_p, best_q)))
+        gap = _listnet_gap(relevance, k, highest)
     else:
         targets = np.array([NDCGSquared().target(row) for row in relevance])
         gap = float(np.sum(((p - q) @ targets) ** 2)) / 2
     return Witness(relevance, tuple(p.tolist()), tuple(q.tolist()), gap)
+
+
+def _three_items_or_grades(m: int) -> Witness:
+    """Two items need three grades, and three items two."""
+    if m == 2:
+        cycles = ((0, 1), (1, 2), (2, 0), (1, 0), (2, 1), (0, 2))
+        often, never = (1 / 3,) * 3, (0.0,) * 3
+        return Witness(cycles, often + never, never + often, gap=2 / 3)
+    lists = ((0, 0, 0), (1, 1, 1), (1, 0, 0), (1, 1, 0), (0, 0, 1), (0, 1, 1))
+    others = (0,) * (m - 3)
+    return Witness(
+        tuple(row + others for row in lists), (0.4, 0.4, 0.1, 0.1, 0, 0), (0, 0, 0.3, 0.3, 0.2, 0.2), gap=0.1
+    )
+
+
+def _listnet_gap(relevance: Sequence[Sequence[int]], k: int, highest: int) -> float:
+    """KL(A, M) + KL(B, M), with A - B in closed form: as a sum over lists it would be lost to rounding."""
+    m, growth = len(relevance[0]), expm1(highest)
+    terms = [one / prod(total + growth * i for i in range(k + 1)) for one, total in ((e, m - 1 + e), (1, m))]
+    first = factorial(k) * (growth / 2) ** k * (terms[0] - terms[1]) / 2  # of (A - B)/2, but for the sign
+    alike = k + 1 if highest == 1 else 1  # items that are as the first; the others are all alike, too
+    half = np.full(m, -first * alike / (m - alike))  # A and B have the same sum
+    half[:alike] = first
+    middle = np.mean([softmax(row) for row in relevance], axis=0)
+    x = half / middle
+    # (1 + x) log(1 + x) + (1 - x) log(1 - x), of order x^2, without terms of order x
+    return float(middle @ (2 * x * np.arctanh(x) + np.log1p(-x * x)))
 
 
 class _Problem(NamedTuple):
@@ -446,7 +485,7 @@ def _changes(p: _Problem, advice: Advice) -> Iterator[Change]:
         shorter = replace(p.measure, n=p.k)
         yield _change(p._replace(measure=shorter), f"learn {shorter}")
     if advice.vacuous and advice.speaks_from and advice.speaks_from <= _LONGEST:
-        yield _change(p._replace(horizon=advice.speaks_from), f"play {advice.speaks_from:,} rounds")
+        yield _change(p._replace(horizon=advice.speaks_from), f"play {counted(advice.speaks_from, 'round')}")
 
 
 def _change(p: _Problem, what: str) -> Change:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
 import signal
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,6 +31,7 @@ from rich.text import Text
 
 from peekrank import cli_data, cli_learn, cli_reproduce
 from peekrank.bars import passing_bar
+from peekrank.words import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -55,7 +58,9 @@ _THREADS = os.cpu_count() or 1
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line; of a file name that is not UTF-8, what can be shown is shown."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
     app()
 
 
@@ -247,7 +252,7 @@ def advise(
 
         cli_games.check_files(json_file)
         found = cli_games.advice_on(name, m, k, horizon, grades)
-        _print(cli_games.tell_advice(found))
+        _print(cli_games.tell_advice(found, json_file))
         if json_file:
             _write_json(json_file, found.as_dict())
 
@@ -364,7 +369,7 @@ def learn(
         outcome = _learn(training, material, folder, workers)
         with _interrupt_later():
             plots.save(plots.average_quality(outcome), folder, "quality")
-        _print(cli_learn.tell(outcome, folder))
+        _print(cli_learn.tell(outcome, material, folder))
         out.print(f"Tables, picture, models and manifest are in {folder}{os.sep}", highlight=False)
 
 
@@ -392,7 +397,7 @@ def _run(experiment: Experiment, folder: Path, workers: int) -> Result:
         runs.compile_kernels(experiment)
     wanted = experiment.runs * len(experiment.learners)
     with _rounds_bar(
-        experiment.horizon * wanted, lambda: f"{runs.finished(folder)} of {wanted} runs", folder
+        experiment.horizon * wanted, lambda: f"{runs.finished(folder)} of {counted(wanted, 'run')}", folder
     ) as tick:
         return runs.run(experiment, folder, workers=workers, progress=tick)
 
@@ -426,7 +431,7 @@ def _learn(training: Training, material: Material, folder: Path, workers: int) -
     with err.status("compiling (once)"), _interrupt_later():
         learning.compile_kernels(training, material)
     total = learning.rounds_of(training)
-    with _rounds_bar(total, lambda: f"{runs.finished(folder)} of {training.runs} runs", folder) as tick:
+    with _rounds_bar(total, lambda: f"{runs.finished(folder)} of {counted(training.runs, 'run')}", folder) as tick:
         return learning.learn(training, material, folder, workers=workers, progress=tick)
 
 
@@ -481,7 +486,8 @@ def _table(result: Result) -> Table:
     from peekrank.report import number, percent
 
     experiment = result.experiment
-    title = f"{experiment.measure}, k = {experiment.k}, {experiment.horizon:,} rounds, {experiment.runs} runs"
+    sizes = f"{counted(experiment.horizon, 'round')}, {counted(experiment.runs, 'run')}"
+    title = f"{experiment.measure}, k = {experiment.k}, {sizes}"
     table = Table(
         title=f"{title}, {escape(experiment.stream)}", title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0)
     )

@@ -54,9 +54,13 @@ def data(
 ) -> None:
     """Describe a file of judged documents with features, and convert it into a form that opens at once."""
     from peekrank.files import write_whole
-    from peekrank.streams.compact import save_dataset
+    from peekrank.streams.compact import SUFFIX, save_dataset
     from peekrank.streams.dataset import describe
 
+    if out and out.suffix != SUFFIX:
+        raise ValueError(f"{out}: --out must end in {SUFFIX}, so that no text is replaced by the compact form")
+    if json_file:
+        check_replaceable(json_file)
     named = [path.resolve() for path in (file, train, out, json_file) if path]
     if len(set(named)) < len(named):
         raise ValueError(f"{named[-1]}: each of FILE, --train, --out and --json must be a file of its own")
@@ -74,9 +78,20 @@ def data(
         write_whole(json_file, lambda part: part.write_text(text + "\n", encoding="utf-8"))
 
 
+def check_replaceable(file: Path) -> None:
+    """Raise a ValueError if there is a model or a compact data set of this name, which no table should replace."""
+    from peekrank.model import is_model
+    from peekrank.streams.compact import is_compact
+
+    if file.exists() and (is_model(file) or is_compact(file)):
+        what = "a model" if is_model(file) else "a data set"
+        raise ValueError(f"{file}: is {what}, which would be replaced; remove it first, or choose another name")
+
+
 def _load(file: Path, scaling: str, train: Path | None, features: int | None, base: int | None) -> Dataset:
     """Read or open, and scale."""
     from peekrank.parameters import choice
+    from peekrank.streams.dataset import check_finite
     from peekrank.streams.scaling import Scaling, fit_standardisation, scale_within_queries, standardise
 
     choice("--scaling", scaling, Scaling)
@@ -87,6 +102,8 @@ def _load(file: Path, scaling: str, train: Path | None, features: int | None, ba
             raise ValueError(f"--train does not go with --scaling {scaling}, only with --scaling global")
         fitted_on = read_data(train, features, base)
         loaded = read_data(file, fitted_on.features.shape[1], fitted_on.about.base)
+    for path, part in ((train or file, fitted_on), (file, loaded)):
+        check_finite(part, path.name)
     if scaling == "query":
         return scale_within_queries(loaded)
     return standardise(loaded, fit_standardisation(fitted_on)) if scaling == "global" else loaded
@@ -94,10 +111,10 @@ def _load(file: Path, scaling: str, train: Path | None, features: int | None, ba
 
 def read_data(file: Path, features: int | None, base: int | None) -> Dataset:
     """The data set of a file, text or compact."""
-    from peekrank.streams.compact import SUFFIX, open_dataset
+    from peekrank.streams.compact import is_compact, open_dataset
     from peekrank.streams.letor import read_letor
 
-    if file.suffix == SUFFIX:
+    if is_compact(file):
         opened = open_dataset(file)
         there, first = opened.features.shape[1], opened.about.base
         if features not in (None, there) or base not in (None, first):

@@ -32,6 +32,7 @@ from peekrank.games.table import Table as RateTable
 from peekrank.parameters import choice, whole
 from peekrank.spec import nearest
 from peekrank.types import Measure
+from peekrank.words import counted
 
 _QUICK_TABLE, _QUICK_CELL = 4_000, 50_000  # numbers in a loss matrix that the definitions take some seconds for
 _PICTURES = (".png", ".svg", ".pdf")
@@ -130,7 +131,7 @@ def tell(name: str | None, options: Mapping[str, Any], progress: Progress) -> To
 def _tell_table(m: int, grades: int, source: Source, progress: Progress) -> Told:
     """The rates of all measures for every k, with what they mean."""
     table = tabulate(None, m, grades, source, progress)
-    title = f"How regret grows in T rounds: m = {m:,} items, the first k answered, {_grades(grades)}"
+    title = f"How regret grows in T rounds: m = {counted(m, 'item')}, the first k answered, {_grades(grades)}"
     shown = Table(box=SIMPLE, padding=(0, 1, 0, 0))
     shown.add_column("measure", no_wrap=True)
     for span in table.spans:
@@ -166,7 +167,7 @@ def _tell_measure(measure: Measure, m: int, k: int, grades: int, source: Source,
     """The rate of one ranking game, by theorem, by the definitions, or both."""
     proved = rate_of(measure, m, k, grades) if source != "definitions" else None
     found = analyse(ranking_game(measure, m, k, grades), progress=progress) if source != "theorem" else None
-    problem = f"{measure}, m = {m:,} items, k = {k:,} revealed, {_grades(grades)}"
+    problem = f"{measure}, m = {counted(m, 'item')}, k = {k:,} revealed, {_grades(grades)}"
     cell = settle(problem, proved, found)
     shown = _rate_rows(cell.rate)
     if proved:
@@ -203,7 +204,7 @@ def _tell_game(name: str, game: Game, progress: Progress) -> Told:
     if actions:
         heading.append(_action_table(actions, len(game.outcomes)))
     if len(actions) > _MOST_ACTIONS:
-        heading.append(f"... and {len(actions) - _MOST_ACTIONS:,} more actions; --json FILE has all.")
+        heading.append(f"... and {counted(len(actions) - _MOST_ACTIONS, 'more action')}; --json FILE has all.")
     shown = _rate_rows(found.rate)
     _add_facts(shown, found, "actions")
     data = {"game": name, "rate": found.rate and str(found.rate), "definitions": _facts(found), "actions": actions}
@@ -250,21 +251,22 @@ def advice_on(name: str, m: int, k: int, horizon: int | None, grades: int) -> Ad
     return advise(name, m, k, horizon, grades)
 
 
-def tell_advice(advice: Advice | SurrogateAdvice) -> list[RenderableType]:
-    """Advice with its labels in a column, and the witness of a hopeless surrogate."""
+def tell_advice(advice: Advice | SurrogateAdvice, json_file: Path | None) -> list[RenderableType]:
+    """Advice with its labels in a column, and the witness of a hopeless surrogate, or where it is written to."""
     shown = _grid()
     for line in str(advice).splitlines():
         label, _, text = line.partition(": ")
         shown.add_row(label, Text(text))
     if isinstance(advice, Advice) or advice.witness is None:
         return [shown]
-    return [shown, "", *_tell_witness(advice.witness)]
+    return [shown, "", *_tell_witness(advice.witness, json_file)]
 
 
-def _tell_witness(witness: Witness) -> list[RenderableType]:
+def _tell_witness(witness: Witness, json_file: Path | None) -> list[RenderableType]:
     """Both adversaries, list by list, if they are few."""
     if len(witness.relevance) > _MOST_LISTS:
-        return [Text(f"The adversaries have {len(witness.relevance):,} lists: --json FILE writes them.")]
+        where = f"{json_file} has them" if json_file else "--json FILE writes them"
+        return [Text(f"The adversaries have {len(witness.relevance):,} lists: {where}.")]
     used = max(i for row in witness.relevance for i, grade in enumerate(row, 1) if grade)
     table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
     table.add_column(f"relevance of items 1 to {used}")
@@ -290,10 +292,6 @@ def _named(name: str) -> Measure | Game:
 
 def _grades(grades: int) -> str:
     return f"grades 0 to {grades - 1}"
-
-
-def _count(n: int, thing: str) -> str:
-    return f"{n:,} {thing}{'' if n == 1 else 's'}"
 
 
 def _rate(rate: Rate | None) -> Text:
@@ -322,9 +320,9 @@ def _add_facts(grid: Table, found: Analysis, actions: str) -> None:
     if found.cells:
         parts = [f"{facts[kind]:,} {word}" for kind, word in _KINDS.items() if facts[kind]]
         if facts["duplicates"]:
-            parts.append(_count(facts["duplicates"], "duplicate"))
+            parts.append(counted(facts["duplicates"], "duplicate"))
         grid.add_row(actions, f"{facts['actions']:,}: {', '.join(parts)}")
-        grid.add_row("neighbours", _count(facts["neighbouring_pairs"], "pair"))
+        grid.add_row("neighbours", counted(facts["neighbouring_pairs"], "pair"))
     else:
         grid.add_row(actions, f"{facts['actions']:,}")
     if found.rate is None:

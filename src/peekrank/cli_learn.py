@@ -15,7 +15,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from peekrank.cli_data import read_data
+from peekrank.cli_data import check_replaceable, read_data
+from peekrank.words import counted, presentable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from peekrank.learning import Material, Outcome, Summary
     from peekrank.model import Ranked
     from peekrank.streams.dataset import Dataset
+    from peekrank.types import Measure
 
 _CLOSE = 0.01  # part of the regret: a gap above it is told
 
@@ -51,6 +53,12 @@ def gather(train: Path, test: Path | None, scaling: str) -> Material:
 
     data = read_data(train, None, None)
     held_out = read_data(test, None, data.about.base) if test else None
+    if test and held_out:
+        known = data.about.digest and data.about.digest == held_out.about.digest
+        if known or test.resolve() == train.resolve():
+            warnings.warn(
+                f"{test.name}: is the training part itself, so nothing is held out by --test", stacklevel=2
+            )
     material = learning.gather(data, held_out, scaling=scaling)
     for part in (material.train, material.test):
         if part:
@@ -63,17 +71,16 @@ def _note_rounding(data: Dataset) -> None:
         warnings.warn(f"{data.about.source}: real-valued relevance is rounded to grades", stacklevel=2)
 
 
-def tell(outcome: Outcome, folder: Path) -> list[RenderableType]:
+def tell(outcome: Outcome, material: Material, folder: Path) -> list[RenderableType]:
     """The table of a training, and what there is to know about it."""
     from peekrank.learning import model_file
 
     training, summaries = outcome.training, outcome.summaries()
-    title = f"{training.measure}, k = {training.k}, {training.rounds:,} rounds, {training.runs} runs"
-    table = Table(
-        title=f"{title}, {escape(outcome.source)}", title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0)
-    )
+    sizes = f"{counted(training.rounds, 'round')}, {counted(training.runs, 'run')}"
+    title = f"{training.measure}, k = {training.k}, {sizes}, {presentable(outcome.source)}"
+    table = Table(title=escape(title), title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
     table.add_column("learner", overflow="fold", min_width=10)
-    held_out = any(s.held_out is not None for s in summaries)
+    held_out = material.test is not None
     headers = ["average ± sd", "last tenth ± sd"]
     headers += ["held out ± sd"] * held_out + ["explored"] + ["regret ± sd"] * training.regret
     for header in headers:
@@ -83,9 +90,14 @@ def tell(outcome: Outcome, folder: Path) -> list[RenderableType]:
     said: list[RenderableType] = [table]
     together = "" if len(summaries) == 1 else f", {len(summaries)} learners taken together"
     said.append(Text(f"{summaries[0].rounds_per_second:,.0f} rounds/s for each thread{together}."))
+    if all(math.isnan(s.quality) for s in summaries):
+        said.append(Text(f"{training.measure} counts no query that was shown: there is no quality to tell."))
+    if material.test and all(s.held_out is None for s in summaries) and any(s.finite for s in summaries):
+        source = presentable(material.test.about.source)
+        said.append(Text(f"{training.measure} counts no query of {source}: nothing is told of it."))
     for s in summaries:
         if s.finite < training.runs:
-            where = f"in {training.runs - s.finite} of {training.runs} runs, and left no model there"
+            where = f"in {training.runs - s.finite} of {counted(training.runs, 'run')}, and left no model there"
             said.append(Text(f"{s.learner} diverged {where}: try --scaling query or a smaller rate."))
         if s.regret is not None and s.gap is not None and not s.gap <= _CLOSE * abs(s.regret):
             said.append(Text(f"The regret of {s.learner} may be up to {s.gap:,.0f} higher."))
@@ -105,7 +117,7 @@ def _row(s: Summary, *, held_out: bool, regret: bool) -> list[str]:
 
 
 def _spread(mean: float | None, sd: float | None, form: str = ".4f") -> str:
-    if mean is None or sd is None:
+    if mean is None or sd is None or math.isnan(mean):
         return "–"
     return f"{mean:{form}}" if math.isnan(sd) else f"{mean:{form}} ± {sd:{form}}"
 
@@ -129,23 +141,33 @@ def rank(
     from peekrank.model import load_model
 
     judge = measure_named(measure) if measure else None
+    if out:
+        if out.resolve() in (model.resolve(), data.resolve()):
+            raise ValueError(f"{out}: --out must be a file of its own")
+        check_replaceable(out)
     learned = load_model(model)
-    if out and out.resolve() in (model.resolve(), data.resolve()):
-        raise ValueError(f"{out}: --out must be a file of its own")
     ranked = learned.rank(read_data(data, None, learned.preparation.base))
-    _note_rounding(ranked.data)
+    verdict = _judge(ranked, judge) if judge else ""
     text = _as_table(ranked)
     if out:
         write_whole(out, lambda part: part.write_text(text, encoding="utf-8"))
     else:
         sys.stdout.write(text)
     console = Console(stderr=out is None)  # what is piped on is the table and nothing else
-    if judge:
-        console.print(
-            f"{judge} {ranked.quality(judge):.4f} over {len(ranked.data.queries):,} queries", highlight=False
-        )
+    if verdict:
+        console.print(verdict, highlight=False)
     if out:
         console.print(f"Written to {escape(str(out))}", highlight=False, soft_wrap=True)
+
+
+def _judge(ranked: Ranked, measure: Measure) -> str:
+    """The quality, and how many queries it is of."""
+    _note_rounding(ranked.data.graded())
+    values, queries = ranked.judged(measure), len(ranked.data.queries)
+    if not len(values):
+        return f"{measure} counts none of {counted(queries, 'query', 'queries')}"
+    skipped = f", {queries - len(values):,} skipped" if len(values) < queries else ""
+    return f"{measure} {values.mean():.4f} over {counted(len(values), 'query', 'queries')}{skipped}"
 
 
 def _as_table(ranked: Ranked) -> str:

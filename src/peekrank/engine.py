@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from threading import Lock
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -33,7 +34,7 @@ from peekrank.types import (
     Trace,
 )
 
-Seed = int | np.random.SeedSequence | np.random.Generator
+Seed = int | np.integer[Any] | np.random.SeedSequence | np.random.Generator
 
 
 def generator(seed: Seed) -> np.random.Generator:
@@ -45,7 +46,9 @@ def generator(seed: Seed) -> np.random.Generator:
     >>> bool(generator(0).random() == np.random.default_rng(0).random())
     False
     """
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)) if isinstance(seed, int) else seed)
+    if isinstance(seed, int | np.integer):
+        return np.random.default_rng(np.random.SeedSequence(int(seed), spawn_key=(1,)))
+    return np.random.default_rng(seed)
 
 
 def problem_shape(learner: Learner, *, m: int, k: int, d: int = 0) -> Shape:
@@ -100,6 +103,7 @@ class Agent:
     def __init__(self, learner: Learner, *, m: int, k: int, d: int = 0, seed: Seed = 0) -> None:
         self.learner = learner
         self.shape = problem_shape(learner, m=m, k=k, d=d)
+        self._lock = Lock()  # kernels release the GIL, and share the state
         self._rng = generator(seed)
         self._state = learner.init(self.shape)
         self._uniforms = np.empty(learner.draws(self.shape))
@@ -117,26 +121,31 @@ class Agent:
 
     def rank(self, features: ArrayLike | None = None) -> Decision:
         """Choose the ranking to show next."""
-        without = features is None and self.shape.d == 0
-        X = self._no_features if without else self._list(features, "features")
-        if self.shape.d and (item := self._check(X)) >= 0:
-            raise ValueError(f"features of item {item}, {X[item]}: must be finite numbers")
+        X = self._no_features
+        if features is not None or self.shape.d > 0:
+            X = self._list(np.array(features, np.float32), "features")  # a copy: answers may come late
+            if (item := self._check(X)) >= 0:
+                raise ValueError(f"features of item {item}, {X[item]}: must be finite numbers")
         ranking, token = np.empty(len(X), dtype=np.int64), np.zeros(self._token_size)
-        self._rng.random(out=self._uniforms)
-        self._rank(self._state, X, self._uniforms, ranking, token)
+        with self._lock:
+            self._rng.random(out=self._uniforms)
+            self._rank(self._state, X, self._uniforms, ranking, token)
+        ranking.flags.writeable = False  # what was shown was shown
         return Decision(X, ranking, token)
 
     def update(self, decision: Decision, feedback: ArrayLike) -> None:
         """Learn from the relevance grades of the first k items of a decision; NaN where one was not answered.
 
-        Once for each decision: a NaN is final, and an answer that comes after it must be dropped.
+        Once for each decision, which is not checked: answered twice, it counts as two rounds. A NaN is final, and
+        an answer that comes after it must be dropped.
         """
         X = self._list(decision.features, "features of the decision")
         ranking = _array(decision.ranking, np.int64, (len(X),), "ranking of the decision")
         token = _array(decision.token, np.float64, (self._token_size,), "token of the decision")
         answers = _array(feedback, np.float64, (min(self.shape.k, len(X)),), "feedback")
         perceived = np.empty(len(answers))
-        fault = self._read(ranking, self._seen, answers, self._perceived, perceived)
+        with self._lock:
+            fault = self._read(ranking, self._seen, answers, self._perceived, perceived)
         if fault == _NO_PERMUTATION:
             raise ValueError(f"ranking of the decision {ranking}: must hold each of 0 to {len(X) - 1} once")
         if fault != _WELL:
@@ -144,18 +153,30 @@ class Agent:
                 f"feedback[{fault}] = {answers[fault]}: must be a whole number from 0 to "
                 f"{len(self._perceived) - 1}, or NaN if it was not answered"
             )
-        self._update(self._state, X, ranking, token, perceived)
+        with self._lock:
+            self._update(self._state, X, ranking, token, perceived)
 
     def _list(self, features: ArrayLike | None, name: str) -> Features:
         """The features of a list, which may be shorter than m if the learner keeps nothing about single items."""
         m, d, _ = self.shape
         X = np.ascontiguousarray(features, dtype=np.float32)
         rows = len(X) if any_length(self.learner) and X.ndim == 2 and 1 <= len(X) <= m else m
+        if any_length(self.learner) and X.shape != (rows, d):
+            raise ValueError(f"{name} of shape {X.shape}: must be of shape (n, {d}), n from 1 to {m}")
         return _array(X, np.float32, (rows, d), name)
+
+    def trouble(self) -> str:
+        """Why nothing is learned any more, of a learner that can tell; empty if nothing is wrong."""
+        return str(self.learner.trouble(self._state)) if hasattr(self.learner, "trouble") else ""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For `pickle`."""
+        return Agent.load, (self.dump(), self.learner)
 
     def dump(self) -> bytes:
         """Everything this agent is, generator included: `load` goes on bit for bit."""
-        return storage.dump(self.learner, self.shape, self._state, self._rng)
+        with self._lock:
+            return storage.dump(self.learner, self.shape, self._state, self._rng)
 
     @classmethod
     def load(cls, blob: bytes, learner: Learner | None = None) -> Agent:
@@ -320,7 +341,7 @@ def simulate_all(
     agents = [_agent(learner, rounds, k, seed) for learner, seed in zip(learners, seeds, strict=True)]
     traces = drive(agents, rounds, measure=measure, sequence=sequence, at=at, progress=progress)
     for agent in agents:
-        if hasattr(agent.learner, "trouble") and (what := agent.learner.trouble(agent._state)):
+        if what := agent.trouble():
             warnings.warn(f"{agent.learner.name}: {what}", TroubleWarning, stacklevel=2)
     return traces
 

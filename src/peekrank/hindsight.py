@@ -28,7 +28,11 @@ _CHUNK = 256  # rounds
 
 
 class Best(NamedTuple):
-    """Fixed weights, their loss summed over rounds, and a gap: no weights lose less than ``loss - gap``."""
+    """Fixed weights, their loss summed over rounds, and a gap: none within reach lose less than ``loss - gap``.
+
+    Within reach are the weights in the ball; without a ball, those up to twice as long, lengths being those of
+    scaled features (`best_fixed`).
+    """
 
     weights: Floats
     loss: float
@@ -46,7 +50,8 @@ def loss_along(
 ) -> float:
     """The sum over rounds of phi(X_t w_t, R_t), with w_t the weights before round t.
 
-    The run of `simulate` with these arguments is repeated step by step, as an `Agent` tells its scores.
+    The run of `simulate` with these arguments is repeated step by step, as an `Agent` tells its scores. The
+    surrogate must be convex, as for `best_fixed`.
 
     >>> features = np.array([[1.0], [0.0]], np.float32)
     >>> rounds = Rounds(features, np.array([2, 0], np.uint8), np.array([0, 2]))
@@ -54,6 +59,7 @@ def loss_along(
     4.0
     """
     surrogate, offsets = learner.surrogate, rounds.offsets
+    _must_be_convex(surrogate)
     agent = Agent(learner, m=int(list_lengths(rounds).max()), k=k, d=rounds.features.shape[1], seed=seed)
     first = 3 + agent.shape.k  # of the scores in a token
     total = 0.0
@@ -69,6 +75,11 @@ def loss_along(
         total += _value(surrogate, scores, relevance)
         progress(len(lists))
     return total
+
+
+def _must_be_convex(surrogate: Surrogate) -> None:
+    if not surrogate.convex:
+        raise ValueError(f"surrogate = {surrogate}: it is not convex, and the best weights cannot be found")
 
 
 def _value(surrogate: Surrogate, scores: Sequence[Floats], relevance: Sequence[NDArray[Any]]) -> float:
@@ -112,8 +123,7 @@ def best_fixed(surrogate: Surrogate, rounds: Rounds, counts: Ints, radius: float
     >>> best.weights.round(6), round(best.loss, 6)
     (array([2.]), 0.0)
     """
-    if not surrogate.convex:
-        raise ValueError(f"surrogate = {surrogate}: it is not convex, and the best weights cannot be found")
+    _must_be_convex(surrogate)
     problem = _Problem(surrogate, rounds, counts)
     found: list[tuple[float, Floats]] = []
     w = np.zeros(rounds.features.shape[1])
@@ -205,12 +215,14 @@ def _within(problem: _Problem, smoothing: float, start: Floats, radius: float | 
     w = problem.solve(smoothing, start, 0.0)
     if radius is None or np.linalg.norm(w) <= radius:
         return w
-    solved = w
+    solved, tried = w, [w * (radius / float(np.linalg.norm(w)))]
 
     def excess(logarithm: float) -> float:
         nonlocal solved
         solved = problem.solve(smoothing, solved, exp(logarithm))
-        return float(np.log(max(float(np.linalg.norm(solved)), 1e-300) / radius))
+        length = max(float(np.linalg.norm(solved)), 1e-300)
+        tried.append(solved * min(1.0, radius / length))
+        return log(length / radius)
 
     high = log(float(np.linalg.norm(problem.smooth(w * 0, smoothing)[1])) / radius)
     while excess(high) > 0:
@@ -223,7 +235,8 @@ def _within(problem: _Problem, smoothing: float, start: Floats, radius: float | 
         middle = (low + high) / 2
         over = excess(middle)
         low, high = (middle, high) if over > 0 else (low, middle)
-    return np.asarray(solved * min(1.0, radius / float(np.linalg.norm(solved))))
+    # not simply the last: with a tiny penalty a solver may jump to another of many minimisers, outside of the ball
+    return min(tried, key=lambda w: problem.smooth(w, smoothing)[0])
 
 
 @sum_kernel

@@ -539,15 +539,6 @@ def _open_folder(study: Study, cells: list[Cell], folder: Path) -> None:
     if runs.holds_manifest(folder):
         old = runs.manifest_of(folder, "study")
         if finished(folder):
-            _check_same(old, manifest, folder)
+            runs.check_same(folder, "study", old, manifest)
             return
     runs.write_manifest(folder, manifest)
-
-
-def _check_same(old: dict[str, Any], new: dict[str, Any], folder: Path) -> None:
-    differ = [name for name in new["study"] if old["study"].get(name) != new["study"][name]]
-    differ += [name for name in ("versions", "sources") if not differ and old.get(name) != new[name]]
-    if differ:
-        raise ValueError(
-            f"{folder} holds results of another study, with different {', '.join(differ)}; choose another folder"
-        )

@@ -44,7 +44,7 @@ _ENDS = {
     "seconds": pl.Float64, "finite": pl.Boolean, "held_out": pl.Float64, "loss": pl.Float64, "best": pl.Float64,
     "gap": pl.Float64,
 }  # fmt: skip
-_COLUMNS = {"learner": pl.String, **_CURVE, **_ENDS}
+_COLUMNS = {"run": pl.Int64, "learner": pl.String, **_CURVE, **_ENDS}
 
 
 @dataclass(frozen=True)
@@ -235,6 +235,7 @@ class Outcome(NamedTuple):
         known = {name: None if np.isnan(ends[name]).all() else ends[name] for name in ("held_out", "loss")}
         held_out, held_out_sd = _mean_and_sd(known["held_out"])
         regret, regret_sd = _mean_and_sd(None if known["loss"] is None else ends["loss"] - ends["best"])
+        gap = None if known["loss"] is None else float(np.nanmax(ends["gap"]))
         return Summary(
             learner,
             *_mean_and_sd(self.qualities(learner)[:, -1]),
@@ -244,7 +245,7 @@ class Outcome(NamedTuple):
             float(ends["explored"].mean()) / T,
             regret,
             regret_sd,
-            None if known["loss"] is None else float(ends["gap"].max()),
+            gap,
             int(ends["finite"].sum()),
             count * T / float(np.median(ends["seconds"])),
         )
@@ -255,9 +256,12 @@ def _ratio(value: Floats, counted: Floats) -> Floats:
 
 
 def _mean_and_sd(values: Floats | None) -> tuple[Any, Any]:
+    """Over the runs that have a value: one that diverged has none."""
     if values is None:
         return None, None
-    return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else float("nan")
+    there = values[~np.isnan(values)]
+    mean = float(there.mean()) if len(there) else float("nan")
+    return mean, float(there.std(ddof=1)) if len(there) > 1 else float("nan")
 
 
 def compile_kernels(training: Training, material: Material) -> None:
@@ -297,20 +301,22 @@ def learn(
     for learner in training.make_learners():
         learner.init(problem_shape(learner, m=longest, k=training.k, d=d))
     _open_folder(training, material, folder)
-    missing = [run for run in range(training.runs) if not _file(folder, run).exists()]
+    at = checkpoints(training.rounds)
+    missing = [run for run in range(training.runs) if not _finished(training, folder, run, at)]
     progress(rounds_of(training) // training.runs * (training.runs - len(missing)))
     if missing:
         compile_kernels(training, material)
 
         def keep(run: int, done: _Done) -> None:
             for name, model in zip(training.model_names(), done.models, strict=True):
-                if model is not None:
+                if model is None:
+                    model_file(folder, name, run).unlink(missing_ok=True)
+                else:
                     save_model(model, model_file(folder, name, run))
             write_whole(_file(folder, run), done.curves.write_parquet)
 
         compute = partial(_run_once, training, material)
         engine.do_all(missing, compute, keep, progress, lambda run: f"run {run} of {training}")
-    at = checkpoints(training.rounds)
     frames = [_read_run(training, folder, run, at) for run in range(training.runs)]
     outcome = Outcome(training, material.train.about.source, at, pl.concat(frames))
     write_whole(folder / "curves.parquet", outcome.curves.write_parquet)
@@ -391,16 +397,17 @@ def _run_once(training: Training, material: Material, run: int, progress: runs.T
     regrets = _Regrets(training, lists, seed)
     frames, models = [], []
     for text, agent, curve in zip(training.learners, played.agents, played.curves, strict=True):
-        weights = getattr(storage.load(agent.dump()).state, "w", None)
-        finite = weights is None or bool(np.isfinite(weights).all())
+        learner, state = agent.learner, storage.load(agent.dump()).state
+        weights = getattr(state, "w", None)
+        finite = not agent.trouble()
         model = None
         if weights is not None and finite:
             train = material.train.about
             model = Model(
-                weights, lists.preparation, text_of(agent.learner), training.k, training.measure,
+                weights, lists.preparation, text_of(learner), training.k, training.measure,
                 training.rounds, training.seed, run, train.source, train.digest or _digest(material.train),
             )  # fmt: skip
-        loss, best = regrets.of(agent.learner, progress) if training.regret else (None, None)
+        loss, best = regrets.of(learner, progress) if training.regret and finite else (None, None)
         ends = {
             "seconds": played.seconds,
             "finite": finite,
@@ -409,7 +416,7 @@ def _run_once(training: Training, material: Material, run: int, progress: runs.T
             "best": best and best.loss,
             "gap": best and best.gap,
         }
-        columns = [pl.lit(text).alias("learner"), *map(pl.col, _CURVE)]
+        columns = [pl.lit(run, pl.Int64).alias("run"), pl.lit(text).alias("learner"), *map(pl.col, _CURVE)]
         frames.append(curve.select(*columns, *(pl.lit(ends[n], _ENDS[n]).alias(n) for n in _ENDS)))
         models.append(model)
     yield _Done(pl.concat(frames), models)
@@ -458,6 +465,19 @@ def _file(folder: Path, run: int) -> Path:
     return folder / "runs" / f"{run:04d}.parquet"
 
 
+def _finished(training: Training, folder: Path, run: int, at: Ints) -> bool:
+    """Whether the file of a run is there, and the models that it speaks of."""
+    if not _file(folder, run).exists():
+        return False
+    finite = dict(_read_run(training, folder, run, at).select("learner", "finite").unique().iter_rows())
+    named = zip(training.learners, training.model_names(), training.make_learners(), strict=True)
+    return all(
+        model_file(folder, name, run).exists()
+        for text, name, learner in named
+        if isinstance(learner, RTopKF) and finite[text]
+    )
+
+
 def _read_run(training: Training, folder: Path, run: int, at: Ints) -> pl.DataFrame:
     path, again = _file(folder, run), "remove it to have that run done again"
     try:
@@ -466,11 +486,12 @@ def _read_run(training: Training, folder: Path, run: int, at: Ints) -> pl.DataFr
         raise ValueError(f"{path} cannot be read ({error}); {again}") from None
     if (
         dict(frame.schema) != _COLUMNS
+        or frame["run"].unique().to_list() != [run]
         or frame["learner"].to_list() != [text for text in training.learners for _ in at]
         or not np.array_equal(frame["at"].to_numpy(), np.tile(at, len(training.learners)))
     ):
         raise ValueError(f"{path} does not belong to this training; {again}")
-    return frame.select(pl.lit(run, pl.Int64).alias("run"), *_COLUMNS)
+    return frame
 
 
 def _open_folder(training: Training, material: Material, folder: Path) -> None:
@@ -487,8 +508,10 @@ def _open_folder(training: Training, material: Material, folder: Path) -> None:
     if runs.holds_manifest(folder):
         old = runs.manifest_of(folder, "training")
         if runs.finished(folder):
-            _check_same(old, manifest, folder)
+            runs.check_same(folder, "training", old, manifest, ("data", "test"))
             return
+        for model in (folder / "models").glob("*.json"):  # of a run that was never finished
+            model.unlink()
     runs.write_manifest(folder, manifest)
 
 
@@ -496,25 +519,12 @@ def _describe(data: Dataset, scaling: str) -> dict[str, Any]:
     """What determines the content of a data set, as it is shown: online scaling is still to come."""
     about = {name: value for name, value in asdict(data.about).items() if name != "oddities"}
     sizes = {"queries": len(data.queries), "documents": len(data.features), "features": data.features.shape[1]}
-    return {**about, "scaling": scaling, "digest": data.about.digest or _digest(data), **sizes}
+    return {**about, "scaling": scaling, "content": _digest(data), **sizes}
 
 
 def _digest(data: Dataset) -> str:
-    """Of the arrays, for data that come from no text."""
+    """Of the arrays, whatever they say they were read from."""
     digest = hashlib.sha256()
     for array in (data.features, data.relevance, data.offsets):
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
-
-
-def _check_same(old: dict[str, Any], new: dict[str, Any], folder: Path) -> None:
-    differ = [name for name in new["training"] if old["training"].get(name) != new["training"][name]]
-    for part in ("data", "test"):
-        was, now = old.get(part) or {}, new[part] or {}
-        differ += [f"{name} of the {part}" for name in {**was, **now} if was.get(name) != now.get(name)]
-    differ += [name for name in ("versions", "sources") if not differ and old.get(name) != new[name]]
-    if differ:
-        raise ValueError(
-            f"{folder} holds results of another training, with different {', '.join(differ)}; "
-            "choose another folder"
-        )

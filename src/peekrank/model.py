@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from peekrank._jit import kernel
 from peekrank.engine import values_of_lists
@@ -17,7 +18,8 @@ from peekrank.files import write_whole
 from peekrank.learners.rtopkf import dot
 from peekrank.parameters import choice
 from peekrank.sampling import SortSpace, sort_descending, sort_space
-from peekrank.streams.dataset import Dataset
+from peekrank.streams.dataset import Dataset, check_finite
+from peekrank.streams.fixed import list_lengths
 from peekrank.streams.scaling import (
     LearningScaling,
     Standardisation,
@@ -45,7 +47,12 @@ class Preparation(NamedTuple):
 
     def apply(self, data: Dataset) -> Dataset:
         """The data with these columns, scaled, with relevance in grades; a ValueError if they do not fit."""
+        return self.scale(data).graded()
+
+    def scale(self, data: Dataset) -> Dataset:
+        """The same with relevance as it is."""
         name = data.about.source
+        check_finite(data, name)
         if data.about.base != self.base:
             raise ValueError(f"{name}: feature ids count from {data.about.base}: must count from {self.base}")
         data = self._columns(data)
@@ -64,7 +71,7 @@ class Preparation(NamedTuple):
                 f"{name}: must be scaled as the training part was before learning; "
                 "`peekrank data FILE --scaling global --train TRAIN --out FILE.peek` does it"
             )
-        return data.graded()
+        return data
 
     def _columns(self, data: Dataset) -> Dataset:
         """Features that a text leaves out everywhere are 0, as those that it leaves out here and there."""
@@ -125,8 +132,8 @@ class Model(NamedTuple):
         >>> model.rank(data).rankings, model.rank(data).scores
         (array([1, 2, 0]), array([-1.,  1.,  1.]))
         """
-        prepared = self.preparation.apply(data)
-        return Ranked(prepared, *order_all(self.weights, prepared.rounds()))
+        prepared = self.preparation.scale(data)
+        return Ranked(prepared, *order_all(self.weights, prepared.features, prepared.offsets))
 
 
 class Ranked(NamedTuple):
@@ -136,36 +143,52 @@ class Ranked(NamedTuple):
     rankings: Ints
     scores: Floats
 
+    def judged(self, measure: Measure) -> Floats:
+        """The values of the queries that the measure does not skip; real-valued relevance is rounded to grades."""
+        grades = self.data.graded().relevance
+        values = values_of_lists(measure, self.rankings, grades, self.data.offsets)
+        return values[~np.isnan(values)]
+
     def quality(self, measure: Measure) -> float:
         """Mean value over queries, but for those that the measure skips; NaN if it skips all."""
-        values = values_of_lists(measure, self.rankings, self.data.relevance, self.data.offsets)
-        counted = values[~np.isnan(values)]
-        return float(counted.mean()) if len(counted) else float("nan")
+        values = self.judged(measure)
+        return float(values.mean()) if len(values) else float("nan")
 
 
-def order_all(weights: Features, rounds: Rounds) -> tuple[Ints, Floats]:
+def order_all(weights: Features, features: Features, offsets: Ints) -> tuple[Ints, Floats]:
     """Rankings, by descending score and then by index, and scores of all lists."""
-    features, _, offsets = rounds
+    lengths = list_lengths(Rounds(features, np.zeros(len(features), np.uint8), offsets))
+    if len(weights) != features.shape[1]:
+        raise ValueError(f"{len(weights)} weights for {features.shape[1]} features: must be as many")
     rankings, scores = np.empty(len(features), np.int64), np.empty(len(features))
-    _order(features, offsets, weights, scores, rankings, sort_space(int(np.diff(offsets).max())))
+    row = _order(features, offsets, weights, scores, rankings, sort_space(int(lengths.max())))
+    if row >= 0:
+        query = int(np.searchsorted(offsets, row, side="right"))
+        raise ValueError(
+            f"document {row - offsets[query - 1] + 1} of query number {query} has the score {scores[row]}: "
+            "features are too large for these weights; scale them"
+        )
     return rankings, scores
 
 
 @kernel
 def _order(
     features: Features, offsets: Ints, weights: Features, scores: Floats, rankings: Ints, space: SortSpace
-) -> None:
+) -> int:
+    """Fill scores and rankings; the first row without a finite score, which could not be sorted, or -1."""
     for i in range(len(features)):
         scores[i] = dot(features[i], weights)
+        if not abs(scores[i]) < np.inf:
+            return i
     for q in range(len(offsets) - 1):
         first, last = offsets[q], offsets[q + 1]
         sort_descending(scores[first:last], rankings[first:last], space)
+    return -1
 
 
 def save_model(model: Model, path: str | PathLike[str]) -> None:
-    """Write a model, whole or not at all; weights that are not finite are a ValueError."""
-    if not np.isfinite(model.weights).all():
-        raise ValueError(f"{model.learner}: its weights are not finite")
+    """Write a model, whole or not at all; weights that are not finite, or not one a feature, are a ValueError."""
+    _check_numbers(model, model.learner)
     prepared, fitted = model.preparation, model.preparation.standardisation
     content = {
         "kind": _KIND,
@@ -205,7 +228,31 @@ def load_model(path: str | PathLike[str]) -> Model:
     columns = {name: content[name] for name in ("features", "base", "scaling", "fitted_on")}
     about = {name: content[name] for name in Model._fields if name not in ("weights", "preparation")}
     weights = np.array(content["weights"], np.float32)
-    return Model(weights=weights, preparation=Preparation(**columns, standardisation=fitted), **about)
+    model = Model(weights=weights, preparation=Preparation(**columns, standardisation=fitted), **about)
+    _check_numbers(model, path.name)
+    return model
+
+
+def is_model(path: Path) -> bool:
+    """Whether a file begins as `save_model` has them begin."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return f'"kind": "{_KIND}"'.encode() in file.read(64)
+
+
+def _check_numbers(model: Model, name: str) -> None:
+    """Raise a ValueError unless there is a finite number for every feature: compiled code trusts the length."""
+    features, fitted = model.preparation.features, model.preparation.standardisation
+    numbers: dict[str, NDArray[Any]] = {"weights": model.weights}
+    if fitted is not None:
+        numbers |= {"means": fitted.mean, "deviations": fitted.deviation}
+    for what, values in numbers.items():
+        if values.shape != (features,):
+            shape = " x ".join(map(str, values.shape))
+            raise ValueError(f"{name}: has {shape} {what}: must be {features}, one for every feature")
+        if not np.isfinite(values).all():
+            raise ValueError(f"{name}: its {what} are not finite")
 
 
 def _checksum(content: dict[str, Any]) -> str:

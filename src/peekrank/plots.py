@@ -29,6 +29,7 @@ from peekrank.learning import Outcome
 from peekrank.measures import measure as measure_named
 from peekrank.regret import Exponent
 from peekrank.types import Floats, Ints, Measure
+from peekrank.words import counted, presentable
 
 # Okabe and Ito's colours for all kinds of colour vision, without the yellow that is pale on white
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -157,7 +158,7 @@ def rates(table: Table) -> Figure:
                 axes.text(x + 0.5, y + 0.5, cell.rate or "?", color=front, ha="center", va="center", size=8)
         axes.set(xlim=(0, columns), ylim=(rows, 0), xlabel="k, the number of answers seen")
         axes.set_title(
-            f"How regret grows in T rounds: m = {table.m:,} items,\n"
+            f"How regret grows in T rounds: m = {counted(table.m, 'item')},\n"
             f"grades 0 to {table.grades - 1}, the first k are answered"
         )
         spans = [f"{s[0]:,}" if len(s) == 1 else f"{s[0]:,} to {s[-1]:,}" for s in table.spans]
@@ -434,6 +435,7 @@ def _finish(figure: Figure, axes: Axes) -> None:
 
 
 def _short(text: str) -> str:
+    text = presentable(text)
     return text if len(text) <= _LABEL_LENGTH else f"{text[:10]}…{text[11 - _LABEL_LENGTH :]}"
 
 

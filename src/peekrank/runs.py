@@ -366,6 +366,22 @@ def manifest_of(folder: Path, kind: str) -> dict[str, Any]:
     return manifest
 
 
+def check_same(
+    folder: Path, kind: str, old: dict[str, Any], new: dict[str, Any], parts: Sequence[str] = ()
+) -> None:
+    """Refuse a folder with the manifest of another study or training, or of other data (`parts`) or code."""
+    differ = [name for name in new[kind] if old[kind].get(name) != new[kind][name]]
+    for part in parts:
+        was, now = old.get(part) or {}, new[part] or {}
+        differ += [f"{name} of the {part}" for name in {**was, **now} if was.get(name) != now.get(name)]
+    code = {"versions": "versions of packages", "sources": "code of peekrank"}
+    differ += [what for name, what in code.items() if not differ and old.get(name) != new[name]]
+    if differ:
+        raise ValueError(
+            f"{folder} holds results of another {kind}, with different {', '.join(differ)}; choose another folder"
+        )
+
+
 def _check_same(other: Experiment, experiment: Experiment, folder: Path) -> None:
     differ = [f.name for f in fields(experiment) if getattr(other, f.name) != getattr(experiment, f.name)]
     if differ:

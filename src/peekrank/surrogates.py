@@ -5,7 +5,8 @@ learners with features estimate from the answers they see. Those here have one o
 
 - *item by item*: the gradient is a sum over items of terms with one relevance each; one answer suffices;
 - *pair by pair*: terms with two relevances; two answers are needed;
-- *whole list*: no such sum; all relevances must be seen.
+- *whole list*: terms with nearly all relevances or with all; learners here must see the whole list. Which of them
+  could be learned from less, and which cannot, is on docs/surrogates.md.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Surrogate(Protocol):
     name: ClassVar[str]
     code: ClassVar[int]  # which branch of the kernels is meant
     convex: ClassVar[bool]
-    min_k: ClassVar[int | None]  # answers that an unbiased estimate of the gradient needs; None for all
+    min_k: ClassVar[int | None]  # answers that `RTopKF` needs to estimate the gradient; None for all
 
     def value(self, scores: Floats, relevance: Floats) -> float:
         """Loss of a score vector."""
@@ -225,7 +226,10 @@ class RankSVM(_Plain):
 
 @dataclass(frozen=True)
 class ListNet(_Plain):
-    """Cross entropy of softmax(s) relative to softmax(R); needs the whole list.
+    """Cross entropy of softmax(s) relative to softmax(R); learners here need the whole list.
+
+    With binary relevance all answers but one would do; with fewer, or with more grades, no learner has sublinear
+    regret in it (docs/surrogates.md).
 
     >>> ListNet().gradient(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
     array([0., 0.])
@@ -258,8 +262,8 @@ class ListNet(_Plain):
 class NDCGSquared(_Plain):
     """Squared error from normalised gains, ``sum_i (s_i - (2^R_i - 1) / Z(R))^2``; needs the whole list.
 
-    Z is the largest DCG of the list. The best scores sort as NDCG wants: it is calibrated for NDCG. That is why no
-    learner with top-k feedback, k < m, has sublinear regret in it (docs/surrogates.md);
+    Z is the largest DCG of the list. The best scores sort as NDCG wants: it is calibrated for NDCG. No learner
+    with top-k feedback, k < m, has sublinear regret in it (docs/surrogates.md);
     `peekrank.advice.advise_surrogate` gives the witness.
 
     >>> NDCGSquared().gradient(np.zeros(2), np.array([1.0, 0.0]))

@@ -25,11 +25,12 @@ Weights = NDArray[np.float32]
 _SQUARED, _KL, _SMOOTHDCG, _RANKSVM, _LISTNET, _NDCGSQUARED = (
     s.code for s in (Squared, KL, SmoothDCG, RankSVM, ListNet, NDCGSquared)
 )
-_PRINTED, _RESIDUAL, _ROBUST = range(3)
+_PRINTED, _ROBUST = 0, 2
 # The token: explored mark, gamma, P(first k of the greedy order), k propensities, then scores, then predictions
 _GAMMA, _TOP, _CHANCES = 1, 2, 3
-# Sums: rounds answered; for w and for the regression, squared norms of gradients and the largest of a list's items
-_ROUNDS, _SQUARES, _LARGEST, _SQUARES_V, _LARGEST_V, _BIAS = range(6)
+# Sums: rounds answered; for w and for the regression, squared norms of gradients and the largest of an item; the
+# constant of the regression; whether scores overflowed in the last round
+_ROUNDS, _SQUARES, _LARGEST, _SQUARES_V, _LARGEST_V, _BIAS, _OVERFLOWED = range(7)
 _HIGHEST = 30.0  # score whose exponential is taken for all higher ones, so that nothing overflows
 
 
@@ -74,10 +75,10 @@ def _score(X: Features, w: Weights, out: Floats) -> None:
 
 
 @kernel
-def _all_finite(scores: Floats) -> bool:
+def _all_finite(numbers: NDArray[Any]) -> bool:
     total = 0.0
-    for i in range(len(scores)):
-        total += scores[i]
+    for i in range(len(numbers)):
+        total += numbers[i]
     return bool(np.isfinite(total))
 
 
@@ -141,8 +142,7 @@ def _rank(s: RTopKFState, X: Features, uniforms: Floats, ranking: Ints, token: F
     n = len(ranking)
     k = min(s.k, n)
     _score(X, s.w, s.scores)
-    if not _all_finite(s.scores[:n]):  # the weights have overflowed, and nothing brings them back
-        s.w[:] = np.nan
+    if not _all_finite(s.scores[:n]):  # nothing can be learned from them
         token[_GAMMA] = np.nan
         for i in range(n):
             ranking[i] = i
@@ -179,7 +179,7 @@ def _rank(s: RTopKFState, X: Features, uniforms: Floats, ranking: Ints, token: F
         while s.order[place] != item:
             place += 1
         exploited = 1.0 if place < k - 1 else token[_TOP] if place == k - 1 else s.chances[item]
-        token[_CHANCES + p] = gamma * k / n + (1 - gamma) * exploited
+        token[_CHANCES + p] = min(1.0, gamma * k / n + (1 - gamma) * exploited)
 
 
 @kernel
@@ -389,6 +389,7 @@ def _predict_better(s: RTopKFState, X: Features, ranking: Ints, token: Floats, f
 def _update(s: RTopKFState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
     n = len(ranking)
     if np.isnan(token[_GAMMA]):
+        s.sums[_OVERFLOWED] = 1
         return
     for p in range(len(feedback)):
         if not 0 < token[_CHANCES + p] <= 1:
@@ -396,6 +397,7 @@ def _update(s: RTopKFState, X: Features, ranking: Ints, token: Floats, feedback:
     if not answered(feedback):
         return
     s.sums[_ROUNDS] += 1
+    s.sums[_OVERFLOWED] = 0
     scores = token[_CHANCES + s.k : _CHANCES + s.k + n]
     for i in range(n):
         s.slopes[i] = 0
@@ -526,7 +528,7 @@ class RTopKF:
         return RTopKFState(
             w=np.zeros(d, dtype=np.float32),
             v=np.zeros(d, dtype=np.float32),
-            sums=np.zeros(6),
+            sums=np.zeros(7),
             surrogate=self.surrogate.code,
             epsilon=getattr(self.surrogate, "epsilon", 1.0),
             estimator=("printed", "residual", "doubly_robust").index(self.estimator),
@@ -559,12 +561,12 @@ class RTopKF:
         return np.asarray(relevance, dtype=np.float64)
 
     def trouble(self, state: RTopKFState) -> str:
-        """What is wrong with the weights; empty if nothing is."""
-        if np.isfinite(state.w).all():
+        """Why nothing is learned any more; empty if nothing is wrong."""
+        if np.isfinite(state.w).all() and np.isfinite(state.sums).all() and not state.sums[_OVERFLOWED]:
             return ""
         return (
-            "its weights have overflowed, and it ranks by index since: steps are too long for these features, or "
-            "these are not finite; scale them, or use step=scale_free"
+            "weights, scores or steps have overflowed, and nothing is learned any more: features are too large or "
+            "not finite, or steps are too long for them; scale the features, or use step=scale_free"
         )
 
     def bound(self, shape: Shape, horizon: int) -> None:

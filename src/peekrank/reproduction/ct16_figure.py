@@ -224,7 +224,7 @@ def _play_run(draw: Callable[[np.random.Generator], Rounds], rounds: int, run: i
             {
                 "learner": contestant.name,
                 "value": trace.value / counted,
-                "lost": not np.all(np.isfinite(getattr(agent._state, "w", 0))),
+                "lost": bool(agent.trouble()),
             }
         )
         for contestant, agent, trace in zip(all_of_them, agents, traces, strict=True)

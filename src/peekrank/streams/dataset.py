@@ -149,6 +149,30 @@ def describe(data: Dataset) -> Description:
     )
 
 
+def check_finite(data: Dataset, name: str) -> None:
+    """Raise a ValueError that names the first document with a feature or relevance that is not finite.
+
+    >>> features = np.array([[1, 5], [0, np.nan]], np.float32)
+    >>> data = Dataset(features, np.array([1, 0], np.uint8), np.array([0, 2]), np.array([7]), About("x"))
+    >>> check_finite(data, "x.peek")
+    Traceback (most recent call last):
+    ValueError: x.peek: query 7, document 2: feature 2 is nan, which is not finite
+    """
+    row = _first_not_finite(data.features)
+    if row >= 0:
+        column = int(np.flatnonzero(~np.isfinite(data.features[row]))[0])
+        what, value = f"feature {data.about.base + column}", data.features[row, column]
+    else:
+        strange = np.flatnonzero(~np.isfinite(data.relevance))
+        if not len(strange):
+            return
+        row = int(strange[0])
+        what, value = "relevance", data.relevance[row]
+    query = int(np.searchsorted(data.offsets, row, side="right")) - 1
+    place = f"query {data.queries[query]}, document {row - data.offsets[query] + 1}"
+    raise ValueError(f"{name}: {place}: {what} is {value}, which is not finite")
+
+
 def column_ranges(features: Features) -> tuple[Features, Features]:
     """The smallest and the largest value of each column."""
     least, most = features[0].copy(), features[0].copy()
@@ -164,6 +188,18 @@ def widen_ranges(features: Features, least: Features, most: Features) -> None:
             value = features[row, column]
             least[column] = value if value < least[column] else least[column]
             most[column] = value if value > most[column] else most[column]
+
+
+@kernel
+def _first_not_finite(features: Features) -> int:
+    """The first such row, or -1."""
+    for row in range(len(features)):
+        finite = True
+        for column in range(features.shape[1]):
+            finite &= np.abs(features[row, column]) < np.inf
+        if not finite:
+            return row
+    return -1
 
 
 def _duplicates(data: Dataset) -> int:

@@ -63,8 +63,13 @@ def list_lengths(rounds: Rounds) -> Ints:
     for name, array, dtype in (
         ("features", features, np.float32), ("relevance", relevance, np.uint8), ("offsets", offsets, np.int64),
     ):  # fmt: skip
-        if array.dtype != dtype or not array.flags.c_contiguous or array.ndim != 1 + (name == "features"):
-            raise ValueError(f"{name} of the rounds is {array.dtype}: must be {dtype.__name__}, C-contiguous")
+        dimensions, found = 1 + (name == "features"), np.asarray(array)
+        if found.dtype != dtype or not found.flags.c_contiguous or found.ndim != dimensions:
+            order = "" if found.flags.c_contiguous else "not "
+            raise ValueError(
+                f"{name} of the rounds: {found.dtype} in {found.ndim} dimensions, {order}C-contiguous; must be "
+                f"{dtype.__name__} in {dimensions}, C-contiguous"
+            )
     if len(offsets) < 2:
         raise ValueError("horizon = 0: a run must have 1 round at least")
     if offsets[0] != 0 or not offsets[-1] == len(relevance) == len(features):

@@ -80,7 +80,7 @@ def make_dataset(
     offsets = np.append(0, np.cumsum(lengths))
     features = rng.random((int(offsets[-1]), shape.features), dtype=np.float32)
     score = _SCORES[kind](features, lengths, rng) + noise * rng.standard_normal(len(features), dtype=np.float32)
-    steps = np.quantile(score, np.cumsum(shape.shares)[:-1])
+    steps = np.quantile(score, np.minimum(np.cumsum(shape.shares)[:-1], 1))
     relevance = np.searchsorted(steps, score, side="right").astype(np.uint8)
     about = About(f"{kind} {name}, noise {noise:g}, scale {scale:g}")
     return Dataset(features, relevance, offsets, np.arange(1, queries + 1), about)

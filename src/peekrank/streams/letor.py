@@ -21,6 +21,7 @@ from peekrank._jit import kernel
 from peekrank.parameters import whole
 from peekrank.streams.dataset import About, Dataset
 from peekrank.types import Features, Ints
+from peekrank.words import printable
 
 Bytes = NDArray[np.uint8]
 Progress = Callable[[float, int], None]
@@ -34,6 +35,7 @@ _GZIP, _MARK = b"\x1f\x8b", b"\xef\xbb\xbf"  # how gzip files begin, and texts o
 _EXAMPLE = "2 qid:7 1:0.5 3:1e-2 # comment"
 _SHOWN = 40  # characters of what is wrong
 _LARGEST = float(np.finfo(np.float32).max)
+_TOO_LARGE = _LARGEST + 2.0**103  # half way to what would be the next float32: from here on all is infinite
 
 _TAB, _NEWLINE, _RETURN, _SPACE, _HASH, _PLUS, _MINUS, _POINT, _ZERO, _COLON = b"\t\n\r #+-.0:"
 _UPPER_E, _LOWER_E, _Q, _I, _D = b"Eeqid"
@@ -51,7 +53,7 @@ _BY_QID, _BY_COMMENT = 1, 2
 
 # Why parsing stops: all is read, the table must change, or there is a fault.
 _DONE, _LONGER, _WIDER, _FROM_ZERO = range(4)
-_RELEVANCE, _NEGATIVE, _QUERY, _FEATURE, _VALUE, _ORDER, _LARGE = range(4, 11)
+_RELEVANCE, _NEGATIVE, _QUERY, _FEATURE, _VALUE, _ORDER, _LARGE, _RETURNED = range(4, 12)
 
 
 def read_letor(
@@ -223,7 +225,7 @@ class _Table:
             elif stop == _FROM_ZERO and self.given is None:
                 self._count_from_zero()
             elif stop != _DONE:
-                raise self._wrong(self.lines + 1, self._fault(stop, text))
+                raise self._wrong(self.lines + 1, self._fault(stop, text) + self._hint(text, end))
         self.expected = self.cursor[_ROWS] / part if part else 0.0
 
     def dataset(self, digest: str) -> Dataset:
@@ -310,7 +312,7 @@ class _Table:
         """What is wrong at the cursor."""
         first = int(self.cursor[_FAULT])
         token = re.split(rb"[ \t\r\n#]", text[first : first + 4 * _SHOWN].tobytes(), maxsplit=1)[0]
-        shown = token.decode(errors="backslashreplace")
+        shown = printable(token.decode(errors="backslashreplace"))
         shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
         number, _, value = shown.partition(":")
         if stop == _RELEVANCE:
@@ -330,11 +332,19 @@ class _Table:
             return f"feature {number} has the value '{value}', which is not a finite number"
         if stop == _LARGE:
             return _too_large(value or shown)
+        if stop == _RETURNED:
+            return "the comment goes on after a carriage return"
         if stop == _FROM_ZERO:
             return "feature id 0, but base = 1 says that ids start from 1"
         previous = int(self.cursor[_PREVIOUS])
         fault = "comes twice" if int(number) == previous else f"comes after {previous}"
         return f"feature id {number} {fault}; ids must ascend"
+
+    def _hint(self, text: Bytes, end: int) -> str:
+        """At lines that end as none should, which are taken for one."""
+        line = text[self.cursor[_AT] : end].tobytes().partition(b"\n")[0]
+        returned = re.search(rb"\r[^ \t\r]", line)
+        return "; lines must end in LF or CRLF, and here is a CR alone" if returned else ""
 
     def _wrong(self, line: int, what: str) -> ValueError:
         return ValueError(f"{self.name}, line {line}: {what}")
@@ -351,6 +361,8 @@ def _nearest(number: str) -> np.float32:
     (16777216.0, 16777218.0)
     """
     double = float(number)
+    if abs(double) == _TOO_LARGE and Decimal(number).copy_abs() < Decimal(_TOO_LARGE):
+        return np.float32(np.copysign(_LARGEST, double))
     with np.errstate(over="ignore", under="ignore"):
         single = np.float32(double)
         other = np.nextafter(single, np.float32(np.inf if double > float(single) else -np.inf))
@@ -528,6 +540,16 @@ def _ends(byte: np.uint8) -> bool:
 
 
 @kernel
+def _end_of_comment(text: Bytes, at: int) -> int:
+    """Where its line ends; -1 if there is text after a carriage return, which is a line that would be lost."""
+    while text[at] != _NEWLINE:
+        if text[at] == _RETURN and not _blank(text[at + 1]) and text[at + 1] != _NEWLINE:
+            return -1
+        at += 1
+    return at
+
+
+@kernel
 def _parse(
     text: Bytes,
     end: int,
@@ -552,9 +574,11 @@ def _parse(
             at += 1
             continue
         if text[at] == _HASH:
+            cursor[_FAULT] = at
+            at = _end_of_comment(text, at)
+            if at < 0:
+                return _RETURNED
             cursor[_COMMENTS] += 1
-            while text[at] != _NEWLINE:
-                at += 1
             at += 1
             continue
         if rows == room:
@@ -638,8 +662,9 @@ def _parse(
             if query < 0 or text[at] != _NEWLINE:
                 return _QUERY
             place = _BY_COMMENT
-        while text[at] != _NEWLINE:
-            at += 1
+        at = _end_of_comment(text, at)
+        if at < 0:
+            return _RETURNED
         at += 1
         queries[rows] = query
         rows += 1
