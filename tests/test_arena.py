@@ -180,17 +180,17 @@ def test_the_table_has_a_row_for_every_crossing() -> None:
         Crossing("b", None, "y", (100, 400), 0 * one, 0 * one, "always 1", None),
         Crossing("c", Rate.LINEAR, "z", (), one[:0], one[:0], "", None, "hopeless: so it is. Do something else"),
     ]
-    assert experiment.table(rows)[2:] == [
+    assert experiment.table(rows).markdown()[2:] == [
         "| a | sqrt(T) | `x` | 20 ± 2 | 1,234 | 0.50 | uniform |",
         "| b | None | `y` | 0 ± 0 |  |  | always 1 |",
-        "| c | T | `z` | hopeless: so it is | | | |",
+        "| c | T | `z` | hopeless: so it is |  |  |  |",
     ]
 
 
 def test_the_page_holds_the_table_of_the_experiment() -> None:
     page = (ROOT / "docs" / "arena.md").read_text(encoding="utf-8")
     table = page.partition(experiment.BEGIN)[2].partition("<!-- end -->")[0].strip().splitlines()
-    assert table[:2] == experiment.table([])
+    assert table[:2] == experiment.table([]).markdown()
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table[2:]]
     games = experiment.games()
     assert [(row[0], row[2]) for row in rows] == [(g, f"`{name}`") for g in games for name in experiment.LEARNERS]

@@ -472,6 +472,19 @@ def test_models_of_a_training_that_never_finished_a_run_do_not_stay(material: Ma
     assert not list((tmp_path / "models").iterdir())
 
 
+def test_another_training_in_the_same_folder_at_the_same_time_is_noticed(
+    material: Material, tmp_path: Path
+) -> None:
+    def take_over(_: int) -> None:
+        manifest = json.loads((tmp_path / "manifest.json").read_text())
+        manifest["training"]["seed"] = 77
+        (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+
+    with pytest.raises(ValueError, match="was taken over by another training meanwhile"):
+        learn(SMALL, material, tmp_path, progress=take_over)
+    assert not (tmp_path / "runs").exists()
+
+
 def test_the_file_of_one_run_is_not_taken_for_another(material: Material, tmp_path: Path) -> None:
     learn(SMALL, material, tmp_path)
     (tmp_path / "runs" / "0000.parquet").write_bytes((tmp_path / "runs" / "0001.parquet").read_bytes())

@@ -29,7 +29,7 @@ from peekrank.games.rates import Rate
 from peekrank.games.structure import rate_of
 from peekrank.games.witness import FORMAT, adversaries, certificate
 from peekrank.measures import ALL, measure
-from scripts import load_experiment
+from peekrank.reproduction import ct16_table
 
 Proof = dict[str, Any]
 
@@ -266,7 +266,7 @@ def test_the_gap_of_a_rational_game_is_exact(name: str, m: int, k: int, grades: 
 
 def test_the_pair_of_ct16_cannot_be_told_apart_but_has_other_best_rankings() -> None:
     """CT16 Table 1 and the expectations printed below it."""
-    proof = load_experiment("hopeless").ct16_certificate()
+    proof = ct16_table.certificate()
     p, q = exact_sides(proof)
     assert sum(p) == sum(q) == 1
     assert not tell_apart(proof["game"]["feedback"], p, q)

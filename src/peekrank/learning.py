@@ -300,7 +300,7 @@ def learn(
     longest, d = int(np.diff(material.train.offsets).max()), material.preparation.features
     for learner in training.make_learners():
         learner.init(problem_shape(learner, m=longest, k=training.k, d=d))
-    _open_folder(training, material, folder)
+    manifest = _open_folder(training, material, folder)
     at = checkpoints(training.rounds)
     missing = [run for run in range(training.runs) if not _finished(training, folder, run, at)]
     progress(rounds_of(training) // training.runs * (training.runs - len(missing)))
@@ -308,6 +308,8 @@ def learn(
         compile_kernels(training, material)
 
         def keep(run: int, done: _Done) -> None:
+            if runs.manifest_of(folder, "training") != manifest:
+                raise ValueError(f"{folder} was taken over by another training meanwhile; choose another folder")
             for name, model in zip(training.model_names(), done.models, strict=True):
                 if model is None:
                     model_file(folder, name, run).unlink(missing_ok=True)
@@ -494,7 +496,8 @@ def _read_run(training: Training, folder: Path, run: int, at: Ints) -> pl.DataFr
     return frame
 
 
-def _open_folder(training: Training, material: Material, folder: Path) -> None:
+def _open_folder(training: Training, material: Material, folder: Path) -> dict[str, Any]:
+    """Make sure that the folder is ours; its manifest."""
     manifest: dict[str, Any] = {
         "format": runs.FORMAT,
         "training": json.loads(json.dumps(asdict(training))),
@@ -509,10 +512,11 @@ def _open_folder(training: Training, material: Material, folder: Path) -> None:
         old = runs.manifest_of(folder, "training")
         if runs.finished(folder):
             runs.check_same(folder, "training", old, manifest, ("data", "test"))
-            return
+            return old
         for model in (folder / "models").glob("*.json"):  # of a run that was never finished
             model.unlink()
     runs.write_manifest(folder, manifest)
+    return manifest
 
 
 def _describe(data: Dataset, scaling: str) -> dict[str, Any]:
