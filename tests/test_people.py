@@ -86,7 +86,7 @@ def by_hand(experiment: Experiment, learner: str, value: Callable[[Floats], Floa
             agent.update(decision, row[decision.ranking[: agent.shape.k]])
             values.append(float(value(row[decision.ranking])))
         best = best_of_all(rows, value)
-        lost.append(best.sum() - sum(values))
+        lost.append(float(best.sum()) - sum(values))
         total.append(sum(values))
         late.append(sum(values[54:]))
         best_late.append(best[54:].sum())

@@ -364,10 +364,10 @@ def _estimates(game: Game, class_of: Ints, first: Ints, seen: Seen) -> tuple[Flo
     moves = [_moved(game, class_of, first, seen, *symmetry) for symmetry in game.symmetries]
     variable = _orbits([(c[:, None] * R + r).ravel() for c, r in moves], N * R).reshape(N, R)
     row = _orbits([r for _, r in moves], R)
-    kind = _orbits([_induced(seen.owner, r) for _, r in moves], seen.owner.max() + 1)
+    kind = _orbits([_induced(seen.owner, r) for _, r in moves], int(seen.owner.max()) + 1)
     heads = np.unique(_orbits([c for c, _ in moves], N), return_index=True)[1]
 
-    X, Y, G = variable.max() + 1, row.max() + 1, kind.max() + 1
+    X, Y, G = (int(numbers.max()) + 1 for numbers in (variable, row, kind))
     row_of, kind_of = np.empty(X, dtype=np.int64), np.empty(Y, dtype=np.int64)
     row_of[variable] = row
     kind_of[row] = kind[seen.owner]

@@ -95,7 +95,7 @@ def claims(found: dict[Game, Findings], ct15: dict[str, Floats]) -> Iterator[Cla
         f"{simulation}: `blockftrl:horizon=none` against `rtop1f:order=fixed`",
         "at most half",
         f"{spread(ours)} against {spread(fixed)}: {ours.mean() / fixed.mean():.2f} ({len(ours)} runs)",
-        ours.mean() <= fixed.mean() / 2,
+        bool(ours.mean() <= fixed.mean() / 2),
     )
     yield Claim(
         f"{simulation}: the same against `rtop1f`",
