@@ -428,6 +428,17 @@ def _digit(byte: np.uint8) -> int:
 
 
 @kernel
+def _more_digits(text: Bytes, at: int, number: int) -> tuple[int, int]:
+    """Where the digits that begin here end, and the number with them appended; too many of them overflow."""
+    digit = _digit(text[at])
+    while 0 <= digit <= 9:
+        number = number * 10 + digit
+        at += 1
+        digit = _digit(text[at])
+    return at, number
+
+
+@kernel
 def _number(text: Bytes, at: int) -> tuple[int, np.float32, int]:
     """Where a decimal number ends, its float32, and whether that is sure: 1 yes, 0 no, -1 if it is no number.
 
@@ -438,24 +449,12 @@ def _number(text: Bytes, at: int) -> tuple[int, np.float32, int]:
     if minus or text[at] == _PLUS:
         at += 1
     first = at
-    mantissa = 0
-    while True:
-        digit = _digit(text[at])
-        if digit < 0 or digit > 9:
-            break
-        mantissa = mantissa * 10 + digit
-        at += 1
+    at, mantissa = _more_digits(text, at, 0)
     digits = at - first
     scale = 0
     if text[at] == _POINT:
-        at += 1
-        point = at
-        while True:
-            digit = _digit(text[at])
-            if digit < 0 or digit > 9:
-                break
-            mantissa = mantissa * 10 + digit
-            at += 1
+        point = at + 1
+        at, mantissa = _more_digits(text, point, mantissa)
         scale = point - at
         digits -= scale
     if digits == 0:
