@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from peekrank import runs, simulate, sweep_runs
+from peekrank import run_files, runs, simulate, sweep_runs
 from peekrank.runs import InterruptedRunError, Threads
 from peekrank.sweep import EXAMPLE, Sweep, read_sweep
 from peekrank.sweep_runs import finished_runs, run_sweep
@@ -33,6 +33,11 @@ def contents(folder: Path) -> dict[str, bytes]:
     """All files with their bytes, but for how long things took."""
     files = (path for path in folder.rglob("*") if path.is_file() and path.name != "timings.csv")
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def rows_of(folder: Path) -> set[tuple[Any, ...]]:
+    """All that the files of runs hold."""
+    return {(path.name, *row) for path in folder.glob("runs/*.parquet") for row in pl.read_parquet(path).rows()}
 
 
 def read(text: str, folder: Path) -> Sweep:
@@ -181,8 +186,10 @@ def test_the_folder_says_what_is_in_it(tmp_path: Path) -> None:
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     assert manifest["digest"] == SMALL.digest
     assert manifest["sweep"]["measures"] == ["dcg", "p@2"]
-    assert {path.stem for path in (tmp_path / "runs").iterdir()} == set(manifest["runs"])
-    assert len(manifest["runs"]) == RUNS
+    assert {path.name for path in (tmp_path / "runs").iterdir()} == {
+        f"{digest}-000000.parquet" for digest in manifest["runs"]
+    }
+    assert len(manifest["runs"]) == RUNS / SMALL.runs
     for digest, what in manifest["runs"].items():
         assert what["code"] in manifest["code"]
         cell = next(
@@ -190,14 +197,16 @@ def test_the_folder_says_what_is_in_it(tmp_path: Path) -> None:
             if (c.measure, c.k, c.horizon) == (what["measure"], what["k"], what["horizon"])
         )  # fmt: skip
         learner = what["learner"].partition(":")[0]
-        stored = pl.read_parquet(tmp_path / "runs" / f"{digest}.parquet")
-        assert np.array_equal(stored["regret"], done.results[cell].regrets(learner)[what["run"]])
+        stored = pl.read_parquet(tmp_path / "runs" / f"{digest}-000000.parquet")
+        assert np.array_equal(stored["run"].unique(), np.arange(SMALL.runs))
+        assert np.array_equal(stored["regret"], done.results[cell].regrets(learner).ravel())
     summary = pl.read_parquet(tmp_path / "summary.parquet")
     assert summary.equals(done.summary())
     assert pl.read_csv(tmp_path / "summary.csv")["regret"].to_list() == summary["regret"].to_list()
     assert len(pl.read_csv(tmp_path / "comparisons.csv")) == 8
     timings = pl.read_csv(tmp_path / "timings.csv")
-    assert set(timings["run"]) == set(manifest["runs"])
+    assert set(timings["digest"]) == set(manifest["runs"])
+    assert len(timings) == RUNS
     assert all(s.rounds_per_second > 0 for s in done.results[0].summaries())
 
 
@@ -227,19 +236,47 @@ def test_results_do_not_depend_on_workers(redraw: bool, tmp_path: Path) -> None:
     [({"runs": 4}, 16), ({"learners": ("ftpl", "uniform")}, 24), ({"horizons": (60,)}, 0), ({"seed": 5}, RUNS)],
 )
 def test_only_what_is_missing_is_done_and_nothing_is_lost(
-    change: dict[str, Any], new: int, tmp_path: Path
+    change: dict[str, Any], new: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_sweep(SMALL, tmp_path)
-    before = contents(tmp_path / "runs")
-    stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").iterdir()}
+    before, played = rows_of(tmp_path), []
+    counted: list[int] = []
+
+    def spy(*what: Any, **how: Any) -> Any:
+        played.append(what)
+        return simulate(*what, **how)
+
+    monkeypatch.setattr(runs, "simulate", spy)
     changed = replace(SMALL, **change)
-    done = run_sweep(changed, tmp_path)
-    after = contents(tmp_path / "runs")
-    assert len(after) == RUNS + new
-    assert all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items())
-    assert before.items() <= after.items()
-    assert set(json.loads((tmp_path / "manifest.json").read_text())["runs"]) == {Path(name).stem for name in after}
+    done = run_sweep(changed, tmp_path, progress=counted.append)
+    assert len(played) == new
+    assert sum(counted) == changed.rounds
+    assert before <= rows_of(tmp_path)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    assert set(manifest["runs"]) == {path.name.partition("-")[0] for path in (tmp_path / "runs").iterdir()}
     assert done.summary().equals(run_sweep(changed, tmp_path / "fresh").summary())
+    assert rows_of(tmp_path / "fresh") <= rows_of(tmp_path)
+
+
+def test_bytes_do_not_depend_on_what_was_added_when(tmp_path: Path) -> None:
+    for part in (replace(SMALL, runs=1), replace(SMALL, learners=("uniform",)), SMALL):
+        run_sweep(part, tmp_path / "bit by bit")
+    run_sweep(SMALL, tmp_path / "at once")
+    assert contents(tmp_path / "bit by bit") == contents(tmp_path / "at once")
+
+
+@pytest.mark.parametrize(("runs_of_a_file", "seconds"), [(2, 1.0), (64, 0.0)])
+def test_runs_are_the_same_however_many_share_a_file(
+    runs_of_a_file: int, seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = run_sweep(SMALL, tmp_path / "whole").summary()
+    monkeypatch.setattr(run_files, "_RUNS", runs_of_a_file)
+    monkeypatch.setattr(run_files, "_SECONDS", seconds)
+    assert run_sweep(SMALL, tmp_path / "parts").summary().equals(whole)
+    assert finished_runs(SMALL, tmp_path / "parts") == RUNS
+    files = -(-SMALL.runs // runs_of_a_file) * RUNS // SMALL.runs
+    assert len(list((tmp_path / "parts" / "runs").iterdir())) == files
+    assert run_sweep(SMALL, tmp_path / "parts").summary().equals(whole)
 
 
 def test_other_code_is_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,7 +285,7 @@ def test_other_code_is_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert finished_runs(SMALL, tmp_path) == 0
     run_sweep(SMALL, tmp_path)
     manifest = json.loads((tmp_path / "manifest.json").read_text())
-    assert len(manifest["runs"]) == 2 * RUNS
+    assert len(manifest["runs"]) == 2 * RUNS / SMALL.runs
     assert len(manifest["code"]) == 2
 
 
@@ -298,7 +335,7 @@ def test_killed_without_warning_it_comes_to_the_same_bytes(tmp_path: Path) -> No
     (tmp_path / "sweep.toml").write_text(sweep.toml())
     command = [sys.executable, "-c", KILLED, str(tmp_path / "sweep.toml"), str(tmp_path / "killed")]
     counts: list[int] = []
-    for more in (5, 60):
+    for more in (2, 6):
         with subprocess.Popen(command) as process:
             wanted, deadline = more + sum(counts[-1:]), time.monotonic() + 120
             while process.poll() is None and time.monotonic() < deadline:
@@ -308,7 +345,7 @@ def test_killed_without_warning_it_comes_to_the_same_bytes(tmp_path: Path) -> No
                 time.sleep(0.005)
             process.send_signal(signal.SIGKILL)
         assert process.returncode == -signal.SIGKILL
-    assert 65 <= counts[-1] < 400
+    assert 0 < finished_runs(sweep, tmp_path / "killed") < 400
     # what a kill in the middle of writing leaves behind
     (tmp_path / "killed" / "runs" / f".x.parquet.{process.pid}-1.part").write_bytes(b"PAR1")
     run_sweep(sweep, tmp_path / "killed")
@@ -347,7 +384,7 @@ def test_a_full_disk_is_told_and_leaves_no_half_file(tmp_path: Path, monkeypatch
     real = Path.replace
 
     def full(path: Path, target: Path) -> Path:
-        if len(list((tmp_path / "runs").glob("[0-9a-f]*.parquet"))) == 4:
+        if len(list((tmp_path / "runs").glob("[0-9a-f]*.parquet"))) == 4 and path.suffix == ".part":
             path.write_bytes(b"PAR1")
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         return real(path, target)
@@ -388,6 +425,6 @@ def test_a_broken_run_is_named_before_anything_is_done(broken: str, tmp_path: Pa
         path.write_bytes(path.read_bytes()[:100])
     else:
         pl.read_parquet(path).head(3).write_parquet(path)
-    with pytest.raises(ValueError, match=rf"{path.name} .*; remove it to have that run done again"):
+    with pytest.raises(ValueError, match=rf"{path.name} .*; remove it to have its runs done again"):
         run_sweep(SMALL, tmp_path)
     assert not other.exists()

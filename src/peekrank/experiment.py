@@ -85,12 +85,12 @@ class Experiment:
 
     def make_learners(self) -> list[Learner]:
         """The learners."""
-        context = {
-            "measure": self.make_measure(),
-            "horizon": self.horizon,
-            "max_grade": self.make_stream().max_grade,
-        }
-        return [learner_named(text, **context) for text in self.learners]
+        return [self.make_learner(text) for text in self.learners]
+
+    def make_learner(self, text: str) -> Learner:
+        """A learner, with what its specification leaves open filled in."""
+        max_grade = self.make_stream().max_grade
+        return learner_named(text, measure=self.make_measure(), horizon=self.horizon, max_grade=max_grade)
 
     def rounds(self, run: int, stream: Stream | None = None) -> Rounds:
         """The rounds of a run, the same for all its learners; `stream` is the stream, where it is made already."""
@@ -128,12 +128,15 @@ class Result(NamedTuple):
         """Cumulative regret, one row for each run."""
         return self.curves[learner]["regret"].to_numpy().reshape(-1, len(self.at))
 
+    def _at_the_end(self, learner: str, column: str) -> Floats:
+        return self.curves[learner][column].to_numpy()[len(self.at) - 1 :: len(self.at)]
+
     def bound(self, learner: str, horizons: Ints) -> Floats | None:
         """Upper bound on the expected regret of this learner tuned to each of these horizons, if one is proved.
 
         There is none for a learner that was tuned to another measure or horizon than it is judged by.
         """
-        made = self.experiment.make_learners()[self.experiment.learners.index(learner)]
+        made = self.experiment.make_learner(learner)
         if getattr(made, "measure", self.experiment.make_measure()) != self.experiment.make_measure():
             return None
         if getattr(made, "horizon", None) not in (None, self.experiment.horizon):
@@ -147,7 +150,8 @@ class Result(NamedTuple):
         """One summary for each learner, in the order given."""
         horizon = self.experiment.horizon
         for name in self.experiment.learners:
-            regrets, last = self.regrets(name), self.curves[name][len(self.at) - 1 :: len(self.at)]
+            regrets = self.regrets(name)
+            explored, seconds = (self._at_the_end(name, column) for column in ("explored", "seconds"))
             bound = self.bound(name, np.array([horizon]))
             yield Summary(
                 learner=name,
@@ -155,6 +159,6 @@ class Result(NamedTuple):
                 spread=float(regrets[:, -1].std(ddof=1)) if len(regrets) > 1 else float("nan"),
                 exponent=fit_exponent(self.at, regrets),
                 bound=None if bound is None else float(bound[0]),
-                explored=float(last["explored"].to_numpy().mean()) / horizon,
-                rounds_per_second=horizon / float(np.median(last["seconds"].to_numpy())),
+                explored=float(explored.mean()) / horizon,
+                rounds_per_second=horizon / float(np.median(seconds)),
             )

@@ -1,4 +1,4 @@
-"""Sweeps in folders: one file per finished run, named by a digest of all that determines it.
+"""Sweeps in folders: files of finished runs, named by a digest of all that determines them.
 
 A run is never done twice: the same sweep goes on where it stopped, and a sweep to which something was added does
 only that.
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
-from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,8 +20,8 @@ from peekrank.comparison import compare
 from peekrank.experiment import Experiment, Result
 from peekrank.files import remove_leftovers, write_whole
 from peekrank.regret import checkpoints
+from peekrank.run_files import RunFiles, table
 from peekrank.runs import (
-    CURVE_COLUMNS,
     FORMAT,
     Curve,
     Engine,
@@ -91,18 +90,32 @@ class _Job(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """The cells of a sweep; what each run is; and its digest by cell, learner and run, which names its file."""
+    """The cells of a sweep; what each learner does in each; and the digest of that, by cell and learner."""
 
     cells: list[Experiment]
     identities: dict[str, dict[str, Any]]
-    digests: list[list[list[str]]]
+    digests: list[list[str]]
 
-    def names(self) -> Iterator[tuple[_Job, str]]:
-        """Every run of every learner, one after the other."""
-        for c, cell in enumerate(self.digests):
-            for i, learner in enumerate(cell):
-                for run, digest in enumerate(learner):
-                    yield _Job(c, run, [i]), digest
+    def read(self, folder: Path) -> RunFiles:
+        """The runs that are there already: whatever is wrong with a file is told before new ones are begun."""
+        there = RunFiles(folder / "runs")
+        for cell, digests in zip(self.cells, self.digests, strict=True):
+            for digest in digests:
+                there.read(digest, checkpoints(cell.horizon))
+        return there
+
+    def missing(self, there: RunFiles) -> list[_Job]:
+        """What is still to do. Learners of a run go together: they play the same rounds, which are drawn once."""
+        jobs = [
+            _Job(c, run, [i for i, digest in enumerate(digests) if run not in there.curves[digest]])
+            for c, digests in enumerate(self.digests)
+            for run in range(self.cells[c].runs)
+        ]
+        return [job for job in jobs if job.learners]
+
+    def rounds(self, jobs: list[_Job]) -> int:
+        """Of all learners of jobs."""
+        return sum(self.cells[job.cell].horizon * len(job.learners) for job in jobs)
 
 
 def run_sweep(
@@ -110,8 +123,9 @@ def run_sweep(
 ) -> Finished:
     """Do what is missing of a sweep in a folder, and write its tables.
 
-    A run is written when it is finished, in one step. Its file depends on nothing but what its name is the digest
-    of: neither on the engine, nor on interruptions, nor on what else the sweep holds.
+    Finished runs are written in one step, at the latest after a second of work on them. What is in a file depends
+    on nothing but its digest and the numbers of its runs: neither on the engine, nor on interruptions, nor on what
+    else the sweep holds.
 
     Parameters
     ----------
@@ -128,13 +142,17 @@ def run_sweep(
     plan = _plan(sweep)
     _open_folder(sweep, plan, folder)
     try:
-        curves = _read_runs(plan, folder)
-        left = [job for job, digest in plan.names() if digest not in curves]
-        progress(sweep.rounds - sum(plan.cells[job.cell].horizon for job in left))
+        there = plan.read(folder)
+        left = plan.missing(there)
+        progress(sweep.rounds - plan.rounds(left))
         seconds = _read_timings(folder)
         if left:
-            _do(plan, left, folder, Threads() if engine is None else engine, progress, curves, seconds)
-        finished = Finished(sweep, [_result(plan, c, curves, seconds) for c in range(len(plan.cells))])
+            try:
+                _do(plan, left, there, seconds, Threads() if engine is None else engine, progress)
+            finally:
+                there.write_rest()
+                _write_timings(seconds, folder)
+        finished = Finished(sweep, [_result(plan, c, there, seconds) for c in range(len(plan.cells))])
         _write_tables(finished, folder)
     except OSError as error:
         error.add_note(f"what is finished is kept in {folder}; the same sweep goes on from there")
@@ -144,16 +162,19 @@ def run_sweep(
 
 def finished_runs(sweep: Sweep, folder: Path) -> int:
     """How many runs of a sweep are finished in a folder."""
-    return sum(_file(folder, digest).exists() for digest in _plan(sweep).identities)
+    plan = _plan(sweep)
+    left = plan.missing(plan.read(folder))
+    return len(plan.cells) * sweep.runs * len(sweep.learners) - sum(len(job.learners) for job in left)
 
 
 def _plan(sweep: Sweep) -> _Plan:
     code = digest_of(_code())
-    cells, digests = sweep.cells(), []
+    cells = sweep.cells()
+    digests: list[list[str]] = []
     identities: dict[str, dict[str, Any]] = {}
     streams = {text: _what_is_drawn(cell.make_stream()) for text, cell in {c.stream: c for c in cells}.items()}
     for cell in cells:
-        table = []
+        digests.append([])
         for learner in cell.make_learners():
             identity = {
                 "learner": text_of(learner),
@@ -165,10 +186,8 @@ def _plan(sweep: Sweep) -> _Plan:
                 "redraw": cell.redraw,
                 "code": code,
             }
-            row = [{**identity, "run": run} for run in range(cell.runs)]
-            table.append([digest_of(one) for one in row])
-            identities.update(zip(table[-1], row, strict=True))
-        digests.append(table)
+            digests[-1].append(digest_of(identity))
+            identities[digests[-1][-1]] = identity
     return _Plan(cells, identities, digests)
 
 
@@ -211,31 +230,23 @@ def _open_folder(sweep: Sweep, plan: _Plan, folder: Path) -> None:
 def _do(
     plan: _Plan,
     left: list[_Job],
-    folder: Path,
+    there: RunFiles,
+    seconds: dict[tuple[str, int], float],
     engine: Engine,
     progress: Tick,
-    curves: dict[str, pl.DataFrame],
-    seconds: dict[str, float],
 ) -> None:
-    together: dict[tuple[int, int], list[int]] = {}  # learners of a run play the same rounds, drawn once
-    for job in left:
-        together.setdefault((job.cell, job.run), []).extend(job.learners)
-    jobs = [_Job(cell, run, learners) for (cell, run), learners in together.items()]
-    jobs.sort(key=lambda job: -plan.cells[job.cell].horizon)  # long ones first: all workers end at about a time
+    jobs = sorted(
+        left, key=lambda job: -plan.cells[job.cell].horizon
+    )  # long first: all workers end at about a time
     drawn: dict[Any, Any] = {}
     settings = {c: setting_of(plan.cells[c], drawn) for c in sorted({job.cell for job in jobs})}
 
     def keep(job: _Job, curve: Curve) -> None:
-        digest, frame, content = plan.digests[job.cell][curve.learner][job.run], curve.frame(), BytesIO()
-        # Small files: what takes time is not the bytes. From memory, so that a full disk is an OSError.
-        frame.write_parquet(content, compression="lz4", statistics=False)
-        write_whole(_file(folder, digest), lambda path: path.write_bytes(content.getbuffer()))
-        curves[digest], seconds[digest] = frame, curve.seconds
+        digest = plan.digests[job.cell][curve.learner]
+        there.add(digest, job.run, curve, plan.cells[job.cell].runs)
+        seconds[digest, job.run] = curve.seconds
 
-    try:
-        engine.do_all(jobs, partial(_play, settings), keep, progress, lambda job: _name(plan, job))
-    finally:
-        _write_timings(seconds, folder)
+    engine.do_all(jobs, partial(_play, settings), keep, progress, lambda job: _name(plan, job))
 
 
 def _play(settings: dict[int, Setting], job: _Job, tick: Tick) -> Iterator[Curve]:
@@ -248,51 +259,25 @@ def _name(plan: _Plan, job: _Job) -> str:
     return f"run {job.run} with {where}"
 
 
-def _file(folder: Path, digest: str) -> Path:
-    return folder / "runs" / f"{digest}.parquet"
+def _result(plan: _Plan, c: int, there: RunFiles, seconds: dict[tuple[str, int], float]) -> Result:
+    cell, at, runs = plan.cells[c], checkpoints(plan.cells[c].horizon), range(plan.cells[c].runs)
+    curves = {}
+    for learner, digest in zip(cell.learners, plan.digests[c], strict=True):
+        took = [seconds.get((digest, run), np.nan) for run in runs]
+        curves[learner] = table(there.curves[digest], runs).with_columns(seconds=np.repeat(took, len(at)))
+    return Result(cell, at, curves)
 
 
-def _read_runs(plan: _Plan, folder: Path) -> dict[str, pl.DataFrame]:
-    """The runs that are there already: whatever is wrong with one is told before new ones are begun."""
-    there = {path.stem for path in (folder / "runs").glob("*.parquet")}
-    return {
-        digest: _read_run(_file(folder, digest), plan.cells[job.cell])
-        for job, digest in plan.names()
-        if digest in there
-    }
-
-
-def _read_run(path: Path, cell: Experiment) -> pl.DataFrame:
-    again = "remove it to have that run done again"
-    try:
-        frame = pl.read_parquet(path)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise ValueError(f"{path} cannot be read ({error}); {again}") from None
-    if dict(frame.schema) != CURVE_COLUMNS or not np.array_equal(frame["at"], checkpoints(cell.horizon)):
-        raise ValueError(f"{path} is not that run; {again}")
-    return frame
-
-
-def _result(plan: _Plan, c: int, curves: dict[str, pl.DataFrame], seconds: dict[str, float]) -> Result:
-    cell, at = plan.cells[c], checkpoints(plan.cells[c].horizon)
-    tables = {}
-    for learner, digests in zip(cell.learners, plan.digests[c], strict=True):
-        took = [seconds.get(digest, np.nan) for digest in digests]
-        tables[learner] = pl.concat(curves[digest] for digest in digests).with_columns(
-            run=np.repeat(np.arange(cell.runs), len(at)), seconds=np.repeat(took, len(at))
-        )
-    return Result(cell, at, tables)
-
-
-def _read_timings(folder: Path) -> dict[str, float]:
+def _read_timings(folder: Path) -> dict[tuple[str, int], float]:
     path = folder / "timings.csv"
-    return dict(pl.read_csv(path).rows()) if path.exists() else {}
+    return {(digest, run): took for digest, run, took in pl.read_csv(path).iter_rows()} if path.exists() else {}
 
 
-def _write_timings(seconds: dict[str, float], folder: Path) -> None:
+def _write_timings(seconds: dict[tuple[str, int], float], folder: Path) -> None:
     """How long runs took: apart from them, so that these are the same whenever and wherever they are done."""
-    table = pl.DataFrame(sorted(seconds.items()), {"run": pl.String, "seconds": pl.Float64}, orient="row")
-    write_whole(folder / "timings.csv", table.write_csv)
+    rows = sorted((*key, took) for key, took in seconds.items())
+    columns = {"digest": pl.String, "run": pl.Int64, "seconds": pl.Float64}
+    write_whole(folder / "timings.csv", pl.DataFrame(rows, columns, orient="row").write_csv)
 
 
 def _write_tables(finished: Finished, folder: Path) -> None:

@@ -1,0 +1,101 @@
+"""Files of many short runs: several runs in each, none of them ever half written."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from peekrank.files import write_whole
+from peekrank.runs import CURVE_COLUMNS, Curve
+from peekrank.types import Ints
+
+# To make a file takes about as long as a short run. So runs share one, which is written when it is full, or when
+# so many seconds of work would be lost with it: a long run is written as soon as it is there.
+_RUNS = 64
+_SECONDS = 1.0
+
+
+class RunFiles:
+    """The finished runs of a folder: of each digest the curves by the number of the run, in memory and in files.
+
+    Which runs share a file depends on their numbers alone, and so does the order in which they stand there: the
+    same runs are the same bytes, whatever came first. May be used from several threads; where several processes
+    write the same runs, what either has stays.
+
+    Parameters
+    ----------
+    folder
+        Where the files are, or will be.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.curves: dict[str, dict[int, pl.DataFrame]] = defaultdict(dict)
+        self._unwritten: dict[tuple[str, int], float] = defaultdict(
+            float
+        )  # seconds of work, by first run of a file
+        self._lock = threading.Lock()
+
+    def read(self, digest: str, at: Ints) -> None:
+        """Take what the files of a digest hold: runs whose curves are recorded at these rounds."""
+        for path in sorted(self._folder.glob(f"{digest}-*.parquet")):
+            self.curves[digest].update(_read(path, at))
+
+    def add(self, digest: str, run: int, curve: Curve, runs: int) -> None:
+        """Take a finished run, one of so many."""
+        first = run - run % _RUNS
+        with self._lock:
+            mine = self.curves[digest]
+            mine[run] = curve.frame()
+            self._unwritten[digest, first] += curve.seconds
+            full = all(other in mine for other in range(first, min(first + _RUNS, runs)))
+            if full or self._unwritten[digest, first] >= _SECONDS:
+                self._write(digest, first)
+
+    def write_rest(self) -> None:
+        """Write what is not in a file yet."""
+        with self._lock:
+            for digest, first in list(self._unwritten):
+                self._write(digest, first)
+
+    def _write(self, digest: str, first: int) -> None:
+        path, mine, content = self._folder / f"{digest}-{first:06d}.parquet", self.curves[digest], BytesIO()
+        curves = {run: mine[run] for run in range(first, first + _RUNS) if run in mine}
+        if path.exists():
+            curves = {**_read(path, next(iter(curves.values()))["at"].to_numpy()), **curves}
+        # From memory, so that a full disk is an OSError.
+        table(curves, sorted(curves)).write_parquet(content, compression="lz4", statistics=False)
+        write_whole(path, lambda part: part.write_bytes(content.getbuffer()))
+        del self._unwritten[digest, first]
+
+
+def table(curves: Mapping[int, pl.DataFrame], runs: Iterable[int]) -> pl.DataFrame:
+    """Curves of runs, one after the other, with a first column that tells the run."""
+    numbers = list(runs)
+    rows = pl.concat([curves[run] for run in numbers])
+    return rows.select(pl.Series("run", np.repeat(numbers, len(rows) // len(numbers)), pl.Int64), pl.all())
+
+
+def _read(path: Path, at: Ints) -> dict[int, pl.DataFrame]:
+    again = "remove it to have its runs done again"
+    try:
+        rows = pl.read_parquet(path)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise ValueError(f"{path} cannot be read ({error}); {again}") from None
+    each = len(at)
+    numbers = rows["run"].to_list()[::each] if "run" in rows.columns else []
+    expected = np.repeat(numbers, each), np.tile(at, len(numbers))
+    if (
+        dict(rows.schema) != {"run": pl.Int64, **CURVE_COLUMNS}
+        or not numbers
+        or not all(map(np.array_equal, (rows["run"], rows["at"]), expected))
+    ):
+        raise ValueError(f"{path} does not hold those runs; {again}")
+    curves = rows.drop("run")
+    return {run: curves[i * each : (i + 1) * each] for i, run in enumerate(numbers)}

@@ -1,0 +1,76 @@
+"""Files of many runs: when they are written, and that nothing of them is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from peekrank import run_files
+from peekrank.run_files import RunFiles
+from peekrank.runs import Curve
+from peekrank.types import Trace
+
+AT = np.array([1, 2, 4])
+
+
+def curve(run: int, seconds: float = 0.0) -> Curve:
+    value = np.arange(3.0) + run
+    return Curve(0, Trace(AT, value, np.arange(3)), 10 - value, seconds)
+
+
+def runs_in(folder: Path) -> dict[int, float]:
+    files = RunFiles(folder)
+    files.read("d", AT)
+    return {run: frame["regret"][-1] for run, frame in files.curves["d"].items()}
+
+
+def test_a_file_is_written_when_it_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_files, "_RUNS", 3)
+    files = RunFiles(tmp_path)
+    for run, written in [(1, []), (4, []), (0, []), (2, [0, 1, 2]), (3, [0, 1, 2, 3, 4])]:
+        files.add("d", run, curve(run), runs=5)
+        assert list(runs_in(tmp_path)) == written
+    assert runs_in(tmp_path) == {run: 8 - run for run in range(5)}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["d-000000.parquet", "d-000003.parquet"]
+
+
+def test_a_file_is_written_after_a_second_of_work(tmp_path: Path) -> None:
+    files = RunFiles(tmp_path)
+    for run, written in [(0, []), (1, [0, 1]), (2, [0, 1]), (3, [0, 1, 2, 3])]:
+        files.add("d", run, curve(run, seconds=0.6), runs=10)
+        assert list(runs_in(tmp_path)) == written
+    files.add("d", 9, curve(9), runs=10)
+    files.write_rest()
+    assert list(runs_in(tmp_path)) == [0, 1, 2, 3, 9]
+
+
+def test_two_writers_lose_nothing(tmp_path: Path) -> None:
+    one, other = RunFiles(tmp_path), RunFiles(tmp_path)
+    one.add("d", 1, curve(1), runs=9)
+    other.add("d", 0, curve(0), runs=2)
+    one.write_rest()
+    other.write_rest()
+    assert runs_in(tmp_path) == {0: 8.0, 1: 7.0}
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        pl.DataFrame({"run": [0, 0, 0]}),
+        pl.DataFrame({"a": [1]}),
+        run_files.table({0: curve(0).frame()}, [0]).head(2),
+        run_files.table({0: curve(0).frame()}, [0]).head(0),
+        run_files.table({0: curve(0).frame()}, [0]).with_columns(at=pl.Series([1, 2, 3])),
+        run_files.table({0: curve(0).frame()}, [0]).with_columns(run=pl.Series([0, 0, 1])),
+    ],
+    ids=["other columns", "no run", "cut", "empty", "other rounds", "mixed runs"],
+)
+def test_files_that_hold_something_else(broken: pl.DataFrame, tmp_path: Path) -> None:
+    broken.write_parquet(tmp_path / "d-000000.parquet")
+    with pytest.raises(
+        ValueError, match=r"d-000000\.parquet does not hold those runs; remove it to have its runs"
+    ):
+        runs_in(tmp_path)
