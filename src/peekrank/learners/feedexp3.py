@@ -399,7 +399,8 @@ def _estimates(game: Game, class_of: Ints, first: Ints, seen: Seen) -> tuple[Flo
     # What the program leaves of a bias is removed, up to a number common to all classes.
     bias = wanted.T / size - seen.outcomes.T @ v
     bias -= bias.mean(axis=1, keepdims=True)
-    v[used] += np.linalg.pinv(seen.outcomes[used].T) @ bias
+    # Of a matrix of zeros and ones a singular value that small is 0, and what rounding left of it must not count.
+    v[used] += np.linalg.pinv(seen.outcomes[used].T, rtol=_EXACT) @ bias
     off = wanted.T / size - seen.outcomes.T @ v
     if np.ptp(off, axis=1).max() > _EXACT:
         raise ValueError("the losses of this game differ too much in size for estimates in floating point")

@@ -277,7 +277,8 @@ def _estimate(game: Game, difference: Floats, actions: list[int]) -> Floats:
     """For each action and symbol what adds up to the loss difference under every outcome; the smallest such."""
     symbols = np.arange(len(game.symbols))
     shown = (game.signals[actions][:, None, :] == symbols[:, None]).reshape(-1, len(game.outcomes))
-    found: Floats = np.linalg.lstsq(shown.T.astype(np.float64), difference, rcond=None)[0]
+    # Of a matrix of zeros and ones a singular value that small is 0, and what rounding left of it must not count.
+    found: Floats = np.linalg.lstsq(shown.T.astype(np.float64), difference, rcond=1e-10)[0]
     return found.reshape(len(actions), len(symbols))
 
 
