@@ -50,8 +50,8 @@ bench: $(READY)  ## print the figures of docs/benchmarks.md and other pages
 	$(BIN)/python benchmarks/nw2.py
 	$(BIN)/python benchmarks/games.py
 	$(BIN)/python benchmarks/features.py
-	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/letor.py
+	$(BIN)/python benchmarks/peers
 
 lock:  ## renew the pins after a change of dependencies (needs uv)
 	uv pip compile --universal --generate-hashes --no-header --no-annotate --python-version 3.11 --group dev pyproject.toml -o requirements/dev.txt

@@ -2,7 +2,7 @@
 
 The data has the shape of Yahoo LTRC set 1 (700 features, about 24 documents a query) with half of its queries,
 0.66 GB, shown in random order. Both sides of a ratio run in turns; times are of the processor, the best of the
-repetitions, since machines are shared. Without vowpalwabbit, which is not required, its line is missing.
+repetitions, since machines are shared.
 
     python benchmarks/features.py
 """
@@ -12,11 +12,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
-from importlib.util import find_spec
 from math import sqrt
 
 import numpy as np
+from clock import in_turns, seconds
 from rich.console import Console
 from rich.table import Table
 
@@ -40,21 +39,6 @@ LEARNERS = {
     "listnet, full information": (RTopKF(ListNet(), T, step="theorem"), 1),
 }
 HARRIE_O_PDGD = 1540  # impressions a second, 20 documents of 46 features: the figure of its author
-
-
-def seconds(action: Callable[[], object]) -> float:
-    """Of the processor."""
-    begun = time.process_time()
-    action()
-    return time.process_time() - begun
-
-
-def in_turns(actions: dict[str, Callable[[], object]], repetitions: int = REPETITIONS) -> dict[str, float]:
-    """Best time of each, after one run that pays for compiling."""
-    for action in actions.values():
-        action()
-    runs = [{name: seconds(action) for name, action in actions.items()} for _ in range(repetitions)]
-    return {name: min(run[name] for run in runs) for name in actions}
 
 
 def numpy_loop(rounds: Rounds, sequence: Ints, seed: int) -> float:
@@ -116,7 +100,7 @@ def yahoo(table: Table) -> None:
     }
     for name, (learner, k) in LEARNERS.items():
         actions[name] = partial(alone, learner, k)
-    best = in_turns(actions)
+    best = in_turns(actions, REPETITIONS)
     floor, loop = best["scores"], 10 * best["numpy"]
     for name in LEARNERS:
         limits = ">= 6x, <= 1.3x" if name == "default" else ""
@@ -149,38 +133,12 @@ def step_by_step(table: Table) -> None:
             decision = agent.rank(X)
             agent.update(decision, relevance[decision.ranking[:1]])
 
-    actions: dict[str, Callable[[], object]] = {"peekrank": ours}
-    if find_spec("vowpalwabbit"):
-        texts = [
-            ["| " + " ".join(f"{f}:{value:.6g}" for f, value in enumerate(x)) for x in X] for X in lists.tolist()
-        ]
-
-        def wabbit() -> None:
-            rng = np.random.default_rng(0)
-            model = import_module("vowpalwabbit").Workspace("--cb_explore_adf --epsilon 0.05 --quiet")
-            for documents, relevance in zip(texts, grades.tolist(), strict=True):
-                chances = model.predict(documents)
-                shown = int(np.searchsorted(np.cumsum(chances), rng.random() * sum(chances)))
-                told = documents.copy()
-                told[shown] = f"0:{-relevance[shown]}:{chances[shown]:.6g} {told[shown]}"
-                model.learn(told)
-            model.finish()
-
-        actions["Vowpal Wabbit"] = wabbit
-    best = in_turns(actions)
-    ours_a_second = len(lists) / best["peekrank"]
+    ours_a_second = len(lists) / in_turns({"peekrank": ours}, REPETITIONS)["peekrank"]
     table.add_row(
         "Agent.rank + update, 20 documents, 46 features / PDGD's figure",
         f"{ours_a_second:,.0f} / {HARRIE_O_PDGD:,} impressions a second: {ours_a_second / HARRIE_O_PDGD:.0f}x",
         ">= 10x",
     )
-    if "Vowpal Wabbit" in best:
-        theirs = len(lists) / best["Vowpal Wabbit"]
-        table.add_row(
-            "Agent.rank + update / Vowpal Wabbit's cb_explore_adf, reading text included",
-            f"{ours_a_second:,.0f} / {theirs:,.0f} impressions a second: {ours_a_second / theirs:.0f}x",
-            ">= 5x",
-        )
 
 
 def main() -> None:

@@ -131,19 +131,6 @@ def agent_microseconds(rounds: int = 20_000) -> float:
     return seconds(loop) / rounds * 1e6
 
 
-def river_microseconds(rounds: int = 20_000) -> float:
-    from river.bandit import Exp3
-
-    def loop() -> None:
-        policy = Exp3(gamma=0.5, seed=1)
-        arms = list(range(10))
-        for t in range(rounds):
-            arm = policy.pull(arms)
-            policy.update(arm, t & 1)
-
-    return seconds(loop) / rounds * 1e6
-
-
 def main() -> None:
     table = Table("figure", "measured here", "wanted", title="RTop-1F over a fixed set of items, DCG, k = 1")
     for m, horizon, wanted in ((10, 20_000, 40), (100, 10_000, 8), (1000, 4_000, 2.5)):
@@ -165,9 +152,8 @@ def main() -> None:
     table.add_row(
         "first simulate of a process, imports included, warm cache", f"{fresh_process(FIRST):.2f} s", "< 3 s"
     )
-    ours, river = np.median([(agent_microseconds(), river_microseconds()) for _ in range(5)], axis=0)
+    ours = np.median([agent_microseconds() for _ in range(5)])
     table.add_row("Agent.rank + update, m = 10", f"{ours:.1f} us", "<= 15 us")
-    table.add_row("river's Exp3, 10 arms / Agent", f"{river:.1f} / {ours:.1f} us = {river / ours:.1f}x", "> 1x")
     rounds = CT15(m=100).rounds(10**6, np.random.default_rng(0))
     table.add_row("10^6 rounds of 100 items", f"{sum(a.nbytes for a in rounds) / 1e6:,.0f} MB", "< 1,000 MB")
     Console(width=140).print(table)

@@ -56,13 +56,15 @@ def bare(sweep: Sweep, *, with_best: bool) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--runs", type=int, default=50, help="runs of each of 4 learners a turn, of 10 ms or more")
-    parser.add_argument("--tiny", type=int, default=500, help="runs of each of 4 learners a turn, of 100 rounds")
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument(
+        "--runs", type=int, default=250, help="runs of each of 4 learners a turn, of 10 ms or more"
+    )
+    parser.add_argument("--tiny", type=int, default=2_500, help="runs of each of 4 learners a turn, of 100 rounds")
     options = parser.parse_args()
     warnings.simplefilter("ignore", ShortHorizonWarning)
     four = ("rtop1f", "rtop1f:order=fixed", "uniform", "ftpl")
-    long = Sweep("long", four, ("ct15:m=20",), ("dcg",), (1,), (50_000,), options.runs)
+    long = Sweep("long", four, ("ct15:m=20",), ("dcg",), (1,), (30_000,), options.runs)
     tiny = Sweep("tiny", four, ("ct15:m=5",), ("dcg",), (1,), (100,), options.tiny)
     compile_kernels(long.cells()[0])
     alone, regrets, swept, again, quick = [], [], [], [], []

@@ -31,17 +31,18 @@ from peekrank.reproduction.ct16_figure import (
     play,
     where,
 )
-from peekrank.reproduction.record import row
 from peekrank.streams.compact import open_dataset
 from peekrank.streams.generated import LAYOUTS, Kind
 from peekrank.streams.letor import read_letor
+from peekrank.tables import row
 from peekrank.types import Rounds
 
 
-def table(played: Played) -> list[str]:
+def table(played: Played, *, yahoo: bool = False) -> list[str]:
     """Where the curves are at a tenth of the rounds and at the end, and the verdicts, in Markdown."""
     lines = [f"### {played.title}", "", *where(played).markdown(), "", "| the paper | here |", "|---|---|"]
-    return lines + [row(claim.expected, f"{claim.verdict} ({claim.here})") for claim in claims(played)]
+    said = ((claim.what.removeprefix(f"{played.title}: "), claim) for claim in claims(played, yahoo=yahoo))
+    return lines + [row(f"{what}: {claim.expected}", f"{claim.verdict} ({claim.here})") for what, claim in said]
 
 
 def write_page(path: Path, name: str, lines: Sequence[str]) -> None:
@@ -86,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     played = play(
         name, draw, rounds=options.rounds, runs=options.runs, say=lambda text: sys.stderr.write(text + "\n")
     )
-    lines = table(played)
+    lines = table(played, yahoo=options.shape == "yahoo")
     sys.stdout.write("\n".join(lines) + "\n")
     if options.page:
         save_as(picture(played), options.page.parent / "pictures" / f"ct16-{name}.svg")

@@ -26,11 +26,22 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import PercentFormatter
 
+from peekrank.drawing import (
+    COLOURS,
+    LEGEND_ROW,
+    MARKERS,
+    WIDTH,
+    Look,
+    draw,
+    spread_of_runs,
+    styled,
+    thousands,
+)
 from peekrank.engine import problem_shape
 from peekrank.experiment import Experiment, Result
 from peekrank.files import put_into
 from peekrank.learners import ALL
-from peekrank.plots import _COLOURS, _LEGEND_ROW, _MARKERS, _WIDTH, _marks, _styled, _thousands, save_as
+from peekrank.plots import save_as
 from peekrank.runs import run
 from peekrank.streams.preferences import read_orders, read_ratings
 from peekrank.types import LinearMeasure
@@ -231,7 +242,7 @@ def multiple(result: Result, learner: str) -> str:
     experiment = result.experiment
     if learner not in experiment.learners:
         return ""
-    made = experiment.make_learners()[experiment.learners.index(learner)]
+    made = experiment.make_learner(learner)
     bound = made.bound(problem_shape(made, m=experiment.shape.m, k=experiment.k), experiment.horizon)
     if bound is None:
         return ""
@@ -245,23 +256,21 @@ def picture(played: Played) -> Figure:
     at, by_chance = first.at, first.regrets(NOTHING).mean(axis=0)
     late = np.unique(np.searchsorted(at, np.geomspace(FIRST_SHOWN, horizon, POINTS)))
     shown = [name for name in played.learners if name != NOTHING]
-    with _styled():
+    with styled():
         figure = Figure(
-            figsize=(_WIDTH, 5.4 + _LEGEND_ROW * len(shown)), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.06)
+            figsize=(WIDTH, 5.4 + LEGEND_ROW * len(shown)), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.06)
         )
         above, below = figure.subplots(2, height_ratios=(3, 2))
+        above.set(xscale="log", xlabel="rounds", ylabel="share of uniform's regret")
         lines = []
         for name in shown:
             place = list(ALL).index(name.partition(":")[0])
-            colour = _COLOURS[(place - 2) % len(_COLOURS)]  # black, the last one, for what sees everything
-            marker = _MARKERS[place % len(_MARKERS)]
+            colour = COLOURS[(place - 2) % len(COLOURS)]  # black, the last one, for what sees everything
+            marker = MARKERS[place % len(MARKERS)]
             dashes = "--" if ":" in name else "-"
             if name in first.experiment.learners:
                 share = first.regrets(name)[:, late] / by_chance[late]
-                mean, spread = share.mean(axis=0), share.std(axis=0, ddof=1)
-                marks = _marks(at[late], place, geometric=True)
-                above.plot(at[late], mean, dashes, color=colour, marker=marker, ms=4.5, markevery=marks, lw=1.6)
-                above.fill_between(at[late], mean - spread, mean + spread, color=colour, alpha=0.2, linewidth=0)
+                draw(above, at[late], spread_of_runs(share), Look(place, colour, marker, dashes), label=name)
             ends = {k: figures(played, k, name).share for k, r in results.items() if name in r.experiment.learners}
             x = [list(results).index(k) for k in ends]
             lines += below.plot(
@@ -272,8 +281,7 @@ def picture(played: Played) -> Figure:
             f"top {first.experiment.k} revealed; mean of {first.experiment.runs} runs, band: "
             "± 1 standard deviation"
         )
-        above.set(xscale="log", xlabel="rounds", ylabel="share of uniform's regret")
-        above.xaxis.set_major_formatter(_thousands)
+        above.xaxis.set_major_formatter(thousands)
         below.set_title(f"after {horizon:,} rounds, for each k")
         below.set(xlabel="k, the number of answers seen", ylabel="share")
         below.set_xticks(range(len(results)), [str(k) for k in results])

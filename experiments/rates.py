@@ -29,7 +29,7 @@ from peekrank.reproduction.rates import (
     play,
     play_ct15,
 )
-from peekrank.reproduction.record import How
+from peekrank.reproduction.record import How, claims_table
 from peekrank.runs import InterruptedRunError
 
 ROOT = Path(__file__).parent.parent
@@ -60,8 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         found = play(How(folder, quick=options.quick, workers=options.workers, progress=_say))
     except InterruptedRunError:
         sys.exit(f"stopped; what is finished is kept in {folder}, and the same command goes on from there")
-    lines = ["| claim | expected | measured | verdict |", "|---|---|---|---|"]
-    lines += [claim.row() for claim in claims(found, play_ct15(QUICK_RUNS if options.quick else CT15_RUNS))]
+    made = list(claims(found, play_ct15(QUICK_RUNS if options.quick else CT15_RUNS)))
+    lines = claims_table(made).markdown()
     for game, findings in found.items():
         lines += game_lines(game, findings)
     sys.stdout.write("\n".join(lines) + "\n")

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from peekrank.learners.rtopkf import RTopKF
+from peekrank.reproduction import calibrated
 from peekrank.surrogates import NDCGSquared
 from peekrank.types import Floats, Shape
-from scripts import load_experiment
+from scripts import ROOT, load_experiment
 
-ROOT = Path(__file__).parent.parent
-
-
-calibrated = load_experiment("calibrated")
+script = load_experiment("calibrated")
 
 
 @pytest.mark.parametrize("cell", calibrated.CELLS, ids=str)
@@ -55,7 +52,7 @@ def test_only_the_learner_of_the_surrogate_that_sees_all_learns() -> None:
         else:
             assert r.exponent > 0.7
             assert r.a_round.sum(axis=0).mean() >= r.gap - 1e-12
-    table = calibrated.table(results)
+    table = calibrated.table(results).markdown()
     assert len(table) == 2 + len(results)
     assert table[2].startswith("| m = 3, k = 1, certificate of `ndcg` | 0.0311 | squared | ")
 
@@ -65,6 +62,7 @@ def test_squared_loses_as_much_by_its_aim_even_if_it_sees_all(cell: Any) -> None
     """It comes to E R, at the distance |E R - E y|^2 from what is best."""
     learner, sees_all = calibrated.LEARNERS["squared, sees all"]
     assert sees_all
+    assert learner is not None
     relevance, p, *_ = calibrated.pair_of(cell)
     lists = relevance[np.random.default_rng(0).choice(len(relevance), size=20_000, p=p)]
     best, at = calibrated.best_scores(relevance, p), np.array([4_000, 20_000])
@@ -89,9 +87,43 @@ def test_the_learner_that_sees_all_descends_the_gradient() -> None:
 
 def test_the_table_of_the_page_has_every_row() -> None:
     page = (ROOT / "docs" / "surrogates.md").read_text(encoding="utf-8")
-    table = page.partition(calibrated.BEGIN)[2].partition("<!-- end -->")[0].strip().splitlines()
-    assert table[:2] == calibrated.table([])
+    table = page.partition(script.BEGIN)[2].partition("<!-- end -->")[0].strip().splitlines()
+    assert table[:2] == calibrated.table([]).markdown()
     rows = [(cell, learner) for cell in calibrated.CELLS for learner in calibrated.LEARNERS]
     assert len(table) == 2 + len(rows)
     for row, (cell, learner) in zip(table[2:], rows, strict=True):
         assert row.startswith(f"| {cell} | {calibrated.pair_of(cell).gap:.4f} | {learner} | ")
+
+
+def test_verdicts_follow_what_was_played() -> None:
+    def played(cell: calibrated.Cell, **regret: tuple[float, float]) -> list[calibrated.Played]:
+        """Regret a round on each side and its power of T, by learner."""
+        at, luck, found = np.array([1_000, 2_000]), np.array([0.99, 1.0, 1.01]), []
+        for name, (a_round, power) in regret.items():
+            one = a_round * at * (at / at[-1]) ** (power - 1)
+            both = np.tile(np.outer(one, luck), (2, 1, 1))
+            found.append(calibrated.Played(cell, 0.03, names[name], at, both))
+        return found
+
+    names = {"blind": "squared", "elsewhere": calibrated.AIMS_ELSEWHERE, "told": calibrated.KNOWS}
+    cell = calibrated.CELLS[0]
+    half = calibrated.far_off(calibrated.pair_of(cell)) / 2
+
+    def differing(**regret: tuple[float, float]) -> list[int]:
+        claims = calibrated.claims(played(cell, **regret))
+        return [n for n, claim in enumerate(claims) if not claim.holds]
+
+    good = {"blind": (0.05, 1.0), "elsewhere": (half, 1.0), "told": (0.01, 0.5)}
+    assert differing(**good) == []
+    assert differing(**{**good, "blind": (0.01, 1.0)}) == [2]
+    assert differing(**{**good, "elsewhere": (half / 2, 1.0)}) == [3]
+    assert differing(**{**good, "told": (0.01, 1.0)}) == [4]
+
+
+def test_another_pair_is_told_from_the_certified_one() -> None:
+    cell = calibrated.CELLS[0]
+    pair = calibrated.pair_of(cell)
+    assert [claim.holds for claim in calibrated.pair_claims(cell, pair)] == [True, True]
+    moved = pair._replace(p=np.roll(pair.p, 1))
+    assert not next(claim.holds for claim in calibrated.pair_claims(cell, moved))
+    assert [claim.holds for claim in calibrated.pair_claims(cell, pair._replace(gap=0.04))] == [True, False]

@@ -147,7 +147,7 @@ def test_the_same_command_goes_on_and_another_is_refused() -> None:
         *QUICK, "--k", "2", "--rounds", "300"
     )
     peekrank("simulate", "uniform", "--horizon", "20", "--runs", "1", "--out", "simulated")
-    assert "is not the manifest of a training; choose another folder" in refused(*QUICK, "--out", "simulated")
+    assert "describes no training; choose another folder" in refused(*QUICK, "--out", "simulated")
 
 
 def test_an_interruption_says_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
-from peekrank import cli, cli_rates, laboratory, runs
+from peekrank import cli, cli_rates, laboratory, report, runs
 from peekrank.laboratory import Worst
 from peekrank.runs import InterruptedRunError
 
@@ -146,7 +146,7 @@ def test_narrow_terminals_lose_no_letter(columns: int) -> None:
 
 
 def test_a_bound_that_is_exceeded_is_called_so() -> None:
-    assert cli_rates.bound_text(Worst(100, "ct15", 50.0, 1.0, 0.5, 49.0)) == "49.0 exceeded"
-    assert cli_rates.bound_text(Worst(100, "ct15", 50.0, 1.0, 1.5, 49.0)) == "49.0"
-    assert cli_rates.bound_text(Worst(100, "ct15", 50.0, math.nan, math.nan, 49.0)) == "49.0"
-    assert cli_rates.bound_text(Worst(100, "ct15", 49.0, 1.0, 0.5, None)) == "–"
+    assert report.bound_text(Worst(100, "ct15", 50.0, 1.0, 0.5, 49.0)) == "49.0 exceeded"
+    assert report.bound_text(Worst(100, "ct15", 50.0, 1.0, 1.5, 49.0)) == "49.0"
+    assert report.bound_text(Worst(100, "ct15", 50.0, math.nan, math.nan, 49.0)) == "49.0"
+    assert report.bound_text(Worst(100, "ct15", 49.0, 1.0, 0.5, None)) == "–"

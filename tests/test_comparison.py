@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import polars as pl
 import pytest
@@ -45,6 +47,43 @@ def test_each_row_is_the_paired_test_of_scipy() -> None:
         assert row["runs"] == 9
         assert row["p"] == pytest.approx(expected.pvalue, rel=1e-12)
         assert [row["low"], row["high"]] == pytest.approx([interval.low, interval.high], rel=1e-12)
+
+
+def test_the_test_for_folds_is_as_computed_by_hand() -> None:
+    """Differences 1, 2, 3, 6: mean 3, variance 14/3. With test/train = 1/3, t = 3 / sqrt(14/3 (1/4 + 1/3))."""
+    other = np.array([5.0, 1.0, 4.0, 2.0])
+    groups: list[Group] = [({}, {"a": other + np.array([1, 2, 3, 6]), "b": other})]
+    row = compare(groups, overlap=1 / 3).row(0, named=True)
+    error = math.sqrt(14 / 3 * (1 / 4 + 1 / 3))
+    x = 3 / error / math.sqrt(3)  # Student's distribution with three degrees of freedom is elementary
+    assert row["p"] == pytest.approx(1 - 2 / math.pi * (x / (1 + x * x) + math.atan(x)), rel=1e-10)
+    assert [row["low"], row["high"]] == pytest.approx([3 - 3.182446 * error, 3 + 3.182446 * error], rel=1e-6)
+
+
+@pytest.mark.parametrize("overlap", [-0.1, math.nan, math.inf])
+def test_an_overlap_is_a_number_from_0_on(overlap: float) -> None:
+    with pytest.raises(ValueError, match=f"overlap = {overlap}: must be a number, at least 0"):
+        compare([({}, {"a": np.ones(3), "b": np.ones(3)})], overlap=overlap)
+
+
+def test_false_alarms_over_folds_that_share_data() -> None:
+    """Differences with the correlation that the test assumes: it is right for them, and the plain one is not."""
+    rng, folds, overlap, trials = np.random.default_rng(7), 5, 1 / 3, 2000
+    shared, own = rng.normal(size=(trials, 1)), rng.normal(size=(trials, folds))
+    correlation = overlap / (1 + overlap)
+    differences = math.sqrt(correlation) * shared + math.sqrt(1 - correlation) * own
+    groups: list[Group] = [({}, {"a": d, "b": np.zeros(folds)}) for d in differences]
+    corrected, plain = ((compare(groups, overlap=x)["p"] <= LEVEL).sum() for x in (overlap, 0))
+    low, high = (float(stats.binom.ppf(q, trials, LEVEL)) for q in (0.001, 0.999))
+    assert low <= corrected <= high
+    assert plain > 2 * high
+
+
+def test_a_missing_outcome_leaves_its_comparisons_open_and_no_others() -> None:
+    runs = np.array([1.0, 2.0, 4.0])
+    table = compare([({}, {"a": runs, "b": np.array([1.0, np.nan, 2.0]), "c": runs + np.array([5, 5, 6])})])
+    assert table["verdict"].to_list() == ["no outcome: cannot tell", "a is better", "no outcome: cannot tell"]
+    assert table["adjusted"][1] == table["p"][1]
 
 
 def test_the_correction_is_over_all_groups() -> None:

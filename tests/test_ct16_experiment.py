@@ -14,6 +14,7 @@ import pytest
 from peekrank import Agent
 from peekrank.learners.rtopkf import RTopKF
 from peekrank.reproduction import ct16_figure as figure
+from peekrank.reproduction import judged as module
 from peekrank.streams.generated import Layout, make_dataset
 from peekrank.types import Rounds
 from scripts import load_experiment
@@ -62,7 +63,7 @@ def invented(**ends: float) -> Any:
     at = np.array([10, 50, 100])
     names = {
         "listnet": figure.EVERYTHING, "ranksvm": figure.SVM, "kl": figure.KL_PRINTED, "squared": figure.SQUARED,
-        "smooth": figure.SMOOTH, "random": figure.NOTHING,
+        "smooth": figure.SMOOTH, "random": figure.NOTHING, **{f"ours_{name[-1]}": name for name in figure.OURS},
     }  # fmt: skip
     curves = {names[n]: np.array([[v - 0.001] * 3, [v + 0.001] * 3]) for n, v in ends.items()}
     return figure.Played("invented", 100, at, curves, dict.fromkeys(curves, 0))
@@ -104,10 +105,23 @@ def test_curves_are_averages_over_the_queries_with_a_relevant_document(played: A
 
 def test_verdicts_follow_the_curves() -> None:
     as_in_the_paper = invented(listnet=0.8, ranksvm=0.79, kl=0.785, squared=0.75, smooth=0.55, random=0.5)
-    assert {claim.verdict for claim in figure.claims(as_in_the_paper)} == {"holds"}
+    assert {claim.verdict for claim in figure.claims(as_in_the_paper, yahoo=True)} == {"holds"}
     otherwise = invented(listnet=0.8, ranksvm=0.6, kl=0.501, squared=0.61, smooth=0.9, random=0.5)
-    assert {claim.verdict for claim in figure.claims(otherwise)} == {"differs"}
-    assert "RankSVM 33% ± 0%" in figure.claims(otherwise)[1].here
+    claims = figure.claims(otherwise, yahoo=True)
+    assert {claim.verdict for claim in claims} == {"differs"}
+    assert claims[1].here == "RankSVM 33% ± 0%, KL 0% ± 0% (2 runs)"
+    assert [claim.what for claim in figure.claims(otherwise, yahoo=False)] == [
+        claim.what for claim in claims if "very close" not in claim.what
+    ]  # said of the other data set
+
+
+def test_verdicts_on_ours_follow_the_curves() -> None:
+    printed = {"listnet": 0.8, "ranksvm": 0.7, "kl": 0.6, "squared": 0.6, "smooth": 0.55, "random": 0.5}
+    good = invented(**printed, ours_1=0.72, ours_2=0.75, ours_5=0.78)
+    assert [claim.holds for claim in figure.our_claims(good)] == [True, True]
+    bad = invented(**printed, ours_1=0.69, ours_2=0.69, ours_5=0.78)
+    assert [claim.holds for claim in figure.our_claims(bad)] == [False, False]
+    assert "against 67% ± 0% of RankSVM, k = 2" in figure.our_claims(bad)[0].here
 
 
 def test_a_learner_that_diverges_is_named() -> None:
@@ -181,28 +195,42 @@ def test_learned_weights_are_those_of_an_agent_that_is_told_step_by_step() -> No
         decision = agent.rank(train.features[rows])
         agent.update(decision, train.relevance[rows][decision.ranking[:2]])
     state: Any = agent._state
-    assert found[judged.OURS, 2] == judged.held_out(test.features @ state.w, test)
+    assert found[module.OURS, 2] == judged.held_out(test.features @ state.w, test)
     assert {k for name, k in found if name == "RankSVM, as printed"} == {2, 5}
 
 
 def test_claims_compare_equal_splits() -> None:
-    found = {(name, k): [0.5, 0.6] for name in judged.PRINTED for k in judged.ANSWERS}
+    found = {(name, k): [0.5, 0.6] for name in module.PRINTED for k in module.ANSWERS}
     found["KL, as printed", 1] = [0.6, 0.7]
     del found["RankSVM, as printed", 1]
-    found |= {(judged.OURS, 1): [0.7, 0.8], (judged.OURS, 2): [0.72, 0.8], (judged.OURS, 5): [0.6, 0.61]}
-    found[judged.EVERYTHING, 0] = [0.8, 0.9]
-    said = dict(judged.claims(found))
-    assert said["ours at k = 1 above every printed one at k = 1; the best is KL"] == "holds (+0.100 ± 0.000)"
-    gap = "gap to ListNet, all relevances, k = {}: ours at most half of the best printed one's"
-    assert said[gap.format(1)] == "holds (50%)"
-    assert said[gap.format(5)] == "fails (82%)"
-    assert said["ours at k = 2 above k = 1"] == "holds (+0.010 ± 0.014)"
-    assert said["ours at k = 5 above k = 2"] == "fails (-0.155 ± 0.049)"
+    found |= {(module.OURS, 1): [0.7, 0.8], (module.OURS, 2): [0.72, 0.8], (module.OURS, 5): [0.6, 0.61]}
+    found[figure.EVERYTHING, 0] = [0.8, 0.9]
+    said = {claim.what: claim for claim in module.claims(found, "here")}
+    assert said["here: ours above all printed ones, k = 1"] == (
+        "here: ours above all printed ones, k = 1", "above KL, with all of the 95 % interval",
+        "+0.100 ± 0.000 (2 runs)", True,
+    )  # fmt: skip
+    gap = "here: gap to ListNet, all relevances, k = {}: ours against the best printed one's"
+    assert said[gap.format(1)][2:] == ("50% (2 runs)", True)
+    assert said[gap.format(5)][2:] == ("82% (2 runs)", False)
+    assert said["here: ours, k = 2 above k = 1"][2:] == ("+0.010 ± 0.014 (2 runs)", False)
+    assert said["here: ours, k = 5 above k = 2"][2:] == ("-0.155 ± 0.049 (2 runs)", False)
+
+
+def test_claims_on_lists_that_come_once() -> None:
+    names = (module.PRINTED[0], module.RESIDUAL, module.PAPERS_STEPS, module.ALL_OURS, figure.EVERYTHING)
+
+    def verdicts(*values: float) -> list[bool]:
+        found = {(name, 1): [value, value + 0.01] for name, value in zip(names, values, strict=True)}
+        return [claim.holds for claim in module.once_claims(found, "linear")]
+
+    assert verdicts(0.6, 0.5, 0.65, 0.8, 0.9) == [True, True, True]
+    assert verdicts(0.6, 0.7, 0.65, 0.68, 0.9) == [False, False, False]
 
 
 def test_the_last_lists_are_for_validation() -> None:
     data = lists(4)
-    first, last = judged._divided(data)
+    first, last = module.divided(data)
     assert len(last.offsets) - 1 == round(0.2 * 12)
     np.testing.assert_array_equal(judged.join([first, last]).features, data.features)
     np.testing.assert_array_equal(judged.join([first, last]).offsets, data.offsets)
@@ -210,5 +238,5 @@ def test_the_last_lists_are_for_validation() -> None:
 
 def test_tables_of_generated_lists_have_every_learner() -> None:
     lines = judged.stream_table(LAYOUT, 2, silent)
-    assert len(lines) == 4 + len(judged.stream_entries(12))
+    assert len(lines) == 4 + len(module.stream_entries(12))
     assert all(line.count("±") == 3 for line in lines[4:])

@@ -384,8 +384,8 @@ def test_foreign_and_damaged_folders_are_refused(material: Material, tmp_path: P
     (tmp_path / "full" / "a.txt").write_text("mine")
     with pytest.raises(ValueError, match=r"is not empty and holds no manifest\.json"):
         learn(SMALL, material, tmp_path / "full")
-    (tmp_path / "full" / "manifest.json").write_text('{"format": 1, "experiment": {}}')
-    with pytest.raises(ValueError, match="is not the manifest of a training"):
+    (tmp_path / "full" / "manifest.json").write_text('{"format": 2, "experiment": {}}')
+    with pytest.raises(ValueError, match="describes no training"):
         learn(SMALL, material, tmp_path / "full")
     with pytest.raises(ValueError, match=r"a\.txt is a file: results need a folder"):
         learn(SMALL, material, tmp_path / "full" / "a.txt")
@@ -480,7 +480,7 @@ def test_another_training_in_the_same_folder_at_the_same_time_is_noticed(
         manifest["training"]["seed"] = 77
         (tmp_path / "manifest.json").write_text(json.dumps(manifest))
 
-    with pytest.raises(ValueError, match="was taken over by another training meanwhile"):
+    with pytest.raises(ValueError, match="another training, with different seed"):
         learn(SMALL, material, tmp_path, progress=take_over)
     assert not (tmp_path / "runs").exists()
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,8 +24,8 @@ from peekrank.runs import Curve, Engine, InterruptedRunError, Threads, Tick, pla
 from peekrank.sweep import Sweep
 from peekrank.sweep_runs import run_sweep
 
-NODES = 3
-SWEEP = Sweep("s", ("rtop1f", "uniform"), ("ct15:m=60",), ("dcg", "p@3"), k=(1,), horizons=(30_000,), runs=5)
+SWEEP = Sweep("s", ("rtop1f", "uniform"), ("ct15",), ("dcg", "p@3"), k=(1,), horizons=(300,), runs=3)
+PATIENCE = 180.0  # seconds: what takes moments takes long where much else is done
 
 
 def ray() -> Any:
@@ -30,23 +34,23 @@ def ray() -> Any:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """A head and two more nodes, each a set of processes with one processor."""
+    """A head and one more node, each a set of processes with one processor."""
     size = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
-    soon = {
-        "health_check_initial_delay_ms": 0,
-        "health_check_period_ms": 1000,
-        "health_check_failure_threshold": 3,
-    }
-    head = {**size, "include_dashboard": False, "_system_config": soon}  # a lost node is noticed within seconds
+    head = {**size, "include_dashboard": False}
     made = import_module("ray.cluster_utils").Cluster(initialize_head=True, head_node_args=head)
     try:
-        for _ in range(NODES - 1):
-            made.add_node(wait=False, **size)
-        made.wait_for_nodes()
+        made.add_node(**size)
         yield made
     finally:
         ray().shutdown()
         made.shutdown()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -84,9 +88,7 @@ def test_a_node_lost_in_the_middle_loses_nothing(
         return play_run(settings[job.cell], job.run, job.learners, tick)
 
     def remove_the_node_at_work() -> None:
-        deadline = time.monotonic() + 120
-        while lost not in begun.read_text() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until(lambda: lost in begun.read_text())
         cluster.remove_node(victim, allow_graceful=False)
 
     killer = threading.Thread(target=remove_the_node_at_work)
@@ -104,14 +106,99 @@ def test_a_node_lost_in_the_middle_loses_nothing(
     assert contents(tmp_path / "ray") == contents(tmp_path / "threads")
 
 
-def test_data_errors_and_interruptions(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ray().init(cluster.address, log_to_driver=False, logging_level="warning")  # it is used, and left open
-    engine, attempts = Ray(), tmp_path / "attempts"
+# The command line, but for two things: all runs after the second take for ever, and it is told what was kept.
+COMMAND = """
+import time
+from pathlib import Path
+from peekrank import cli, run_files, sweep_runs
+from peekrank.runs import play_run
+
+def play(settings, job, tick):
+    if job.run > 1:
+        (here / "begun").touch()
+        time.sleep(600)
+    return play_run(settings[job.cell], job.run, job.learners, tick)
+
+def add(self, *run):
+    took(self, *run)
+    with (here / "kept").open("a") as file:
+        file.write(".")
+
+here = Path.cwd()  # nodes have another
+sweep_runs._play, took, run_files.RunFiles.add = play, run_files.RunFiles.add, add
+cli.main()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+@pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGTERM])
+def test_signals_keep_what_is_finished_and_leave_no_process(
+    way: signal.Signals, cluster: Any, tmp_path: Path
+) -> None:
+    sweep = Sweep("s", ("uniform",), ("ct15",), ("dcg",), k=(1,), horizons=(300,), runs=4)
+    (tmp_path / "s.toml").write_text(sweep.toml())
+    (tmp_path / "command.py").write_text(COMMAND)
+    (tmp_path / "kept").touch()
+    command = [sys.executable, "command.py", "sweep", "s.toml", "--out", "ray", "--engine", "ray"]
+    command += ["--workers", "1"] if way == signal.SIGINT else ["--address", cluster.address]
+    with (tmp_path / "said").open("w") as said:
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=said, stderr=said, start_new_session=True)
+    try:
+        until(
+            lambda: (
+                process.poll() is not None
+                or ((tmp_path / "begun").exists() and (tmp_path / "kept").read_text() == "..")
+            )
+        )
+        os.killpg(process.pid, way)  # as a terminal does: Ray's processes get it, too
+        ended = process.wait(PATIENCE), (tmp_path / "said").read_text()
+    finally:
+        process.kill()
+        process.wait()
+    assert ended[0] == 130, ended[1]
+    assert "Traceback" not in ended[1]
+    assert "stopped; 2 of 4 runs are finished and kept in ray" in ended[1]
+    until(lambda: not of_session(process.pid))
+    assert not list(cluster.head_node.dead_processes())
+    run_sweep(sweep, tmp_path / "ray")
+    run_sweep(sweep, tmp_path / "threads")
+    assert contents(tmp_path / "ray") == contents(tmp_path / "threads")
+
+
+def of_session(session: int) -> list[str]:
+    """Processes that were begun in a session and live."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has just ended
+            state, _, _, its = file.read_text().rpartition(")")[2].split()[:4]
+            if its == str(session) and state != "Z":
+                found.append(file.parent.name)
+    return found
+
+
+@pytest.fixture(scope="module")
+def engine(cluster: Any) -> Engine:
+    """One that uses the connection of this process, which stays open."""
+    ray().init(cluster.address, log_to_driver=False, logging_level="warning")
+    return Ray()
+
+
+def nothing(*_: object) -> None:
+    pass
+
+
+def test_data_are_sent(engine: Engine, tmp_path: Path) -> None:
     votes = tmp_path / "votes.soc"
     votes.write_text("# NUMBER ALTERNATIVES: 4\n2: 1,2,3,4\n1: 3,1,2,4\n")
     setting = setting_of(Experiment(("rtop1f", "uniform"), str(votes), "p@1", k=1, horizon=200))
     votes.unlink()  # nobody needs the file any more
     assert played(engine, setting, 3) == played(Threads(), setting, 3)
+
+
+def test_errors_and_interruptions(
+    engine: Engine, cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts = tmp_path / "attempts"
 
     def fail(job: int, _: object) -> list[int]:
         with attempts.open("a") as file:
@@ -122,7 +209,7 @@ def test_data_errors_and_interruptions(cluster: Any, tmp_path: Path, monkeypatch
 
     kept: list[int] = []
     with pytest.raises(FloatingPointError, match="no luck") as caught:
-        engine.do_all([1], fail, lambda _, result: kept.append(result), lambda _: None, "job {}".format)
+        engine.do_all([1], fail, nothing, nothing, "job {}".format)
     assert caught.value.__notes__ == ["in job 1"]
     assert attempts.read_text() == "1\n"
 
@@ -133,11 +220,42 @@ def test_data_errors_and_interruptions(cluster: Any, tmp_path: Path, monkeypatch
         engine.do_all([2, 3, 4, 5], fail, lambda _, result: kept.append(result), interrupt, str)
     assert len(kept) == 1
 
+    class Unknown:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return import_module, ("peekrank.unknown",)
+
+    with pytest.raises(ValueError, match=r"No module named 'peekrank.unknown'; nodes need the same peekrank"):
+        engine.do_all([Unknown()], lambda *_: [0], nothing, nothing, str)
     monkeypatch.setattr(ray_engine, "_code", lambda: {"peekrank": "0.0"})
-    with pytest.raises(ValueError, match=r"a node of the cluster has .*, this machine {'peekrank': '0.0'}"):
-        engine.do_all([6], fail, lambda _, result: kept.append(result), lambda _: None, str)
+    with pytest.raises(ValueError, match=r"a node of the cluster has peekrank .*, not 0.0; nodes need the same"):
+        engine.do_all([6], fail, lambda _, result: kept.append(result), nothing, str)
     assert len(kept) == 1
+    with pytest.raises(ConnectionError, match="cannot join a Ray cluster at address"):
+        Ray(cluster.address).do_all([7], fail, nothing, nothing, str)  # while there is another connection
     assert ray().is_initialized()
+
+
+def test_a_job_that_ends_its_process_ends_all(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray_engine, "_TRIES", 2)
+    attempts = tmp_path / "attempts"
+    attempts.touch()
+
+    def crash(job: int, _: object) -> list[int]:
+        before = attempts.read_text().count(f"{job}")
+        with attempts.open("a") as file:
+            file.write(f"{job}")
+        if before < job:
+            os._exit(1)
+        return [job]
+
+    kept: list[int] = []
+    engine.do_all([1], crash, lambda _, result: kept.append(result), nothing, str)
+    assert kept == [1]
+    with pytest.raises(ChildProcessError, match=r"job 7: its process died 2 times\."):
+        engine.do_all([7], crash, nothing, nothing, "job {}".format)
+    assert attempts.read_text() == "1177"
 
 
 @pytest.mark.parametrize("answer", [None, b"", b"HTTP/1.1 400 Bad Request\r\n"])
@@ -160,6 +278,33 @@ def test_an_address_that_does_not_answer(
         with pytest.raises(ConnectionError, match=rf"at address '{address}'"):
             run_sweep(SWEEP, tmp_path / "results", engine=Ray(address))
     assert not (tmp_path / "results" / "runs").exists()
+
+
+def test_an_address_that_answers_but_is_no_ray(tmp_path: Path) -> None:
+    script = """
+import sys
+from peekrank import ray_engine
+assert ray_engine._PATIENCE_OF_RAY.keys() == (shorter := dict.fromkeys(ray_engine._PATIENCE_OF_RAY, "1")).keys()
+ray_engine._PATIENCE_OF_RAY = shorter
+ray_engine.Ray(sys.argv[1]).do_all([1], print, print, print, str)
+"""
+    with socket.create_server(("", 0)) as server:  # Ray calls this machine by another name
+
+        def serve() -> None:
+            while True:
+                connection, _ = server.accept()
+                connection.sendall(bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))  # HTTP/2, and not a word more
+                connections.append(connection)
+
+        connections: list[socket.socket] = []
+        threading.Thread(target=serve, daemon=True).start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        command = [sys.executable, "-c", script, address]
+        said = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False).stderr
+    for connection in connections:
+        connection.close()
+    assert f"ConnectionError: cannot join a Ray cluster at address '{address}'" in said
+    assert "set RAY_AUTH_MODE=token" in said
 
 
 @pytest.mark.parametrize("address", ["head", "head:", ":6379", "head:port", "head:70000"])

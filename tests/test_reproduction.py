@@ -14,26 +14,33 @@ import pytest
 from typer.testing import CliRunner
 
 from peekrank import cli, reproduction
-from peekrank.arena import Crossing
+from peekrank.arena import Crossing, cross
 from peekrank.experiment import Experiment, Result
+from peekrank.games.classify import analyse
+from peekrank.games.ranking import ranking_game
 from peekrank.games.rates import Rate
 from peekrank.regret import checkpoints
 from peekrank.reproduction import (
     ALL,
     arena,
+    bounds,
     ct15_figures,
     ct15_observability,
     ct15_tables,
+    ct16_estimators,
     ct16_figure,
     ct16_surrogates,
     ct16_table,
+    definitions,
     hopeless,
     open_rates,
     zt_classification,
+    zt_tables,
 )
-from peekrank.reproduction.record import Claim, Folder, How, Made, Reproduction, Table, read_record
+from peekrank.reproduction.record import Claim, Folder, How, Made, Reproduction, read_record
 from peekrank.runs import InterruptedRunError
 from peekrank.streams.generated import Layout, make_dataset
+from peekrank.tables import Table
 from scripts import load_experiment
 
 QUICKLY = How(Path("nowhere"), quick=True)
@@ -70,10 +77,11 @@ def test_everything_is_made_in_a_look_and_nothing_twice(tmp_path: Path) -> None:
         assert {f"{name}/claims.md", f"{name}/claims.tex"} <= set(item.files)
     for name in ("ct15-figure-1", "ct15-figure-2", "ct16-figure-1", "rates"):
         assert {Path(file).suffix for file in kept[name].files} == {".md", ".tex", ".csv", ".png", ".svg"}
-    exact = {name: kept[name].differ for name in kept if name.startswith(("ct15-t", "ct16-t", "zt", "open"))}
-    assert exact == {
-        "ct15-table-1": 0, "ct15-table-2": 0, "ct16-table-1": 1, "zt-classification": 2, "open-rates": 0,
+    exact = {
+        "ct15-table-1": 0, "ct15-table-2": 0, "ct15-observability": 3, "ct16-table-1": 1, "ct16-estimators": 2,
+        "zt-classification": 2, "zt-tables": 2, "open-rates": 0, "bounds": 0,
     }  # fmt: skip
+    assert {name: kept[name].differ for name in exact} == exact
     claims = [claim for item in kept.values() for claim in item.claims]
     differ = len(differing(claims))
     assert f"{len(claims)} claims: {len(claims) - differ} hold, {differ} differ" in done.stdout
@@ -118,17 +126,47 @@ def test_one_wrong_entry_is_noticed() -> None:
     assert claim == Claim("Table 1", "48 entries as printed", "47 of 48 equal", holds=False)
     ndcg = ct15_tables.VECTORS[1]
     wrong = {"123": [*ndcg.rows["123"][:-1], 0.5], "321": ndcg.rows["321"]}
-    assert ct15_tables.vector_claim(ndcg._replace(rows=wrong)).here == "15 of 16 equal"
+    assert ct15_tables.vector_claim(ndcg._replace(rows=wrong)).here == "23 of 24 equal"
 
 
 def test_ct15_observability() -> None:
     made = ct15_observability.make(QUICKLY)
     assert made.tables["rates"].rows[0] == ("`sumloss`", "sqrt(T)", "T^(2/3)", "T^(2/3)")
     assert made.tables["rates"].rows[-1] == ("`auc`", "sqrt(T)", "T^(2/3)", "T")
-    assert [what[:24] for what in differing(made.claims)] == [
-        "abstract, Result 1: the ", "abstract, Result 3: the ", "section 3: top-1 feedbac",
+    assert [what.partition(":")[0] for what in differing(made.claims)] == ["Result 1", "Result 3", "section 3"]
+    assert "not sumloss at m = 2, pairwiseloss at m = 2, dcg at m = 2" in made.claims[6].here
+    assert made.claims[-1].what.startswith("Result 4: more grades do not change the rate of `ndcg`")
+
+
+def test_wrong_observability_is_noticed() -> None:
+    def asked(name: str, m: int, *, grades: int = 2, globally: bool, locally: bool) -> ct15_observability.Asked:
+        return ct15_observability.Asked(analyse(ranking_game(name, m, 1, grades)), globally, locally)
+
+    names, sizes = (*ct15_observability.STRICT, *ct15_observability.PRECISION), (2, 3, 4)
+    found = {(name, m): asked(name, m, globally=True, locally=False) for name, m in product(names, sizes)}
+    hopeless_ones = product(ct15_observability.HOPELESS, sizes)
+    found |= {(name, m): asked(name, m, globally=False, locally=False) for name, m in hopeless_ones}
+    assert [what.partition(":")[0] for what in differing(ct15_observability.claims(found))] == [
+        "appendix 15.1", "section 3",
     ]  # fmt: skip
-    assert "not sumloss at m = 2, pairwiseloss at m = 2, dcg at m = 2" in made.claims[2].here
+    found["auc", 3] = found["auc", 3]._replace(globally=True)
+    found["sumloss", 3] = found["sumloss", 3]._replace(globally=False, locally=True)
+    assert [what.partition(":")[0] for what in differing(ct15_observability.claims(found))] == [
+        "Theorem 1", "Theorem 4", "Result 1", "Result 3", "section 3",
+    ]  # fmt: skip
+    graded = {
+        "dcg": asked("dcg", 3, grades=3, globally=True, locally=True),
+        "ndcg": asked("ndcg", 3, grades=3, globally=True, locally=False),
+    }
+    assert len(differing(ct15_observability.graded_claims(graded))) == 2
+
+
+@pytest.mark.parametrize("name", ["sumloss", "p@2", "ndcg", "auc"])
+def test_definitions_word_for_word_agree_with_the_classification(name: str) -> None:
+    for m, k in ((3, 1), (3, 2), (4, 1), (4, 3)):
+        found = analyse(ranking_game(name, m, k))
+        assert definitions.globally_observable(found.game) == found.globally_observable
+        assert definitions.locally_observable(found) == found.locally_observable
 
 
 def simulated(powers: dict[str, float], factors: dict[str, float]) -> ct15_figures.Simulated:
@@ -184,12 +222,45 @@ def test_a_wrong_rate_or_neighbour_is_noticed() -> None:
     dcg = small_games["dcg", 3]
     wrong = {**small_games, ("dcg", 3): [replace(dcg[0], rate=SQRT), *dcg[1:]]}
     (new,) = set(differing(zt_classification.claims(wrong))) - set(usual)
-    assert new.startswith("Corollary 8: `dcg`")
+    assert new.startswith("section 4 (1): `dcg`")
     assert dcg[0].cells is not None
     fewer = replace(dcg[0].cells, borders=dcg[0].cells.borders[1:])
     wrong = {**small_games, ("dcg", 3): [replace(dcg[0], cells=fewer), *dcg[1:]]}
     (new,) = set(differing(zt_classification.claims(wrong))) - set(usual)
     assert new.startswith("Lemmas 4 and 5")
+    seen = {**small_games, ("dcg", 3): [dcg[1], *dcg[1:]]}  # two answers taken for one
+    new_ones = set(differing(zt_classification.claims(seen))) - set(usual)
+    assert {what.partition(":")[0] for what in new_ones} == {"Theorem 6, Corollary 8", "section 4 (1)"}
+
+
+def test_zt_tables() -> None:
+    made = zt_tables.make(QUICKLY)
+    assert [what.partition(",")[0] for what in differing(made.claims)] == ["Table 2", "Table 4"]
+    assert made.tables["table-3"].rows == [
+        ("difference of losses", "0", "1", "-1", "0"),
+        ("row of S", 1, 1, 0, 0), ("row of S", 1, 0, 1, 0), ("row of S", 0, 1, 0, 1), ("row of S", 0, 0, 1, 1),
+        ("row of S", 0, 0, 0, 0),
+    ]  # fmt: skip
+    table_2, table_4 = (claim for claim in made.claims if not claim.holds)
+    assert table_2.here == "exactly these in 6 of 9 pairs; for sumloss at m = 3 not 0000"
+    assert table_4.here == "exactly these in 0 of 15 pairs; for p@1 at m = 2 not 0000"
+
+
+def test_another_row_or_difference_is_noticed() -> None:
+    (pair,) = (p for p in zt_tables.pairs(3, QUICKLY) if (p.table, p.measure) == (3, "dcg"))
+    others = [pair._replace(table=n, rows=[rows] * 2) for n, rows in zt_tables.PRINTED.items() if n != 3]
+    others[0] = others[0]._replace(spanned=False)
+    others[2] = others[2]._replace(differences=[[0, 1, -1, 0]] * 2)
+
+    def differ(changed: zt_tables.Pair) -> list[str]:
+        return [what.rpartition(": ")[2] for what in differing(zt_tables.claims([*others, changed]))]
+
+    assert differ(pair) == []
+    assert differ(pair._replace(differences=[[0, 1, -2, 0], [0, 1, -1, 0]])) == ["difference of losses in a group"]
+    assert differ(pair._replace(rows=[pair.rows[0], pair.rows[1] | {(1, 1, 1, 1)}])) == [
+        "types of rows of S in a group"
+    ]
+    assert differ(pair._replace(spanned=False)) == ["the difference is in the span of the rows"]
 
 
 # --- CT16
@@ -243,23 +314,65 @@ def test_ct16_surrogates() -> None:
     assert [what.partition(":")[0] for what in wrong] == ["section 4.1", "section 4.1.1", "Lemma 3"]
 
 
+def test_ct16_estimators() -> None:
+    made = ct16_estimators.make(QUICKLY)
+    assert [what.partition(":")[0] for what in differing(made.claims)] == ["section 4.2"] * 2
+    assert made.claims[-2].here == "0.7750 for the greedy one, 0.0750 at most for others"
+    cases = [
+        ct16_estimators.Case(
+            name, kind, least, 0.1 if (name, kind) in (("kl", "printed"), ("squared", "residual")) else 0
+        )
+        for name, (_, least) in ct16_estimators.PAPER.items()
+        for kind in ("printed", "residual")
+    ]
+    wrong = [claim for claim in ct16_estimators.claims(cases) if not claim.holds]
+    assert ["`kl`" in wrong[0].what, wrong[1].here] == [True, "3 of 4 are; not squared, residual, k = 1"]
+    alike = (1 - np.eye(4)) / 12
+    assert [claim.holds for claim in ct16_estimators.chance_claims(alike)] == [False, False]
+
+
 def test_finished_runs_of_ct16_figure_1_are_kept(tmp_path: Path) -> None:
-    drawn: list[int] = []
+    calls: list[str] = []
+
+    def job(name: str) -> Any:
+        def play(_: Any) -> pl.DataFrame:
+            calls.append(name)
+            return ct16_figure.play_run(draw, 40, int(name[-1]))
+
+        return play
 
     def draw(rng: np.random.Generator) -> Any:
-        drawn.append(1)
         return make_dataset(Layout(12, (2, 5), 3, (0.5, 0.5)), rng).rounds()
 
     def play() -> ct16_figure.Played:
-        return ct16_figure.play("tiny", draw, rounds=40, runs=3, say=lambda _: None, folder=tmp_path / "runs")
+        found = How(tmp_path / "runs", workers=2).frames({name: job(name) for name in ("run-0", "run-1", "run-2")})
+        return ct16_figure.gather("tiny", 40, list(found.values()))
 
     first = play()
-    (tmp_path / "runs" / "0001.parquet").unlink()
+    (tmp_path / "runs" / "run-1.parquet").unlink()
     again = play()
-    assert len(drawn) == 4
+    assert sorted(calls) == ["run-0", "run-1", "run-1", "run-2"]
     for name, curve in first.curves.items():
         np.testing.assert_array_equal(again.curves[name], curve)
     assert again.diverged == first.diverged
+
+
+def test_a_part_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "one.parquet").write_text("no Parquet")
+    with pytest.raises(ValueError, match=r"one\.parquet cannot be read .* remove it to have that part done again"):
+        How(tmp_path).frames({"one": lambda _: pl.DataFrame()})
+
+
+def test_parts_that_are_done_are_kept_when_another_fails(tmp_path: Path) -> None:
+    def fail(_: Any) -> pl.DataFrame:
+        raise ValueError("no luck")
+
+    how = How(tmp_path)
+    with pytest.raises(ValueError, match="no luck") as error:
+        how.frames({"good": lambda _: pl.DataFrame({"n": [1]}), "bad": fail})
+    assert error.value.__notes__ == ["in bad"]
+    again = how.frames({"good": fail, "bad": lambda _: pl.DataFrame({"n": [2]})})
+    assert [frame["n"].to_list() for frame in again.values()] == [[1], [2]]
 
 
 # --- ours
@@ -294,6 +407,23 @@ def test_verdicts_of_the_arena_follow_the_crossings() -> None:
         "`nw2`:",
         "`nw2`:",
     ]
+
+
+def test_what_the_arena_keeps_is_what_was_played() -> None:
+    games = {name: arena.games()[name] for name in ("matching-pennies", "blind-pennies")}
+    for crossing in cross(games, arena.LEARNERS, (100, 200), 2):
+        again = arena.as_crossing(arena.as_frame(crossing))
+        for one, other in zip(again, crossing, strict=True):
+            np.testing.assert_array_equal(one, other)
+    files = [arena.file_of(name, learner) for name in arena.games() for learner in arena.LEARNERS]
+    assert len(set(files)) == len(files)
+
+
+def test_verdicts_on_bounds_follow_their_sizes() -> None:
+    found = {case: bounds.bound(*case) for case in bounds.CASES}
+    assert not differing(bounds.claims(found))
+    for case in bounds.CASES[1:]:
+        assert differing(bounds.claims({**found, case: 2 * found[case]})), case
 
 
 def test_open_rates_compare_theorem_and_definitions() -> None:
@@ -335,8 +465,12 @@ def test_a_record_keeps_claims_tables_and_data(tmp_path: Path) -> None:
 
 def test_folders_of_something_else_are_refused(tmp_path: Path) -> None:
     Folder(tmp_path / "quick", quick=True)
-    with pytest.raises(ValueError, match="another record, with different mode; choose another folder"):
+    with pytest.raises(ValueError, match="holds the results of a look, --quick; choose another folder"):
         Folder(tmp_path / "quick", quick=False)
+    saved = json.loads((tmp_path / "quick" / "claims.json").read_text())
+    (tmp_path / "quick" / "claims.json").write_text(json.dumps({**saved, "sources": "others"}))
+    with pytest.raises(ValueError, match="holds results of another state of peekrank's code; choose another"):
+        Folder(tmp_path / "quick", quick=True)
     (tmp_path / "file").write_text("mine")
     with pytest.raises(ValueError, match="is a file"):
         Folder(tmp_path / "file", quick=True)
@@ -357,7 +491,7 @@ def test_folders_of_something_else_are_refused(tmp_path: Path) -> None:
 def test_without_names_everything_is_listed() -> None:
     listed = reproduce().stdout
     for name, item in ALL.items():
-        (line,) = [line for line in listed.splitlines() if line.split()[:1] == [name]]
+        (line,) = [line for line in listed.splitlines() if line.startswith(f" {name} ")]
         assert item.source.split()[0] in line
     assert "--all" in listed
 
@@ -406,7 +540,7 @@ def test_what_is_finished_is_kept_when_the_user_stops(
     monkeypatch.setattr(reproduction, "ALL", items)
     done = reproduce("--all", "--out", str(tmp_path / "out"))
     assert done.exit_code == 130
-    assert "1 of 2 are finished and kept in" in " ".join(done.stderr.split())
+    assert "1 of 2 are finished; they, and what is done of second, are kept in" in " ".join(done.stderr.split())
     assert reproduce("--all", "--out", str(tmp_path / "out")).exit_code == 0
     assert calls == ["first", "second", "second"]
 

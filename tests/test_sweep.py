@@ -408,7 +408,7 @@ def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
     before = contents(tmp_path)
     for folder, sweep, message in (
         ("mine", replace(SMALL, name="other"), "holds results of the sweep 'small', not of 'other'"),
-        ("experiment", SMALL, "is not the manifest of a sweep"),
+        ("experiment", SMALL, "describes no sweep"),
         ("thesis", SMALL, r"is not empty and holds no manifest\.json"),
     ):
         with pytest.raises(ValueError, match=message):

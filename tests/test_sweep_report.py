@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from peekrank.manifests import versions
 from peekrank.report import chance, command, interval, number, percent
-from peekrank.runs import versions
 from peekrank.sweep import Sweep
 from peekrank.sweep_report import MOST_PICTURES, thin, write_pictures, write_sweep_report
 from peekrank.sweep_runs import CELL, Finished, run_sweep

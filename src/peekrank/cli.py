@@ -373,6 +373,27 @@ def learn(
         out.print(f"Tables, picture, models and manifest are in {folder}{os.sep}", highlight=False)
 
 
+@app.command()
+def compare(
+    folders: Annotated[list[Path], typer.Argument(help="Folders of `peekrank simulate` or of `peekrank learn`.")],
+    folds: Annotated[
+        bool, typer.Option("--folds", help="They are folds of one data set: compare over folds, not over runs.")
+    ] = False,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the table as CSV.")] = None,
+    latex: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the table as LaTeX.")] = None,
+    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the table as Markdown.")] = None,
+) -> None:
+    """Tell which learners are better, over runs or folds, and which differences may be luck."""
+    with _plain_errors():
+        from peekrank import cli_compare
+
+        cli_compare.check_outputs(csv, latex, markdown)
+        found = cli_compare.compare_folders(folders, folds=folds)
+        with _interrupt_later():
+            cli_compare.write(found, csv=csv, latex=latex, markdown=markdown)
+        _print(cli_compare.tell(found))
+
+
 app.command()(_plain_errors()(cli_learn.rank))
 app.command()(_plain_errors()(cli_data.data))
 app.command()(_plain_errors()(cli_reproduce.reproduce))

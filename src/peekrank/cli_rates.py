@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 from rich.box import SIMPLE
@@ -11,10 +10,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from peekrank.laboratory import Findings, Study, Worst, fitting
+from peekrank.laboratory import Findings, Study, fitting
 from peekrank.parameters import whole
-from peekrank.regret import Exponent
-from peekrank.report import number
+from peekrank.report import bound_text, exponent_text, regret_text
 
 
 def read_horizons(text: str) -> tuple[int, ...]:
@@ -79,28 +77,6 @@ def tell(findings: Findings, unfit: Mapping[str, str]) -> list[RenderableType]:
 
 def _reasons(unfit: Mapping[str, str]) -> str:
     return " ".join(f"Not {learner}: {reason}." for learner, reason in unfit.items())
-
-
-def regret_text(worst: Worst) -> str:
-    """Mean and spread."""
-    return f"{number(worst.regret)} ± {number(worst.spread)}"
-
-
-def exponent_text(exponent: Exponent) -> str:
-    """An exponent with its interval, as far as there is one.
-
-    >>> exponent_text(Exponent(0.667, 0.65, 0.68)), exponent_text(Exponent(0.5, math.nan, math.nan))
-    ('0.67, 0.65..0.68', '0.50')
-    """
-    value, low, high = exponent
-    if math.isnan(value):
-        return "–"
-    return f"{value:.2f}" + ("" if math.isnan(low) else f", {low:.2f}..{high:.2f}")
-
-
-def bound_text(worst: Worst) -> str:
-    """The bound, and whether it was exceeded by more than luck explains."""
-    return number(worst.bound) + (" exceeded" if worst.exceeded else "")
 
 
 def _title(study: Study) -> str:

@@ -71,8 +71,8 @@ def _make(items: Sequence[Reproduction], path: Path, out: Console, *, quick: boo
                 kept = folder.make(item, workers=workers, progress=progress)
         except (InterruptedRunError, KeyboardInterrupt):
             err.print(
-                f"stopped; {n} of {len(items)} are finished and kept in {path}{os.sep} - the same command goes on "
-                "from there",
+                f"stopped; {n} of {len(items)} are finished; they, and what is done of {item.name}, are kept in "
+                f"{path}{os.sep} - the same command goes on from there",
                 highlight=False,
                 soft_wrap=True,
             )
@@ -91,14 +91,13 @@ def listing(items: Sequence[Reproduction]) -> Table:
         title="peekrank reproduce NAME ... [--quick]", title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0)
     )
     table.add_column("name", no_wrap=True)
-    table.add_column("source", overflow="fold")
-    table.add_column("statement", overflow="fold")
+    table.add_column("source: statement", overflow="fold")
     for mode in ("quick", "full"):
         table.add_column(mode, justify="right", no_wrap=True)
     for item in items:
-        table.add_row(item.name, item.source, escape(item.statement), *map(duration, item.seconds))
+        table.add_row(item.name, escape(f"{item.source}: {item.statement}"), *map(duration, item.seconds))
     quick, full = (sum(seconds) for seconds in zip(*(item.seconds for item in items), strict=True))
-    table.add_row("--all", "", "processor time, on one core", duration(quick), duration(full))
+    table.add_row("--all", "everything; times are of one core, roughly", duration(quick), duration(full))
     return table
 
 

@@ -27,13 +27,15 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     try:
         write(temporary)
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(path)  # a full disk is told without the file
         temporary.unlink(missing_ok=True)
         raise
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what processes that were killed while `write_whole` was writing have left in a folder.
+    """Remove what processes killed while `write_whole` was writing have left in a folder, or one level below.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -43,7 +45,7 @@ def remove_leftovers(folder: Path) -> None:
     ...     len(list(Path(folder).iterdir()))
     1
     """
-    for path in folder.glob(".*.part"):
+    for path in (*folder.glob(".*.part"), *folder.glob("*/.*.part")):
         writer = path.name.split(".")[-2].partition("-")[0]
         if writer.isdecimal() and not _alive(int(writer)):
             path.unlink(missing_ok=True)

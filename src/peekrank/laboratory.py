@@ -6,15 +6,12 @@ horizon, are experiments of `peekrank.experiment`, so each can be repeated by ``
 
 from __future__ import annotations
 
-import json
-import platform
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from dataclasses import fields as fields_of
 from functools import lru_cache
-from importlib.metadata import version
 from math import factorial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +21,6 @@ import polars as pl
 
 from peekrank import learners as all_learners
 from peekrank import runs
-from peekrank._jit import sources
 from peekrank.engine import problem_shape, simulate
 from peekrank.experiment import Experiment
 from peekrank.files import write_whole
@@ -35,6 +31,7 @@ from peekrank.games.rates import Rate
 from peekrank.games.structure import rate_of
 from peekrank.games.witness import adversaries
 from peekrank.learners.common import ShortHorizonWarning
+from peekrank.manifests import check_same, claim
 from peekrank.measures import measure as measure_named
 from peekrank.parameters import whole
 from peekrank.regret import Exponent, best_values, regret
@@ -460,13 +457,18 @@ def _investigate(study: Study, folder: Path, engine: runs.Engine, progress: runs
     cells = study.cells()
     paths = [folder / "cells" / f"{i // len(study.horizons):02d}-{c.experiment.horizon}.parquet"
              for i, c in enumerate(cells)]  # fmt: skip
-    _open_folder(study, cells, folder)
+    manifest = _claim(study, cells, folder)
     missing = [(cell, path) for cell, path in zip(cells, paths, strict=True) if not path.exists()]
     progress(study.rounds - sum(c.experiment.horizon for c, _ in missing) * study.runs * len(study.learners))
     if missing:
         runs.compile_kernels(cells[0].experiment)
         longest_first = sorted(missing, key=lambda job: -job[0].experiment.horizon)
-        engine.do_all(longest_first, _play, _write, progress, lambda job: str(job[0]))
+
+        def keep(job: tuple[Cell, Path], regrets: pl.DataFrame) -> None:
+            check_same(folder, "study", manifest)
+            write_whole(job[1], regrets.write_parquet)
+
+        engine.do_all(longest_first, _play, keep, progress, lambda job: str(job[0]))
     frames = pl.concat(_read_cell(cell, path) for cell, path in zip(cells, paths, strict=True))
     order = pl.Enum(study.learners)
     findings = Findings(study, frames.sort(pl.col("learner").cast(order), maintain_order=True))
@@ -477,10 +479,6 @@ def _investigate(study: Study, folder: Path, engine: runs.Engine, progress: runs
 
 def _play(job: tuple[Cell, Path], tick: runs.Tick) -> Iterator[pl.DataFrame]:
     yield play_cell(job[0], tick)
-
-
-def _write(job: tuple[Cell, Path], regrets: pl.DataFrame) -> None:
-    write_whole(job[1], regrets.write_parquet)
 
 
 def play_cell(cell: Cell, progress: Callable[[int], None] = lambda _: None) -> pl.DataFrame:
@@ -522,13 +520,9 @@ def _read_cell(cell: Cell, path: Path) -> pl.DataFrame:
     return frame
 
 
-def _open_folder(study: Study, cells: list[Cell], folder: Path) -> None:
-    manifest: dict[str, Any] = {
-        "format": runs.FORMAT,
-        "study": json.loads(json.dumps(asdict(study))),
-        "versions": {name: version(name) for name in ("peekrank", "numpy", "numba")},
-        "sources": sources(),
-        "python": platform.python_version(),
+def _claim(study: Study, cells: list[Cell], folder: Path) -> dict[str, Any]:
+    about = {
+        "study": asdict(study),
         "seeds": "SeedSequence(seed, spawn_key=(stream from 0, horizon)).generate_state(1)[0] is that of a cell",
         "cells": [
             {"stream": c.label, "horizon": c.experiment.horizon, "specification": c.experiment.stream,
@@ -536,9 +530,4 @@ def _open_folder(study: Study, cells: list[Cell], folder: Path) -> None:
             for c in cells
         ],
     }  # fmt: skip
-    if runs.holds_manifest(folder):
-        old = runs.manifest_of(folder, "study")
-        if finished(folder):
-            runs.check_same(folder, "study", old, manifest)
-            return
-    runs.write_manifest(folder, manifest)
+    return claim(folder, "study", about, begun=finished(folder) > 0)

@@ -6,14 +6,11 @@ A run is a random order of queries, pass after pass, the same for all learners, 
 from __future__ import annotations
 
 import hashlib
-import json
-import platform
 import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -21,12 +18,12 @@ import numpy as np
 import polars as pl
 
 from peekrank import runs, storage
-from peekrank._jit import sources
 from peekrank.engine import Agent, drive, problem_shape, values_of_lists
 from peekrank.files import write_whole
 from peekrank.hindsight import Best, best_fixed, loss_along
 from peekrank.learners import ALL
 from peekrank.learners.rtopkf import RTopKF
+from peekrank.manifests import check_same, claim, manifest_of
 from peekrank.measures import measure as measure_named
 from peekrank.model import Model, Preparation, Ranked, preparation, save_model
 from peekrank.parameters import whole
@@ -38,6 +35,7 @@ from peekrank.surrogates import Squared, Surrogate
 from peekrank.surrogates import surrogate as surrogate_named
 from peekrank.types import Floats, Ints, Learner, Measure, Rounds
 
+_DATA = ("data", "test")  # fields of the manifest
 _LATE = 0.9  # part of the rounds after which the last ones begin
 _CURVE = {"at": pl.Int64, "value": pl.Float64, "counted": pl.Int64, "explored": pl.Int64}
 _ENDS = {
@@ -216,6 +214,10 @@ class Outcome(NamedTuple):
         """Mean quality of the first t rounds, one row for each run; NaN before the first that counts."""
         return _ratio(self._table(learner, "value"), self._table(learner, "counted"))
 
+    def held_out(self, learner: str) -> Floats:
+        """Quality of the final weights on the test part, for each run; NaN where there is none."""
+        return self._table(learner, "held_out")[:, -1]
+
     def summaries(self) -> list[Summary]:
         """One for each learner, in the order given."""
         return [self._summary(learner) for learner in self.training.learners]
@@ -300,7 +302,7 @@ def learn(
     longest, d = int(np.diff(material.train.offsets).max()), material.preparation.features
     for learner in training.make_learners():
         learner.init(problem_shape(learner, m=longest, k=training.k, d=d))
-    manifest = _open_folder(training, material, folder)
+    manifest = _claim(training, material, folder)
     at = checkpoints(training.rounds)
     missing = [run for run in range(training.runs) if not _finished(training, folder, run, at)]
     progress(rounds_of(training) // training.runs * (training.runs - len(missing)))
@@ -308,8 +310,7 @@ def learn(
         compile_kernels(training, material)
 
         def keep(run: int, done: _Done) -> None:
-            if runs.manifest_of(folder, "training") != manifest:
-                raise ValueError(f"{folder} was taken over by another training meanwhile; choose another folder")
+            check_same(folder, "training", manifest, _DATA)
             for name, model in zip(training.model_names(), done.models, strict=True):
                 if model is None:
                     model_file(folder, name, run).unlink(missing_ok=True)
@@ -319,12 +320,23 @@ def learn(
 
         compute = partial(_run_once, training, material)
         engine.do_all(missing, compute, keep, progress, lambda run: f"run {run} of {training}")
-    frames = [_read_run(training, folder, run, at) for run in range(training.runs)]
-    outcome = Outcome(training, material.train.about.source, at, pl.concat(frames))
+    outcome = read(folder)
     write_whole(folder / "curves.parquet", outcome.curves.write_parquet)
     summary = pl.DataFrame(outcome.summaries(), {name: _type(name) for name in Summary._fields}, orient="row")
     write_whole(folder / "summary.csv", summary.write_csv)
     return outcome
+
+
+def read(folder: Path) -> Outcome:
+    """Read a finished training."""
+    manifest = manifest_of(folder, "training")
+    try:
+        training, source = Training(**manifest["training"]), str(manifest["data"]["source"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{folder / 'manifest.json'} does not describe a training: {error}") from None
+    at = checkpoints(training.rounds)
+    frames = [_read_run(training, folder, run, at) for run in range(training.runs)]
+    return Outcome(training, source, at, pl.concat(frames))
 
 
 def rounds_of(training: Training) -> int:
@@ -484,6 +496,8 @@ def _read_run(training: Training, folder: Path, run: int, at: Ints) -> pl.DataFr
     path, again = _file(folder, run), "remove it to have that run done again"
     try:
         frame = pl.read_parquet(path)
+    except FileNotFoundError:
+        raise ValueError(f"{path} is missing: the training is not finished") from None
     except (pl.exceptions.PolarsError, OSError) as error:
         raise ValueError(f"{path} cannot be read ({error}); {again}") from None
     if (
@@ -496,26 +510,18 @@ def _read_run(training: Training, folder: Path, run: int, at: Ints) -> pl.DataFr
     return frame
 
 
-def _open_folder(training: Training, material: Material, folder: Path) -> dict[str, Any]:
-    """Make sure that the folder is ours; its manifest."""
-    manifest: dict[str, Any] = {
-        "format": runs.FORMAT,
-        "training": json.loads(json.dumps(asdict(training))),
+def _claim(training: Training, material: Material, folder: Path) -> dict[str, Any]:
+    about = {
+        "training": asdict(training),
         "data": _describe(material.train, material.preparation.scaling),
         "test": None if material.test is None else _describe(material.test, material.preparation.scaling),
-        "versions": {name: version(name) for name in ("peekrank", "numpy", "numba", "scipy")},
-        "sources": sources(),
-        "python": platform.python_version(),
         "seeds": "SeedSequence(seed, spawn_key=(run, 0)) orders the queries, (run, 1) is the learners'",
     }
-    if runs.holds_manifest(folder):
-        old = runs.manifest_of(folder, "training")
-        if runs.finished(folder):
-            runs.check_same(folder, "training", old, manifest, ("data", "test"))
-            return old
+    begun = runs.finished(folder) > 0
+    manifest = claim(folder, "training", about, begun=begun, parts=_DATA)
+    if not begun:
         for model in (folder / "models").glob("*.json"):  # of a run that was never finished
             model.unlink()
-    runs.write_manifest(folder, manifest)
     return manifest
 
 

@@ -1,25 +1,39 @@
-"""Pictures of results; the only module that imports the plotting library."""
+"""Pictures of results."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 import numpy as np
-from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
+from peekrank.drawing import (
+    LEGEND_ROW,
+    WIDTH,
+    Look,
+    Spread,
+    blank,
+    draw,
+    finish,
+    shorten,
+    spread_of_points,
+    spread_of_runs,
+    styled,
+    thousands,
+)
+from peekrank.drawing import (
+    look as look,
+)
 from peekrank.experiment import Result
 from peekrank.files import write_whole
 from peekrank.games.rates import Rate
@@ -29,32 +43,9 @@ from peekrank.learning import Outcome
 from peekrank.measures import measure as measure_named
 from peekrank.regret import Exponent
 from peekrank.types import Floats, Ints, Measure
-from peekrank.words import counted, presentable
+from peekrank.words import counted
 
-# Okabe and Ito's colours for all kinds of colour vision, without the yellow that is pale on white
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
-_WIDTH, _HEIGHT, _LEGEND_ROW = 4.7, 3.2, 0.18  # inches: small, so that letters stay readable on a phone
-_LABEL_LENGTH = 32
-_FEW_POINTS = 10
 _ROUNDING = 1e-9  # of the largest regret: what is smaller is rounding error, and would stretch a log axis
-_STYLE: dict[str, Any] = {
-    "axes.grid": True,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 8,
-    "axes.xmargin": 0.02,
-    "font.size": 9,
-    "grid.color": "#dddddd",
-    "grid.linewidth": 0.6,
-    "legend.fontsize": 8,
-    "legend.frameon": False,
-    "legend.handlelength": 3,
-    "legend.title_fontsize": 8,
-    "svg.hashsalt": "peekrank",
-    "text.parse_math": False,
-}
 
 
 def average_regret(result: Result, *, start: int = 1, learners: Sequence[str] | None = None) -> Figure:
@@ -82,14 +73,14 @@ def average_regret(result: Result, *, start: int = 1, learners: Sequence[str] | 
         raise ValueError(f"learners = {list(shown)}: must be some of {list(known)}")
     late = result.at >= start
     t = result.at[late]
-    with _styled():
-        figure, axes = _blank(*_titles(result, "regret per round"), scale="linear", legend_rows=len(shown))
+    with styled():
+        figure, axes = blank(*_titles(result, "regret per round"), scale="linear", legend_rows=len(shown))
         axes.axhline(0, color="#666666", linewidth=0.8)
         for name in shown:
-            spread = _spread(result.regrets(name)[:, late] / t)
-            _draw(axes, t, spread, look(result.experiment.learners.index(name)), label=_short(name))
+            spread = spread_of_runs(result.regrets(name)[:, late] / t)
+            draw(axes, t, spread, look(result.experiment.learners.index(name)), label=shorten(name))
         figure.legend(loc="outside lower left")
-        _finish(figure, axes)
+        finish(figure, axes)
     return figure
 
 
@@ -100,17 +91,17 @@ def cumulative_regret(result: Result) -> Figure:
     Regret that is not positive has no place on a log axis and is left out.
     """
     names = result.experiment.learners
-    spreads = {name: _spread(result.regrets(name)) for name in names}
+    spreads = {name: spread_of_runs(result.regrets(name)) for name in names}
     bounds = {name: bound for name in names if (bound := result.bound(name, result.at)) is not None}
     low, high = _log_limits([s.mean for s in spreads.values()], [s.high for s in spreads.values()], bounds)
     exponents = {summary.learner: summary.exponent for summary in result.summaries()}
     looks = [look(position) for position in range(len(names))]
-    with _styled():
-        figure, axes = _blank(*_titles(result, "regret"), scale="log", legend_rows=len(names) + bool(bounds))
+    with styled():
+        figure, axes = blank(*_titles(result, "regret"), scale="log", legend_rows=len(names) + bool(bounds))
         axes.set_ylim(low, high)
         _draw_with_bounds(axes, result.at, spreads, looks, exponents, bounds)
         _legend_with_bounds(figure, axes, looks, [name in bounds for name in names])
-        _finish(figure, axes)
+        finish(figure, axes)
     return figure
 
 
@@ -129,16 +120,16 @@ def average_quality(outcome: Outcome) -> Figure:
     CT16 Figure 1.
     """
     training = outcome.training
-    title = f"{_short(outcome.source)}, top {training.k} revealed\n{_averaged(training.runs)}"
+    title = f"{shorten(outcome.source)}, top {training.k} revealed\n{_averaged(training.runs)}"
     quantity = f"average {_measure_name(training.make_measure())}"
     shown = outcome.at >= training.rounds / 100
-    with _styled():
-        figure, axes = _blank(title, quantity, scale="linear", legend_rows=len(training.learners))
+    with styled():
+        figure, axes = blank(title, quantity, scale="linear", legend_rows=len(training.learners))
         for position, name in enumerate(training.learners):
-            spread = _spread(outcome.qualities(name)[:, shown])
-            _draw(axes, outcome.at[shown], spread, look(position), label=_short(name))
+            spread = spread_of_runs(outcome.qualities(name)[:, shown])
+            draw(axes, outcome.at[shown], spread, look(position), label=shorten(name))
         figure.legend(loc="outside lower left")
-        _finish(figure, axes)
+        finish(figure, axes)
     return figure
 
 
@@ -147,8 +138,8 @@ def rates(table: Table) -> Figure:
     columns, rows = len(table.spans), len(table.measures)
     present = {cell.rate for cells in table.cells for cell in cells}
     looks = [(rate, look) for rate, look in _RATES.items() if rate in present]
-    with _styled():
-        size = (max(_WIDTH, 1.3 + 0.75 * columns), 1.1 + 0.27 * rows + _LEGEND_ROW * len(looks))
+    with styled():
+        size = (max(WIDTH, 1.3 + 0.75 * columns), 1.1 + 0.27 * rows + LEGEND_ROW * len(looks))
         figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.06))
         axes = figure.subplots()
         for y, cells in enumerate(table.cells):
@@ -243,7 +234,7 @@ def worst_regret(findings: Findings, *, learners: Sequence[str] | None = None) -
         raise ValueError(f"learners = {list(shown)}: must be some of {list(study.learners)}")
     horizons = np.array(study.horizons)
     worst = {name: findings.worst(name) for name in shown}
-    spreads = {name: _spread_of(np.array([(w.regret, w.spread) for w in ws])) for name, ws in worst.items()}
+    spreads = {name: spread_of_points(np.array([(w.regret, w.spread) for w in ws])) for name, ws in worst.items()}
     bounds = {
         name: np.array([w.bound for w in ws], dtype=np.float64)
         for name, ws in worst.items()
@@ -254,15 +245,15 @@ def worst_regret(findings: Findings, *, learners: Sequence[str] | None = None) -
     size = f"top {study.k} of {study.m} revealed, worst of {len(study.streams)} streams"
     title = f"{size}\n{_averaged(study.runs)}"
     quantity = f"regret ({_measure_name(measure_named(study.measure))})"
-    with _styled():
-        figure, axes = _blank(title, quantity, scale="log", legend_rows=len(shown) + bool(bounds))
+    with styled():
+        figure, axes = blank(title, quantity, scale="log", legend_rows=len(shown) + bool(bounds))
         axes.set_xlabel("rounds T, a run by itself for each")
         axes.set_ylim(low, high)
         exponents = {name: findings.exponent(name) for name in shown}
         _draw_with_bounds(axes, horizons, spreads, looks, exponents, bounds)
         _draw_guides(axes, horizons, low)
         _legend_with_bounds(figure, axes, looks, [name in bounds for name in shown])
-        _finish(figure, axes)
+        finish(figure, axes)
     return figure
 
 
@@ -283,50 +274,8 @@ _RATES: dict[Rate | None, _Shade] = {
 }
 
 
-class Look(NamedTuple):
-    """How the curve of a learner looks, by its place among the learners."""
-
-    position: int
-    colour: str
-    marker: str
-
-
-class _Spread(NamedTuple):
-    """Mean over runs and the edges of its band, which are NaN for a single run."""
-
-    mean: Floats
-    low: Floats
-    high: Floats
-
-
-def _styled() -> AbstractContextManager[None]:
-    """Our style on matplotlib's own, whatever the user's settings are, until the context ends."""
-    return style.context(["default", _STYLE])
-
-
 def _measure_name(measure: Measure) -> str:
     return type(measure).__name__ + str(measure).removeprefix(measure.name)
-
-
-def look(position: int) -> Look:
-    """Colour and marker by position; no two of the first 63 have both in common.
-
-    >>> look(8)
-    Look(position=8, colour='#D55E00', marker='>')
-    """
-    return Look(position, _COLOURS[position % len(_COLOURS)], _MARKERS[position % len(_MARKERS)])
-
-
-def _spread(curves: Floats) -> _Spread:
-    mean = curves.mean(axis=0)
-    deviation = curves.std(axis=0, ddof=1) if len(curves) > 1 else np.full_like(mean, np.nan)
-    return _spread_of(np.stack([mean, deviation], axis=1))
-
-
-def _spread_of(points: Floats) -> _Spread:
-    """From rows of mean and standard deviation."""
-    mean, deviation = points.T
-    return _Spread(mean, mean - deviation, mean + deviation)
 
 
 def _log_limits(means: list[Floats], highs: list[Floats], bounds: dict[str, Floats]) -> tuple[float, float]:
@@ -341,7 +290,7 @@ def _log_limits(means: list[Floats], highs: list[Floats], bounds: dict[str, Floa
 def _titles(result: Result, quantity: str) -> tuple[str, str]:
     """Title of a figure, and label of its upward axis."""
     e = result.experiment
-    title = f"{_short(e.stream)}, top {e.k} of {e.shape.m} revealed\n{_averaged(e.runs)}"
+    title = f"{shorten(e.stream)}, top {e.k} of {e.shape.m} revealed\n{_averaged(e.runs)}"
     return title, f"{quantity} ({measure_label(result)})"
 
 
@@ -349,34 +298,25 @@ def _averaged(runs: int) -> str:
     return f"mean of {runs} runs, band: ± 1 standard deviation" if runs > 1 else "a single run"
 
 
-def _blank(title: str, quantity: str, *, scale: Literal["linear", "log"], legend_rows: int) -> tuple[Figure, Axes]:
-    layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.06)
-    figure = Figure(figsize=(_WIDTH, _HEIGHT + _LEGEND_ROW * legend_rows), layout=layout)
-    axes = figure.subplots()
-    axes.set_title(title)
-    axes.set(xlabel="rounds", ylabel=quantity, xscale=scale, yscale=scale)
-    return figure, axes
-
-
 def _draw_with_bounds(
     axes: Axes,
     t: Ints,
-    spreads: dict[str, _Spread],
+    spreads: dict[str, Spread],
     looks: Sequence[Look],
     exponents: dict[str, Exponent],
     bounds: dict[str, Floats],
 ) -> None:
     """Curves with their exponents, then bounds, dashed in the same colours; the axes have their limits already."""
     low = axes.get_ylim()[0]
-    for (name, (mean, *band)), look in zip(spreads.items(), looks, strict=True):
+    for (name, (mean, *band)), mine in zip(spreads.items(), looks, strict=True):
         slope = exponents[name].value
-        label = f"{_short(name)} ({'no exponent' if np.isnan(slope) else f'exponent {slope:.2f}'})"
-        shown = _Spread(np.where(mean > low, mean, np.nan), *np.maximum(band, low))
-        _draw(axes, t, shown, look, label=label)
-    for name, look in zip(spreads, looks, strict=True):
+        label = f"{shorten(name)} ({'no exponent' if np.isnan(slope) else f'exponent {slope:.2f}'})"
+        shown = Spread(np.where(mean > low, mean, np.nan), *np.maximum(band, low))
+        draw(axes, t, shown, mine, label=label)
+    for name, mine in zip(spreads, looks, strict=True):
         if name in bounds:
-            dashes = (6 * look.position, (5, 7))  # neighbours with equal bounds take turns
-            axes.plot(t, bounds[name], color=look.colour, ls=dashes, lw=1.4, label=f"bound for {_short(name)}")
+            dashes = (6 * mine.position, (5, 7))  # neighbours with equal bounds take turns
+            axes.plot(t, bounds[name], color=mine.colour, ls=dashes, lw=1.4, label=f"bound for {shorten(name)}")
 
 
 def _draw_guides(axes: Axes, t: Ints, low: float) -> None:
@@ -391,22 +331,6 @@ def _draw_guides(axes: Axes, t: Ints, low: float) -> None:
         )
 
 
-def _draw(axes: Axes, t: Ints, spread: _Spread, look: Look, *, label: str) -> None:
-    marks = _marks(t, look.position, geometric=axes.get_xscale() == "log")
-    axes.plot(t, spread.mean, color=look.colour, marker=look.marker, ms=4.5, markevery=marks, lw=1.6, label=label)
-    if not np.isnan(spread.low).all():
-        axes.fill_between(t, spread.low, spread.high, color=look.colour, alpha=0.2, linewidth=0)
-
-
-def _marks(t: Ints, position: int, *, geometric: bool) -> list[int]:
-    """Where a curve has its markers: all of few points, or six places, other ones than its neighbours'."""
-    if len(t) <= _FEW_POINTS:
-        return list(range(len(t)))
-    places = (np.arange(6) + (position + 0.5) / 4 % 1) / 6
-    wanted = t[0] * (t[-1] / t[0]) ** places if geometric else t[0] + (t[-1] - t[0]) * places
-    return [int(i) for i in np.unique(np.searchsorted(t, wanted))]
-
-
 def _legend_with_bounds(figure: Figure, axes: Axes, looks: Sequence[Look], bounded: Sequence[bool]) -> None:
     """Curves in the left column, and the bound of each at its right."""
     curves = axes.get_lines()[: len(looks)]
@@ -414,37 +338,15 @@ def _legend_with_bounds(figure: Figure, axes: Axes, looks: Sequence[Look], bound
     title = None
     if any(bounded):
         title = "dashed: proved bound at t, for the learner tuned to t rounds"
-        for look, has in zip(looks, bounded, strict=True):
-            handles.append(Line2D([], [], color=look.colour, ls="--" if has else "none", lw=1.4))
+        for mine, has in zip(looks, bounded, strict=True):
+            handles.append(Line2D([], [], color=mine.colour, ls="--" if has else "none", lw=1.4))
             labels.append("its bound" if has else "")
     columns = 1 + any(bounded)
     figure.legend(handles, labels, loc="outside lower left", ncols=columns, title=title, alignment="left")
 
 
-def _finish(figure: Figure, axes: Axes) -> None:
-    """Plain numbers on both axes, then lay out once and for all: another layout would move things by a hair."""
-    for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
-        if axis.get_scale() == "log":
-            axis.set_major_locator(LogLocator(subs=(1,) if high / low >= 100 else (1, 2, 5), numticks=6))
-            axis.set_minor_locator(NullLocator())
-        else:
-            axis.set_major_locator(MaxNLocator(5, steps=(1, 2, 2.5, 5, 10)))
-        axis.set_major_formatter(FuncFormatter(_thousands))
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
-
-
-def _short(text: str) -> str:
-    text = presentable(text)
-    return text if len(text) <= _LABEL_LENGTH else f"{text[:10]}…{text[11 - _LABEL_LENGTH :]}"
-
-
 def _meaning(rate: Rate | None) -> str:
     return "?, undecided" if rate is None else f"{rate}, {MEANINGS[rate]}"
-
-
-def _thousands(value: float, _: int | None = None) -> str:
-    return f"{value:,.0f}" if value == round(value) else f"{value:.6g}"
 
 
 def _render(figure: Figure, kind: str) -> bytes:
@@ -454,7 +356,7 @@ def _render(figure: Figure, kind: str) -> bytes:
         "svg": {"Date": None, "Creator": None},
         "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
     }
-    with _styled():
+    with styled():
         figure.savefig(buffer, format=kind, dpi=150, metadata={**dates_and_versions[kind]})
     return buffer.getvalue()
 
@@ -483,5 +385,5 @@ def _describe(figure: Figure) -> tuple[str, str]:
         points = np.asarray(line.get_xydata())
         points = points[np.isfinite(points).all(axis=1)]
         if len(points) and not str(line.get_label()).startswith("_"):
-            ends.append(f"{line.get_label()}: {points[-1, 1]:.4g} at {_thousands(points[-1, 0])}")
+            ends.append(f"{line.get_label()}: {points[-1, 1]:.4g} at {thousands(points[-1, 0])}")
     return title, "; ".join(ends)

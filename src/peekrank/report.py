@@ -19,7 +19,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from peekrank import plots
 from peekrank.experiment import Experiment, Result
 from peekrank.files import write_whole
+from peekrank.laboratory import Worst
 from peekrank.measures import DCG
+from peekrank.regret import Exponent
 from peekrank.streams import CT15
 from peekrank.types import Floats, Ints
 
@@ -139,6 +141,28 @@ def chance(p: float) -> str:
     ('0.032', '< 0.001')
     """
     return _MISSING if math.isnan(p) else f"{p:.3f}" if p >= 0.001 else "< 0.001"
+
+
+def regret_text(worst: Worst) -> str:
+    """Mean and spread of a learner's worst regret."""
+    return f"{number(worst.regret)} ± {number(worst.spread)}"
+
+
+def exponent_text(exponent: Exponent) -> str:
+    """An exponent with its interval, as far as there is one.
+
+    >>> exponent_text(Exponent(0.667, 0.65, 0.68)), exponent_text(Exponent(0.5, math.nan, math.nan))
+    ('0.67, 0.65..0.68', '0.50')
+    """
+    value, low, high = exponent
+    if math.isnan(value):
+        return _MISSING
+    return f"{value:.2f}" + ("" if math.isnan(low) else f", {low:.2f}..{high:.2f}")
+
+
+def bound_text(worst: Worst) -> str:
+    """The bound, and whether it was exceeded by more than luck explains."""
+    return number(worst.bound) + (" exceeded" if worst.exceeded else "")
 
 
 def roles(experiment: Experiment) -> Roles:

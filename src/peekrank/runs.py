@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import platform
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -21,6 +18,7 @@ import polars as pl
 from peekrank.engine import simulate
 from peekrank.experiment import Experiment, Result
 from peekrank.files import write_whole
+from peekrank.manifests import check_same, claim, manifest_of, write_manifest
 from peekrank.parameters import whole
 from peekrank.regret import best_values, checkpoints, regret
 from peekrank.streams import Orders, Ratings
@@ -29,7 +27,6 @@ from peekrank.types import Floats, Ints, Learner, Measure, Rounds, Stream, Trace
 J = TypeVar("J")
 R = TypeVar("R")
 Tick = Callable[[int], None]
-FORMAT = 1
 CURVE_COLUMNS = {"at": pl.Int64, "value": pl.Float64, "regret": pl.Float64, "explored": pl.Int64}
 _COLUMNS = {**CURVE_COLUMNS, "seconds": pl.Float64}
 
@@ -74,7 +71,7 @@ def run(
         Called from the threads with numbers of rounds done.
     """
     engine, started = Threads(workers), time.perf_counter()
-    manifest = _open_folder(experiment, folder)
+    manifest = _claim(experiment, folder)
     missing = {
         run: learners
         for run in range(experiment.runs)
@@ -83,7 +80,7 @@ def run(
     progress(experiment.horizon * (experiment.runs * len(experiment.learners) - sum(map(len, missing.values()))))
     if missing:
         compile_kernels(experiment)
-        _do(experiment, folder, missing, engine, progress)
+        _do(experiment, folder, manifest, missing, engine, progress)
     result = read(folder)
     if missing:
         manifest["seconds"] = manifest.get("seconds", 0.0) + time.perf_counter() - started
@@ -94,7 +91,7 @@ def run(
 
 def read(folder: Path) -> Result:
     """Read a finished experiment."""
-    experiment = _experiment_of(_read_manifest(folder), folder)
+    experiment = _experiment_of(manifest_of(folder, "experiment"), folder)
     at = checkpoints(experiment.horizon)
     curves = {}
     for i, name in enumerate(experiment.learners):
@@ -198,11 +195,13 @@ def play_run(setting: Setting, run: int, learners: Iterable[int], tick: Tick) ->
 def _do(
     experiment: Experiment,
     folder: Path,
+    manifest: dict[str, Any],
     missing: dict[int, list[int]],
     engine: Engine,
     progress: Tick,
 ) -> None:
     def keep(job: tuple[int, list[int]], curve: Curve) -> None:
+        check_same(folder, "experiment", manifest, ("data",))
         frame = curve.frame().with_columns(seconds=pl.lit(curve.seconds, pl.Float64)).select(*_COLUMNS)
         write_whole(_file(folder, curve.learner, job[0]), frame.write_parquet)
 
@@ -327,78 +326,14 @@ def _read_run(path: Path, at: Ints) -> pl.DataFrame:
     return frame
 
 
-def _open_folder(experiment: Experiment, folder: Path) -> dict[str, Any]:
-    if holds_manifest(folder):
-        manifest = _read_manifest(folder)
-        other = _experiment_of(manifest, folder)
-        if finished(folder):
-            _check_same(other, experiment, folder)
-            _check_origin(manifest, _origin(experiment), folder)
-            return manifest
-    manifest = {
-        "format": FORMAT,
+def _claim(experiment: Experiment, folder: Path) -> dict[str, Any]:
+    about = {
         "experiment": asdict(experiment),
-        **_origin(experiment),
-        "python": platform.python_version(),
+        "data": {"content": data_digest(experiment.make_stream())},
         "seeds": "SeedSequence(seed, spawn_key=(run, 0)) draws the rounds, (run, 1) is the learner's",
         "finished": False,
     }
-    write_manifest(folder, manifest)
-    return manifest
-
-
-def holds_manifest(folder: Path) -> bool:
-    """Whether results are there already; a ValueError if something else is."""
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder} is a file: results need a folder")
-    if (folder / "manifest.json").exists():
-        return True
-    if folder.exists() and any(folder.iterdir()):
-        raise ValueError(f"{folder} is not empty and holds no manifest.json; choose another folder")
-    return False
-
-
-def manifest_of(folder: Path, kind: str) -> dict[str, Any]:
-    """The manifest of a folder, which must be that of a study or of a training."""
-    manifest = _read_manifest(folder)
-    if not isinstance(manifest.get(kind), dict):
-        raise ValueError(f"{folder / 'manifest.json'} is not the manifest of a {kind}; choose another folder")
-    return manifest
-
-
-def check_same(
-    folder: Path, kind: str, old: dict[str, Any], new: dict[str, Any], parts: Sequence[str] = ()
-) -> None:
-    """Refuse a folder with the manifest of another study or training, or of other data (`parts`) or code."""
-    differ = [name for name in new[kind] if old[kind].get(name) != new[kind][name]]
-    for part in parts:
-        was, now = old.get(part) or {}, new[part] or {}
-        differ += [f"{name} of the {part}" for name in {**was, **now} if was.get(name) != now.get(name)]
-    code = {"versions": "versions of packages", "sources": "code of peekrank"}
-    differ += [what for name, what in code.items() if not differ and old.get(name) != new[name]]
-    if differ:
-        raise ValueError(
-            f"{folder} holds results of another {kind}, with different {', '.join(differ)}; choose another folder"
-        )
-
-
-def _check_same(other: Experiment, experiment: Experiment, folder: Path) -> None:
-    differ = [f.name for f in fields(experiment) if getattr(other, f.name) != getattr(experiment, f.name)]
-    if differ:
-        raise ValueError(
-            f"{folder} holds results of another experiment, with different {', '.join(differ)}; "
-            "choose another folder"
-        )
-
-
-def _origin(experiment: Experiment) -> dict[str, Any]:
-    """What the results depend on besides the experiment: versions, and the content of a file that is read."""
-    return {"versions": versions(), "data": data_digest(experiment.make_stream())}
-
-
-def versions() -> dict[str, str]:
-    """Of the packages that results depend on."""
-    return {name: version(name) for name in ("peekrank", "numpy", "numba")}
+    return claim(folder, "experiment", about, begun=finished(folder) > 0, parts=("data",))
 
 
 def data_digest(stream: Stream) -> str | None:
@@ -407,38 +342,8 @@ def data_digest(stream: Stream) -> str | None:
     return None if path is None else hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _check_origin(manifest: dict[str, Any], origin: dict[str, Any], folder: Path) -> None:
-    for name, what in (
-        ("versions", "with other versions of packages"),
-        ("data", "from another content of its file"),
-    ):
-        if manifest.get(name) != origin[name]:
-            raise ValueError(
-                f"{folder} holds results computed {what} ({manifest.get(name)}, now {origin[name]}); "
-                "choose another folder"
-            )
-
-
-def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
-    """Write the manifest, in one step."""
-    write_whole(folder / "manifest.json", lambda path: path.write_text(json.dumps(manifest, indent=2) + "\n"))
-
-
-def _read_manifest(folder: Path) -> dict[str, Any]:
-    path = folder / "manifest.json"
-    try:
-        manifest: dict[str, Any] = json.loads(path.read_text())
-    except FileNotFoundError:
-        raise ValueError(f"{folder} holds no manifest.json: it is not a folder of results") from None
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read: {error}") from None
-    if type(manifest) is not dict or manifest.get("format") != FORMAT:
-        raise ValueError(f"{path} is not a manifest of format {FORMAT}")
-    return manifest
-
-
 def _experiment_of(manifest: dict[str, Any], folder: Path) -> Experiment:
     try:
         return Experiment(**manifest["experiment"])
-    except (KeyError, TypeError) as error:
+    except TypeError as error:
         raise ValueError(f"{folder / 'manifest.json'} does not describe an experiment: {error}") from None

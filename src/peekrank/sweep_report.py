@@ -16,8 +16,8 @@ import polars as pl
 from peekrank import plots
 from peekrank.comparison import LEVEL
 from peekrank.experiment import Experiment, Result
+from peekrank.manifests import versions
 from peekrank.report import chance, command, described, first_line, interval, number, percent, write_page
-from peekrank.runs import versions
 from peekrank.sweep_runs import CELL, Finished
 from peekrank.types import Floats, Ints
 

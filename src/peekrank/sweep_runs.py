@@ -18,24 +18,20 @@ import polars as pl
 from peekrank._jit import sources
 from peekrank.comparison import compare
 from peekrank.experiment import Experiment, Result
-from peekrank.files import remove_leftovers, write_whole
+from peekrank.files import write_whole
+from peekrank.manifests import FORMAT, holds_manifest, manifest_of, versions, write_manifest
 from peekrank.regret import checkpoints
 from peekrank.run_files import RunFiles, table
 from peekrank.runs import (
-    FORMAT,
     Curve,
     Engine,
     Setting,
     Threads,
     Tick,
     data_digest,
-    holds_manifest,
-    manifest_of,
     play_run,
     setting_of,
     summary_rows,
-    versions,
-    write_manifest,
 )
 from peekrank.spec import text_of
 from peekrank.sweep import Sweep, digest_of
@@ -213,8 +209,6 @@ def _open_folder(sweep: Sweep, plan: _Plan, folder: Path) -> None:
                 f"{folder} holds results of the sweep '{earlier['sweep'].get('name')}', not of '{sweep.name}'; "
                 "choose another folder"
             )
-        remove_leftovers(folder)
-        remove_leftovers(folder / "runs")
     manifest = {
         "format": FORMAT,
         "sweep": {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(sweep).items()},

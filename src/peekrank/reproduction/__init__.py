@@ -7,16 +7,21 @@ from __future__ import annotations
 
 from peekrank.reproduction import (
     arena,
+    bounds,
+    calibrated,
     ct15_figures,
     ct15_observability,
     ct15_tables,
+    ct16_estimators,
     ct16_figure,
     ct16_surrogates,
     ct16_table,
     hopeless,
+    judged,
     open_rates,
     rates,
     zt_classification,
+    zt_tables,
 )
 from peekrank.reproduction.record import Reproduction
 from peekrank.spec import nearest
@@ -52,7 +57,7 @@ _ITEMS = (
     ),
     Reproduction(
         "ct15-observability",
-        "CT15 Theorems 1, 4, 12",
+        "CT15 Theorems 1, 4, Results 1, 3, 4",
         "which measures are globally or locally observable at k = 1",
         (1, 6),
         ct15_observability.make,
@@ -79,11 +84,25 @@ _ITEMS = (
         ct16_surrogates.make,
     ),
     Reproduction(
+        "ct16-estimators",
+        "CT16 sections 4.1, 4.2",
+        "gradients estimated from the top without bias, and the chances this takes",
+        (1, 1),
+        ct16_estimators.make,
+    ),
+    Reproduction(
         "zt-classification",
         "ZT Theorems 6, 12",
-        "rates of SumLoss, PairwiseLoss, DCG and P@n for every k",
+        "local observability and rates of SumLoss, PairwiseLoss, DCG and P@n for every k",
         (1, 6),
         zt_classification.make,
+    ),
+    Reproduction(
+        "zt-tables",
+        "ZT Tables 1 to 4",
+        "rows of signal matrices that do, or do not, span differences of losses",
+        (1, 4),
+        zt_tables.make,
     ),
     Reproduction(
         "open-rates",
@@ -91,6 +110,13 @@ _ITEMS = (
         "rates of NDCG, AP and AUC for every k, which the papers leave open",
         (1, 35),
         open_rates.make,
+    ),
+    Reproduction(
+        "bounds",
+        "ours",
+        "sizes of proved bounds, against each other and what is printed",
+        (1, 1),
+        bounds.make,
     ),
     Reproduction(
         "rates",
@@ -105,6 +131,20 @@ _ITEMS = (
         "in hopeless games no learner loses less than the certified gap",
         (3, 20),
         hopeless.make,
+    ),
+    Reproduction(
+        "calibrated",
+        "ours",
+        "k answers cannot teach a surrogate calibrated for NDCG",
+        (3, 75),
+        calibrated.make,
+    ),
+    Reproduction(
+        "judged",
+        "ours",
+        "rankers learned from few answers, ours against the printed, on unseen lists",
+        (6, 60),
+        judged.make,
     ),
     Reproduction(
         "arena",

@@ -14,7 +14,8 @@ from peekrank.games.ranking import ranking_game
 from peekrank.games.rates import Rate
 from peekrank.learners.feedexp3 import FeedExp3
 from peekrank.learners.nw2 import NW2
-from peekrank.reproduction.record import Claim, How, Made, Table, count
+from peekrank.reproduction.record import Beat, Claim, How, Made, count
+from peekrank.tables import Table
 from peekrank.types import Learner
 
 LEARNERS: dict[str, Callable[[Game, int], Learner]] = {"feedexp3": FeedExp3, "nw2": NW2}
@@ -25,6 +26,10 @@ RUNS = 6
 RECORD = HORIZONS[:3]  # for `peekrank reproduce`: the last one takes five minutes
 QUICK, QUICK_RUNS = (500, 2_000), 2
 QUICK_GAMES = ("apple-tasting", "label-efficient", "matching-pennies", "blind-pennies", "`p@2` m = 3, k = 1")
+COLUMNS = {
+    "game": pl.String, "rate": pl.String, "learner": pl.String, "horizon": pl.Int64, "worst": pl.Float64,
+    "sd": pl.Float64, "opponent": pl.String, "bound_at_last": pl.Float64, "reason": pl.String,
+}  # fmt: skip
 NEAR = 0.08  # by how much an exponent may exceed what is promised
 RANKINGS = (("ndcg", 1), ("ndcg", 2), ("ap", 2), ("dcg", 1), ("dcg", 2), ("p@1", 1), ("p@2", 1))
 
@@ -39,16 +44,55 @@ def make(how: How) -> Made:
     """Play all games, or a few."""
     chosen = {name: game for name, game in games().items() if not how.quick or name in QUICK_GAMES}
     horizons, runs = (QUICK, QUICK_RUNS) if how.quick else (RECORD, RUNS)
-    results: list[Crossing] = []
-    for n, (name, game) in enumerate(chosen.items()):
-        how.progress(n, len(chosen))
-        results += cross({name: game}, LEARNERS, horizons, runs)
+
+    def job(name: str, learner: str) -> Callable[[Beat], pl.DataFrame]:
+        return lambda _: as_frame(*cross({name: chosen[name]}, {learner: LEARNERS[learner]}, horizons, runs))
+
+    pairs = {file_of(name, learner): (name, learner) for name in chosen for learner in LEARNERS}
+    # the largest games first, so that no thread is left alone with one at the end
+    size = {name: game.loss.size for name, game in chosen.items()}
+    largest_first = sorted(pairs, key=lambda file: -size[pairs[file][0]])
+    found = how.frames({file: job(*pairs[file]) for file in largest_first})
+    results = [as_crossing(found[file]) for file in pairs]
+    data = pl.concat(found[file] for file in pairs).with_columns(pl.col("game").str.replace_all("`", ""))
+    return Made(list(claims(results, runs)), {"arena": table(results)}, data={"arena": data})
+
+
+def file_of(name: str, learner: str) -> str:
+    """Of the results of a learner in a game.
+
+    >>> file_of("`p@2` m = 3, k = 1", "nw2")
+    'p2-m3-k1-nw2'
+    """
+    return f"{re.sub('[^a-z0-9-]', '', name.replace(' m', '-m').replace(', k', '-k'))}-{learner}"
+
+
+def as_frame(crossing: Crossing) -> pl.DataFrame:
+    """A row for each horizon, or one without horizon where the learner does not fit."""
+    numbers = zip(crossing.horizons, crossing.worst.tolist(), crossing.spread.tolist(), strict=True)
     rows = [
-        {"game": r.game.replace("`", ""), "learner": r.learner, "horizon": horizon, "worst": worst, "sd": spread}
-        for r in results
-        for horizon, worst, spread in zip(r.horizons, r.worst.tolist(), r.spread.tolist(), strict=True)
-    ]
-    return Made(list(claims(results, runs)), {"arena": table(results)}, data={"arena": pl.DataFrame(rows)})
+        (crossing.game, None if crossing.rate is None else str(crossing.rate), crossing.learner, *line,
+         crossing.opponent, crossing.bound, crossing.reason)
+        for line in (numbers if crossing.horizons else [(None, None, None)])
+    ]  # fmt: skip
+    return pl.DataFrame(rows, COLUMNS, orient="row")
+
+
+def as_crossing(frame: pl.DataFrame) -> Crossing:
+    """What `as_frame` was given."""
+    first = frame.row(0, named=True)
+    played = frame.drop_nulls("horizon")
+    return Crossing(
+        first["game"],
+        None if first["rate"] is None else Rate(first["rate"]),
+        first["learner"],
+        tuple(played["horizon"].to_list()),
+        played["worst"].to_numpy(),
+        played["sd"].to_numpy(),
+        first["opponent"],
+        first["bound_at_last"],
+        first["reason"],
+    )
 
 
 def claims(results: Sequence[Crossing], runs: int) -> Iterator[Claim]:

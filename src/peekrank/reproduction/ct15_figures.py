@@ -19,7 +19,8 @@ from peekrank.experiment import Experiment, Result
 from peekrank.laboratory import HORIZONS, Cell, fit_over_horizons, play_cell
 from peekrank.regret import Exponent, fit_exponent
 from peekrank.report import falls, number
-from peekrank.reproduction.record import Claim, How, Made, Table
+from peekrank.reproduction.record import Claim, How, Made
+from peekrank.tables import Table
 from peekrank.types import Floats
 
 STREAM = "ct15:m=10,noise=0.25"

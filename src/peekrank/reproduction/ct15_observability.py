@@ -3,54 +3,91 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
+
+import polars as pl
 
 from peekrank.games.classify import Analysis, analyse
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
-from peekrank.reproduction.record import Claim, How, Made, Table, count
+from peekrank.games.rates import Rate
+from peekrank.reproduction.definitions import (
+    adjacent_swaps,
+    all_pareto,
+    globally_observable,
+    locally_observable,
+)
+from peekrank.reproduction.record import Claim, How, Made, count
+from peekrank.tables import Table
 
 STRICT = ("sumloss", "pairwiseloss", "dcg")
 PRECISION = ("p@1", "p@2", "p@3")
 HOPELESS = {"ndcg": 3, "ap": 3, "auc": 4}  # items in the paper's proofs
 MOST = {True: 4, False: 5}  # items, quick or not
+GRADED = {"dcg": Rate.TWO_THIRDS, "ndcg": Rate.LINEAR}
+GRADES, GRADED_ITEMS = 3, 3
 
-Found = dict[tuple[str, int], Analysis]
+
+class Asked(NamedTuple):
+    """A game, and what the definitions say of it."""
+
+    analysis: Analysis
+    globally: bool
+    locally: bool
+
+
+Found = dict[tuple[str, int], Asked]
 
 
 def make(how: How) -> Made:
-    """Analyse every measure at k = 1."""
+    """Ask the definitions of every measure at k = 1."""
     sizes = range(2, MOST[how.quick] + 1)
-    cases = [(name, m) for m in sizes for name in (*STRICT, *PRECISION, *HOPELESS)]
-    found: Found = {}
-    for n, (name, m) in enumerate(cases):
-        found[name, m] = analyse(ranking_game(name, m, k=1), progress=how.part(n, len(cases)).progress)
     names = (*STRICT, *PRECISION, *HOPELESS)
-    rows = [(f"`{name}`", *(str(found[name, m].rate) for m in sizes)) for name in names]
-    return Made(list(claims(found)), {"rates": Table(("k = 1", *(f"m = {m}" for m in sizes)), rows)})
+    cases = [(name, m, 2) for m in sizes for name in names] + [(name, GRADED_ITEMS, GRADES) for name in GRADED]
+    asked = {}
+    for n, (name, m, grades) in enumerate(cases):
+        found = analyse(ranking_game(name, m, 1, grades), progress=how.part(n, len(cases)).progress)
+        asked[name, m, grades] = Asked(found, globally_observable(found.game), locally_observable(found))
+    binary = {(name, m): asked[name, m, 2] for m in sizes for name in names}
+    graded = {name: asked[name, GRADED_ITEMS, GRADES] for name in GRADED}
+    rows = [(f"`{name}`", *(str(binary[name, m].analysis.rate) for m in sizes)) for name in names]
+    table = Table(("k = 1", *(f"m = {m}" for m in sizes)), rows)
+    data = pl.DataFrame(
+        [
+            {"measure": name, "m": m, "grades": grades, "globally": a.globally, "locally": a.locally,
+             "rate": str(a.analysis.rate)}
+            for (name, m, grades), a in asked.items()
+        ]
+    )  # fmt: skip
+    return Made([*claims(binary), *graded_claims(graded)], {"rates": table}, data={"observability": data})
 
 
 def claims(found: Found) -> Iterator[Claim]:
     """What the paper says, with and without a word on the number of objects."""
     sizes = sorted({m for _, m in found})
     span = f"m = {sizes[0]} to {sizes[-1]}"
-    easy = [(name, m) for name in (*STRICT, *PRECISION) for m in sizes]
-    yield _all(
-        found, "Theorem 1: SumLoss, PairwiseLoss, DCG and Prec@k are globally observable", span, easy, "global"
-    )
-    three = [(name, 3) for name in STRICT]
-    yield _none(
-        found, "Theorem 4: SumLoss, PairwiseLoss and DCG are not locally observable", "m = 3", three, "local"
-    )
-    every = [(name, m) for name in STRICT for m in sizes]
-    yield _none(found, "abstract, Result 1: the same, with no word on m", span, every, "local")
+    yield _all(found, "Theorem 1: SumLoss is globally observable", span, [("sumloss", m) for m in sizes])
+    others = [(name, m) for name in (*STRICT[1:], *PRECISION) for m in sizes]
+    yield _all(found, "section 8, equation 2: so are DCG, Prec@k and PairwiseLoss", span, others)
+    strict = [(name, m) for name in STRICT for m in sizes]
+    for what, test in (
+        ("Lemma 2: each action of SumLoss is Pareto-optimal; DCG, PairwiseLoss too", lambda a, _: all_pareto(a)),
+        ("Lemma 3: neighbours of the same swap two objects, one just before the other", adjacent_swaps),
+    ):
+        right = [test(found[case].analysis, case[1]) for case in strict]
+        yield Claim(f"{what}, {span}", "in all games", f"in {count(sum(right), len(right))}", all(right))
+    yield _none(found, "Theorem 4: SumLoss is not locally observable", "m = 3", [("sumloss", 3)], "local")
+    also = [(name, 3) for name in STRICT[1:]]
+    yield _none(found, "14.1.1, equation 2: nor are DCG and PairwiseLoss", "m = 3", also, "local")
+    yield _none(found, "Result 1: T^(2/3) for all three, with no word on m", span, strict, "local")
     proofs = list(HOPELESS.items())
     yield _none(
         found, "Lemma 11: NDCG, MAP and AUC are not globally observable", "m = 3, AUC m = 4", proofs, "global"
     )
     every = [(name, m) for name in HOPELESS for m in sizes]
-    yield _none(found, "abstract, Result 3: the same, with no word on m", span, every, "global")
-    yield _all(found, "appendix 15.1: AUC is globally observable", "m = 3", [("auc", 3)], "global")
-    game = found["p@1", 3].game
+    yield _none(found, "Result 3: the same, with no word on m", span, every, "global")
+    yield _all(found, "appendix 15.1: AUC is globally observable", "m = 3", [("auc", 3)])
+    game = found["p@1", 3].analysis.game
     told = tells_all(game)
     yield Claim(
         "section 3: top-1 feedback for Prec@1 is full information, m = 3",
@@ -58,6 +95,19 @@ def claims(found: Found) -> Iterator[Claim]:
         "it does" if told else "it tells that of the shown one, not of others",
         told,
     )
+
+
+def graded_claims(found: dict[str, Asked]) -> Iterator[Claim]:
+    """That more grades change nothing."""
+    for name, rate in GRADED.items():
+        asked = found[name]
+        yield Claim(
+            f"Result 4: more grades do not change the rate of `{name}`, m = {GRADED_ITEMS}, {GRADES} grades",
+            f"{rate}: {'globally, not locally' if rate is Rate.TWO_THIRDS else 'not globally'} observable",
+            f"{asked.analysis.rate}: {'' if asked.globally else 'not '}globally, "
+            f"{'' if asked.locally else 'not '}locally observable",
+            asked.globally == (rate is not Rate.LINEAR) and not asked.locally and asked.analysis.rate == rate,
+        )
 
 
 def tells_all(game: Game) -> bool:
@@ -74,18 +124,14 @@ def tells_all(game: Game) -> bool:
     return True
 
 
-def _all(found: Found, what: str, span: str, cases: list[tuple[str, int]], kind: str) -> Claim:
-    wrong = [case for case in cases if not _observable(found[case], kind)]
-    return _claim(what, span, f"{kind} observability in all games", cases, wrong, "have it")
+def _all(found: Found, what: str, span: str, cases: list[tuple[str, int]]) -> Claim:
+    wrong = [case for case in cases if not found[case].globally]
+    return _claim(what, span, "global observability in all games", cases, wrong, "have it")
 
 
 def _none(found: Found, what: str, span: str, cases: list[tuple[str, int]], kind: str) -> Claim:
-    wrong = [case for case in cases if _observable(found[case], kind) is not False]
+    wrong = [case for case in cases if (found[case].globally if kind == "global" else found[case].locally)]
     return _claim(what, span, f"{kind} observability in no game", cases, wrong, "lack it")
-
-
-def _observable(found: Analysis, kind: str) -> bool | None:
-    return found.globally_observable if kind == "global" else found.locally_observable
 
 
 def _claim(

@@ -5,6 +5,7 @@ In the paper sigma maps an object to its rank: ``312`` ranks object 1 third.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
 from math import log2
 from typing import NamedTuple
@@ -14,7 +15,8 @@ import polars as pl
 
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
-from peekrank.reproduction.record import Claim, How, Made, Table, count
+from peekrank.reproduction.record import Claim, How, Made, count
+from peekrank.tables import Table
 
 TABLE_1 = {
     "123": "0 3 2 5 1 4 3 6",
@@ -34,22 +36,30 @@ TABLE_2 = {
 }
 _LOG3 = log2(3)
 _MIXED = (1 + _LOG3 / 2) / (1 + _LOG3)
+_STEP = _LOG3 / (2 * (1 + _LOG3))
 _ENDS = 3 / (2 * (1 + 1 / _LOG3))
 _FOUR = (  # the order of appendix 15.1
     "0000", "0001", "0010", "0100", "1000", "0011", "0101", "1001",
     "0110", "1010", "1100", "0111", "1011", "1101", "1110", "1111",
 )  # fmt: skip
+SIGNALS_4 = {  # second rows of the signal matrices of appendix 15.1, by the object on top
+    1: "0 0 0 0 1 0 0 1 0 1 1 0 1 1 1 1",
+    2: "0 0 0 1 0 0 1 0 1 0 1 1 0 1 1 1",
+    3: "0 0 1 0 0 1 0 0 1 1 0 1 1 0 1 1",
+    4: "0 1 0 0 0 1 1 1 0 0 0 1 1 1 0 1",
+}
 _THREE = tuple("".join(map(str, r)) for r in product((0, 1), repeat=3))
 _SAME = 1e-12
 
 
 class Vectors(NamedTuple):
-    """Two rows of the loss matrix of a measure as printed; gains stay gains."""
+    """Two rows of the loss matrix of a measure as printed, and their difference if it is; gains stay gains."""
 
     where: str
     measure: str
     outcomes: tuple[str, ...]
     rows: dict[str, list[float]]
+    difference: list[float] | None = None
 
 
 VECTORS = (
@@ -60,15 +70,15 @@ VECTORS = (
     Vectors("15.1, NDCG", "ndcg", _THREE, {
         "123": [1, 1 / 2, 1 / _LOG3, _MIXED, 1, _ENDS, 1, 1],
         "321": [1, 1, 1 / _LOG3, 1, 1 / 2, _ENDS, _MIXED, 1],
-    }),
+    }, [0, -1 / 2, 0, -_STEP, 1 / 2, 0, _STEP, 0]),
     Vectors("15.1, MAP", "ap", _THREE, {
         "123": [1, 1 / 3, 1 / 2, 7 / 12, 1, 5 / 6, 1, 1],
         "321": [1, 1, 1 / 2, 1, 1 / 3, 5 / 6, 7 / 12, 1],
-    }),
+    }, [0, -2 / 3, 0, -5 / 12, 2 / 3, 0, 5 / 12, 0]),
     Vectors("15.1, AUC", "auc", _FOUR, {
         "1234": [0, 1, 2 / 3, 1 / 3, 0, 1, 3 / 4, 1 / 2, 1 / 2, 1 / 4, 0, 1, 2 / 3, 1 / 3, 0, 0],
         "4321": [0, 0, 1 / 3, 2 / 3, 1, 0, 1 / 4, 1 / 2, 1 / 2, 3 / 4, 1, 0, 1 / 3, 2 / 3, 1, 0],
-    }),
+    }, [0, 1, 1 / 3, -1 / 3, -1, 1, 1 / 2, 0, 0, -1 / 2, -1, 1, 1 / 3, -1 / 3, -1, 0]),
 )  # fmt: skip
 
 
@@ -134,8 +144,31 @@ def make_table_2(how: How) -> Made:  # noqa: ARG001
             + ("the same" if signals[0] == signals[1] else "not the same"),
             signals == [printed, printed],
         ),
+        *signal_claims(),
     ]  # fmt: skip
     return Made(claims, {"table-2": _table(here)}, data={"table-2": _frame(here)})
+
+
+def signal_claims() -> Iterator[Claim]:
+    """The signal matrices of appendix 15.1, of every permutation: first the complement, then what is on top."""
+    for where, measure, outcomes, tops in (
+        ("NDCG, MAP", "ndcg", _THREE, {n + 1: TABLE_2[s] for n, s in enumerate(("123", "213", "231"))}),
+        ("AUC", "auc", _FOUR, SIGNALS_4),
+    ):
+        m = len(tops)
+        game = ranking_game(measure, m, k=1)
+        columns = [game.outcomes.index(" ".join(r)) for r in outcomes]
+        printed = {top: [int(x) for x in row.split()] for top, row in tops.items()}
+        right = 0
+        for action, order in enumerate(game.actions):
+            row = printed[int(order.split()[0]) + 1]
+            right += game.signal_matrix(action)[:, columns].tolist() == [[1 - x for x in row], row]
+        yield Claim(
+            f"appendix 15.1, {where}: signal matrices, m = {m}",
+            f"as printed, by the object on top, for all {len(game.actions)} permutations",
+            count(right, len(game.actions)),
+            right == len(game.actions),
+        )
 
 
 def compare(what: str, printed: dict[str, str], here: dict[str, list[int]]) -> Claim:
@@ -147,18 +180,19 @@ def compare(what: str, printed: dict[str, str], here: dict[str, list[int]]) -> C
 
 
 def vector_claim(vectors: Vectors) -> Claim:
-    """Whether printed rows of a measure are those computed here."""
+    """Whether printed rows of a measure, and their difference, are those computed here."""
     m = len(vectors.outcomes[0])
     game = ranking_game(vectors.measure, m, k=1)
     columns = [game.outcomes.index(" ".join(r)) for r in vectors.outcomes]
     sign = 1 if vectors.measure == "auc" else -1  # AUC is a loss in the paper, the others are gains
-    errors = [
-        np.abs(sign * game.loss[action_of(game, sigma)][columns] - np.array(printed))
-        for sigma, printed in vectors.rows.items()
-    ]
+    rows = [sign * game.loss[action_of(game, sigma)][columns] for sigma in vectors.rows]
+    errors = [np.abs(row - printed) for row, printed in zip(rows, vectors.rows.values(), strict=True)]
+    if vectors.difference is not None:
+        errors.append(np.abs(rows[0] - rows[1] - vectors.difference))
     right = np.concatenate(errors) < _SAME
     return Claim(
-        f"appendix {vectors.where}, rows {' and '.join(vectors.rows)}",
+        f"appendix {vectors.where}, rows {' and '.join(vectors.rows)}"
+        + ("" if vectors.difference is None else ", and their difference"),
         f"{right.size} entries as printed",
         f"{count(int(right.sum()), right.size)} equal",
         bool(right.all()),

@@ -8,22 +8,21 @@ random order. The paper's data cannot be passed on; here they are generated in i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 
+from peekrank.drawing import COLOURS, Look, blank, draw, finish, spread_of_runs, styled
 from peekrank.engine import Agent, drive
-from peekrank.files import write_whole
 from peekrank.learners import Uniform
 from peekrank.learners.rtopkf import RTopKF
 from peekrank.measures import NDCG
-from peekrank.plots import _COLOURS, _blank, _finish, _marks, _spread, _styled
-from peekrank.reproduction.record import Claim, How, Made, Table
+from peekrank.reproduction.record import Beat, Claim, How, Made
 from peekrank.streams.generated import Kind, make_dataset
 from peekrank.surrogates import KL, ListNet, RankSVM, SmoothDCG, Squared
+from peekrank.tables import Table
 from peekrank.types import Floats, Grades, Ints, Learner, Rounds
 
 ROUNDS = 250_000
@@ -35,6 +34,7 @@ MEASURE = NDCG(10, blank="skip")  # a query without a relevant document is the s
 NOTHING, EVERYTHING = "random", "ListNet, all relevances"
 SQUARED, KL_PRINTED, SMOOTH, SVM = "squared, k = 1", "KL, k = 1", "SmoothDCG, k = 1", "RankSVM, k = 2"
 CONVEX = (SQUARED, KL_PRINTED, SVM)
+OURS = ("ours, k = 1", "ours, k = 2", "ours, k = 5")
 
 
 class Contestant(NamedTuple):
@@ -104,21 +104,16 @@ class Played(NamedTuple):
 
 
 def make(how: How) -> Made:
-    """Play on generated data of the paper's two shapes."""
+    """Play on generated data of the paper's two shapes, or of a tenth of one."""
     made = Made([], {}, {}, {})
     sizes = QUICK if how.quick else FULL
-    for n, (setting, rounds, runs) in enumerate(sizes):
-        part, done = how.part(n, len(sizes)), 0
-
-        def say(_: str, part: How = part, runs: int = runs) -> None:
-            nonlocal done
-            done += 1
-            part.progress(done, runs)
-
-        folder = how.folder / setting.name
-        played = play(setting.name, setting.draw, rounds=rounds, runs=runs, say=say, folder=folder)
+    jobs = {run_file(size.setting, run): _job(size, run) for size in sizes for run in range(size.runs)}
+    found = how.frames(jobs)
+    for setting, rounds, runs in sizes:
+        played = gather(setting.name, rounds, [found[run_file(setting, run)] for run in range(runs)])
+        yahoo = setting.shape == "yahoo"
         made = Made(
-            [*made.claims, *claims(played)],
+            [*made.claims, *claims(played, yahoo=yahoo), *our_claims(played)],
             {**made.tables, setting.name: where(played)},
             {**made.pictures, setting.name: picture(played)},
             {**made.data, setting.name: curves(played)},
@@ -126,19 +121,29 @@ def make(how: How) -> Made:
     return made
 
 
+def run_file(setting: Setting, run: int) -> str:
+    """Of the results of a run."""
+    return f"{setting.name}-{run:04d}"
+
+
+def _job(size: Size, run: int) -> Callable[[Beat], pl.DataFrame]:
+    return lambda alive: play_run(size.setting.draw, size.rounds, run, alive)
+
+
 def contestants(rounds: int) -> list[Contestant]:
     """The six of the paper, then ours."""
-    printed, black, grey = RTopKF.as_printed, _COLOURS[-1], "#777777"
+    printed, black, grey = RTopKF.as_printed, COLOURS[-1], "#777777"
     return [
-        Contestant(EVERYTHING, printed(ListNet(), rounds), 1, _COLOURS[4], "-"),
-        Contestant(SVM, printed(RankSVM(), rounds), 2, _COLOURS[2], "-"),
-        Contestant(KL_PRINTED, printed(KL(), rounds), 1, _COLOURS[0], "-"),
-        Contestant(SQUARED, printed(Squared(), rounds), 1, _COLOURS[5], "-"),
-        Contestant(SMOOTH, printed(SmoothDCG(), rounds), 1, _COLOURS[3], "-"),
-        Contestant(NOTHING, Uniform(), 1, _COLOURS[1], "-"),
-        Contestant("ours, k = 1", RTopKF(), 1, black, "-"),
-        Contestant("ours, k = 2", RTopKF(), 2, black, "--"),
-        Contestant("ours, k = 5", RTopKF(), 5, black, ":"),
+        Contestant(EVERYTHING, printed(ListNet(), rounds), 1, COLOURS[4], "-"),
+        Contestant(SVM, printed(RankSVM(), rounds), 2, COLOURS[2], "-"),
+        Contestant(KL_PRINTED, printed(KL(), rounds), 1, COLOURS[0], "-"),
+        Contestant(SQUARED, printed(Squared(), rounds), 1, COLOURS[5], "-"),
+        Contestant(SMOOTH, printed(SmoothDCG(), rounds), 1, COLOURS[3], "-"),
+        Contestant(NOTHING, Uniform(), 1, COLOURS[1], "-"),
+        *(
+            Contestant(name, RTopKF(), int(name[-1]), black, d)
+            for name, d in zip(OURS, ("-", "--", ":"), strict=True)
+        ),
         Contestant("doubly robust, k = 1", RTopKF(estimator="doubly_robust"), 1, grey, "-"),
         Contestant("temperature 0, k = 1", RTopKF(temperature=0.0), 1, grey, "--"),
         Contestant("temperature 0.1, k = 1", RTopKF(temperature=0.1), 1, grey, ":"),
@@ -169,7 +174,6 @@ def play(
     rounds: int,
     runs: int,
     say: Callable[[str], object],
-    folder: Path | None = None,
 ) -> Played:
     """Let all learners rank the same queries, once for each run.
 
@@ -183,42 +187,26 @@ def play(
         How long, and how often.
     say
         Called with each run that is done.
-    folder
-        Where finished runs are kept, and found; None to keep nothing.
     """
-    at = np.unique(np.ceil(np.linspace(rounds / POINTS, rounds, POINTS)).astype(np.int64))
     frames = []
     for run in range(runs):
-        path = folder / f"{run:04d}.parquet" if folder else None
-        if path and path.exists():
-            frame = pl.read_parquet(path)
-        else:
-            frame = _play_run(draw, rounds, run, at)
-            if path:
-                write_whole(path, frame.write_parquet)
-        frames.append(frame)
+        frames.append(play_run(draw, rounds, run))
         say(f"{title}: run {run + 1} of {runs} done")
-    names = frames[0]["learner"].unique(maintain_order=True).to_list()
-    mine = {name: [frame.filter(pl.col("learner") == name) for frame in frames] for name in names}
-    return Played(
-        title,
-        rounds,
-        at,
-        {name: np.array([part["value"].to_numpy() for part in parts]) for name, parts in mine.items()},
-        {name: sum(bool(part["lost"][0]) for part in parts) for name, parts in mine.items()},
-    )
+    return gather(title, rounds, frames)
 
 
-def _play_run(draw: Callable[[np.random.Generator], Rounds], rounds: int, run: int, at: Ints) -> pl.DataFrame:
+def play_run(
+    draw: Callable[[np.random.Generator], Rounds], rounds: int, run: int, alive: Beat = lambda: None
+) -> pl.DataFrame:
     """The curves of one run: learner, average so far, whether weights were not finite at the end."""
-    rng = np.random.default_rng(run)
+    rng, at = np.random.default_rng(run), shown_rounds(rounds)
     data = draw(rng)
     lengths, d = np.diff(data.offsets), data.features.shape[1]
     sequence = passes(len(lengths), rounds, rng)
     counted = np.maximum(1, np.cumsum(best_grades(data)[sequence] > 0)[at - 1])
     all_of_them = contestants(rounds)
     agents = [Agent(c.learner, m=int(lengths.max()), k=c.k, d=d, seed=run) for c in all_of_them]
-    traces = drive(agents, data, measure=MEASURE, sequence=sequence, at=at)
+    traces = drive(agents, data, measure=MEASURE, sequence=sequence, at=at, progress=lambda _: alive())
     return pl.concat(
         pl.DataFrame(
             {
@@ -231,49 +219,101 @@ def _play_run(draw: Callable[[np.random.Generator], Rounds], rounds: int, run: i
     )
 
 
-def claims(played: Played) -> list[Claim]:
-    """What the paper says of its figure, and whether it is so here."""
+def shown_rounds(rounds: int) -> Ints:
+    """Where curves have their points.
+
+    >>> len(shown_rounds(250_000)), int(shown_rounds(250_000)[0])
+    (50, 5000)
+    """
+    return np.unique(np.ceil(np.linspace(rounds / POINTS, rounds, POINTS)).astype(np.int64))
+
+
+def gather(title: str, rounds: int, frames: Sequence[pl.DataFrame]) -> Played:
+    """The curves of all runs."""
+    names = frames[0]["learner"].unique(maintain_order=True).to_list()
+    mine = {name: [frame.filter(pl.col("learner") == name) for frame in frames] for name in names}
+    return Played(
+        title,
+        rounds,
+        shown_rounds(rounds),
+        {name: np.array([part["value"].to_numpy() for part in parts]) for name, parts in mine.items()},
+        {name: sum(bool(part["lost"][0]) for part in parts) for name, parts in mine.items()},
+    )
+
+
+def claims(played: Played, *, yahoo: bool) -> list[Claim]:
+    """What the paper says of its figure, one thing of Yahoo only, and whether it is so here."""
     late = played.at >= SETTLED * played.rounds
     means = {name: curve.mean(axis=0) for name, curve in played.curves.items()}
     way = {name: played.way(name) for name in (*CONVEX, SMOOTH)}
     others = np.max([means[name] for name in (*CONVEX, SMOOTH, NOTHING)], axis=0)
     ahead = (means[EVERYTHING] > others)[late]
-    apart = {
-        name: _interval(played, name)[0] > _interval(played, NOTHING)[1] for name in CONVEX
-    }  # by a standard deviation of each
+    # by a standard deviation of each
+    apart = [_interval(played, name)[0] > _interval(played, NOTHING)[1] for name in CONVEX]
 
-    def claim(statement: str, names: Sequence[str], *, holds: bool) -> Claim:
-        numbers = ", ".join(
-            f"{name.partition(',')[0]} {way[name]:.0%} ± {played.ways(name).std(ddof=1):.0%}" for name in names
-        )
-        return Claim(played.title, statement, f"{numbers}; {played.runs} runs", holds)
+    def claim(statement: str, expected: str, names: Sequence[str], *, holds: bool) -> Claim:
+        here = ", ".join(f"{name.partition(',')[0]} {_way(played, name)}" for name in names)
+        return Claim(f"{played.title}: {statement}", expected, f"{here} ({played.runs} runs)", holds)
 
+    close = claim(
+        "RankSVM and KL are very close to ListNet", f"{CLOSE:.0%} of the way from random at least",
+        (SVM, KL_PRINTED), holds=min(way[SVM], way[KL_PRINTED]) >= CLOSE,
+    )  # fmt: skip
     return [
         Claim(
-            played.title,
-            f"ListNet is the highest of the six, from {SETTLED:.0%} of the rounds on",
-            f"at {ahead.sum()} of {len(ahead)} points; {played.runs} runs",
+            f"{played.title}: ListNet has the highest average NDCG throughout",
+            f"above the other five at every point, from {SETTLED:.0%} of the rounds on",
+            f"at {ahead.sum()} of {len(ahead)} points ({played.runs} runs)",
             bool(ahead.all()),
         ),
+        *([close] if yahoo else []),
         claim(
-            "RankSVM and KL are very close to ListNet (said of Yahoo)",
-            (SVM, KL_PRINTED),
-            holds=min(way[SVM], way[KL_PRINTED]) >= CLOSE,
+            "RankSVM does better than the other surrogates", "further from random", (SVM, *CONVEX[:2], SMOOTH),
+            holds=way[SVM] > max(way[KL_PRINTED], way[SQUARED], way[SMOOTH]),
         ),
         claim(
-            "RankSVM is better than KL and squared", CONVEX, holds=way[SVM] > max(way[KL_PRINTED], way[SQUARED])
+            "KL does better than squared loss", "further from random", (KL_PRINTED, SQUARED),
+            holds=way[KL_PRINTED] > way[SQUARED],
         ),
-        claim("KL is better than squared", (KL_PRINTED, SQUARED), holds=way[KL_PRINTED] > way[SQUARED]),
-        claim("all three convex ones are better than random", CONVEX, holds=all(apart.values())),
         claim(
-            "all three are closer to ListNet than to random",
-            CONVEX,
+            "all three convex ones are significantly better than random",
+            "by a standard deviation of both", CONVEX, holds=all(apart),
+        ),
+        claim(
+            "all three are much closer to ListNet than to random", "more than half of the way", CONVEX,
             holds=min(way[name] for name in CONVEX) > 1 / 2,
         ),
         claim(
-            "SmoothDCG is poor: below all three", (SMOOTH,), holds=way[SMOOTH] < min(way[name] for name in CONVEX)
+            "SmoothDCG is poor", "below all three", (SMOOTH, *CONVEX),
+            holds=way[SMOOTH] < min(way[name] for name in CONVEX),
+        ),
+    ]  # fmt: skip
+
+
+def our_claims(played: Played) -> list[Claim]:
+    """What we say of our own learner in the same figure."""
+    best = max((*CONVEX, SMOOTH), key=played.way)
+    first, *more = OURS
+    ways = [played.way(name) for name in OURS]
+    return [
+        Claim(
+            f"{played.title}: {first}, is above all printed ones, two answers included",
+            "further from random than the best of them",
+            f"{_way(played, first)} against {_way(played, best)} of {best} ({played.runs} runs)",
+            played.way(first) > played.way(best),
+        ),
+        Claim(
+            f"{played.title}: more answers help ours",
+            "further from random with k = 2 than with 1, and with 5 than with 2",
+            ", ".join(f"{_way(played, name)} with {name[-5:]}" for name in (first, *more))
+            + f" ({played.runs} runs)",
+            sorted(set(ways)) == ways,
         ),
     ]
+
+
+def _way(played: Played, name: str) -> str:
+    return f"{played.way(name):.0%} ± {played.ways(name).std(ddof=1):.0%}"
 
 
 def _interval(played: Played, name: str) -> tuple[float, float]:
@@ -306,23 +346,12 @@ def curves(played: Played) -> pl.DataFrame:
 
 def picture(played: Played) -> Figure:
     """The curves, with a band of one standard deviation."""
-    with _styled():
+    with styled():
         title = f"{played.title}\nmean of {played.runs} runs, band: ± 1 standard deviation"
-        figure, axes = _blank(title, "average NDCG@10", scale="linear", legend_rows=6)
-        for place, contestant in enumerate(contestants(played.rounds)):
-            spread = _spread(played.curves[contestant.name])
-            axes.plot(
-                played.at,
-                spread.mean,
-                contestant.dashes,
-                color=contestant.colour,
-                marker="o^sDvP"[place % 6],
-                ms=4,
-                markevery=_marks(played.at, place, geometric=False),
-                lw=1.4,
-                label=contestant.name,
-            )
-            axes.fill_between(played.at, spread.low, spread.high, color=contestant.colour, alpha=0.2, linewidth=0)
+        figure, axes = blank(title, "average NDCG@10", scale="linear", legend_rows=6)
+        for place, (name, _, _, colour, dashes) in enumerate(contestants(played.rounds)):
+            look = Look(place, colour, "o^sDvP"[place % 6], dashes)
+            draw(axes, played.at, spread_of_runs(played.curves[name]), look, label=name)
         figure.legend(loc="outside lower left", ncols=2)
-        _finish(figure, axes)
+        finish(figure, axes)
     return figure

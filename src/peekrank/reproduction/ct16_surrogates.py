@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from peekrank.reproduction.record import Claim, How, Made, Table
+from peekrank.reproduction.record import Claim, How, Made
 from peekrank.surrogates import KL, ListNet, RankSVM, SmoothDCG, Squared, Surrogate
+from peekrank.tables import Table
 
 ITEMS = (3, 4)
 GRADES = (2, 3)

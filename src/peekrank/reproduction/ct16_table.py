@@ -13,8 +13,9 @@ import polars as pl
 from peekrank.games.observability import signals
 from peekrank.games.ranking import ranking_game
 from peekrank.report import number
-from peekrank.reproduction.record import Claim, How, Made, Table
+from peekrank.reproduction.record import Claim, How, Made
 from peekrank.surrogates import NDCGSquared
+from peekrank.tables import Table
 
 PAIR = {  # relevance, p, p tilde
     "000": ("0", "0"),

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
-from scipy.stats import t
 
 from peekrank import laboratory
 from peekrank.experiment import Experiment
@@ -23,7 +22,8 @@ from peekrank.games.classify import analyse
 from peekrank.games.ranking import ranking_game
 from peekrank.games.witness import certificate
 from peekrank.reproduction import ct16_table
-from peekrank.reproduction.record import Claim, How, Made, Table
+from peekrank.reproduction.record import Beat, Claim, How, Made, mean_reaches
+from peekrank.tables import Table
 from peekrank.types import Floats
 
 LEARNERS = ("uniform", "rtop1f:measure=dcg")
@@ -45,6 +45,11 @@ class Cell(NamedTuple):
     def title(self) -> str:
         """For people."""
         return f"`{self.measure}` m = {self.m}, k = {self.k}" + (", CT16's pair" if self.printed else "")
+
+    @property
+    def file(self) -> str:
+        """Of its results."""
+        return f"{self.measure}-m{self.m}-k{self.k}" + ("-ct16" if self.printed else "")
 
 
 CELLS = (
@@ -81,16 +86,39 @@ class Played(NamedTuple):
 def make(how: How) -> Made:
     """Play all cells."""
     horizons, runs = (QUICK, QUICK_RUNS) if how.quick else (HORIZONS, RUNS)
-    results: list[Played] = []
-    for n, cell in enumerate(CELLS):
-        how.progress(n, len(CELLS))
-        results += play(cell, LEARNERS, horizons, runs, lambda _: None)
-    rows = [
-        {"game": r.cell.title.replace("`", ""), "learner": r.learner, "horizon": horizon, "run": run, "gap": r.gap,
-         "on_p": r.on_p[h, run], "on_q": r.on_q[h, run]}
-        for r in results for (h, horizon), run in product(enumerate(r.horizons), range(runs))
-    ]  # fmt: skip
-    return Made(list(claims(results)), {"pairs": table(results)}, data={"pairs": pl.DataFrame(rows)})
+
+    def job(cell: Cell) -> Callable[[Beat], pl.DataFrame]:
+        return lambda alive: as_frame(play(cell, LEARNERS, horizons, runs, lambda _: alive()))
+
+    # those with many items first, so that no thread is left alone with one at the end
+    largest_first = sorted(CELLS, key=lambda cell: -cell.m)
+    found = how.frames({cell.file: job(cell) for cell in largest_first})
+    results = [played for cell in CELLS for played in as_played(cell, found[cell.file])]
+    titled = [found[cell.file].with_columns(game=pl.lit(cell.title.replace("`", ""))) for cell in CELLS]
+    data = pl.concat(titled).select("game", pl.exclude("game"))
+    return Made(list(claims(results)), {"pairs": table(results)}, data={"pairs": data})
+
+
+def as_frame(results: Sequence[Played]) -> pl.DataFrame:
+    """A row for each learner, horizon and run."""
+    return pl.DataFrame(
+        [
+            {"learner": r.learner, "horizon": horizon, "run": run, "gap": r.gap, "on_p": r.on_p[h, run],
+             "on_q": r.on_q[h, run]}
+            for r in results
+            for (h, horizon), run in product(enumerate(r.horizons), range(r.on_p.shape[1]))
+        ]
+    )  # fmt: skip
+
+
+def as_played(cell: Cell, frame: pl.DataFrame) -> list[Played]:
+    """What `as_frame` was given."""
+    found = []
+    for (learner,), mine in frame.group_by("learner", maintain_order=True):
+        horizons = tuple(mine["horizon"].unique(maintain_order=True).to_list())
+        on_p, on_q = (mine[side].to_numpy().reshape(len(horizons), -1) for side in ("on_p", "on_q"))
+        found.append(Played(cell, mine["gap"][0], str(learner), horizons, on_p, on_q))
+    return found
 
 
 def claims(results: Sequence[Played]) -> Iterator[Claim]:
@@ -102,7 +130,7 @@ def claims(results: Sequence[Played]) -> Iterator[Claim]:
             f"{r.cell.title}: `{r.learner}`, regret a round on p plus that on q, {r.horizons[-1]:,} rounds",
             f"{r.gap:.4f} at least, as far as the 95 % interval of the mean tells",
             f"{last.mean():.4f} ± {spread:.4f} ({runs} runs)",
-            bool(last.mean() + t.ppf(0.975, runs - 1) * spread / np.sqrt(runs) >= r.gap),
+            mean_reaches(last, r.gap),
         )
         yield Claim(
             f"{r.cell.title}: `{r.learner}`, exponent of the two together",

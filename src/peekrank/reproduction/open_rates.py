@@ -10,7 +10,8 @@ import polars as pl
 from peekrank.games.rates import Rate
 from peekrank.games.structure import rate_of
 from peekrank.games.table import tabulate
-from peekrank.reproduction.record import Claim, How, Made, Table, count
+from peekrank.reproduction.record import Claim, How, Made, count
+from peekrank.tables import Table
 
 MEASURES = ("ndcg", "ap", "auc")
 MOST = {True: {2: 4, 3: 3}, False: {2: 6, 3: 4}}  # quick or not: items for each number of grades

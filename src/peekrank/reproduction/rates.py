@@ -8,10 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from peekrank import plots
-from peekrank.cli_rates import bound_text, exponent_text, regret_text
 from peekrank.experiment import Experiment
 from peekrank.laboratory import HORIZONS, Cell, Findings, Study, Worst, investigate, play_cell
-from peekrank.reproduction.record import Claim, How, Made, Table
+from peekrank.report import bound_text, exponent_text, regret_text
+from peekrank.reproduction.record import Claim, How, Made
+from peekrank.tables import Table
 from peekrank.types import Floats
 
 QUICK, QUICK_RUNS = (1_000, 8_000), 2
@@ -88,6 +89,13 @@ def claims(found: dict[Game, Findings], ct15: dict[str, Floats]) -> Iterator[Cla
                     f"{exponent_text(exponent)} ({found[game].study.runs} runs a cell)",
                     abs(exponent.value - target) <= NEAR,
                 )
+    slow = found[PRECISION].exponent("rtop1f")
+    yield Claim(
+        f"CT15 Theorem 10: exponent of `rtop1f`, {PRECISION.title}",
+        f"2/3 + {NEAR} at most",
+        f"{exponent_text(slow)} ({found[PRECISION].study.runs} runs a cell)",
+        slow.value <= 2 / 3 + NEAR,
+    )
     yield from _five_times(found[PRECISION])
     ours, best, fixed = (ct15[name] for name in ("blockftrl:horizon=none", "rtop1f", "rtop1f:order=fixed"))
     simulation = "CT15's simulation: `dcg`, m = 10, k = 1, noise 0.25, 10,000 rounds"

@@ -3,39 +3,44 @@
 from __future__ import annotations
 
 import json
-import re
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
+from scipy.stats import t
 
 from peekrank import plots
 from peekrank._jit import sources
 from peekrank.files import write_whole
 from peekrank.games.geometry import Progress, part_of
 from peekrank.learners.common import ShortHorizonWarning
+from peekrank.runs import Threads
+from peekrank.tables import Table
+from peekrank.types import Floats
 
 FORMAT = 1
 RECORD = "claims.json"
-_LATEX = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "|": r"\textbar{}", "±": r"$\pm$", "–": "--",
-}  # fmt: skip
+_ROUNDING = 1e-12
+_ORIGINS = {
+    "format": "another format",
+    "versions": "other versions of packages",
+    "sources": "another state of peekrank's code",
+}
 
 
 class Claim(NamedTuple):
     """What is claimed, what was expected by it, and what came out.
 
-    >>> Claim("exponent of `uniform`", "1 ± 0.1", "1.02 (10 runs)", holds=True).row()
-    '| exponent of `uniform` | 1 ± 0.1 | 1.02 (10 runs) | holds |'
+    >>> Claim("exponent of `uniform`", "1 ± 0.1", "0.72 (10 runs)", holds=False).verdict
+    'differs'
     """
 
     what: str
@@ -48,37 +53,6 @@ class Claim(NamedTuple):
         """In a word."""
         return "holds" if self.holds else "differs"
 
-    def row(self) -> str:
-        """A row of a table in Markdown."""
-        return row(self.what, self.expected, self.here, self.verdict if self.holds else f"**{self.verdict}**")
-
-
-class Table(NamedTuple):
-    r"""A table for reading.
-
-    >>> print(Table(("learner", "regret"), [("`ftpl`", "10 ± 2")]).latex())
-    \begin{tabular}{ll}
-    \hline
-    learner & regret \\
-    \hline
-    \texttt{ftpl} & 10 $\pm$ 2 \\
-    \hline
-    \end{tabular}
-    """
-
-    heads: tuple[str, ...]
-    rows: Sequence[Sequence[object]]
-
-    def markdown(self) -> list[str]:
-        """Its lines in Markdown."""
-        return [row(*self.heads), "|" + "---|" * len(self.heads), *(row(*entries) for entries in self.rows)]
-
-    def latex(self) -> str:
-        """As a tabular."""
-        lines = [" & ".join(map(_latex, entries)) + r" \\" for entries in (self.heads, *self.rows)]
-        lines = [rf"\begin{{tabular}}{{{'l' * len(self.heads)}}}", r"\hline", lines[0], r"\hline", *lines[1:]]
-        return "\n".join([*lines, r"\hline", r"\end{tabular}"])
-
 
 class Made(NamedTuple):
     """What came out: claims; by name tables for reading, pictures, and numbers for other programs."""
@@ -87,6 +61,9 @@ class Made(NamedTuple):
     tables: dict[str, Table] = {}  # noqa: RUF012 - never changed
     pictures: dict[str, Figure] = {}  # noqa: RUF012
     data: dict[str, pl.DataFrame] = {}  # noqa: RUF012
+
+
+Beat = Callable[[], None]
 
 
 class How(NamedTuple):
@@ -113,15 +90,38 @@ class How(NamedTuple):
         """The same for one of several parts."""
         return self._replace(progress=part_of(self.progress, before, parts))
 
+    def frames(self, jobs: Mapping[str, Callable[[Beat], pl.DataFrame]]) -> dict[str, pl.DataFrame]:
+        """Do jobs, in threads; what each gives is kept in the folder at once, and not done again.
+
+        Parameters
+        ----------
+        jobs
+            By the name of the file. Each is given something to call now and then, which ends it after Ctrl-C.
+        """
+        paths = {name: self.folder / f"{name}.parquet" for name in jobs}
+        missing = [name for name, path in paths.items() if not path.exists()]
+        tick = self.counter(len(jobs))
+        tick(len(jobs) - len(missing))
+
+        def compute(name: str, alive: Callable[[int], None]) -> Iterator[pl.DataFrame]:
+            yield jobs[name](lambda: alive(0))
+            alive(1)
+
+        def keep(name: str, frame: pl.DataFrame) -> None:
+            write_whole(paths[name], frame.write_parquet)
+
+        Threads(self.workers).do_all(missing, compute, keep, tick, str)
+        return {name: _read(path) for name, path in paths.items()}
+
     def counter(self, total: int) -> Callable[[int], None]:
-        """Something to call with numbers of rounds done, of so many in total."""
+        """Something to call with what was done since, of so much in total; also from threads."""
         lock, done = threading.Lock(), 0
 
         def tick(rounds: int) -> None:
             nonlocal done
             with lock:
                 done += rounds
-            self.progress(done, total)
+                self.progress(done, total)
 
         return tick
 
@@ -177,11 +177,11 @@ class Folder:
             if not (path / RECORD).exists():
                 raise ValueError(f"{path} is not empty and holds no {RECORD}; choose another folder")
             old, _ = read_record(path)
-            if differ := [name for name, value in self._origin.items() if old.get(name) != value]:
-                raise ValueError(
-                    f"{path} holds results of another record, with different {', '.join(differ)}; choose another "
-                    "folder"
-                )
+            if old.get("mode") != self._origin["mode"]:
+                other = "the full mode" if quick else "a look, --quick"
+                raise ValueError(f"{path} holds the results of {other}; choose another folder")
+            if differ := [_ORIGINS[name] for name, value in self._origin.items() if old.get(name) != value]:
+                raise ValueError(f"{path} holds results of {', '.join(differ)}; choose another folder")
         else:
             self._write({})
 
@@ -219,6 +219,13 @@ class Folder:
         }
         text = json.dumps({**self._origin, "items": items}, indent=1, ensure_ascii=False) + "\n"
         write_whole(self.path / RECORD, lambda path: path.write_text(text, encoding="utf-8"))
+
+
+def _read(path: Path) -> pl.DataFrame:
+    try:
+        return pl.read_parquet(path)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise ValueError(f"{path} cannot be read ({error}); remove it to have that part done again") from None
 
 
 def read_record(folder: Path) -> tuple[dict[str, Any], dict[str, Kept]]:
@@ -264,15 +271,6 @@ def claims_table(claims: Sequence[Claim]) -> Table:
     )
 
 
-def row(*entries: object) -> str:
-    r"""A row of a table in Markdown.
-
-    >>> print(row("a|b", 2))
-    | a\|b | 2 |
-    """
-    return "| " + " | ".join(str(entry).replace("|", r"\|") for entry in entries) + " |"
-
-
 def count(right: int, of: int) -> str:
     """How many of how many.
 
@@ -282,6 +280,24 @@ def count(right: int, of: int) -> str:
     return f"{right:,} of {of:,}"
 
 
-def _latex(entry: object) -> str:
-    text = "".join(_LATEX.get(letter, letter) for letter in str(entry))
-    return re.sub(r"`([^`]*)`", r"\\texttt{\1}", text)
+def mean_reaches(values: Floats, least: float) -> bool:
+    """Whether the mean of runs may be that large, as far as its 95 % interval tells.
+
+    >>> mean_reaches(np.array([0.9, 1.0, 1.05]), 1.0), mean_reaches(np.array([0.9, 0.91, 0.9]), 1.0)
+    (True, False)
+    """
+    return bool(values.mean() + _doubt(values) >= least - _ROUNDING)
+
+
+def mean_exceeds(values: Floats, least: float) -> bool:
+    """Whether the mean of runs is larger than that, with all of its 95 % interval.
+
+    >>> mean_exceeds(np.array([1.1, 1.0, 1.05]), 1.0), mean_exceeds(np.array([1.1, 1.09, 1.1]), 1.0)
+    (False, True)
+    """
+    return bool(values.mean() - _doubt(values) > least + _ROUNDING)
+
+
+def _doubt(values: Floats) -> float:
+    """Half of the 95 % interval of the mean."""
+    return float(t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import permutations
-from math import comb, factorial
 
-import numpy as np
 import polars as pl
 
 from peekrank.games.classify import Analysis, analyse
 from peekrank.games.ranking import ranking_game
 from peekrank.games.rates import Rate
-from peekrank.reproduction.record import Claim, How, Made, Table, count
+from peekrank.reproduction.definitions import adjacent_swaps, all_pareto, exchanges, locally_observable
+from peekrank.reproduction.record import Claim, How, Made, count
+from peekrank.tables import Table
 
 STRICT = ("sumloss", "pairwiseloss", "dcg")
 LINEAR = ("auc", "ap", "ndcg")
@@ -69,17 +68,27 @@ def claims(found: Found) -> Iterator[Claim]:
     """Rates, then what they rest on."""
     sizes = sorted({m for _, m in found})
     span = f"m = {sizes[0]} to {sizes[-1]}"
-    for where, name in (("Corollary 7", "sumloss"), ("section 6", "pairwiseloss"), ("Corollary 8", "dcg")):
+    for where, name in (("Corollary 7", "sumloss"), ("equation 5", "pairwiseloss"), ("Corollary 8", "dcg")):
+        yield _local(
+            found, f"Theorem 6, {where}: local observability of `{name}`, {span}, every k",
+            "fails for k <= m - 2, holds for k = m - 1, m", [(name, m) for m in sizes],
+            lambda m, k: k >= m - 1,
+        )  # fmt: skip
         yield _rates(
-            found, f"{where}: `{name}`, {span}, every k", "T^(2/3) for k <= m - 2, sqrt(T) for k = m - 1, m",
+            found, f"section 4 (1): `{name}`, {span}, every k", "T^(2/3) for k <= m - 2, sqrt(T) for k = m - 1, m",
             [(name, m) for m in sizes],
         )  # fmt: skip
+    all_of_p = [(f"p@{n}", m) for m in sizes for n in range(1, m + 1)]
+    yield _local(
+        found, f"Theorem 12: local observability of P@n, 1 <= n <= m, {span}, every k", "holds", all_of_p,
+        lambda _, __: True,
+    )  # fmt: skip
     yield _rates(
-        found, f"Theorem 12: P@n, n < m, {span}, every k", "sqrt(T)",
+        found, f"section 4 (2): P@n, n < m, {span}, every k", "sqrt(T)",
         [(f"p@{n}", m) for m in sizes for n in range(1, m)],
     )  # fmt: skip
     yield _rates(
-        found, f"Theorem 12 and section 4: P@n, n = m, {span}, every k", "sqrt(T)", [(f"p@{m}", m) for m in sizes]
+        found, f"section 4 (2), no word on n: n = m, {span}, every k", "sqrt(T)", [(f"p@{m}", m) for m in sizes]
     )
     yield _rates(
         found, "section 1: AUC, NDCG and AP at k = 1, m = 4", "T", [(name, 4) for name in LINEAR], only_first=True
@@ -90,15 +99,28 @@ def claims(found: Found) -> Iterator[Claim]:
     )  # fmt: skip
     strict = [(name, m) for m in sizes for name in STRICT]
     precise = [(f"p@{n}", m) for m in sizes for n in range(1, m)]
-    yield _cells(found, "Lemmas 3 and 9: all actions are Pareto-optimal", "all", [*strict, *precise], _all_pareto)
+    yield _cells(
+        found, "Lemmas 3 and 9: each action is Pareto-optimal", "all", [*strict, *precise],
+        lambda _, __, a: all_pareto(a),
+    )  # fmt: skip
     yield _cells(
         found, "Lemmas 4 and 5: SumLoss, PairwiseLoss, DCG: neighbours swap two adjacent items, N+ is the two",
-        "m - 1 neighbours, N+ of 2", strict, _adjacent_swaps,
+        "m - 1 neighbours, N+ of 2", strict, lambda _, m, a: adjacent_swaps(a, m),
     )  # fmt: skip
     yield _cells(
         found, "Lemmas 10 and 11: P@n: neighbours exchange one of the first n, N+ is their two classes",
-        "C(m, n) classes, n (m - n) neighbours, N+ of 2 n! (m - n)!", precise, _exchanges,
+        "C(m, n) classes, n (m - n) neighbours, N+ of 2 n! (m - n)!", precise,
+        lambda name, m, a: exchanges(a, m, int(name.removeprefix("p@"))),
     )  # fmt: skip
+
+
+def _local(
+    found: Found, what: str, expected: str, cases: list[tuple[str, int]], said: Callable[[int, int], bool]
+) -> Claim:
+    asked = [(name, m, k, analysis) for name, m in cases for k, analysis in enumerate(found[name, m], 1)]
+    wrong = [f"{name} at m = {m}, k = {k}" for name, m, k, a in asked if locally_observable(a) != said(m, k)]
+    here = f"as said in {count(len(asked) - len(wrong), len(asked))} games"
+    return Claim(what, expected, here + (f"; not {_some(wrong)}" if wrong else ""), not wrong)
 
 
 def _rates(
@@ -125,34 +147,6 @@ def _cells(
     wrong = [f"{name} at m = {m}" for name, m in cases if not test(name, m, found[name, m][0])]
     here = f"{count(len(cases) - len(wrong), len(cases))} games" + (f"; not {_some(wrong)}" if wrong else "")
     return Claim(what, expected, here, not wrong)
-
-
-def _all_pareto(name: str, m: int, found: Analysis) -> bool:  # noqa: ARG001
-    return found.cells is not None and set(found.cells.kind) == {"pareto"}
-
-
-def _adjacent_swaps(name: str, m: int, found: Analysis) -> bool:  # noqa: ARG001
-    """Of the first ranking; those of others look the same after renaming items."""
-    if found.cells is None:
-        return False
-    orders = list(permutations(range(m)))
-    swaps = {orders.index((*range(p), p + 1, p, *range(p + 2, m))) for p in range(m - 1)}
-    mine = [border for border in found.cells.borders if border.i == 0]
-    return {border.j for border in mine} == swaps and all(len(border.watching) == 2 for border in mine)
-
-
-def _exchanges(name: str, m: int, found: Analysis) -> bool:
-    if found.cells is None:
-        return False
-    n = int(name.removeprefix("p@"))
-    tops = [frozenset(order[:n]) for order in permutations(range(m))]
-    mine = [border for border in found.cells.borders if border.i == 0]
-    return (
-        len(np.unique(found.cells.duplicate_of)) == comb(m, n)
-        and len(mine) == n * (m - n)
-        and all(len(tops[0] - tops[border.j]) == 1 for border in mine)
-        and all(len(border.watching) == 2 * factorial(n) * factorial(m - n) for border in mine)
-    )
 
 
 def _some(wrong: list[str]) -> str:

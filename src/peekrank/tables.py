@@ -1,0 +1,106 @@
+r"""Tables for pages and papers, in Markdown and in LaTeX.
+
+What an entry says is taken literally, character by character, but for links and for what stands between backticks:
+that is set in typewriter letters, as names of learners are. `code` puts any text there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+_SPAN = re.compile(r"(?<!`)(?P<fence>`+)(?!`)(?P<code>.+?)(?<!`)(?P=fence)(?!`)")
+_LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}", "`": r"\textasciigrave{}", "±": r"$\pm$", "–": "--",
+    "[": "{[}", "*": "{*}",  # at the start of a row they would belong to the end of the one before
+}  # fmt: skip
+
+
+class Table(NamedTuple):
+    r"""A table for reading.
+
+    >>> print(Table(("learner", "regret"), [("`ftpl`", "10 ± 2")]).latex())
+    \begin{tabular}{ll}
+    \hline
+    learner & regret \\
+    \hline
+    \texttt{ftpl} & 10 $\pm$ 2 \\
+    \hline
+    \end{tabular}
+    """
+
+    heads: tuple[str, ...]
+    rows: Sequence[Sequence[object]]
+
+    def markdown(self) -> list[str]:
+        """Its lines in Markdown."""
+        return [row(*self.heads), "|" + "---|" * len(self.heads), *(row(*entries) for entries in self.rows)]
+
+    def latex(self) -> str:
+        """As a tabular."""
+        lines = [" & ".join(map(_latex, entries)) + r" \\" for entries in (self.heads, *self.rows)]
+        lines = [rf"\begin{{tabular}}{{{'l' * len(self.heads)}}}", r"\hline", lines[0], r"\hline", *lines[1:]]
+        return "\n".join([*lines, r"\hline", r"\end{tabular}"])
+
+
+def code(text: str) -> str:
+    """A text between as many backticks as it takes.
+
+    >>> code("rtop1f:order=fixed"), code("a`b"), code("`")
+    ('`rtop1f:order=fixed`', '``a`b``', '`` ` ``')
+    """
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    if not text.strip() or text[0] in "` " or text[-1] in "` ":
+        text = f" {text} "  # one space on each side is not shown
+    return fence + text + fence
+
+
+def row(*entries: object) -> str:
+    r"""A row of a table in Markdown.
+
+    >>> print(row("a|b", "two_words_*", "`p_1`", 2))
+    | a\|b | two\_words\_\* | `p_1` | 2 |
+    """
+    return "| " + " | ".join(map(_markdown, entries)) + " |"
+
+
+def _markdown(entry: object) -> str:
+    return "".join(_span(text) if is_code else _literal(text) for text, is_code in _parts(entry))
+
+
+def _span(text: str) -> str:
+    """Between backticks a pipe would end the entry, and a backslash before it is shown by some: there a tag."""
+    if "|" not in text:
+        return code(text)
+    return "<code>" + re.sub(r"[&<|\\`*_\[]", lambda found: f"&#{ord(found[0])};", text) + "</code>"
+
+
+def _literal(text: str) -> str:
+    escaped = re.sub(r"[\\`*_|]", r"\\\g<0>", text)
+    escaped = re.sub(r"&(?=#?\w+;)", "&amp;", escaped)  # a backslash before this, and the next, is shown by some
+    return re.sub(r"<(?=[a-zA-Z/!?])", "&lt;", escaped)
+
+
+def _latex(entry: object) -> str:
+    parts = (("".join(_LATEX.get(letter, letter) for letter in text), is_code) for text, is_code in _parts(entry))
+    return "".join(rf"\texttt{{{text}}}" if is_code else _with_rates(text) for text, is_code in parts)
+
+
+def _with_rates(text: str) -> str:
+    """Rates of games as a paper has them."""
+    return text.replace(r"T\textasciicircum{}(2/3)", "$T^{2/3}$").replace("sqrt(T)", r"$\sqrt{T}$")
+
+
+def _parts(entry: object) -> Iterator[tuple[str, bool]]:
+    """What is between backticks, without these, and what is not; all on one line."""
+    text, end = re.sub(r"\s*[\r\n]+\s*", " ", str(entry)), 0
+    for span in _SPAN.finditer(text):
+        yield text[end : span.start()], False
+        inner = span["code"]
+        padded = len(inner) > 2 and inner[0] == inner[-1] == " "
+        yield inner[1:-1] if padded else inner, True
+        end = span.end()
+    yield text[end:], False
