@@ -16,9 +16,9 @@ from peekrank.types import Trace
 AT = np.array([1, 2, 4])
 
 
-def curve(run: int, seconds: float = 0.0) -> Curve:
+def curve(run: int) -> Curve:
     value = np.arange(3.0) + run
-    return Curve(0, Trace(AT, value, np.arange(3)), 10 - value, seconds)
+    return Curve(0, Trace(AT, value, np.arange(3)), 10 - value, 0.0)
 
 
 def runs_in(folder: Path) -> dict[int, float]:
@@ -37,14 +37,28 @@ def test_a_file_is_written_when_it_is_full(tmp_path: Path, monkeypatch: pytest.M
     assert sorted(path.name for path in tmp_path.iterdir()) == ["d-000000.parquet", "d-000003.parquet"]
 
 
-def test_a_file_is_written_after_a_second_of_work(tmp_path: Path) -> None:
-    files = RunFiles(tmp_path)
-    for run, written in [(0, []), (1, [0, 1]), (2, [0, 1]), (3, [0, 1, 2, 3])]:
-        files.add("d", run, curve(run, seconds=0.6), runs=10)
+def test_a_file_does_not_wait_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, now = RunFiles(tmp_path), [0.0]
+    monkeypatch.setattr(run_files, "monotonic", lambda: now[0])
+    for run, written in [(0, []), (1, []), (2, [0, 1, 2]), (3, [0, 1, 2]), (4, [0, 1, 2])]:
+        files.add("d", run, curve(run), runs=10)
         assert list(runs_in(tmp_path)) == written
+        now[0] += 2
+    files.add("other", 0, curve(0), runs=10)  # whichever run it is that comes next
+    assert list(runs_in(tmp_path)) == [0, 1, 2, 3, 4]
     files.add("d", 9, curve(9), runs=10)
     files.write_rest()
-    assert list(runs_in(tmp_path)) == [0, 1, 2, 3, 9]
+    assert list(runs_in(tmp_path)) == [0, 1, 2, 3, 4, 9]
+
+
+def test_a_file_that_cannot_be_written_keeps_no_other_from_it(tmp_path: Path) -> None:
+    files = RunFiles(tmp_path)
+    for digest in ("c", "d", "e"):
+        files.add(digest, 0, curve(0), runs=10)
+    (tmp_path / "c-000000.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ValueError, match=r"c-000000\.parquet cannot be read"):
+        files.write_rest()
+    assert sorted(path.name[0] for path in tmp_path.iterdir()) == ["c", "d", "e"]
 
 
 def test_two_writers_lose_nothing(tmp_path: Path) -> None:

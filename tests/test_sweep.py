@@ -331,11 +331,11 @@ run_sweep(read_sweep(Path(sys.argv[1])), Path(sys.argv[2]), engine=Threads(2))
 
 
 def test_killed_without_warning_it_comes_to_the_same_bytes(tmp_path: Path) -> None:
-    sweep = replace(SMALL, streams=("ct15:m=20",), horizons=(3000, 4000), runs=25)
+    sweep = replace(SMALL, streams=("ct15:m=20",), horizons=(10_000, 12_000), runs=25)
     (tmp_path / "sweep.toml").write_text(sweep.toml())
     command = [sys.executable, "-c", KILLED, str(tmp_path / "sweep.toml"), str(tmp_path / "killed")]
     counts: list[int] = []
-    for more in (2, 6):
+    for more in (2, 4):
         with subprocess.Popen(command) as process:
             wanted, deadline = more + sum(counts[-1:]), time.monotonic() + 120
             while process.poll() is None and time.monotonic() < deadline:
@@ -353,7 +353,7 @@ def test_killed_without_warning_it_comes_to_the_same_bytes(tmp_path: Path) -> No
     assert contents(tmp_path / "killed") == contents(tmp_path / "straight")
 
 
-def failing(after: int, error: Callable[[], Exception], real: Callable[..., Any]) -> Callable[..., Any]:
+def failing(after: int, error: Callable[[], BaseException], real: Callable[..., Any]) -> Callable[..., Any]:
     calls: list[int] = []
 
     def work(*arguments: Any, **named: Any) -> Any:
@@ -398,6 +398,35 @@ def test_a_full_disk_is_told_and_leaves_no_half_file(tmp_path: Path, monkeypatch
     run_sweep(SMALL, tmp_path)
     run_sweep(SMALL, tmp_path / "straight")
     assert contents(tmp_path / "runs") == contents(tmp_path / "straight" / "runs")
+
+
+@pytest.mark.parametrize("why", [FloatingPointError("no luck"), KeyboardInterrupt()], ids=["error", "Ctrl-C"])
+def test_what_cannot_be_written_at_the_end_hides_nothing(
+    why: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "a file")
+
+    monkeypatch.setattr(run_files, "write_whole", full)
+    expected = InterruptedRunError if isinstance(why, KeyboardInterrupt) else FloatingPointError
+    with pytest.raises(expected) as caught:
+        run_sweep(replace(SMALL, horizons=(60,)), tmp_path, progress=failing(5, lambda: why, lambda rounds: None))
+    assert "some finished runs could not be written: [Errno 28] No space left" in caught.value.__notes__[-1]
+
+
+def test_damaged_timings_are_named(tmp_path: Path) -> None:
+    run_sweep(SMALL, tmp_path)
+    (tmp_path / "timings.csv").write_text("digest,run,seconds\na,b,c\n")
+    with pytest.raises(ValueError, match=r"timings\.csv cannot be read \(could not parse .*\); remove it"):
+        run_sweep(SMALL, tmp_path)
+
+
+def test_one_learner_has_nobody_to_be_compared_with(tmp_path: Path) -> None:
+    run_sweep(replace(SMALL, learners=("uniform",)), tmp_path / "one")
+    run_sweep(SMALL, tmp_path / "two")
+    one, two = (pl.read_csv(tmp_path / name / "comparisons.csv") for name in ("one", "two"))
+    assert one.is_empty()
+    assert one.columns == two.columns
 
 
 def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:

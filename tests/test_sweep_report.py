@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from peekrank.manifests import versions
-from peekrank.report import chance, command, interval, number, percent
+from peekrank.regret import Exponent
+from peekrank.report import chance, command, exponent_text, number, percent
 from peekrank.sweep import Sweep
 from peekrank.sweep_report import MOST_PICTURES, thin, write_pictures, write_sweep_report
 from peekrank.sweep_runs import CELL, Finished, run_sweep
@@ -119,7 +120,9 @@ def test_the_summary_is_that_of_the_sweep(finished: Finished, tmp_path: Path) ->
             wanted = true["regret"] / true["horizon"] if name is None else true[name]
             assert math.isnan(value) if wanted is None else value == wanted or math.isnan(wanted)
         assert row.texts[3] == number(true["regret"])
-        assert row.texts[6] == interval(true["exponent"], true["exponent_low"], true["exponent_high"])
+        assert row.texts[6] == exponent_text(
+            Exponent(true["exponent"], true["exponent_low"], true["exponent_high"])
+        )
         assert row.texts[8] == percent(true["explored"])
     assert "In all rows: measure dcg, horizon 300." in Page((tmp_path / "report.html").read_text()).text
 

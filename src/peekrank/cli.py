@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import os
 import signal
 import sys
@@ -387,7 +386,7 @@ def compare(
     with _plain_errors():
         from peekrank import cli_compare
 
-        cli_compare.check_outputs(csv, latex, markdown)
+        cli_compare.check_outputs(folders, csv, latex, markdown)
         found = cli_compare.compare_folders(folders, folds=folds)
         with _interrupt_later():
             cli_compare.write(found, csv=csv, latex=latex, markdown=markdown)
@@ -437,7 +436,7 @@ def _sweep(sweep: Sweep, folder: Path, engine: Engine) -> Finished:
     from peekrank import runs, sweep_runs
 
     wanted = len(sweep.cells()) * len(sweep.learners) * sweep.runs
-    if isinstance(engine, runs.Threads) and sweep_runs.finished_runs(sweep, folder) < wanted:
+    if isinstance(engine, runs.Threads):
         with err.status("compiling (once)"), _interrupt_later():
             runs.compile_kernels(sweep.cells()[0])
     with _rounds_bar(
@@ -504,7 +503,7 @@ def _write(result: Result, folder: Path, *, as_csv: bool) -> None:
 
 
 def _table(result: Result) -> Table:
-    from peekrank.report import number, percent
+    from peekrank.report import exponent_text, number, percent
 
     experiment = result.experiment
     sizes = f"{counted(experiment.horizon, 'round')}, {counted(experiment.runs, 'run')}"
@@ -516,11 +515,10 @@ def _table(result: Result) -> Table:
     for header in ("regret ± sd", "exponent, 95 %", "bound", "explored", "rounds/s"):
         table.add_column(header, justify="right", overflow="fold", min_width=6)
     for s in result.summaries():
-        exponent, low, high = (f"{x:.2f}" if not math.isnan(x) else "" for x in s.exponent)
         table.add_row(
             escape(s.learner),
             f"{number(s.regret)} ± {number(s.spread)}",
-            f"{exponent or '-'} {low}..{high}" if low else exponent or "-",
+            exponent_text(s.exponent),
             number(s.bound),
             percent(s.explored),
             f"{s.rounds_per_second:,.0f}",

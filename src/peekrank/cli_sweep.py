@@ -10,7 +10,8 @@ from rich.text import Text
 
 from peekrank.cli_tables import Sheet, cell_texts, compared, shown, verdicts_explained, write_paper
 from peekrank.parameters import choice
-from peekrank.report import interval, number, percent
+from peekrank.regret import Exponent
+from peekrank.report import exponent_text, number, percent
 from peekrank.runs import Threads
 from peekrank.sweep_report import MOST_PICTURES, write_pictures, write_sweep_report
 from peekrank.sweep_runs import CELL, Finished
@@ -49,8 +50,11 @@ def tell(finished: Finished) -> list[RenderableType]:
 
 
 def write_papers(finished: Finished, folder: Path, *, latex: bool, markdown: bool) -> None:
-    """Write both tables as papers and pages have them."""
-    for name, sheet in (("summary", _summary(finished)), ("comparisons", compared(finished.comparisons(), CELL))):
+    """Write both tables, or the first if there is one learner only, as papers and pages have them."""
+    sheets = {"summary": _summary(finished)}
+    if len(finished.sweep.learners) > 1:
+        sheets["comparisons"] = compared(finished.comparisons(), CELL)
+    for name, sheet in sheets.items():
         write_paper(
             sheet,
             latex=folder / f"{name}.tex" if latex else None,
@@ -74,7 +78,7 @@ def _summary(finished: Finished) -> Sheet:
             *cell_texts(row, CELL),
             row["learner"],
             f"{number(row['regret'])} ± {number(row['spread'])}",
-            interval(row["exponent"], row["exponent_low"], row["exponent_high"]),
+            exponent_text(Exponent(row["exponent"], row["exponent_low"], row["exponent_high"])),
             number(row["bound"]),
             percent(row["explored"]),
         ]

@@ -14,6 +14,7 @@ from peekrank.types import Floats
 
 LEVEL = 0.05  # of the chance that any difference is called one by luck alone
 UNCLEAR = "no difference shown"
+_ROUNDING = 1e-9  # of what is compared: no difference
 Group = tuple[Mapping[str, Any], Mapping[str, Floats]]
 
 
@@ -33,6 +34,25 @@ def holm(p: Floats) -> Floats:
     factors = np.arange(len(order), 0, -1)
     adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * factors), 1)
     return adjusted
+
+
+def half_interval(values: Floats, overlap: float = 0) -> float:
+    """Half of the 95 % interval of a mean, by Student's distribution; NaN for one value.
+
+    Parameters
+    ----------
+    values
+        One for each run, or fold.
+    overlap
+        As in `compare`.
+
+    >>> round(half_interval(np.array([1.0, 2.0, 3.0])), 3)
+    2.484
+    """
+    if len(values) == 1:
+        return np.nan
+    error = values.std(ddof=1) * np.sqrt(1 / len(values) + overlap)
+    return float(student.ppf(1 - LEVEL / 2, len(values) - 1) * error)
 
 
 def compare(groups: Sequence[Group], *, lower_is_better: bool = True, overlap: float = 0) -> pl.DataFrame:
@@ -77,19 +97,20 @@ def compare(groups: Sequence[Group], *, lower_is_better: bool = True, overlap: f
     """
     if not 0 <= overlap < np.inf:
         raise ValueError(f"overlap = {overlap!r}: must be a number, at least 0")
-    rows = [
-        {**columns, "learner": learner, "other": other, "differences": outcomes[learner] - outcomes[other]}
+    pairs = [
+        ({**columns, "learner": learner, "other": other}, _difference(outcomes[learner], outcomes[other]))
         for columns, outcomes in groups
         for learner, other in combinations(outcomes, 2)
     ]
-    differences = [row.pop("differences") for row in rows]
+    differences = [difference for _, difference in pairs]
     tests = _tests(differences, overlap)
-    table = pl.DataFrame(rows, infer_schema_length=None).with_columns(
+    rows = [row for row, _ in pairs] or [{**groups[0][0], "learner": "", "other": ""}]  # for its columns
+    table = pl.DataFrame(rows, infer_schema_length=None)[: len(pairs)].with_columns(
         runs=pl.Series(map(len, differences), dtype=pl.Int64), **{name: pl.Series(tests[name]) for name in tests}
     )
     sign = 1 if lower_is_better else -1
     verdicts = [
-        _verdict(row["learner"], row["other"], sign * row["difference"], row["adjusted"])
+        _verdict(row["learner"], row["other"], row["runs"], sign * row["difference"], row["adjusted"])
         for row in table.iter_rows(named=True)
     ]
     return table.with_columns(verdict=pl.Series(verdicts, dtype=pl.String))
@@ -102,17 +123,24 @@ def _tests(differences: list[Floats], overlap: float) -> dict[str, Floats]:
     spread = np.array([d.std(ddof=1) if len(d) > 1 else np.nan for d in differences])
     error = spread * np.sqrt(1 / runs + overlap)
     freedom = np.maximum(runs - 1, 1)
-    half = error * student.ppf(1 - LEVEL / 2, freedom)
-    size = np.divide(np.abs(mean), error, out=np.where(mean == 0, 0.0, np.inf), where=error != 0)
+    half = np.array([half_interval(d, overlap) for d in differences])
+    certain = spread <= _ROUNDING * np.abs(mean)  # two runs may agree by luck: that is no certainty
+    size = np.divide(np.abs(mean), error, out=np.where(mean == 0, 0.0, np.nan), where=~certain)
     p = 2 * student.sf(size, freedom)
     return {"difference": mean, "low": mean - half, "high": mean + half, "p": p, "adjusted": holm(p)}
 
 
-def _verdict(learner: str, other: str, lost: float, adjusted: float) -> str:
+def _difference(outcome: Floats, other: Floats) -> Floats:
+    difference: Floats = outcome - other
+    size = np.maximum(np.abs(outcome), np.abs(other))
+    return np.where(np.abs(difference) <= _ROUNDING * size, 0.0, difference)
+
+
+def _verdict(learner: str, other: str, runs: int, lost: float, adjusted: float) -> str:
     if np.isnan(lost):
         return "no outcome: cannot tell"
     if np.isnan(adjusted):
-        return "one run: cannot tell"
+        return "one run: cannot tell" if runs == 1 else "the same in all runs: cannot tell"
     if adjusted > LEVEL:
         return UNCLEAR
     return f"{learner if lost < 0 else other} is better"

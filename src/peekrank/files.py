@@ -28,9 +28,10 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
         write(temporary)
         temporary.replace(path)
     except BaseException as error:
-        if isinstance(error, OSError) and error.filename is None:
-            error.filename = str(path)  # a full disk is told without the file
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:  # it was opened, and the message says not which
+            reason = error.strerror or "writing failed"
+            raise OSError(f"{path}: cannot be written: {reason}; is the disk full?") from None
         raise
 
 

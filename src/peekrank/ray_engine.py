@@ -127,9 +127,13 @@ def _do_all(
             job = jobs[number]
             try:
                 results, rounds, theirs = ray.get(done)
-            except (ray.exceptions.NodeDiedError, ray.exceptions.ObjectLostError):
+            except ray.exceptions.NodeDiedError:
                 begin(number)
-            except (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError) as crash:
+            except (
+                ray.exceptions.WorkerCrashedError,
+                ray.exceptions.OutOfMemoryError,
+                ray.exceptions.ObjectLostError,
+            ) as crash:
                 crashes[number] += 1
                 if crashes[number] == _TRIES:
                     raise ChildProcessError(
@@ -164,7 +168,7 @@ def _cause(ray: Any, failure: Any, name: str) -> Exception:
 
 
 def _line(error: Exception) -> str:
-    return str(error).splitlines()[0]  # Ray tells much
+    return str(error).partition("\n")[0]  # Ray tells much
 
 
 def _imported(*, briefly: bool) -> Any:

@@ -7,7 +7,6 @@ import platform
 import shlex
 from collections.abc import Sequence
 from dataclasses import fields
-from importlib.metadata import version
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from peekrank import plots
 from peekrank.experiment import Experiment, Result
 from peekrank.files import write_whole
 from peekrank.laboratory import Worst
+from peekrank.manifests import versions
 from peekrank.measures import DCG
 from peekrank.regret import Exponent
 from peekrank.streams import CT15
@@ -227,10 +227,7 @@ def _basics(result: Result) -> dict[str, Any]:
         "noise": noise,
         "flip": None if noise is None else NormalDist().cdf(-0.5 / noise) if noise else 0.0,
         "command": command(e, "results/again"),
-        "versions": {
-            "Python": platform.python_version(),
-            **{name: version(name) for name in ("peekrank", "numpy", "numba", "matplotlib")},
-        },
+        "versions": {"Python": platform.python_version(), **versions()},
     }
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from io import BytesIO
 from pathlib import Path
+from time import monotonic
 
 import numpy as np
 import polars as pl
@@ -15,18 +17,18 @@ from peekrank.files import write_whole
 from peekrank.runs import CURVE_COLUMNS, Curve
 from peekrank.types import Ints
 
-# To make a file takes about as long as a short run. So runs share one, which is written when it is full, or when
-# so many seconds of work would be lost with it: a long run is written as soon as it is there.
+# To make a file takes about as long as a short run. So runs share one, which is written when it is full, or with
+# the first run that is finished so many seconds after one that it still lacks.
 _RUNS = 64
-_SECONDS = 1.0
+_SECONDS = 3.0
 
 
 class RunFiles:
     """The finished runs of a folder: of each digest the curves by the number of the run, in memory and in files.
 
     Which runs share a file depends on their numbers alone, and so does the order in which they stand there: the
-    same runs are the same bytes, whatever came first. May be used from several threads; where several processes
-    write the same runs, what either has stays.
+    same runs are the same bytes, whatever came first. May be used from several threads. What another process wrote
+    meanwhile is kept; of two that write a file in the same instant one wins, and the other's runs are to do again.
 
     Parameters
     ----------
@@ -37,14 +39,15 @@ class RunFiles:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.curves: dict[str, dict[int, pl.DataFrame]] = defaultdict(dict)
-        self._unwritten: dict[tuple[str, int], float] = defaultdict(
-            float
-        )  # seconds of work, by first run of a file
+        self._files: dict[str, list[Path]] = defaultdict(list)
+        for path in sorted(folder.glob("*-*.parquet")):
+            self._files[path.name.partition("-")[0]].append(path)
+        self._unwritten: dict[tuple[str, int], float] = {}  # since when, by first run of a file
         self._lock = threading.Lock()
 
     def read(self, digest: str, at: Ints) -> None:
         """Take what the files of a digest hold: runs whose curves are recorded at these rounds."""
-        for path in sorted(self._folder.glob(f"{digest}-*.parquet")):
+        for path in self._files[digest]:
             self.curves[digest].update(_read(path, at))
 
     def add(self, digest: str, run: int, curve: Curve, runs: int) -> None:
@@ -53,16 +56,26 @@ class RunFiles:
         with self._lock:
             mine = self.curves[digest]
             mine[run] = curve.frame()
-            self._unwritten[digest, first] += curve.seconds
-            full = all(other in mine for other in range(first, min(first + _RUNS, runs)))
-            if full or self._unwritten[digest, first] >= _SECONDS:
+            self._unwritten.setdefault((digest, first), monotonic())
+            if all(other in mine for other in range(first, min(first + _RUNS, runs))):
                 self._write(digest, first)
+            self._write_those_before(monotonic() - _SECONDS)
 
     def write_rest(self) -> None:
         """Write what is not in a file yet."""
         with self._lock:
-            for digest, first in list(self._unwritten):
-                self._write(digest, first)
+            self._write_those_before(math.inf)
+
+    def _write_those_before(self, then: float) -> None:
+        """Write files that lack something since before then, as many as can be; the first error is raised."""
+        errors = []
+        for key in [key for key, since in self._unwritten.items() if since <= then]:
+            try:
+                self._write(*key)
+            except (OSError, ValueError) as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     def _write(self, digest: str, first: int) -> None:
         path, mine, content = self._folder / f"{digest}-{first:06d}.parquet", self.curves[digest], BytesIO()

@@ -17,7 +17,18 @@ from peekrank import plots
 from peekrank.comparison import LEVEL
 from peekrank.experiment import Experiment, Result
 from peekrank.manifests import versions
-from peekrank.report import chance, command, described, first_line, interval, number, percent, write_page
+from peekrank.regret import Exponent
+from peekrank.report import (
+    chance,
+    command,
+    described,
+    exponent_text,
+    first_line,
+    interval,
+    number,
+    percent,
+    write_page,
+)
 from peekrank.sweep_runs import CELL, Finished
 from peekrank.types import Floats, Ints
 
@@ -175,7 +186,7 @@ def _curves_of(
         "of": len(result.at),
         "at": result.at[drawn].tolist(),
         "curves": packed,
-        "exponents": [interval(*exponent) for exponent in exponents],
+        "exponents": [_exponent(*exponent) for exponent in exponents],
         "command": command(e, "results/again"),
     }
 
@@ -206,7 +217,7 @@ def _summary(finished: Finished, table: pl.DataFrame) -> Sheet:
             _number(row["regret"]),
             _number(row["spread"]),
             _number(row["regret"] / row["horizon"]),
-            Entry(interval(row["exponent"], row["exponent_low"], row["exponent_high"]), row["exponent"]),
+            Entry(_exponent(row["exponent"], row["exponent_low"], row["exponent_high"]), row["exponent"]),
             _number(row["bound"]),
             Entry(percent(row["explored"]), row["explored"]),
         ]
@@ -247,6 +258,10 @@ def _sheet(finished: Finished, heads: list[tuple[str, bool]], rows: list[list[En
 
 def _cell_entry(value: str | int) -> Entry:
     return Entry(f"{value:,}", value) if isinstance(value, int) else Entry(value, code=True)
+
+
+def _exponent(value: float, low: float, high: float) -> str:
+    return exponent_text(Exponent(value, low, high))
 
 
 def _number(value: float | None) -> Entry:

@@ -7,6 +7,7 @@ only that.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -38,6 +39,7 @@ from peekrank.sweep import Sweep, digest_of
 from peekrank.types import Stream
 
 CELL = ("stream", "measure", "k", "horizon")
+_TIMINGS = {"digest": pl.String, "run": pl.Int64, "seconds": pl.Float64}
 _SUMMARY = ("learner", "regret", "spread", "exponent", "exponent_low", "exponent_high", "bound", "explored")
 
 
@@ -119,7 +121,7 @@ def run_sweep(
 ) -> Finished:
     """Do what is missing of a sweep in a folder, and write its tables.
 
-    Finished runs are written in one step, at the latest after a second of work on them. What is in a file depends
+    Finished runs are written in one step, at the latest some seconds after they were. What is in a file depends
     on nothing but its digest and the numbers of its runs: neither on the engine, nor on interruptions, nor on what
     else the sweep holds.
 
@@ -143,15 +145,12 @@ def run_sweep(
         progress(sweep.rounds - plan.rounds(left))
         seconds = _read_timings(folder)
         if left:
-            try:
+            with _written_whatever_happens(there, seconds, folder):
                 _do(plan, left, there, seconds, Threads() if engine is None else engine, progress)
-            finally:
-                there.write_rest()
-                _write_timings(seconds, folder)
         finished = Finished(sweep, [_result(plan, c, there, seconds) for c in range(len(plan.cells))])
         _write_tables(finished, folder)
     except OSError as error:
-        error.add_note(f"what is finished is kept in {folder}; the same sweep goes on from there")
+        error.add_note(f"what was written is kept in {folder}; the same sweep goes on from there")
         raise
     return finished
 
@@ -221,6 +220,27 @@ def _open_folder(sweep: Sweep, plan: _Plan, folder: Path) -> None:
         write_manifest(folder, manifest)
 
 
+@contextmanager
+def _written_whatever_happens(
+    there: RunFiles, seconds: dict[tuple[str, int], float], folder: Path
+) -> Iterator[None]:
+    """Write what is finished; what fails then must not hide why all ended."""
+
+    def write() -> None:
+        there.write_rest()
+        _write_timings(seconds, folder)
+
+    try:
+        yield
+    except BaseException as error:
+        try:
+            write()
+        except (OSError, ValueError) as another:
+            error.add_note(f"some finished runs could not be written: {another}")
+        raise
+    write()
+
+
 def _do(
     plan: _Plan,
     left: list[_Job],
@@ -264,14 +284,19 @@ def _result(plan: _Plan, c: int, there: RunFiles, seconds: dict[tuple[str, int],
 
 def _read_timings(folder: Path) -> dict[tuple[str, int], float]:
     path = folder / "timings.csv"
-    return {(digest, run): took for digest, run, took in pl.read_csv(path).iter_rows()} if path.exists() else {}
+    if not path.exists():
+        return {}
+    try:
+        return {(digest, run): took for digest, run, took in pl.read_csv(path, schema=_TIMINGS).iter_rows()}
+    except (pl.exceptions.PolarsError, OSError) as error:
+        why = str(error).partition("\n")[0]  # polars goes on with advice
+        raise ValueError(f"{path} cannot be read ({why}); remove it, only how long runs took is lost") from None
 
 
 def _write_timings(seconds: dict[tuple[str, int], float], folder: Path) -> None:
     """How long runs took: apart from them, so that these are the same whenever and wherever they are done."""
     rows = sorted((*key, took) for key, took in seconds.items())
-    columns = {"digest": pl.String, "run": pl.Int64, "seconds": pl.Float64}
-    write_whole(folder / "timings.csv", pl.DataFrame(rows, columns, orient="row").write_csv)
+    write_whole(folder / "timings.csv", pl.DataFrame(rows, _TIMINGS, orient="row").write_csv)
 
 
 def _write_tables(finished: Finished, folder: Path) -> None:

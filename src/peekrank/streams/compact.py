@@ -71,13 +71,7 @@ def save_dataset(data: Dataset, path: str | PathLike[str]) -> None:
                 file.write(np.ascontiguousarray(array, places[name]["kind"]).data)
             _fill(file, first + end)
 
-    try:
-        write_whole(Path(path), write)
-    except OSError as error:
-        if error.filename is not None:  # it could not be opened, and the message says which
-            raise
-        reason = error.strerror or "writing failed"
-        raise OSError(f"{path}: cannot be written: {reason}; is the disk full?") from None
+    write_whole(Path(path), write)
 
 
 def is_compact(path: Path) -> bool:
