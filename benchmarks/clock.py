@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def timed(action: Callable[[], T]) -> tuple[float, T]:
+    """Seconds of the processor, and what came out."""
+    begun = time.process_time()
+    found = action()
+    return time.process_time() - begun, found
 
 
 def seconds(action: Callable[[], object]) -> float:
     """Of the processor."""
-    begun = time.process_time()
-    action()
-    return time.process_time() - begun
+    return timed(action)[0]
 
 
 def turns(actions: Mapping[str, Callable[[], object]], repetitions: int) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """The record of all reproductions, put into docs/reproduce.md.
 
-peekrank reproduce --all --out FOLDER          make it (about 18 minutes of processor time)
+peekrank reproduce --all --out FOLDER          make it (about 19 minutes of processor time)
 python experiments/reproduce.py FOLDER         put it into the page, with the pictures of CT15
 """
 

@@ -163,6 +163,23 @@ def test_crossing_takes_the_worst_opponent_of_each_horizon() -> None:
         assert np.mean(runs) < 1.5 * learned.worst[-1]
 
 
+def test_games_tell_of_their_rounds_and_can_be_ended_between_runs() -> None:
+    played: list[int] = []
+    games, learners = {"labels": classic("label-efficient")}, {"any": lambda *_: Uniform()}
+    cross(games, learners, [100, 200], 3, progress=played.append)
+    assert sum(played) == 6 * 3 * (100 + 200)  # opponents, runs, horizons
+
+    def stop(_: int) -> None:
+        if len(played) == 20:
+            raise InterruptedError
+        played.append(0)
+
+    played.clear()
+    with pytest.raises(InterruptedError):
+        cross(games, learners, [100, 200], 3, progress=stop)
+    assert len(played) == 20
+
+
 def test_a_learner_that_does_not_fit_says_why() -> None:
     (row,) = cross({"blind": classic("blind-pennies")}, {"feedexp3": FeedExp3}, [100], 2)
     assert row.reason.startswith("hopeless: no feedback tells")

@@ -57,6 +57,18 @@ def test_only_the_learner_of_the_surrogate_that_sees_all_learns() -> None:
     assert table[2].startswith("| m = 3, k = 1, certificate of `ndcg` | 0.0311 | squared | ")
 
 
+def test_a_learner_that_plays_can_be_ended() -> None:
+    beats: list[int] = []
+
+    def alive() -> None:
+        beats.append(0)
+        if len(beats) == 3:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        calibrated.play(calibrated.CELLS[0], np.array([10_000]), 1, alive=alive)
+
+
 @pytest.mark.parametrize("cell", calibrated.CELLS, ids=str)
 def test_squared_loses_as_much_by_its_aim_even_if_it_sees_all(cell: Any) -> None:
     """It comes to E R, at the distance |E R - E y|^2 from what is best."""

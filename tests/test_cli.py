@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from peekrank.cli import _interrupt_later, app
+from peekrank.cli import app
+from peekrank.interrupts import interrupt_later
 
 QUICK = ["simulate", "rtop1f", "uniform", "--horizon", "200", "--runs", "2", "--workers", "1"]
 
@@ -138,7 +139,7 @@ def test_ctrl_c_waits_for_the_compiler() -> None:
     reached: list[bool] = []
 
     def compile_for_a_while() -> None:
-        with _interrupt_later():
+        with interrupt_later():
             os.kill(os.getpid(), signal.SIGINT)
             reached.append(True)
 

@@ -197,6 +197,8 @@ def test_a_learner_that_diverged_is_not_compared_and_the_others_are(tmp_path: Pa
         ("simulated0 precision --folds", "precision: measure = p@2, but dcg in simulated0; folds have the same"),
         ("fold0 copy --folds", "copy has the same test part as fold0; each fold has its own"),
         ("fold0 --csv fold0/manifest.json", "fold0/manifest.json: a manifest is never replaced by a table"),
+        ("fold0 --csv fold0/runs/0001.parquet", "0001.parquet would be among the results in fold0; choose a file"),
+        ("fold0 fold1 --markdown ./fold1/new/t.md", "t.md would be among the results in fold1; choose a file"),
         ("fold0 --csv x --latex x", "x: each output needs a file of its own"),
     ],
 )  # fmt: skip

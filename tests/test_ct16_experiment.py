@@ -124,6 +124,22 @@ def test_verdicts_on_ours_follow_the_curves() -> None:
     assert "against 67% ± 0% of RankSVM, k = 2" in figure.our_claims(bad)[0].here
 
 
+def test_nothing_holds_where_listnet_is_not_above_random() -> None:
+    ends = {"ranksvm": 0.45, "kl": 0.44, "squared": 0.43, "smooth": 0.48, "random": 0.5, "listnet": 0.4}
+    turned = invented(**ends, ours_1=0.3, ours_2=0.2, ours_5=0.1)
+    assert {claim.verdict for claim in figure.claims(turned, yahoo=True)} == {"differs"}
+    assert "SmoothDCG 0.480, with ListNet not above random" in figure.claims(turned, yahoo=True)[-1].here
+    assert [claim.holds for claim in figure.our_claims(turned)] == [False, False]
+    assert all(row[-1] == "" for row in figure.where(turned).rows)
+
+
+def test_luck_is_not_taken_for_being_above() -> None:
+    printed = {"listnet": 0.8, "ranksvm": 0.7, "kl": 0.6, "squared": 0.6, "smooth": 0.55, "random": 0.5}
+    played = invented(**printed, ours_1=0.72, ours_2=0.75, ours_5=0.78)
+    played.curves[figure.OURS[0]][1] += 0.05  # further above in the mean, but as the runs please
+    assert [claim.holds for claim in figure.our_claims(played)] == [False, False]
+
+
 def test_a_learner_that_diverges_is_named() -> None:
     large = lists()._replace(features=lists().features * np.float32(1e6))
     played = figure.play("large", lambda _: large, rounds=ROUNDS, runs=2, say=silent)
@@ -213,6 +229,10 @@ def test_claims_compare_equal_splits() -> None:
     gap = "here: gap to ListNet, all relevances, k = {}: ours against the best printed one's"
     assert said[gap.format(1)][2:] == ("50% (2 runs)", True)
     assert said[gap.format(5)][2:] == ("82% (2 runs)", False)
+    found |= {(module.OURS, k): [0.4, 0.4] for k in module.ANSWERS}
+    found[figure.EVERYTHING, 0] = [0.5, 0.5]  # below what is printed, so that there is no gap
+    turned = {claim.what: claim for claim in module.claims(found, "here")}
+    assert turned[gap.format(1)][2:] == ("no gap: 0.500, printed 0.650, ours 0.400 (2 runs)", False)
     assert said["here: ours, k = 2 above k = 1"][2:] == ("+0.010 ± 0.014 (2 runs)", False)
     assert said["here: ours, k = 5 above k = 2"][2:] == ("-0.155 ± 0.049 (2 runs)", False)
 
@@ -226,6 +246,7 @@ def test_claims_on_lists_that_come_once() -> None:
 
     assert verdicts(0.6, 0.5, 0.65, 0.8, 0.9) == [True, True, True]
     assert verdicts(0.6, 0.7, 0.65, 0.68, 0.9) == [False, False, False]
+    assert verdicts(0.6, 0.5, 0.4, 0.3, 0.5) == [False, True, True]  # ListNet is below the printed one
 
 
 def test_the_last_lists_are_for_validation() -> None:

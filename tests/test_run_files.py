@@ -70,21 +70,27 @@ def test_two_writers_lose_nothing(tmp_path: Path) -> None:
     assert runs_in(tmp_path) == {0: 8.0, 1: 7.0}
 
 
+def stored(digest: str = "d") -> pl.DataFrame:
+    rows = run_files.table({0: curve(0).frame()}, [0])
+    return rows.select(pl.lit(digest).alias("digest"), pl.all())
+
+
 @pytest.mark.parametrize(
-    "broken",
+    ("broken", "why"),
     [
-        pl.DataFrame({"run": [0, 0, 0]}),
-        pl.DataFrame({"a": [1]}),
-        run_files.table({0: curve(0).frame()}, [0]).head(2),
-        run_files.table({0: curve(0).frame()}, [0]).head(0),
-        run_files.table({0: curve(0).frame()}, [0]).with_columns(at=pl.Series([1, 2, 3])),
-        run_files.table({0: curve(0).frame()}, [0]).with_columns(run=pl.Series([0, 0, 1])),
+        (pl.DataFrame({"run": [0, 0, 0]}), "does not hold those runs"),
+        (stored("of another learner"), "does not hold those runs"),
+        (stored().head(0), "does not hold those runs"),
+        (stored().head(2), "does not hold whole runs"),
+        (stored().with_columns(at=pl.Series([1, 2, 3])), "does not hold whole runs"),
+        (stored().with_columns(run=pl.Series([0, 0, 1])), "does not hold whole runs"),
+        (stored().with_columns(regret=pl.Series([0.0, 0.0, np.nan])), "holds values that are not finite"),
     ],
-    ids=["other columns", "no run", "cut", "empty", "other rounds", "mixed runs"],
+    ids=["other columns", "another learner", "empty", "cut", "other rounds", "mixed runs", "not finite"],
 )
-def test_files_that_hold_something_else(broken: pl.DataFrame, tmp_path: Path) -> None:
+def test_files_that_hold_something_else(broken: pl.DataFrame, why: str, tmp_path: Path) -> None:
+    stored().write_parquet(tmp_path / "d-000000.parquet")
+    assert runs_in(tmp_path) == {0: 8.0}
     broken.write_parquet(tmp_path / "d-000000.parquet")
-    with pytest.raises(
-        ValueError, match=r"d-000000\.parquet does not hold those runs; remove it to have its runs"
-    ):
+    with pytest.raises(ValueError, match=rf"d-000000\.parquet {why}; remove it to have its runs done again"):
         runs_in(tmp_path)

@@ -66,8 +66,14 @@ def test_the_digest_tells_sweeps_apart_and_spellings_not() -> None:
     ("change", "message"),
     [
         ({"name": ""}, "name = '': must be a text of one line"),
-        ({"learners": "rtop1f"}, "learners = 'rtop1f': must be several, or one in a tuple"),
-        ({"learners": ()}, "must be several"),
+        ({"learners": "rtop1f"}, "learners = 'rtop1f': must be a list of one or more"),
+        ({"learners": ()}, "must be a list of one or more"),
+        (
+            {"learners": ("uniform", "rtop1f", "rtop1f:horizon=60")},
+            "learners 'rtop1f' and 'rtop1f:horizon=60' are the same in the cell with .* horizon 60",
+        ),
+        ({"streams": ("nowhere.soc",)}, r"No such file or directory: 'nowhere\.soc'"),
+        ({"runs": 10**9}, "runs = 1000000000: 16,000,000,000 in all; must be 10,000,000 at most"),
         ({"learners": ("uniform", "uniform")}, "learners has 'uniform' twice"),
         ({"learners": ("rtop1",)}, "unknown learner 'rtop1': did you mean 'rtop1f'"),
         ({"streams": ("ct15", "ct15:m=10")}, "streams has 'ct15' twice"),
@@ -78,10 +84,7 @@ def test_the_digest_tells_sweeps_apart_and_spellings_not() -> None:
         ({"horizons": (1.5,)}, "horizons = 1.5: must be a whole number"),
         ({"runs": True}, "runs = True: must be a whole number"),
         ({"redraw": 1}, "redraw = 1: must be true or false"),
-        (
-            {"k": (1, 6)},
-            "learner 'rtop1f' does not fit the cell with stream 'ct15:m=5', measure 'dcg', k = 6, horizon 60: k =",
-        ),
+        ({"k": (1, 6)}, "k = 6: stream 'ct15:m=5' has 5 items"),
         (
             {"measures": ("dcg", "ndcg")},
             "learner 'rtop1f' does not fit the cell with .* measure 'ndcg', .*: ndcg cannot be learned",
@@ -136,9 +139,10 @@ horizons = 100
         ('"ct15"', "'ct51'", 7, "unknown stream 'ct51': did you mean 'ct15'?"),
         ('["dcg"]', '["p@3", "dgc"]', 8, "unknown measure 'dgc': did you mean 'dcg'?"),
         ("[1, 2]", "[\n  1,\n  0,\n]", 11, "k = 0: must be a whole number, at least 1"),
-        ("[1, 2]", "[1, 11]", 4, "learner 'uniform' does not fit"),
+        ("[1, 2]", "[1, 11]", 9, "k = 11: stream 'ct15' has 10 items"),
+        ('"ct15"', '"nowhere.soc"', 7, "No such file or directory"),
         ("horizons = 100", "horizons = '100'", 10, "horizons = '100': must be a whole number"),
-        ("horizons = 100", "horizons = []", 10, r"horizons = \[\]: must be several"),
+        ("horizons = 100", "horizons = []", 10, r"horizons = \[\]: must be a list of one or more"),
         ("horizons = 100", "horizons = 100\nrun = 3", 11, "unknown key 'run': did you mean 'runs'?"),
         ("horizons = 100", "horizons = 100\n[runs]\nx = 1", 11, "runs = {'x': 1}: must be a whole number"),
         ("horizons = 100", "horizons = 100\n[more]\nx = 1", 11, "unknown key 'more'"),
@@ -158,9 +162,7 @@ def test_what_is_wrong_with_a_file_is_told_with_its_line(
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
-    with pytest.raises(
-        ValueError, match=r"sweep\.toml: learners and streams and measures and k and horizons missing"
-    ):
+    with pytest.raises(ValueError, match=r"sweep\.toml: learners, streams, measures, k, horizons missing"):
         read("name = 'a'", tmp_path)
     (tmp_path / "sweep.toml").write_bytes(b"name = '\xff'")
     with pytest.raises(ValueError, match="is not text in UTF-8"):
@@ -412,6 +414,15 @@ def test_what_cannot_be_written_at_the_end_hides_nothing(
     with pytest.raises(expected) as caught:
         run_sweep(replace(SMALL, horizons=(60,)), tmp_path, progress=failing(5, lambda: why, lambda rounds: None))
     assert "some finished runs could not be written: [Errno 28] No space left" in caught.value.__notes__[-1]
+
+
+@pytest.mark.parametrize("damage", [{"runs": 7}, {"code": []}])
+def test_a_damaged_manifest_is_named(damage: dict[str, Any], tmp_path: Path) -> None:
+    run_sweep(SMALL, tmp_path)
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **damage}))
+    with pytest.raises(ValueError, match=r"manifest\.json does not say what its runs are"):
+        run_sweep(SMALL, tmp_path)
 
 
 def test_damaged_timings_are_named(tmp_path: Path) -> None:

@@ -100,8 +100,8 @@ def test_what_was_asked_and_run_is_told(finished: Finished, tmp_path: Path) -> N
 def test_the_commands_repeat_it(finished: Finished, tmp_path: Path) -> None:
     shell = Page(written(finished, tmp_path).split('id="repeat"')[1].partition(">")[2].partition("</pre>")[0])
     lines = "".join(shell.pieces).splitlines()
-    assert lines[0] == "cat > small.toml <<'END'"
-    assert lines[-2:] == ["END", "peekrank sweep small.toml --out small-again"]
+    assert lines[0] == "cat > small-again.toml <<'END'"
+    assert lines[-2:] == ["END", "peekrank sweep small-again.toml --out small-again"]
     assert Sweep(**tomllib.loads("\n".join(lines[1:-2]))) == SMALL
     commands = [cell["command"] for cell in drawn((tmp_path / "report.html").read_text())["cells"]]
     assert commands == [command(cell, "results/again") for cell in SMALL.cells()]

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -30,7 +29,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # where clock.py is
 
 import numpy as np
-from clock import two_digits
+from clock import timed, two_digits
 from rich.console import Console
 from rich.table import Table
 
@@ -55,6 +54,9 @@ USERS, MENU, TRAITS, SEEN = 1000, 20, 16, 5
 WHOLE = "shows a whole list, and its order is what counts"
 COMPILED = "the same, the rounds being known before: a compiled loop, equal bit for bit"
 ONE_ARM = "picks one item; the order is by the means of what the items told"
+
+
+Log = Sequence[tuple[Sequence[int], Sequence[int]]]  # what was seen and told, round by round
 
 
 class Task(NamedTuple):
@@ -84,7 +86,7 @@ class Player(Protocol):
 
     def learn(self, t: int, seen: Sequence[int], told: Sequence[int]) -> None: ...
 
-    def orders(self, log: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Ints:
+    def orders(self, log: Log) -> Ints:
         """Of the items of each test list; what was seen and told is there for those who need it."""
 
 
@@ -109,14 +111,18 @@ def stepwise(make: Callable[[Task, int], Player]) -> Callable[[Task, int], Resul
     """One round after the other."""
 
     def play(task: Task, seed: int) -> Result:
-        player, grades, log = make(task, seed), task.grades, []
-        begun = time.process_time()
-        for t, row in enumerate(grades):
-            seen = player.choose(t)
-            told = [row[i] for i in seen]
-            player.learn(t, seen, told)
-            log.append((seen, told))
-        took = time.process_time() - begun
+        player, grades = make(task, seed), task.grades
+
+        def learn() -> Log:
+            log = []
+            for t, row in enumerate(grades):
+                seen = player.choose(t)
+                told = [row[i] for i in seen]
+                player.learn(t, seen, told)
+                log.append((seen, told))
+            return log
+
+        took, log = timed(learn)
         return Result(took, float(np.mean([told[0] for _, told in log])), quality(task, player.orders(log)))
 
     return play
@@ -127,9 +133,7 @@ def compiled(learner: Learner) -> Callable[[Task, int], Result]:
 
     def play(task: Task, seed: int) -> Result:
         player, end = Ours(learner, task, seed), np.array([len(task.rounds.offsets) - 1])
-        begun = time.process_time()
-        (trace,) = drive([player.agent], task.rounds, measure=ON_TOP, at=end)
-        took = time.process_time() - begun
+        took, (trace,) = timed(partial(drive, [player.agent], task.rounds, measure=ON_TOP, at=end))
         return Result(took, float(trace.value[-1] / end[0]), quality(task, player.orders(())))
 
     return play
@@ -184,7 +188,7 @@ class Arms:
 
     m: int
 
-    def orders(self, log: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Ints:
+    def orders(self, log: Log) -> Ints:
         items, told = np.array([(seen[0], said[0]) for seen, said in log]).T
         counts = np.bincount(items, minlength=self.m)
         return descending(np.bincount(items, told, self.m) / np.maximum(counts, 1))[None]
@@ -323,9 +327,7 @@ class WabbitOne(Wabbit):
 
     @staticmethod
     def _texts(lists: Features) -> list[list[str]]:
-        return [
-            ["| " + " ".join(f"{f}:{value:.6g}" for f, value in enumerate(x)) for x in X] for X in lists.tolist()
-        ]
+        return [["| " + numbers(x) for x in X] for X in lists.tolist()]
 
     def choose(self, t: int) -> Sequence[int]:
         self.chances = self.model.predict(self.lists[t])

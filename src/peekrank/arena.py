@@ -62,7 +62,15 @@ class _Paid:
         return paid
 
 
-def face(learner: Learner, game: Game, outcomes: Any, *, seed: Seed = 0, at: Ints | None = None) -> Contest:
+def face(
+    learner: Learner,
+    game: Game,
+    outcomes: Any,
+    *,
+    seed: Seed = 0,
+    at: Ints | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Contest:
     """Let a learner play a game against a sequence of outcomes.
 
     Parameters
@@ -77,6 +85,8 @@ def face(learner: Learner, game: Game, outcomes: Any, *, seed: Seed = 0, at: Int
         Randomness of the learner.
     at
         After which numbers of rounds to record, ascending; None for some hundred, the last one included.
+    progress
+        Called now and then with the number of rounds played since.
 
     >>> from peekrank.games.classic import classic
     >>> from peekrank.learners.feedexp3 import FeedExp3
@@ -98,7 +108,9 @@ def face(learner: Learner, game: Game, outcomes: Any, *, seed: Seed = 0, at: Int
     n = len(numbers)
     at = checkpoints(n) if at is None else ascending("at", at, n)
     symbols = game.signals.T.astype(np.uint8)[numbers]
-    trace = simulate(learner, fixed_items(symbols), k=1, measure=_Paid(game, numbers), seed=seed, at=at)
+    trace = simulate(
+        learner, fixed_items(symbols), k=1, measure=_Paid(game, numbers), seed=seed, at=at, progress=progress
+    )
     return Contest(at, trace.value, _best(game, numbers, at), trace.explored)
 
 
@@ -224,6 +236,7 @@ def cross(
     runs: int,
     *,
     say: Callable[[str], object] = lambda _: None,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> list[Crossing]:
     """Every learner in every game, against all opponents of the game; each horizon is played by itself.
 
@@ -239,6 +252,8 @@ def cross(
         Of each opponent, with the same outcomes for all learners.
     say
         Called with each game that is done.
+    progress
+        Called now and then with the number of rounds played since; what it raises ends the games.
 
     >>> from peekrank.games.classic import classic
     >>> from peekrank.learners.feedexp3 import FeedExp3
@@ -251,7 +266,7 @@ def cross(
     made = []
     for name, game in games.items():
         found = analyse(game)
-        made += [_crossing(name, found, key, make, horizons, runs) for key, make in learners.items()]
+        made += [_crossing(name, found, key, make, horizons, runs, progress) for key, make in learners.items()]
         say(f"{name} done")
     return made
 
@@ -263,6 +278,7 @@ def _crossing(
     make: Callable[[Game, int], Learner],
     horizons: tuple[int, ...],
     runs: int,
+    progress: Callable[[int], None],
 ) -> Crossing:
     shape = Shape(len(found.game.actions), 0, 1)
     try:
@@ -275,7 +291,7 @@ def _crossing(
         tried = opponents(found, horizon)
         lost = np.array(
             [
-                [_lost(learner, found.game, o, horizon, (n, run)) for run in range(runs)]
+                [_lost(learner, found.game, o, horizon, (n, run), progress) for run in range(runs)]
                 for n, o in enumerate(tried)
             ]
         )
@@ -284,7 +300,14 @@ def _crossing(
     return Crossing(name, found.rate, key, horizons, worst, spread, opponent, learner.bound(shape, horizons[-1]))
 
 
-def _lost(learner: Learner, game: Game, opponent: Opponent, horizon: int, seed: tuple[int, int]) -> float:
+def _lost(
+    learner: Learner,
+    game: Game,
+    opponent: Opponent,
+    horizon: int,
+    seed: tuple[int, int],
+    progress: Callable[[int], None],
+) -> float:
     outcomes = draw(opponent, horizon, np.random.default_rng(seed))
-    contest = face(learner, game, outcomes, seed=seed[1], at=np.array([horizon]))
+    contest = face(learner, game, outcomes, seed=seed[1], at=np.array([horizon]), progress=progress)
     return float(contest.regret[0])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -30,6 +29,7 @@ from rich.text import Text
 
 from peekrank import cli_data, cli_learn, cli_reproduce
 from peekrank.bars import passing_bar
+from peekrank.interrupts import interrupt_later
 from peekrank.words import counted
 
 if TYPE_CHECKING:
@@ -89,19 +89,6 @@ def _say_once() -> Callable[..., None]:
             err.print(f"[bold]note:[/] {escape(str(message))}", highlight=False, soft_wrap=True)
 
     return note
-
-
-@contextmanager
-def _interrupt_later() -> Iterator[None]:
-    """Hold Ctrl-C back: raised inside the compiler, it would be lost, and while writing it leaves half a file."""
-    caught: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: caught.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if caught:
-        raise KeyboardInterrupt
 
 
 @app.callback(invoke_without_command=True)
@@ -217,7 +204,7 @@ def game(
         if picture and told.table:
             from peekrank import plots
 
-            with _interrupt_later():
+            with interrupt_later():
                 plots.save_as(plots.rates(told.table), picture)
         if certificate and told.analysis:
             from peekrank.games.witness import certificate as certificate_of
@@ -294,7 +281,7 @@ def sweep(
     ] = None,
     folder: Annotated[Path, typer.Option("--out", help="Folder for results; run again to go on.")] = Path("sweep"),
     engine: Annotated[
-        str, typer.Option(help="What does the work: threads, or ray (pip install peekrank[ray]).")
+        str, typer.Option(help="What does the work: threads, or ray (pip install 'peekrank\\[ray]').")
     ] = ("threads"),
     address: Annotated[
         str | None, typer.Option(help="Ray cluster: host:port or auto.", show_default="one on this machine")
@@ -316,7 +303,7 @@ def sweep(
             raise ValueError("no file given; `peekrank sweep --example > example.toml` makes one to begin with")
         chosen = cli_sweep.engine_named(engine, address, workers)
         finished = _sweep(read_sweep(file), folder, chosen)
-        with _interrupt_later():
+        with interrupt_later():
             cli_sweep.write_papers(finished, folder, latex=latex, markdown=markdown)
             pictures = cli_sweep.write_report(finished, folder)
         _print(cli_sweep.tell(finished))
@@ -366,7 +353,7 @@ def learn(
         training = Training(chosen, k, rounds, measure, runs, seed, regret)
         material = cli_learn.gather(data, test, scaling)
         outcome = _learn(training, material, folder, workers)
-        with _interrupt_later():
+        with interrupt_later():
             plots.save(plots.average_quality(outcome), folder, "quality")
         _print(cli_learn.tell(outcome, material, folder))
         out.print(f"Tables, picture, models and manifest are in {folder}{os.sep}", highlight=False)
@@ -388,7 +375,7 @@ def compare(
 
         cli_compare.check_outputs(folders, csv, latex, markdown)
         found = cli_compare.compare_folders(folders, folds=folds)
-        with _interrupt_later():
+        with interrupt_later():
             cli_compare.write(found, csv=csv, latex=latex, markdown=markdown)
         _print(cli_compare.tell(found))
 
@@ -413,7 +400,7 @@ def list_names() -> None:
 def _run(experiment: Experiment, folder: Path, workers: int) -> Result:
     from peekrank import runs
 
-    with err.status("compiling (once)"), _interrupt_later():
+    with err.status("compiling (once)"), interrupt_later():
         runs.compile_kernels(experiment)
     wanted = experiment.runs * len(experiment.learners)
     with _rounds_bar(
@@ -425,7 +412,7 @@ def _run(experiment: Experiment, folder: Path, workers: int) -> Result:
 def _investigate(study: Study, folder: Path, workers: int) -> Findings:
     from peekrank import laboratory
 
-    with err.status("compiling (once)"), _interrupt_later():
+    with err.status("compiling (once)"), interrupt_later():
         laboratory.compile_kernels(study)
     wanted = len(study.streams) * len(study.horizons)
     with _rounds_bar(study.rounds, lambda: f"{laboratory.finished(folder)} of {wanted} cells", folder) as tick:
@@ -437,7 +424,7 @@ def _sweep(sweep: Sweep, folder: Path, engine: Engine) -> Finished:
 
     wanted = len(sweep.cells()) * len(sweep.learners) * sweep.runs
     if isinstance(engine, runs.Threads):
-        with err.status("compiling (once)"), _interrupt_later():
+        with err.status("compiling (once)"), interrupt_later():
             runs.compile_kernels(sweep.cells()[0])
     with _rounds_bar(
         sweep.rounds, lambda: f"{sweep_runs.finished_runs(sweep, folder)} of {wanted} runs", folder
@@ -448,7 +435,7 @@ def _sweep(sweep: Sweep, folder: Path, engine: Engine) -> Finished:
 def _learn(training: Training, material: Material, folder: Path, workers: int) -> Outcome:
     from peekrank import learning, runs
 
-    with err.status("compiling (once)"), _interrupt_later():
+    with err.status("compiling (once)"), interrupt_later():
         learning.compile_kernels(training, material)
     total = learning.rounds_of(training)
     with _rounds_bar(total, lambda: f"{runs.finished(folder)} of {counted(training.runs, 'run')}", folder) as tick:
@@ -485,7 +472,7 @@ def _write_json(path: Path, data: dict[str, Any], indent: int | None = 1) -> Non
     from peekrank.files import write_whole
 
     text = json.dumps(data, indent=indent, allow_nan=False)
-    with _interrupt_later():
+    with interrupt_later():
         write_whole(path, lambda part: part.write_text(text + "\n", encoding="utf-8"))
 
 

@@ -55,12 +55,15 @@ class Compared(NamedTuple):
     remarks: list[str]
 
 
-def check_outputs(*files: Path | None) -> None:
+def check_outputs(folders: Sequence[Path], *files: Path | None) -> None:
     """Raise a ValueError now if one of these files could not, or should not, be written later."""
     check_files(*files)
-    for file in files:
-        if file is not None and file.name == "manifest.json":
+    for file in filter(None, files):
+        if file.name == "manifest.json":
             raise ValueError(f"{file}: a manifest is never replaced by a table; choose another name")
+        for folder in folders:
+            if file.resolve().is_relative_to(folder.resolve()):
+                raise ValueError(f"{file} would be among the results in {folder}; choose a file elsewhere")
 
 
 def compare_folders(folders: Sequence[Path], *, folds: bool) -> Compared:

@@ -15,6 +15,7 @@ from peekrank.report import exponent_text, number, percent
 from peekrank.runs import Threads
 from peekrank.sweep_report import MOST_PICTURES, write_pictures, write_sweep_report
 from peekrank.sweep_runs import CELL, Finished
+from peekrank.words import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -41,7 +42,9 @@ def engine_named(name: str, address: str | None, workers: int) -> Engine:
 def tell(finished: Finished) -> list[RenderableType]:
     """The tables of a sweep, and what their columns mean."""
     sweep = finished.sweep
-    title = f"{sweep.name}: {sweep.runs} runs, seed {sweep.seed}" + (", same rounds" if not sweep.redraw else "")
+    title = f"{sweep.name}: {counted(sweep.runs, 'run')}, seed {sweep.seed}" + (
+        ", same rounds" if not sweep.redraw else ""
+    )
     said = [*shown(title, _summary(finished), "all are in summary.csv")]
     if len(sweep.learners) > 1:
         title, sheet = "Differences of regret over paired runs", compared(finished.comparisons(), CELL)
@@ -51,6 +54,8 @@ def tell(finished: Finished) -> list[RenderableType]:
 
 def write_papers(finished: Finished, folder: Path, *, latex: bool, markdown: bool) -> None:
     """Write both tables, or the first if there is one learner only, as papers and pages have them."""
+    for outdated in [folder / f"{name}{end}" for name in ("summary", "comparisons") for end in (".tex", ".md")]:
+        outdated.unlink(missing_ok=True)
     sheets = {"summary": _summary(finished)}
     if len(finished.sweep.learners) > 1:
         sheets["comparisons"] = compared(finished.comparisons(), CELL)

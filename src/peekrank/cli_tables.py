@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _MOST_ROWS = 60  # on a terminal
-_NAMES = ("folder", "stream", "data", "test", "measure", "learner", "minus")
+_NAMES = ("folder", "stream", "data", "measure", "learner", "minus")
 _LEFT = (*_NAMES, "verdict")
 _TERMINAL = 80  # columns; a table that does not fit has one space less between its own
 _WIDE = 20  # characters that a line about a cell has in the first column, at least

@@ -21,6 +21,7 @@ from peekrank import runs, storage
 from peekrank.engine import Agent, drive, problem_shape, values_of_lists
 from peekrank.files import write_whole
 from peekrank.hindsight import Best, best_fixed, loss_along
+from peekrank.interrupts import interrupt_later
 from peekrank.learners import ALL
 from peekrank.learners.rtopkf import RTopKF
 from peekrank.manifests import check_same, claim, manifest_of
@@ -269,7 +270,8 @@ def _mean_and_sd(values: Floats | None) -> tuple[Any, Any]:
 def compile_kernels(training: Training, material: Material) -> None:
     """Compile the loop of each learner, once for each process, so that no run is slowed down by it."""
     lists = _Lists(material.train.rounds(), np.zeros(1, np.int64), material.preparation)
-    _play(training, lists, training.learner_seed(0), np.ones(1, np.int64))
+    with interrupt_later():
+        _play(training, lists, training.learner_seed(0), np.ones(1, np.int64))
 
 
 def learn(

@@ -76,15 +76,17 @@ def check_same(folder: Path, kind: str, manifest: dict[str, Any], parts: Sequenc
         )
 
 
-def holds_manifest(folder: Path) -> bool:
-    """Whether results are there already; a ValueError if something else is."""
+def holds_manifest(folder: Path, name: str = "manifest.json") -> bool:
+    """Whether results are there already, with a manifest of this name; a ValueError if something else is."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file: results need a folder")
+    if not str(folder).isprintable():
+        raise ValueError(f"{str(folder)!r}: the name of the folder must be printable text in UTF-8")
     remove_leftovers(folder)
-    if (folder / "manifest.json").exists():
+    if (folder / name).exists():
         return True
     if folder.exists() and any(folder.iterdir()):
-        raise ValueError(f"{folder} is not empty and holds no manifest.json; choose another folder")
+        raise ValueError(f"{folder} is not empty and holds no {name}; choose another folder")
     return False
 
 

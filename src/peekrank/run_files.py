@@ -21,6 +21,7 @@ from peekrank.types import Ints
 # the first run that is finished so many seconds after one that it still lacks.
 _RUNS = 64
 _SECONDS = 3.0
+_COLUMNS = {"digest": pl.String, "run": pl.Int64, **CURVE_COLUMNS}
 
 
 class RunFiles:
@@ -83,7 +84,8 @@ class RunFiles:
         if path.exists():
             curves = {**_read(path, next(iter(curves.values()))["at"].to_numpy()), **curves}
         # From memory, so that a full disk is an OSError.
-        table(curves, sorted(curves)).write_parquet(content, compression="lz4", statistics=False)
+        rows = table(curves, sorted(curves)).select(pl.lit(digest).alias("digest"), pl.all())
+        rows.write_parquet(content, compression="lz4", statistics=False)
         write_whole(path, lambda part: part.write_bytes(content.getbuffer()))
         del self._unwritten[digest, first]
 
@@ -102,13 +104,13 @@ def _read(path: Path, at: Ints) -> dict[int, pl.DataFrame]:
     except (pl.exceptions.PolarsError, OSError) as error:
         raise ValueError(f"{path} cannot be read ({error}); {again}") from None
     each = len(at)
-    numbers = rows["run"].to_list()[::each] if "run" in rows.columns else []
-    expected = np.repeat(numbers, each), np.tile(at, len(numbers))
-    if (
-        dict(rows.schema) != {"run": pl.Int64, **CURVE_COLUMNS}
-        or not numbers
-        or not all(map(np.array_equal, (rows["run"], rows["at"]), expected))
-    ):
+    if dict(rows.schema) != _COLUMNS or rows["digest"].unique().to_list() != [path.name.partition("-")[0]]:
         raise ValueError(f"{path} does not hold those runs; {again}")
-    curves = rows.drop("run")
+    numbers = rows["run"].to_list()[::each]
+    expected = np.repeat(numbers, each), np.tile(at, len(numbers))
+    if not all(map(np.array_equal, (rows["run"], rows["at"]), expected)):
+        raise ValueError(f"{path} does not hold whole runs; {again}")
+    if not np.isfinite(rows.select("value", "regret").to_numpy()).all():
+        raise ValueError(f"{path} holds values that are not finite; {again}")
+    curves = rows.drop("digest", "run")
     return {run: curves[i * each : (i + 1) * each] for i, run in enumerate(numbers)}

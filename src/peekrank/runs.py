@@ -6,10 +6,12 @@ import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -18,6 +20,7 @@ import polars as pl
 from peekrank.engine import simulate
 from peekrank.experiment import Experiment, Result
 from peekrank.files import write_whole
+from peekrank.interrupts import interrupt_later
 from peekrank.manifests import check_same, claim, manifest_of, write_manifest
 from peekrank.parameters import whole
 from peekrank.regret import best_values, checkpoints, regret
@@ -42,9 +45,10 @@ class _CancelledError(Exception):
 def compile_kernels(experiment: Experiment) -> None:
     """Compile the loop of each learner, once for each process, so that no run is slowed down by it."""
     world, measure = experiment.make_stream().rounds(1, np.random.default_rng(0)), experiment.make_measure()
-    best_values(measure, world, np.array([1]))
-    for learner in experiment.make_learners():
-        simulate(learner, world, k=experiment.k, measure=measure)
+    with interrupt_later():
+        best_values(measure, world, np.array([1]))
+        for learner in experiment.make_learners():
+            simulate(learner, world, k=experiment.k, measure=measure)
 
 
 def run(
@@ -292,8 +296,12 @@ class Threads:
 
         with ThreadPoolExecutor(self.workers) as pool:
             futures = {pool.submit(work, job): job for job in jobs}
+            done: SimpleQueue[Future[None]] = SimpleQueue()
             try:
-                for future in as_completed(futures):
+                for future in futures:
+                    future.add_done_callback(done.put)
+                for _ in futures:
+                    future = _next(done)
                     error = future.exception()
                     if isinstance(error, Exception):
                         error.add_note(f"in {name(futures[future])}")
@@ -303,6 +311,12 @@ class Threads:
             finally:
                 stop.set()  # whatever is still running, if anything, has no reader any more
                 pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _next(done: SimpleQueue[Future[None]]) -> Future[None]:
+    while True:
+        with suppress(Empty):
+            return done.get(timeout=0.2)  # a wait without end hears Ctrl-C only when a job ends
 
 
 def finished(folder: Path) -> int:

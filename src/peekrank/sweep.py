@@ -18,8 +18,10 @@ from peekrank.measures import measure as measure_named
 from peekrank.parameters import whole
 from peekrank.spec import nearest, text_of
 from peekrank.streams import stream as stream_named
+from peekrank.words import counted
 
 _MANY = ("learners", "streams", "measures", "k", "horizons")
+_MOST_RUNS = 10**7
 _LEAST = {"k": 1, "horizons": 1, "runs": 1, "seed": 0}
 EXAMPLE = """\
 # Which of three learners loses least, on two streams, by two measures? peekrank sweep FILE --out FOLDER
@@ -102,12 +104,17 @@ class Sweep:
                 object.__setattr__(self, field.name, _take(field.name, given))
                 continue
             if not isinstance(given, tuple | list) or not given:
-                raise FieldError(f"{field.name} = {given!r}: must be several, or one in a tuple", field.name)
+                raise FieldError(f"{field.name} = {given!r}: must be a list of one or more", field.name)
             taken = [_take(field.name, value) for value in given]
             for i, value in enumerate(taken):
                 if value in taken[:i]:
                     raise FieldError(f"{field.name} has {value!r} twice", field.name, given[i])
             object.__setattr__(self, field.name, tuple(taken))
+        count = len(self.streams) * len(self.measures) * len(self.k) * len(self.horizons) * len(self.learners)
+        if count * self.runs > _MOST_RUNS:
+            raise FieldError(
+                f"runs = {self.runs}: {count * self.runs:,} in all; must be {_MOST_RUNS:,} at most", "runs"
+            )
         self._check_fit()
 
     def cells(self) -> list[Experiment]:
@@ -135,16 +142,26 @@ class Sweep:
         return "".join(f"{f.name} = {_toml(getattr(self, f.name))}\n" for f in fields(self))
 
     def _check_fit(self) -> None:
-        """Raise unless every learner fits every cell, naming both."""
+        """Raise unless every learner fits every cell, and is another one than the others there, naming both."""
+        for stream, m in ((stream, stream_named(stream).m) for stream in self.streams):
+            if max(self.k) > m:
+                raise FieldError(
+                    f"k = {max(self.k)}: stream '{stream}' has {counted(m, 'item')}", "k", max(self.k)
+                )
         for cell in product(self.streams, self.measures, self.k, self.horizons):
+            stream, measure, k, horizon = cell
+            where = f"the cell with stream '{stream}', measure '{measure}', k = {k}, horizon {horizon}"
+            seen: dict[str, str] = {}
             for learner in self.learners:
                 try:
-                    Experiment((learner,), *cell)
+                    text = text_of(Experiment((learner,), *cell).make_learner(learner))
                 except (ValueError, OSError) as error:
-                    stream, measure, k, horizon = cell
-                    where = f"stream '{stream}', measure '{measure}', k = {k}, horizon {horizon}"
-                    message = f"learner '{learner}' does not fit the cell with {where}: {error}"
+                    message = f"learner '{learner}' does not fit {where}: {error}"
                     raise FieldError(message, "learners", learner) from None
+                if text in seen:
+                    message = f"learners '{seen[text]}' and '{learner}' are the same in {where}"
+                    raise FieldError(message, "learners", learner)
+                seen[text] = learner
 
 
 def digest_of(value: Any) -> str:
@@ -187,9 +204,7 @@ def read_sweep(path: Path) -> Sweep:
                 raise FieldError(f"unknown key '{key}': {nearest(key, known)}", key)
         needed = [name for name in ("name", *_MANY) if name not in table]
         if needed:
-            raise ValueError(
-                f"{path}: {' and '.join(needed)} missing; `peekrank sweep --example` shows a whole one"
-            )
+            raise ValueError(f"{path}: {', '.join(needed)} missing; `peekrank sweep --example` shows a whole one")
         given: dict[str, Any] = {key: value if key not in _MANY or isinstance(value, list) else [value]
                  for key, value in table.items()}  # fmt: skip
         return Sweep(**given)
@@ -227,12 +242,14 @@ def _take(name: str, value: Any) -> Any:
         if not isinstance(value, str) or not value.strip() or not value.isprintable():
             raise ValueError(f"{name} = {value!r}: must be a text of one line")
         if name == "streams":
-            return text_of(stream_named(value))
+            made = stream_named(value)
+            whole("m", made.m, 1)  # for which a file must be there, and make sense
+            return text_of(made)
         if name == "measures":
             return str(measure_named(value))
         if name == "learners" and (kind := value.partition(":")[0]) not in LEARNERS:
             raise ValueError(f"unknown learner '{kind}': {nearest(kind, LEARNERS)}")
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         raise FieldError(str(error), name, value) from None
     return value
 

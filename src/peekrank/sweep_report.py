@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from peekrank import plots
+from peekrank._jit import sources
 from peekrank.comparison import LEVEL
 from peekrank.experiment import Experiment, Result
 from peekrank.manifests import versions
@@ -29,6 +30,7 @@ from peekrank.report import (
     percent,
     write_page,
 )
+from peekrank.runs import data_digest
 from peekrank.sweep_runs import CELL, Finished
 from peekrank.types import Floats, Ints
 
@@ -88,8 +90,13 @@ def write_sweep_report(finished: Finished, path: Path) -> Path:
         curves=_curves(finished, summary),
         summary=_summary(finished, summary),
         comparisons=_comparisons(finished, comparisons) if len(comparisons) else None,
-        versions={"Python": platform.python_version(), **versions()},
-        file=f"{_file_name(sweep.name)}.toml",
+        versions={"Python": platform.python_version(), **versions(), "code": sources()},
+        contents=[
+            (text, digest)
+            for text, e in _first_of("stream", finished).items()
+            if (digest := data_digest(e.make_stream()))
+        ],
+        file=f"{_file_name(sweep.name)}-again.toml",
         folder=f"{_file_name(sweep.name)}-again",
     )
     return path
@@ -100,6 +107,8 @@ def write_pictures(finished: Finished, folder: Path) -> list[Path]:
 
     Files begin with the number of the cell, as the report gives it.
     """
+    for outdated in (*folder.glob("[0-9]*-regret.*"), *folder.glob("[0-9]*-average.*")):
+        outdated.unlink()
     if len(finished.results) > MOST_PICTURES:
         return []
     paths = []

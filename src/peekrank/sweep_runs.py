@@ -150,7 +150,8 @@ def run_sweep(
         finished = Finished(sweep, [_result(plan, c, there, seconds) for c in range(len(plan.cells))])
         _write_tables(finished, folder)
     except OSError as error:
-        error.add_note(f"what was written is kept in {folder}; the same sweep goes on from there")
+        if not isinstance(error, ConnectionError):
+            error.add_note(f"what was written is kept in {folder}; the same sweep goes on from there")
         raise
     return finished
 
@@ -200,7 +201,7 @@ def _what_is_drawn(stream: Stream) -> dict[str, Any]:
 
 def _open_folder(sweep: Sweep, plan: _Plan, folder: Path) -> None:
     """Make sure that the folder is ours, and say in its manifest what will be in it."""
-    earlier: dict[str, Any] = {}
+    earlier: dict[str, Any] = {"code": {}, "runs": {}}
     if holds_manifest(folder):
         earlier = manifest_of(folder, "sweep")
         if earlier["sweep"].get("name") != sweep.name:
@@ -208,13 +209,15 @@ def _open_folder(sweep: Sweep, plan: _Plan, folder: Path) -> None:
                 f"{folder} holds results of the sweep '{earlier['sweep'].get('name')}', not of '{sweep.name}'; "
                 "choose another folder"
             )
+        if not all(isinstance(earlier.get(name), dict) for name in ("code", "runs")):
+            raise ValueError(f"{folder / 'manifest.json'} does not say what its runs are; choose another folder")
     manifest = {
         "format": FORMAT,
         "sweep": {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(sweep).items()},
         "digest": sweep.digest,
         "seeds": "SeedSequence(seed, spawn_key=(run, 0)) draws the rounds, (run, 1) is the learner's",
-        "code": {**earlier.get("code", {}), digest_of(_code()): _code()},
-        "runs": dict(sorted({**earlier.get("runs", {}), **plan.identities}.items())),
+        "code": {**earlier["code"], digest_of(_code()): _code()},
+        "runs": dict(sorted({**earlier["runs"], **plan.identities}.items())),
     }
     if manifest != earlier:
         write_manifest(folder, manifest)

@@ -46,7 +46,8 @@ def make(how: How) -> Made:
     horizons, runs = (QUICK, QUICK_RUNS) if how.quick else (RECORD, RUNS)
 
     def job(name: str, learner: str) -> Callable[[Beat], pl.DataFrame]:
-        return lambda _: as_frame(*cross({name: chosen[name]}, {learner: LEARNERS[learner]}, horizons, runs))
+        game, made = {name: chosen[name]}, {learner: LEARNERS[learner]}
+        return lambda alive: as_frame(*cross(game, made, horizons, runs, progress=lambda _: alive()))
 
     pairs = {file_of(name, learner): (name, learner) for name in chosen for learner in LEARNERS}
     # the largest games first, so that no thread is left alone with one at the end

@@ -29,10 +29,11 @@ from peekrank.words import counted
 
 AT = np.array([10_000, 20_000, 40_000])
 RUNS = 5
-QUICK, QUICK_RUNS = np.array([1_000, 2_000, 4_000]), 2
+QUICK, QUICK_RUNS = np.array([1_000, 2_000, 4_000]), 4
 NEAR = 0.1  # by how much the exponent of the one that sees all may miss 1/2
 ALIKE = 0.2  # by how much a regret may miss what it comes to, as a share
-TRIED = 10_000  # random scores
+TRIED = 1_000  # random scores
+BEAT = 1_000  # rounds after which Ctrl-C is looked for
 MIDDLE, KNOWS = "knows both, plays the middle", "ndcgsquared, sees all"
 AIMS_ELSEWHERE = "squared, sees all"
 _SAME = 1e-12
@@ -113,7 +114,7 @@ def make(how: How) -> Made:
     at, runs = (QUICK, QUICK_RUNS) if how.quick else (AT, RUNS)
 
     def job(cell: Cell) -> Callable[[Beat], pl.DataFrame]:
-        return lambda alive: as_frame(play(cell, at, runs, lambda _: alive()))
+        return lambda alive: as_frame(play(cell, at, runs, alive=alive))
 
     one_by_one = how._replace(workers=1)  # rounds are played in Python, of which only one thread runs at a time
     found = one_by_one.frames({cell.file: job(cell) for cell in CELLS})
@@ -205,13 +206,14 @@ def pair_claims(cell: Cell, pair: Pair) -> Iterator[Claim]:
         count(alike, len(sets)),
         alike == len(sets),
     )
-    targets = np.array([NDCGSquared().target(row) for row in relevance])
-    best = [side @ targets for side in (p, q)]
-    rng = np.random.default_rng(0)
-    near = (best[0] + best[1]) / 2 + rng.normal(size=(TRIED, cell.m)) * rng.uniform(0, 0.5, size=(TRIED, 1))
-    value = ((near[:, None] - targets) ** 2).sum(axis=2)  # of the surrogate, by scores and list
-    least = [side @ ((b - targets) ** 2).sum(axis=1) for side, b in zip((p, q), best, strict=True)]
-    lost = float((value @ p + value @ q - sum(least)).min())
+
+    def value(scores: Floats, chances: Floats) -> float:
+        return float(chances @ [NDCGSquared().value(scores, row) for row in relevance.astype(np.float64)])
+
+    best = [best_scores(relevance, side) for side in (p, q)]
+    least, rng = value(best[0], p) + value(best[1], q), np.random.default_rng(0)
+    middle, scales = (best[0] + best[1]) / 2, rng.uniform(0, 0.5, TRIED)
+    lost = min(value(middle + rng.normal(scale=scale, size=cell.m), p + q) - least for scale in scales)
     yield Claim(
         f"{cell}: no scores lose less than the gap on both together",
         f"{gap:.4f} at least, with {TRIED:,} random scores",
@@ -240,7 +242,9 @@ def best_scores(relevance: Grades, chances: Floats) -> Floats:
     return np.asarray(chances @ np.array([NDCGSquared().target(row) for row in relevance]))
 
 
-def regret_of(learner: RTopKF, k: int, lists: Grades, best: Floats, at: Ints, seed: int) -> Floats:
+def regret_of(
+    learner: RTopKF, k: int, lists: Grades, best: Floats, at: Ints, seed: int, alive: Beat = lambda: None
+) -> Floats:
     """Regret after some numbers of rounds; that of a round is its expectation over the list, |w - best|^2."""
     m = lists.shape[1]
     shape = Shape(m, m, k)
@@ -249,6 +253,8 @@ def regret_of(learner: RTopKF, k: int, lists: Grades, best: Floats, at: Ints, se
     rank, update = learner.kernels
     weights = np.empty((len(lists), m))
     for t, draws in enumerate(rng.random((len(lists), learner.draws(shape)))):
+        if t % BEAT == 0:
+            alive()
         weights[t] = state.w
         token[:] = 0
         rank(state, X, draws, ranking, token)
@@ -256,7 +262,9 @@ def regret_of(learner: RTopKF, k: int, lists: Grades, best: Floats, at: Ints, se
     return np.asarray(np.cumsum(np.sum((weights - best) ** 2, axis=1))[at - 1])
 
 
-def play(cell: Cell, at: Ints, runs: int, say: Callable[[str], object]) -> list[Played]:
+def play(
+    cell: Cell, at: Ints, runs: int, say: Callable[[str], object] = lambda _: None, alive: Beat = lambda: None
+) -> list[Played]:
     """All learners on both adversaries of a cell."""
     relevance, *sides, gap = pair_of(cell)
     best = [best_scores(relevance, side) for side in sides]
@@ -270,7 +278,7 @@ def play(cell: Cell, at: Ints, runs: int, say: Callable[[str], object]) -> list[
                 regret[side, :, run] = at * np.sum((middle - best[side]) ** 2)
                 continue
             chosen = np.random.default_rng([run, side]).choice(len(relevance), size=at[-1], p=sides[side])
-            regret[side, :, run] = regret_of(learner, k, relevance[chosen], best[side], at, seed=run)
+            regret[side, :, run] = regret_of(learner, k, relevance[chosen], best[side], at, run, alive)
         found.append(Played(cell, gap, name, at, regret))
         say(f"{cell}: {name} done")
     return found

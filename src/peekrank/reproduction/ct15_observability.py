@@ -1,4 +1,4 @@
-"""CT15's claims on observability with one answer, from the definitions."""
+"""CT15's claims on observability with one answer: global of every pair of actions, local as `analyse` finds it."""
 
 from __future__ import annotations
 
@@ -11,29 +11,21 @@ from peekrank.games.classify import Analysis, analyse
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
 from peekrank.games.rates import Rate
-from peekrank.reproduction.definitions import (
-    adjacent_swaps,
-    all_pareto,
-    globally_observable,
-    locally_observable,
-)
+from peekrank.reproduction.definitions import MOST, STRICT, adjacent_swaps, all_pareto, globally_observable
 from peekrank.reproduction.record import Claim, How, Made, count
 from peekrank.tables import Table
 
-STRICT = ("sumloss", "pairwiseloss", "dcg")
 PRECISION = ("p@1", "p@2", "p@3")
 HOPELESS = {"ndcg": 3, "ap": 3, "auc": 4}  # items in the paper's proofs
-MOST = {True: 4, False: 5}  # items, quick or not
 GRADED = {"dcg": Rate.TWO_THIRDS, "ndcg": Rate.LINEAR}
 GRADES, GRADED_ITEMS = 3, 3
 
 
 class Asked(NamedTuple):
-    """A game, and what the definitions say of it."""
+    """A game, and whether all feedback spans the loss difference of every pair of actions."""
 
     analysis: Analysis
     globally: bool
-    locally: bool
 
 
 Found = dict[tuple[str, int], Asked]
@@ -47,15 +39,15 @@ def make(how: How) -> Made:
     asked = {}
     for n, (name, m, grades) in enumerate(cases):
         found = analyse(ranking_game(name, m, 1, grades), progress=how.part(n, len(cases)).progress)
-        asked[name, m, grades] = Asked(found, globally_observable(found.game), locally_observable(found))
+        asked[name, m, grades] = Asked(found, globally_observable(found.game))
     binary = {(name, m): asked[name, m, 2] for m in sizes for name in names}
     graded = {name: asked[name, GRADED_ITEMS, GRADES] for name in GRADED}
     rows = [(f"`{name}`", *(str(binary[name, m].analysis.rate) for m in sizes)) for name in names]
     table = Table(("k = 1", *(f"m = {m}" for m in sizes)), rows)
     data = pl.DataFrame(
         [
-            {"measure": name, "m": m, "grades": grades, "globally": a.globally, "locally": a.locally,
-             "rate": str(a.analysis.rate)}
+            {"measure": name, "m": m, "grades": grades, "globally": a.globally,
+             "locally": a.analysis.locally_observable, "rate": str(a.analysis.rate)}
             for (name, m, grades), a in asked.items()
         ]
     )  # fmt: skip
@@ -105,8 +97,8 @@ def graded_claims(found: dict[str, Asked]) -> Iterator[Claim]:
             f"Result 4: more grades do not change the rate of `{name}`, m = {GRADED_ITEMS}, {GRADES} grades",
             f"{rate}: {'globally, not locally' if rate is Rate.TWO_THIRDS else 'not globally'} observable",
             f"{asked.analysis.rate}: {'' if asked.globally else 'not '}globally, "
-            f"{'' if asked.locally else 'not '}locally observable",
-            asked.globally == (rate is not Rate.LINEAR) and not asked.locally and asked.analysis.rate == rate,
+            f"{'' if asked.analysis.locally_observable else 'not '}locally observable",
+            asked.globally == (rate is not Rate.LINEAR) and asked.analysis.rate == rate,
         )
 
 
@@ -130,7 +122,11 @@ def _all(found: Found, what: str, span: str, cases: list[tuple[str, int]]) -> Cl
 
 
 def _none(found: Found, what: str, span: str, cases: list[tuple[str, int]], kind: str) -> Claim:
-    wrong = [case for case in cases if (found[case].globally if kind == "global" else found[case].locally)]
+    wrong = [
+        case
+        for case in cases
+        if (found[case].globally if kind == "global" else found[case].analysis.locally_observable is not False)
+    ]
     return _claim(what, span, f"{kind} observability in no game", cases, wrong, "lack it")
 
 

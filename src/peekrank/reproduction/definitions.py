@@ -1,6 +1,8 @@
-"""What CT15 and ZT define, asked of a game word for word: observability, neighbours, types of signals.
+"""What CT15 and ZT define, asked of a game: observability of every pair, neighbours, types of signals.
 
-`analyse` looks at neighbours alone, and at one ranking for all that are alike after renaming items.
+Cells, neighbours and N+ are those of `analyse`, which looks at one ranking for all that are alike after renaming
+items, and so is local observability, which is about these. tests/test_cells.py holds them against a twin that goes
+by the definitions.
 """
 
 from __future__ import annotations
@@ -13,6 +15,9 @@ import numpy as np
 from peekrank.games.classify import Analysis
 from peekrank.games.game import Game
 from peekrank.games.observability import signals, unseen_change
+
+STRICT = ("sumloss", "pairwiseloss", "dcg")  # losses with a strictly increasing f
+MOST = {True: 4, False: 5}  # items, quick or not
 
 Row = tuple[int, ...]
 
@@ -28,21 +33,6 @@ def globally_observable(game: Game) -> bool:
     """
     seen = signals(game, range(len(game.actions)))
     return all(unseen_change(game, game.difference(0, j), seen) is None for j in range(1, len(game.actions)))
-
-
-def locally_observable(found: Analysis) -> bool:
-    """CT15 Definition 5, ZT Definition 7: the feedback of N+ spans the loss difference of every two neighbours.
-
-    >>> from peekrank.games.classify import analyse
-    >>> from peekrank.games.ranking import ranking_game
-    >>> [locally_observable(analyse(ranking_game("sumloss", m=3, k=k))) for k in (1, 2, 3)]
-    [False, True, True]
-    """
-    game = found.game
-    return found.cells is not None and all(
-        unseen_change(game, game.difference(border.i, border.j), signals(game, border.watching)) is None
-        for border in found.cells.borders
-    )
 
 
 def all_pareto(found: Analysis) -> bool:

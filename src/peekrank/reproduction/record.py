@@ -8,20 +8,19 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
-from scipy.stats import t
 
 from peekrank import plots
 from peekrank._jit import sources
+from peekrank.comparison import half_interval
 from peekrank.files import write_whole
 from peekrank.games.geometry import Progress, part_of
 from peekrank.learners.common import ShortHorizonWarning
+from peekrank.manifests import holds_manifest, versions
 from peekrank.runs import Threads
 from peekrank.tables import Table
 from peekrank.types import Floats
@@ -129,7 +128,8 @@ class How(NamedTuple):
 class Reproduction(NamedTuple):
     """A figure, a table or a claim: where it is from, what it says, how long it takes, and what makes it.
 
-    ``seconds`` are those of processor time, roughly: for a look, and for the record.
+    ``seconds`` are those of processor time, roughly: for a look, and for the record. They are measured as a part
+    of everything, where the first to use a learner compiles it.
     """
 
     name: str
@@ -168,14 +168,10 @@ class Folder:
         self._origin = {
             "format": FORMAT,
             "mode": "quick" if quick else "full",
-            "versions": {name: version(name) for name in ("peekrank", "numpy", "numba")},
+            "versions": versions(),
             "sources": sources(),
         }
-        if path.exists() and not path.is_dir():
-            raise ValueError(f"{path} is a file: results need a folder")
-        if path.exists() and any(path.iterdir()):
-            if not (path / RECORD).exists():
-                raise ValueError(f"{path} is not empty and holds no {RECORD}; choose another folder")
+        if holds_manifest(path, RECORD):
             old, _ = read_record(path)
             if old.get("mode") != self._origin["mode"]:
                 other = "the full mode" if quick else "a look, --quick"
@@ -187,19 +183,18 @@ class Folder:
 
     def make(self, item: Reproduction, *, workers: int, progress: Progress) -> Kept:
         """Make a reproduction and write it, or read it if it is finished."""
-        kept = self.finished()
-        if item.name in kept:
+        if found := self.finished().get(item.name):
             progress(1, 1)
-            return kept[item.name]
+            return found
         folder, began = self.path / item.name, time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ShortHorizonWarning)  # horizons are as short as that on purpose
             made = item.make(How(folder / "runs", self.quick, workers, progress))
-        files = [str(path.relative_to(self.path)) for path in write(made, folder)]
-        kept[item.name] = Kept(list(made.claims), round(time.perf_counter() - began, 1), files)
-        self._write(kept)
+        files = [str(path.relative_to(self.path)) for path in _write(made, folder)]
+        kept = Kept(list(made.claims), round(time.perf_counter() - began, 1), files)
+        self._write({**self.finished(), item.name: kept})  # others may have finished something meanwhile
         progress(1, 1)
-        return kept[item.name]
+        return kept
 
     def finished(self) -> dict[str, Kept]:
         """What is finished, by name."""
@@ -246,12 +241,8 @@ def read_record(folder: Path) -> tuple[dict[str, Any], dict[str, Kept]]:
     return text, items
 
 
-def write(made: Made, folder: Path) -> list[Path]:
-    """Write tables as Markdown and LaTeX, data as CSV, pictures as PNG and SVG, and tell which files these are."""
-    return list(_write(made, folder))
-
-
 def _write(made: Made, folder: Path) -> Iterator[Path]:
+    """Write tables as Markdown and LaTeX, data as CSV, pictures as PNG and SVG, and tell which files these are."""
     for name, table in {"claims": claims_table(made.claims), **made.tables}.items():
         for ending, text in ((".md", "\n".join(table.markdown())), (".tex", table.latex())):
             path = folder / (name + ending)
@@ -283,21 +274,18 @@ def count(right: int, of: int) -> str:
 def mean_reaches(values: Floats, least: float) -> bool:
     """Whether the mean of runs may be that large, as far as its 95 % interval tells.
 
+    >>> import numpy as np
     >>> mean_reaches(np.array([0.9, 1.0, 1.05]), 1.0), mean_reaches(np.array([0.9, 0.91, 0.9]), 1.0)
     (True, False)
     """
-    return bool(values.mean() + _doubt(values) >= least - _ROUNDING)
+    return bool(values.mean() + half_interval(values) >= least - _ROUNDING)
 
 
 def mean_exceeds(values: Floats, least: float) -> bool:
     """Whether the mean of runs is larger than that, with all of its 95 % interval.
 
+    >>> import numpy as np
     >>> mean_exceeds(np.array([1.1, 1.0, 1.05]), 1.0), mean_exceeds(np.array([1.1, 1.09, 1.1]), 1.0)
     (False, True)
     """
-    return bool(values.mean() - _doubt(values) > least + _ROUNDING)
-
-
-def _doubt(values: Floats) -> float:
-    """Half of the 95 % interval of the mean."""
-    return float(t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
+    return bool(values.mean() - half_interval(values) > least + _ROUNDING)

@@ -1,4 +1,7 @@
-"""ZT's classification: cells, neighbours and rates of its measures for every k, from the definitions."""
+"""ZT's classification: cells, neighbours and rates of its measures for every k, as `analyse` finds them.
+
+A rate tells local observability too: it is sqrt(T) or 0 where that holds, T^(2/3) or T where it fails.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,11 @@ import polars as pl
 from peekrank.games.classify import Analysis, analyse
 from peekrank.games.ranking import ranking_game
 from peekrank.games.rates import Rate
-from peekrank.reproduction.definitions import adjacent_swaps, all_pareto, exchanges, locally_observable
+from peekrank.reproduction.definitions import MOST, STRICT, adjacent_swaps, all_pareto, exchanges
 from peekrank.reproduction.record import Claim, How, Made, count
 from peekrank.tables import Table
 
-STRICT = ("sumloss", "pairwiseloss", "dcg")
 LINEAR = ("auc", "ap", "ndcg")
-MOST = {True: 4, False: 5}  # items, quick or not
 
 Found = dict[tuple[str, int], list[Analysis]]  # by measure and m: for k = 1, 2, ..., m
 
@@ -69,22 +70,13 @@ def claims(found: Found) -> Iterator[Claim]:
     sizes = sorted({m for _, m in found})
     span = f"m = {sizes[0]} to {sizes[-1]}"
     for where, name in (("Corollary 7", "sumloss"), ("equation 5", "pairwiseloss"), ("Corollary 8", "dcg")):
-        yield _local(
-            found, f"Theorem 6, {where}: local observability of `{name}`, {span}, every k",
-            "fails for k <= m - 2, holds for k = m - 1, m", [(name, m) for m in sizes],
-            lambda m, k: k >= m - 1,
-        )  # fmt: skip
         yield _rates(
-            found, f"section 4 (1): `{name}`, {span}, every k", "T^(2/3) for k <= m - 2, sqrt(T) for k = m - 1, m",
+            found, f"Theorem 6, {where}, section 4 (1): `{name}`, {span}, every k",
+            "T^(2/3) for k <= m - 2, where local observability fails, sqrt(T) for k = m - 1, m, where it holds",
             [(name, m) for m in sizes],
         )  # fmt: skip
-    all_of_p = [(f"p@{n}", m) for m in sizes for n in range(1, m + 1)]
-    yield _local(
-        found, f"Theorem 12: local observability of P@n, 1 <= n <= m, {span}, every k", "holds", all_of_p,
-        lambda _, __: True,
-    )  # fmt: skip
     yield _rates(
-        found, f"section 4 (2): P@n, n < m, {span}, every k", "sqrt(T)",
+        found, f"Theorem 12, section 4 (2): P@n, n < m, {span}, every k", "sqrt(T): local observability holds",
         [(f"p@{n}", m) for m in sizes for n in range(1, m)],
     )  # fmt: skip
     yield _rates(
@@ -112,15 +104,6 @@ def claims(found: Found) -> Iterator[Claim]:
         "C(m, n) classes, n (m - n) neighbours, N+ of 2 n! (m - n)!", precise,
         lambda name, m, a: exchanges(a, m, int(name.removeprefix("p@"))),
     )  # fmt: skip
-
-
-def _local(
-    found: Found, what: str, expected: str, cases: list[tuple[str, int]], said: Callable[[int, int], bool]
-) -> Claim:
-    asked = [(name, m, k, analysis) for name, m in cases for k, analysis in enumerate(found[name, m], 1)]
-    wrong = [f"{name} at m = {m}, k = {k}" for name, m, k, a in asked if locally_observable(a) != said(m, k)]
-    here = f"as said in {count(len(asked) - len(wrong), len(asked))} games"
-    return Claim(what, expected, here + (f"; not {_some(wrong)}" if wrong else ""), not wrong)
 
 
 def _rates(

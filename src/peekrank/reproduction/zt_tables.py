@@ -17,12 +17,10 @@ from peekrank.games.game import Game
 from peekrank.games.geometry import Border
 from peekrank.games.observability import signals, unseen_change
 from peekrank.games.ranking import ranking_game
-from peekrank.reproduction.definitions import Row, groups, types_of_rows
+from peekrank.reproduction.definitions import MOST, STRICT, Row, groups, types_of_rows
 from peekrank.reproduction.record import Claim, How, Made, count
 from peekrank.tables import Table
 
-STRICT = ("sumloss", "pairwiseloss", "dcg")
-MOST = {True: 4, False: 5}  # items, quick or not
 ZEROS, ONES = (0, 0, 0, 0), (1, 1, 1, 1)
 ONE_OF_TWO = {(1, 1, 0, 0), (0, 0, 1, 1), (1, 0, 1, 0), (0, 1, 0, 1)}
 PRINTED: dict[int, set[Row]] = {
@@ -96,12 +94,12 @@ def claims(found: list[Pair]) -> Iterator[Claim]:
     for n, printed in PRINTED.items():
         mine = [p for p in found if p.table == n]
         span = f"m = {min(p.m for p in mine)} to {max(p.m for p in mine)}"
-        right = [p.opposite for p in mine]
+        right = [p.opposite and (n < 4 or all(d[1] == 1 for d in p.differences)) for p in mine]
         yield Claim(
             f"Table {n} ({ABOUT[n]}), {span}: difference of losses in a group",
             "0, d, -d, 0 with d > 0" if n < 4 else "0, 1, -1, 0",
             f"so in {count(sum(right), len(right))} pairs",
-            all(right) and (n < 4 or all(d[1] == 1 for p in mine for d in p.differences)),
+            all(right),
         )
         wrong = [p for p in mine if any(rows != printed for rows in p.rows)]
         here = f"exactly these in {count(len(mine) - len(wrong), len(mine))} pairs"
