@@ -51,6 +51,8 @@ bench: $(READY)  ## print the figures of docs/benchmarks.md and other pages
 	$(BIN)/python benchmarks/games.py
 	$(BIN)/python benchmarks/features.py
 	$(BIN)/python benchmarks/letor.py
+	$(BIN)/python benchmarks/sweeps.py
+	$(BIN)/python benchmarks/reports.py
 	$(BIN)/python benchmarks/peers
 
 lock:  ## renew the pins after a change of dependencies (needs uv)
