@@ -496,18 +496,23 @@ def _table(result: Result) -> Table:
     sizes = f"{counted(experiment.horizon, 'round')}, {counted(experiment.runs, 'run')}"
     title = f"{experiment.measure}, k = {experiment.k}, {sizes}"
     table = Table(
-        title=f"{title}, {escape(experiment.stream)}", title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0)
+        title=f"{title}, {escape(experiment.stream)}",
+        title_justify="left",
+        box=SIMPLE,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
     )
     table.add_column("learner", overflow="fold", min_width=10)
     for header in ("regret ± sd", "exponent, 95 %", "bound", "explored", "rounds/s"):
         table.add_column(header, justify="right", overflow="fold", min_width=6)
     for s in result.summaries():
+        speed = s.rounds_per_second
         table.add_row(
             escape(s.learner),
             f"{number(s.regret)} ± {number(s.spread)}",
             exponent_text(s.exponent),
             number(s.bound),
             percent(s.explored),
-            f"{s.rounds_per_second:,.0f}",
+            f"{speed / 1000:,.0f}k" if speed >= 10_000 else f"{speed:,.0f}",
         )
     return table

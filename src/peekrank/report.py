@@ -157,7 +157,7 @@ def exponent_text(exponent: Exponent) -> str:
     value, low, high = exponent
     if math.isnan(value):
         return _MISSING
-    return f"{value:.2f}" + ("" if math.isnan(low) else f", {low:.2f}..{high:.2f}")
+    return decimals(value) + ("" if math.isnan(low) else f", {decimals(low)}..{decimals(high)}")
 
 
 def bound_text(worst: Worst) -> str:
