@@ -400,7 +400,7 @@ def list_names() -> None:
 def _run(experiment: Experiment, folder: Path, workers: int) -> Result:
     from peekrank import runs
 
-    with err.status("compiling (once)"), interrupt_later():
+    with err.status("compiling (once)"):
         runs.compile_kernels(experiment)
     wanted = experiment.runs * len(experiment.learners)
     with _rounds_bar(
@@ -412,7 +412,7 @@ def _run(experiment: Experiment, folder: Path, workers: int) -> Result:
 def _investigate(study: Study, folder: Path, workers: int) -> Findings:
     from peekrank import laboratory
 
-    with err.status("compiling (once)"), interrupt_later():
+    with err.status("compiling (once)"):
         laboratory.compile_kernels(study)
     wanted = len(study.streams) * len(study.horizons)
     with _rounds_bar(study.rounds, lambda: f"{laboratory.finished(folder)} of {wanted} cells", folder) as tick:
@@ -424,7 +424,7 @@ def _sweep(sweep: Sweep, folder: Path, engine: Engine) -> Finished:
 
     wanted = len(sweep.cells()) * len(sweep.learners) * sweep.runs
     if isinstance(engine, runs.Threads):
-        with err.status("compiling (once)"), interrupt_later():
+        with err.status("compiling (once)"):
             runs.compile_kernels(sweep.cells()[0])
     with _rounds_bar(
         sweep.rounds, lambda: f"{sweep_runs.finished_runs(sweep, folder)} of {wanted} runs", folder
@@ -435,7 +435,7 @@ def _sweep(sweep: Sweep, folder: Path, engine: Engine) -> Finished:
 def _learn(training: Training, material: Material, folder: Path, workers: int) -> Outcome:
     from peekrank import learning, runs
 
-    with err.status("compiling (once)"), interrupt_later():
+    with err.status("compiling (once)"):
         learning.compile_kernels(training, material)
     total = learning.rounds_of(training)
     with _rounds_bar(total, lambda: f"{runs.finished(folder)} of {counted(training.runs, 'run')}", folder) as tick:

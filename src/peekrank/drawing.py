@@ -78,9 +78,17 @@ def spread_of_runs(curves: Floats) -> Spread:
     >>> spread_of_runs(np.array([[1.0, 2.0], [3.0, 2.0]])).high.round(2).tolist()
     [3.41, 2.0]
     """
+    return spread_of_points(mean_and_deviation(curves).T)
+
+
+def mean_and_deviation(curves: Floats) -> Floats:
+    """Mean and standard deviation over runs, two rows; of a single run the latter is NaN.
+
+    >>> mean_and_deviation(np.array([[1.0, 2.0], [3.0, 2.0]])).round(2).tolist()
+    [[2.0, 2.0], [1.41, 0.0]]
+    """
     mean = curves.mean(axis=0)
-    deviation = curves.std(axis=0, ddof=1) if len(curves) > 1 else np.full_like(mean, np.nan)
-    return spread_of_points(np.stack([mean, deviation], axis=1))
+    return np.stack([mean, curves.std(axis=0, ddof=1) if len(curves) > 1 else np.full_like(mean, np.nan)])
 
 
 def spread_of_points(points: Floats) -> Spread:

@@ -25,14 +25,12 @@ from peekrank.drawing import (
     blank,
     draw,
     finish,
+    look,
     shorten,
     spread_of_points,
     spread_of_runs,
     styled,
     thousands,
-)
-from peekrank.drawing import (
-    look as look,
 )
 from peekrank.experiment import Result
 from peekrank.files import write_whole

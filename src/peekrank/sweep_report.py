@@ -16,6 +16,7 @@ import polars as pl
 from peekrank import plots
 from peekrank._jit import sources
 from peekrank.comparison import LEVEL
+from peekrank.drawing import look, mean_and_deviation
 from peekrank.experiment import Experiment, Result
 from peekrank.manifests import versions
 from peekrank.regret import Exponent
@@ -161,13 +162,13 @@ def _curves(finished: Finished, summary: pl.DataFrame) -> dict[str, Any]:
     """All that the script of the page draws."""
     count = len(finished.results) * len(finished.sweep.learners)
     most = max(_FEWEST_POINTS, min(_MOST_POINTS, _ALL_POINTS // count))
-    looks = [plots.look(place) for place in range(len(finished.sweep.learners))]
+    looks = [look(place) for place in range(len(finished.sweep.learners))]
     bounds: dict[tuple[object, ...], Floats | None] = {}
     return {
         "runs": finished.sweep.runs,
         "learners": [
-            {"name": name, "colour": look.colour, "marker": look.marker}
-            for name, look in zip(finished.sweep.learners, looks, strict=True)
+            {"name": name, "colour": its.colour, "marker": its.marker}
+            for name, its in zip(finished.sweep.learners, looks, strict=True)
         ],
         "axes": [len(_values(name, finished)) for name in CELL],
         "cells": [
@@ -206,15 +207,10 @@ def _packed(result: Result, learner: str, drawn: Ints, bound: Floats | None) -> 
     So packed they are a third shorter than as digits, need no reading but where they are drawn, and can be NaN.
     """
     values = result.curves[learner]["value"].to_numpy().reshape(-1, len(result.at))
-    rows = [*_mean_and_deviation(result.regrets(learner)[:, drawn]), *_mean_and_deviation(values[:, drawn])]
+    rows = [*mean_and_deviation(result.regrets(learner)[:, drawn]), *mean_and_deviation(values[:, drawn])]
     if bound is not None:
         rows.append(bound)
     return b64encode(np.concatenate(rows).astype("<f4").tobytes()).decode()
-
-
-def _mean_and_deviation(curves: Floats) -> tuple[Floats, Floats]:
-    mean = curves.mean(axis=0)
-    return mean, curves.std(axis=0, ddof=1) if len(curves) > 1 else np.full_like(mean, np.nan)
 
 
 def _summary(finished: Finished, table: pl.DataFrame) -> Sheet:
