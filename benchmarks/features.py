@@ -21,9 +21,9 @@ from rich.table import Table
 
 from peekrank import NDCG, Agent, simulate
 from peekrank._jit import kernel
+from peekrank.data.generated import Layout, make_dataset
 from peekrank.engine import simulate_all
 from peekrank.learners.rtopkf import RTopKF, dot
-from peekrank.streams.generated import Layout, make_dataset
 from peekrank.surrogates import KL, ListNet, RankSVM, SmoothDCG, Squared
 from peekrank.types import Features, Floats, Ints, Rounds
 

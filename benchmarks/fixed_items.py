@@ -19,9 +19,9 @@ from rich.console import Console
 from rich.table import Table
 
 from peekrank import CT15, DCG, Agent, RTop1F, simulate
-from peekrank.experiment import Experiment
+from peekrank.experiments.experiment import Experiment
+from peekrank.experiments.runs import run
 from peekrank.regret import best_values, checkpoints, regret
-from peekrank.runs import run
 from peekrank.types import Floats, Rounds
 
 

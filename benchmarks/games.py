@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from peekrank import advise, analyse, ranking_game
-from peekrank.games.expansion import interaction_order
+from peekrank.games.interactions import interaction_order
 
 MEASURES = ("sumloss", "pairwiseloss", "dcg", "p@2", "ndcg", "ap", "auc")
 

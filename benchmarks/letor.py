@@ -22,11 +22,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from peekrank.streams.compact import open_dataset, save_dataset
-from peekrank.streams.dataset import describe
-from peekrank.streams.generated import Layout, make_dataset
-from peekrank.streams.letor import read_letor
-from peekrank.streams.scaling import fit_standardisation, scale_within_queries, standardise
+from peekrank.data.dataset import describe
+from peekrank.data.generated import Layout, make_dataset
+from peekrank.data.letor import read_letor
+from peekrank.data.peek import open_dataset, save_dataset
+from peekrank.data.scaling import fit_standardisation, scale_within_queries, standardise
 
 SIZE = 200e6
 REPETITIONS = 3

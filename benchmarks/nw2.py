@@ -18,7 +18,7 @@ from rich.table import Table
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from peekrank import fixed_items, simulate
-from peekrank.learners.nw2 import NW2
+from peekrank.learners.nw2.learner import NW2
 from peekrank.measures import Precision
 from peekrank.types import Floats
 

@@ -19,11 +19,11 @@ from playwright.sync_api import sync_playwright
 from rich.console import Console
 from rich.table import Table
 
-from peekrank.experiment import Experiment, Result
+from peekrank.experiments.experiment import Experiment, Result
+from peekrank.experiments.sweep import Sweep
+from peekrank.experiments.sweep_runs import Finished
 from peekrank.regret import checkpoints
-from peekrank.sweep import Sweep
-from peekrank.sweep_report import write_sweep_report
-from peekrank.sweep_runs import Finished
+from peekrank.reports.sweep_page import write_sweep_report
 
 SECONDS, BYTES = 3, 5e6  # limits
 FIVE = ("rtop1f", "rtop1f:order=fixed", "ftpl", "ftpl:epsilon=0.1", "uniform")

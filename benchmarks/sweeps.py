@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from peekrank.engine import simulate
-from peekrank.learners.common import ShortHorizonWarning
+from peekrank.experiments.runs import compile_kernels
+from peekrank.experiments.sweep import Sweep
+from peekrank.experiments.sweep_runs import run_sweep
+from peekrank.learners._shared import ShortHorizonWarning
 from peekrank.regret import best_values, checkpoints
-from peekrank.runs import compile_kernels
-from peekrank.sweep import Sweep
-from peekrank.sweep_runs import run_sweep
 
 
 class Took(NamedTuple):

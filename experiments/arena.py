@@ -1,9 +1,9 @@
-"""Learners of finite games in the arena: the table of docs/arena.md.
+"""Learners of finite games in the arena: the table of docs/experiments/arena.md.
 
 The games are those of `peekrank reproduce arena`.
 
     python experiments/arena.py                          print the table
-    python experiments/arena.py --page docs/arena.md     put it into the page
+    python experiments/arena.py --page docs/experiments/arena.md     put it into the page
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from peekrank.arena import cross
-from peekrank.files import put_into
-from peekrank.reproduction.arena import HORIZONS, LEARNERS, RUNS, games, table
+from peekrank._util.atomic import put_into
+from peekrank.experiments.arena import cross
+from peekrank.papers.ours.arena import HORIZONS, LEARNERS, RUNS, games, table
 
-BEGIN = "<!-- begin: python experiments/arena.py --page docs/arena.md -->"
+BEGIN = "<!-- begin: python experiments/arena.py --page docs/experiments/arena.md -->"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

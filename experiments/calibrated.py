@@ -1,9 +1,9 @@
-"""A surrogate that is calibrated for NDCG, played: the table of docs/surrogates.md.
+"""A surrogate that is calibrated for NDCG, played: the table of docs/surrogates/index.md.
 
 The pairs and the learners are those of `peekrank reproduce calibrated`.
 
     python experiments/calibrated.py                             print the table
-    python experiments/calibrated.py --page docs/surrogates.md   put it into the page
+    python experiments/calibrated.py --page docs/surrogates/index.md   put it into the page
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from peekrank.files import put_into
-from peekrank.reproduction.calibrated import AT, CELLS, RUNS, Played, play, table
+from peekrank._util.atomic import put_into
+from peekrank.papers.ours.calibrated import AT, CELLS, RUNS, Played, play, table
 
-BEGIN = "<!-- begin: python experiments/calibrated.py --page docs/surrogates.md -->"
+BEGIN = "<!-- begin: python experiments/calibrated.py --page docs/surrogates/index.md -->"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

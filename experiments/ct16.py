@@ -5,7 +5,7 @@ data only. This script takes data of one's own too, and writes the page.
 
     python experiments/ct16.py --shape yandex --kind linear      print the table of one setting
     python experiments/ct16.py --data train.txt                  the same from a LETOR file or a .peek file
-    python experiments/ct16.py ... --page docs/ct16.md           put it into the page, and a picture beside it
+    python experiments/ct16.py ... --page docs/papers/ct16.md  put it into the page, and a picture beside it
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from typing import get_args
 
 import numpy as np
 
-from peekrank.files import put_into
-from peekrank.plots import save_as
-from peekrank.reproduction.ct16_figure import (
+from peekrank._util.atomic import put_into
+from peekrank.data.generated import LAYOUTS, Kind
+from peekrank.data.letor import read_letor
+from peekrank.data.peek import open_dataset
+from peekrank.papers.ct16.figure import (
     ROUNDS,
     RUNS,
     Played,
@@ -31,10 +33,8 @@ from peekrank.reproduction.ct16_figure import (
     play,
     where,
 )
-from peekrank.streams.compact import open_dataset
-from peekrank.streams.generated import LAYOUTS, Kind
-from peekrank.streams.letor import read_letor
-from peekrank.tables import row
+from peekrank.reports.markup import row
+from peekrank.reports.plots import save_as
 from peekrank.types import Rounds
 
 

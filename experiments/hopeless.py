@@ -1,9 +1,9 @@
-"""Hopeless games, played: the table of docs/games.md.
+"""Hopeless games, played: the table of docs/games/index.md.
 
 The games and the learners are those of `peekrank reproduce hopeless`.
 
     python experiments/hopeless.py                          print the table
-    python experiments/hopeless.py --page docs/games.md     put it into the page
+    python experiments/hopeless.py --page docs/games/index.md     put it into the page
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from peekrank.files import put_into
-from peekrank.reproduction.hopeless import CELLS, HORIZONS, LEARNERS, RUNS, Played, play, table
+from peekrank._util.atomic import put_into
+from peekrank.papers.ours.hopeless import CELLS, HORIZONS, LEARNERS, RUNS, Played, play, table
 
-BEGIN = "<!-- begin: python experiments/hopeless.py --page docs/games.md -->"
+BEGIN = "<!-- begin: python experiments/hopeless.py --page docs/games/index.md -->"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

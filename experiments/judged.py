@@ -6,7 +6,7 @@ ListNet with all relevances, and LambdaMART (LightGBM, if it is installed), whic
 trees for a ranker.
 
     python experiments/judged.py --mq2008 FOLDER --yandex FOLDER --generated       print the tables
-    python experiments/judged.py ... --page docs/ct16.md                           put them into the page
+    python experiments/judged.py ... --page docs/papers/ct16.md                           put them into the page
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 from ct16 import read_rounds, write_page
 
-from peekrank.reproduction.ct16_figure import NOTHING, ROUNDS, best_grades
-from peekrank.reproduction.judged import (
+from peekrank.data.generated import Layout
+from peekrank.papers.ct16.figure import NOTHING, ROUNDS, best_grades
+from peekrank.papers.ours.judged import (
     KINDS,
     STREAM,
     Found,
@@ -36,8 +37,7 @@ from peekrank.reproduction.judged import (
     once_table,
     random_orders,
 )
-from peekrank.streams.generated import Layout
-from peekrank.tables import Table
+from peekrank.reports.markup import Table
 from peekrank.types import Rounds
 
 RUNS = 5

@@ -1,9 +1,9 @@
 """The table that the papers leave open: minimax rates of NDCG, AP and AUC when k >= 2 answers are seen.
 
 Three ways to the same numbers: from the definitions (cells, neighbours, observability), by the expansion of loss
-differences over sets of items, and by the theorems of docs/rates.md. Any disagreement is an error.
+differences over sets of items, and by the theorems of docs/games/rates.md. Any disagreement is an error.
 
-    python experiments/open_rates.py                      write docs/open-rates.md (a minute or two)
+    python experiments/open_rates.py                      write docs/games/open-rates.md (a minute or two)
     python experiments/open_rates.py --check              exit 1 if the page is not what would be written
     python experiments/open_rates.py --check --max-m 4    the same for its rows up to four items, in seconds
 """
@@ -15,16 +15,16 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from peekrank.games.classify import analyse
-from peekrank.games.expansion import interaction_order
-from peekrank.games.geometry import Cells
+from peekrank.games.analysis import analyse
+from peekrank.games.cells import Cells
+from peekrank.games.certificate import adversaries
+from peekrank.games.interactions import interaction_order
 from peekrank.games.ranking import ranking_game
-from peekrank.games.rates import Rate
-from peekrank.games.structure import rate_of
-from peekrank.games.witness import adversaries
+from peekrank.games.rate import Rate
+from peekrank.games.theorems import rate_of
 from peekrank.measures import measure
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "open-rates.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "games" / "open-rates.md"
 MEASURES = ("ndcg", "ap", "auc")
 DEFINITIONS = {2: 6, 3: 4}  # grades: largest m
 GAPS = {2: 5, 3: 3}
@@ -159,7 +159,7 @@ def generate(max_m: int = MOST, say: Callable[[str], object] = lambda _: None) -
 
 
 def rate_by_theorem(name: str, m: int, k: int, grades: int) -> Rate | None:
-    """What docs/rates.md says."""
+    """What docs/games/rates.md says."""
     return rate_of(measure(name), m, k, grades).rate
 
 

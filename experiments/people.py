@@ -2,10 +2,10 @@
 
 A round is a person, and people come in random order: once each, then again and again. The tables give regret, its
 share of uniform's, and quality at the end; the pictures show how the share falls with rounds and with k. The data
-are not part of this project: docs/people.md says where they come from.
+are not part of this project: docs/experiments/people.md says where they come from.
 
     python experiments/people.py --sushi sushi.soc --jester jester.csv          print the tables
-    python experiments/people.py ... --page docs/people.md          put them into the page, and pictures beside it
+    python experiments/people.py ... --page docs/experiments/people.md  put them into the page, with pictures
 """
 
 from __future__ import annotations
@@ -26,7 +26,13 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import PercentFormatter
 
-from peekrank.drawing import (
+from peekrank._util.atomic import put_into
+from peekrank.engine import problem_shape
+from peekrank.experiments.experiment import Experiment, Result
+from peekrank.experiments.runs import run
+from peekrank.learners import ALL
+from peekrank.reports.plots import save_as
+from peekrank.reports.style import (
     COLOURS,
     LEGEND_ROW,
     MARKERS,
@@ -37,12 +43,6 @@ from peekrank.drawing import (
     styled,
     thousands,
 )
-from peekrank.engine import problem_shape
-from peekrank.experiment import Experiment, Result
-from peekrank.files import put_into
-from peekrank.learners import ALL
-from peekrank.plots import save_as
-from peekrank.runs import run
 from peekrank.streams.preferences import read_orders, read_ratings
 from peekrank.types import LinearMeasure
 
@@ -54,7 +54,7 @@ LATE = 0.9  # the last tenth of the rounds is where quality is looked at
 NOTHING, EVERYTHING = "uniform", "ftpl"  # the references: learns nothing, sees everything
 POINTS = 60  # of a curve in a picture
 FIRST_SHOWN = 100  # rounds; before, the best ranking in hindsight is mostly luck
-BEGIN = "<!-- begin: python experiments/people.py --page docs/people.md -->"
+BEGIN = "<!-- begin: python experiments/people.py --page docs/experiments/people.md -->"
 
 
 class Data(NamedTuple):

@@ -2,7 +2,7 @@
 
 The grid and the claims are those of `peekrank reproduce rates`; this script writes the page.
 
-    python experiments/rates.py            all of it: docs/laboratory.md and docs/pictures/
+    python experiments/rates.py            all of it: docs/experiments/study.md and docs/pictures/
     python experiments/rates.py --quick    a look: short horizons, few runs, nothing written but results/
 
 Ctrl-C keeps what is finished; the same command goes on from there.
@@ -16,10 +16,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from peekrank import plots
-from peekrank.files import put_into
-from peekrank.laboratory import Findings
-from peekrank.reproduction.rates import (
+from peekrank._util.atomic import put_into
+from peekrank.experiments.study import Findings
+from peekrank.jobs.executor import InterruptedRunError
+from peekrank.papers.ours.rates import (
     CT15_RUNS,
     PAGES,
     QUICK_RUNS,
@@ -29,11 +29,11 @@ from peekrank.reproduction.rates import (
     play,
     play_ct15,
 )
-from peekrank.reproduction.record import How, claims_table
-from peekrank.runs import InterruptedRunError
+from peekrank.papers.record import How, claims_table
+from peekrank.reports import plots
 
 ROOT = Path(__file__).parent.parent
-PAGE, PICTURES = ROOT / "docs" / "laboratory.md", ROOT / "docs" / "pictures"
+PAGE, PICTURES = ROOT / "docs" / "experiments" / "study.md", ROOT / "docs" / "pictures"
 BEGIN = "<!-- begin: python experiments/rates.py -->"
 
 

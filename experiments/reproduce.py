@@ -1,4 +1,4 @@
-"""The record of all reproductions, put into docs/reproduce.md.
+"""The record of all reproductions, put into docs/papers/reproduce.md.
 
 peekrank reproduce --all --out FOLDER          make it (about 19 minutes of processor time)
 python experiments/reproduce.py FOLDER         put it into the page, with the pictures of CT15
@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from peekrank.files import put_into, write_whole
-from peekrank.reproduction import ALL
-from peekrank.reproduction.record import Kept, claims_table, read_record
-from peekrank.tables import Table
+from peekrank._util.atomic import put_into, write_whole
+from peekrank.papers import ALL
+from peekrank.papers.record import Kept, claims_table, read_record
+from peekrank.reports.markup import Table
 
 ROOT = Path(__file__).parent.parent
-PAGE, PICTURES = ROOT / "docs" / "reproduce.md", ROOT / "docs" / "pictures"
+PAGE, PICTURES = ROOT / "docs" / "papers" / "reproduce.md", ROOT / "docs" / "pictures"
 BEGIN = "<!-- begin: python experiments/reproduce.py FOLDER -->"
 COPIED = {"ct15-figure-1/figure-1.svg": "ct15-figure-1.svg", "ct15-figure-2/figure-2.svg": "ct15-figure-2.svg"}
 

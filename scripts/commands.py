@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from peekrank.cli import app
+from peekrank.cli.app import app
 
 PAGE = Path(__file__).parent.parent / "docs" / "commands.md"
 _PURPOSE = """\

@@ -9,8 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from peekrank import CT15, DCG, learner, plots, simulate
+from peekrank import CT15, DCG, learner, simulate
 from peekrank.regret import best_values, regret
+from peekrank.reports import plots
 from peekrank.types import Floats, Ints
 
 PICTURE = Path(__file__).parent.parent / "docs" / "pictures" / "peek.svg"

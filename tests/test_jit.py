@@ -17,8 +17,8 @@ PACKAGE = Path(peekrank.__file__).parent
 
 SORT = """
 import numpy as np
-from peekrank.learners.ftpl import perturbed_leader
-from peekrank.sampling import sort_space
+from peekrank.learners._shared import perturbed_leader
+from peekrank.kernels.sorting import sort_space
 ranking = np.empty(3, np.int64)
 perturbed_leader(np.array([1.0, 3.0, 2.0]), 0.0, np.zeros(3), np.zeros(3), ranking, sort_space(3))
 print(*ranking)

@@ -3,7 +3,7 @@
 pmlib (github.com/TanguyUrvoy/pmlib, 2017) is written for Python 2 and the Parma Polyhedra Library, and is not run
 here. What is compared is what it publishes: its games, and its rules as its source states them. Cells, and what is
 locally observable, come from peekrank: the column shows where the rules differ, and is no check of peekrank. The
-check is the known rate: from papers, for ranking games from the theorems of docs/rates.md.
+check is the known rate: from papers, for ranking games from the theorems of docs/games/rates.md.
 
     python benchmarks/peers/classification.py
 """
@@ -25,9 +25,9 @@ from rich.console import Console
 from rich.table import Table
 
 from peekrank import Game, analyse, ranking_game, rate_of
+from peekrank.games.analysis import Analysis
 from peekrank.games.classic import CLASSIC, apple_tasting, bandit, classic, dynamic_pricing
-from peekrank.games.classify import Analysis
-from peekrank.games.rates import Rate
+from peekrank.games.rate import Rate
 
 
 class Case(NamedTuple):

@@ -25,9 +25,9 @@ from judged import TREES, try_all
 from rich.console import Console
 from rich.table import Table
 
-from peekrank.reproduction.ct16_figure import EVERYTHING, NOTHING
-from peekrank.reproduction.judged import KINDS, OURS, Split, divided, held_out_table
-from peekrank.streams.generated import make_dataset
+from peekrank.data.generated import make_dataset
+from peekrank.papers.ct16.figure import EVERYTHING, NOTHING
+from peekrank.papers.ours.judged import KINDS, OURS, Split, divided, held_out_table
 from peekrank.types import Rounds
 
 SEEDS, ROUNDS, SHAPE = 5, 20_000, "mq2008"

@@ -34,10 +34,10 @@ from rich.console import Console
 from rich.table import Table
 
 from peekrank import DCG, NDCG, Agent, BlockFTRL, RTop1F, evaluate
+from peekrank.data.generated import Layout, make_dataset
 from peekrank.engine import drive, generator
 from peekrank.learners.rtopkf import RTopKF
 from peekrank.streams.fixed import fixed_items
-from peekrank.streams.generated import Layout, make_dataset
 from peekrank.streams.synthetic import Means
 from peekrank.types import Features, Floats, Ints, Learner, Rounds
 

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from peekrank._jit import kernel
     from peekrank.advice import advise, advise_surrogate
     from peekrank.engine import Agent, play, simulate
-    from peekrank.games.classify import analyse
+    from peekrank.games.analysis import analyse
+    from peekrank.games.certificate import certificate
     from peekrank.games.game import Game
     from peekrank.games.ranking import ranking_game
-    from peekrank.games.structure import rate_of
-    from peekrank.games.witness import certificate
+    from peekrank.games.theorems import rate_of
     from peekrank.learners import FTPL, NW2, BlockFTRL, FeedExp3, PermFTRL, RTop1F, SetFTRL, Uniform, learner
     from peekrank.measures import (
         AUC,

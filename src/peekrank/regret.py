@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from peekrank.evaluation import add_up_rows, linear_parts
-from peekrank.parameters import ascending
+from peekrank._util.validate import ascending
+from peekrank.measures.evaluation import add_up_rows, linear_parts
 from peekrank.streams.fixed import list_shape
 from peekrank.types import Floats, Ints, LinearMeasure, Measure, Rounds, Trace
 

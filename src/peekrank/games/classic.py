@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from itertools import pairwise, product
 from typing import Any, NamedTuple
 
+from peekrank._util.validate import whole
+from peekrank.games.exact.numbers import rational
 from peekrank.games.game import Game
-from peekrank.games.numbers import rational
-from peekrank.games.rates import Rate
-from peekrank.parameters import whole
+from peekrank.games.rate import Rate
 from peekrank.spec import nearest
 
 

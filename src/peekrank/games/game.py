@@ -13,10 +13,18 @@ import numpy as np
 from flint import arb, ctx
 from numpy.typing import NDArray
 
-from peekrank.games.numbers import MOST_DIGITS, PRECISIONS, UndecidedError, ball, rational, sign_of, unit
+from peekrank.games.exact.numbers import (
+    MOST_DIGITS,
+    PRECISIONS,
+    Exact,
+    UndecidedError,
+    ball,
+    rational,
+    shortest,
+    sign_of,
+    unit,
+)
 from peekrank.types import Floats, Ints
-
-Exact = NDArray[Any]  # integers: int64, or Python's where they are too long for that
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,13 +228,6 @@ class Game:
             and np.array_equal(self.column[outcomes], self.column)
             and np.array_equal(_partition(seen), _partition(self.signals))
         )
-
-
-def shortest(values: Any) -> Exact:
-    """An integer array: int64 where sums of a million such numbers fit, Python integers otherwise."""
-    array = np.asarray(values) if isinstance(values, np.ndarray) else np.array(values, dtype=object)
-    small = array.size == 0 or max(abs(array.max()), abs(array.min())) < 2**31
-    return array.astype(np.int64 if small else object)
 
 
 def _sign(numbers: list[Any], reals: Callable[[int], list[arb]]) -> int:

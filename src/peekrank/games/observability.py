@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from peekrank.games.game import Exact, Game
-from peekrank.games.linear import coordinates, independent_columns, kernel
-from peekrank.games.numbers import UndecidedError
+from peekrank.games.exact.linear import coordinates, independent_columns, kernel
+from peekrank.games.exact.numbers import Exact, UndecidedError
+from peekrank.games.game import Game
 from peekrank.types import Ints
 
 

@@ -9,11 +9,11 @@ from math import factorial, isfinite, lcm
 
 import numpy as np
 
-from peekrank.games.game import Exact, Game, shortest
-from peekrank.games.numbers import base_and_power
+from peekrank._util.validate import whole
+from peekrank.games.exact.numbers import Exact, base_and_power, shortest
+from peekrank.games.game import Game
 from peekrank.measures import ALL, AUC, DCG, NDCG, AveragePrecision, PairwiseLoss, Precision, SumLoss
 from peekrank.measures import measure as measure_named
-from peekrank.parameters import whole
 from peekrank.types import Ints, Measure
 
 Scales = tuple[tuple[Fraction, ...], ...]

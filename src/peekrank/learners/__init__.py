@@ -7,7 +7,7 @@ from typing import Any
 from peekrank.learners.blockftrl import BlockFTRL
 from peekrank.learners.feedexp3 import FeedExp3
 from peekrank.learners.ftpl import FTPL
-from peekrank.learners.nw2 import NW2
+from peekrank.learners.nw2.learner import NW2
 from peekrank.learners.permftrl import PermFTRL
 from peekrank.learners.rtop1f import RTop1F
 from peekrank.learners.rtopkf import RTopKF

@@ -11,12 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank.learners.common import check_parameters, discount_of, largest_gain, warn_short
-from peekrank.learners.permftrl import entropy, position_weights
+from peekrank._util.validate import positive
+from peekrank.kernels.permutahedron import Space, draw, leader, space
+from peekrank.learners._shared import (
+    check_parameters,
+    discount_of,
+    entropy,
+    largest_gain,
+    position_weights,
+    warn_short,
+)
 from peekrank.measures import learnable
 from peekrank.measures import measure as measure_named
-from peekrank.parameters import positive
-from peekrank.permutahedron import Space, draw, leader, space
 from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
 
 # The clock: rounds left in this block, questions it has to ask, its length, blocks begun, pools of the leader, and
@@ -136,7 +142,7 @@ class BlockFTRL:
     most ``E K + A T / sqrt(K)``, which is ``3 E^(1/3) (A T / 2)^(2/3)`` for ``K = (A T / (2 E))^(2/3)``.
     Without a horizon block b has ``2 (E / A) sqrt(b)`` rounds, and the bound is ``(3/2)^(2/3)`` times as large.
 
-    - A block has m rounds at least. Lengths are rounded; docs/blockftrl.md has the bound with all of this.
+    - A block has m rounds at least. Lengths are rounded; docs/learners/blockftrl.md has the full bound.
     - Answers count item by item, whenever they come, in the block that is running then. An item without any in a
       block is taken to cost what it did so far, or in the first block what the others do; a block without any
       answer teaches nothing.

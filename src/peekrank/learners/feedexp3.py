@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
+from peekrank._util.validate import whole
 from peekrank.games.game import Game
-from peekrank.games.rates import Rate
-from peekrank.games.structure import rate_of
-from peekrank.learners.common import warn_short
-from peekrank.learners.finite import NO_SYMBOL, finite, max_grade_of, symbol_of
+from peekrank.games.rate import Rate
+from peekrank.games.theorems import rate_of
+from peekrank.learners._finite_games import NO_SYMBOL, finite, max_grade_of, symbol_of
+from peekrank.learners._shared import warn_short
 from peekrank.measures import measure as measure_named
-from peekrank.parameters import whole
 from peekrank.types import Features, Floats, Ints, Kernels, Measure, Shape
 
 _EXACT = 1e-10  # of the largest loss difference: how far an estimate may be from unbiased
@@ -319,7 +319,7 @@ def _duplicates(game: Game) -> Ints:
 
 def _pareto_classes(game: Game) -> Ints:
     """The number of each Pareto-optimal action's class, -1 for the others; a ValueError for a hopeless game."""
-    from peekrank.games.classify import analyse  # with SciPy, whose import takes longer than all others
+    from peekrank.games.analysis import analyse  # with SciPy, whose import takes longer than all others
 
     found = analyse(game)
     if found.rate is None or found.cells is None:

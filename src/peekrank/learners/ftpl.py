@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
 from math import sqrt
 from typing import Any, ClassVar, NamedTuple
 
@@ -11,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank.learners.common import answered, check_parameters, discount_of, largest_gain
+from peekrank.kernels.sorting import SortSpace, sort_space
+from peekrank.learners._shared import answered, check_parameters, constants, largest_gain, perturbed_leader
 from peekrank.measures import learnable
 from peekrank.measures import measure as measure_named
-from peekrank.sampling import SortSpace, sort_descending, sort_space
 from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
 
 
@@ -28,16 +27,6 @@ class FTPLState(NamedTuple):
 
 
 @kernel
-def perturbed_leader(
-    scores: Floats, width: float, uniforms: Floats, perturbed: Floats, ranking: Ints, sorting: SortSpace
-) -> None:
-    """Sort descending by ``scores + width * uniforms``: M(s + p) with p uniform in [0, 1/epsilon]^m."""
-    for i in range(len(scores)):
-        perturbed[i] = scores[i] + width * uniforms[i]
-    sort_descending(perturbed, ranking, sorting)
-
-
-@kernel
 def _rank(state: FTPLState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
     perturbed_leader(state.scores, state.width, uniforms, state.perturbed, ranking, state.sorting)
     token[0] = 0
@@ -48,32 +37,6 @@ def _update(state: FTPLState, X: Features, ranking: Ints, token: Floats, feedbac
     if answered(feedback):
         for p in range(len(feedback)):
             state.scores[ranking[p]] += feedback[p]
-
-
-class Constants(NamedTuple):
-    """Kalai and Vempala's constants of a measure over gain vectors in [0, g]^m.
-
-    D bounds how much two rankings can differ in the value of one vector from the unit cube, R in the value of one
-    gain vector, and A the l1 norm of a gain vector.
-    """
-
-    D: float
-    R: float
-    A: float
-
-
-@lru_cache(maxsize=64)
-def constants(measure: LinearMeasure, m: int, max_grade: int) -> Constants:
-    """D, R and A: two opposite rankings differ most, on the half of the items that one ranks first.
-
-    >>> from peekrank.measures import SumLoss
-    >>> constants(SumLoss(), 10, max_grade=1)
-    Constants(D=25.0, R=25.0, A=10.0)
-    """
-    largest = largest_gain(measure, max_grade)
-    discount, half = discount_of(measure, m), m // 2
-    D = float(np.abs(discount[:half] - discount[: m - half - 1 : -1]).sum())
-    return Constants(D, largest * D, largest * m)
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank.learners.common import answered, check_parameters, discount_of, largest_gain
+from peekrank.kernels.permutahedron import Space, draw, leader, space
+from peekrank.learners._shared import (
+    answered,
+    check_parameters,
+    discount_of,
+    entropy,
+    largest_gain,
+    position_weights,
+)
 from peekrank.measures import Precision, learnable
 from peekrank.measures import measure as measure_named
-from peekrank.permutahedron import Space, draw, leader, space
 from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
 
 
@@ -51,20 +58,6 @@ def _update(s: PermFTRLState, X: Features, ranking: Ints, token: Floats, feedbac
         s.rounds[0] += 1
         for p in range(len(feedback)):
             s.scores[ranking[p]] -= feedback[p] / token[1 + p]
-
-
-def position_weights(measure: LinearMeasure, m: int) -> Floats:
-    """How much more each position counts than the last one: not negative, not increasing, 0 at the end.
-
-    >>> from peekrank.measures import DCG, SumLoss
-    >>> position_weights(SumLoss(), 4)
-    array([3., 2., 1., 0.])
-    >>> position_weights(DCG(1), 4)
-    array([1., 0., 0., 0.])
-    """
-    discount = discount_of(measure, m)
-    weights: Floats = np.abs(discount - discount[-1])
-    return weights
 
 
 @dataclass(frozen=True)
@@ -168,20 +161,3 @@ def _counted(measure: LinearMeasure, m: int) -> int:
     """Number of positions with a weight."""
     discount = discount_of(measure, m)
     return int(np.count_nonzero(discount != discount[-1]))
-
-
-class Entropy(NamedTuple):
-    """The first weight, the sum W of all, and r = sum of w ln(w m / W)."""
-
-    first: float
-    W: float
-    r: float
-
-
-@lru_cache(maxsize=64)
-def entropy(measure: LinearMeasure, m: int) -> Entropy:
-    """What the entropy of a measure's position weights ranges over."""
-    weights = position_weights(measure, m)
-    w = weights[weights > 0]
-    W = float(w.sum())
-    return Entropy(float(weights[0]), W, float(np.sum(w * np.log(w * m / W))))

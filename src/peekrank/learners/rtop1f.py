@@ -10,12 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank.learners.common import answered, check_parameters, largest_gain, warn_short
-from peekrank.learners.ftpl import constants, perturbed_leader
+from peekrank._util.validate import choice
+from peekrank.kernels.sorting import SortSpace, move_to_front, sort_space
+from peekrank.learners._shared import (
+    answered,
+    check_parameters,
+    constants,
+    largest_gain,
+    perturbed_leader,
+    warn_short,
+)
 from peekrank.measures import learnable
 from peekrank.measures import measure as measure_named
-from peekrank.parameters import choice
-from peekrank.sampling import SortSpace, move_to_front, sort_space
 from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
 
 Order = Literal["leader", "fixed"]

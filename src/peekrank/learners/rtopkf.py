@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel, sum_kernel
-from peekrank.learners.common import answered
-from peekrank.parameters import choice, positive, whole
-from peekrank.sampling import SortSpace, shuffle, sort_descending, sort_space
+from peekrank._util.validate import choice, positive, whole
+from peekrank.kernels.sorting import SortSpace, shuffle, sort_descending, sort_space
+from peekrank.learners._shared import answered
 from peekrank.surrogates import KL, ListNet, NDCGSquared, RankSVM, SmoothDCG, Squared, Surrogate
 from peekrank.surrogates import surrogate as surrogate_named
 from peekrank.types import Features, Floats, Ints, Kernels, Shape

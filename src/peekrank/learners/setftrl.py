@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank.hypersimplex import systematic_sample, tsallis_point
-from peekrank.learners.common import answered
+from peekrank._util.validate import whole
+from peekrank.kernels.hypersimplex import systematic_sample, tsallis_point
+from peekrank.learners._shared import answered
 from peekrank.measures import Precision
 from peekrank.measures import measure as measure_named
-from peekrank.parameters import whole
 from peekrank.types import Features, Floats, Ints, Kernels, Shape
 
 
@@ -68,10 +68,11 @@ class SetFTRL:
     sum n, where L sums, over the items seen so far, ``1[not relevant] / P(seen)``: unbiased for the losses of all.
     Every round explores and exploits at once; none is marked as explored.
 
-    With V = n sqrt(m n) / k for k <= n, and less for more answers (see docs/setftrl.md), the expected regret is at
-    most ``(2 - sqrt(n/m)) sqrt(2 sqrt(m n) V T)``, for k <= n less than ``2 sqrt(2) n sqrt(m T / k)``. eta is
-    ``sqrt(2 sqrt(m n) / (V T))``, for k <= n ``sqrt(2 k / (n T))``. Without a horizon, eta is
-    ``sqrt(sqrt(m n) / (V t))`` after t - 1 answered rounds, and the bound, for every T at once, sqrt(2) as large.
+    With V = n sqrt(m n) / k for k <= n, and less for more answers (docs/learners/setftrl.md), the expected
+    regret is at most ``(2 - sqrt(n/m)) sqrt(2 sqrt(m n) V T)``, for k <= n less than
+    ``2 sqrt(2) n sqrt(m T / k)``. eta is ``sqrt(2 sqrt(m n) / (V T))``, for k <= n ``sqrt(2 k / (n T))``.
+    Without a horizon, eta is ``sqrt(sqrt(m n) / (V t))`` after t - 1 answered rounds, and the bound, for every
+    T at once, sqrt(2) as large.
 
     - A round with an unanswered question is left out as a whole: adding up what was answered would count a missing
       answer as relevant, and favour the items that are not answered for.

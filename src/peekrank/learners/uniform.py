@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank.sampling import shuffle
+from peekrank.kernels.sorting import shuffle
 from peekrank.types import Features, Floats, Ints, Kernels, Shape
 
 

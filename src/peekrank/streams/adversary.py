@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.random import Generator
 
-from peekrank.parameters import choice
+from peekrank._util.validate import choice
 from peekrank.streams.fixed import fixed_items
 from peekrank.types import Floats, Grades, Rounds
 

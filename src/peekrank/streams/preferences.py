@@ -21,7 +21,7 @@ import numpy as np
 from numpy.random import Generator
 from scipy.stats import rankdata
 
-from peekrank.parameters import whole
+from peekrank._util.validate import whole
 from peekrank.streams.fixed import fixed_items
 from peekrank.types import Floats, Grades, Ints, Rounds
 

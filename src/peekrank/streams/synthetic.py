@@ -15,7 +15,7 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import bdtrc, ndtr
 
-from peekrank.parameters import positive, whole
+from peekrank._util.validate import positive, whole
 from peekrank.streams.fixed import fixed_items, row_chunks
 from peekrank.types import Floats, Ints, Rounds
 

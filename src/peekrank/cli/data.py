@@ -1,0 +1,162 @@
+"""The command ``peekrank data``: what a data set holds, in words and as JSON, and its conversion."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.filesize import decimal
+from rich.markup import escape
+from rich.progress import DownloadColumn, TransferSpeedColumn
+from rich.table import Table
+from rich.text import Text
+
+from peekrank.cli._progress import passing_bar
+
+if TYPE_CHECKING:
+    from peekrank.data.dataset import Dataset, Description
+
+_ODDITIES = {
+    "single_document_queries": "queries with a single document",
+    "all_zero_queries": "queries without a relevant document",
+    "all_equal_queries": "queries whose documents all have the same grade, above 0",
+    "scattered_queries": "queries that were scattered over the file, and are gathered",
+    "queries_in_comments": "queries with their number in the comment",
+    "duplicate_documents": "documents with the same features as an earlier one of their query",
+    "missing_values": "feature values that the file leaves out, which are 0",
+    "blank_lines": "blank lines",
+    "comment_lines": "lines with nothing but a comment",
+}
+
+
+def data(
+    file: Annotated[Path, typer.Argument(help="A LETOR or SVMlight text, plain or gzip, or a .peek file.")],
+    out: Annotated[Path | None, typer.Option(metavar="FILE.peek", help="Write it, to be opened at once.")] = None,
+    scaling: Annotated[
+        str, typer.Option(help="Scale features: none, query (min-max), global (mean, sd).")
+    ] = "none",
+    train: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Training part: global scaling and ids fit it.", show_default="FILE itself"
+        ),
+    ] = None,
+    features: Annotated[int | None, typer.Option(help="Number of features.", show_default="largest id")] = None,
+    base: Annotated[
+        int | None, typer.Option(help="Smallest feature id, 0 or 1.", show_default="found out")
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the answer as JSON.")
+    ] = None,
+) -> None:
+    """Describe a file of judged documents with features, and convert it into a form that opens at once."""
+    from peekrank._util.atomic import write_whole
+    from peekrank.data.dataset import describe
+    from peekrank.data.peek import SUFFIX, save_dataset
+
+    if out and out.suffix != SUFFIX:
+        raise ValueError(f"{out}: --out must end in {SUFFIX}, so that no text is replaced by the compact form")
+    if json_file:
+        check_replaceable(json_file)
+    named = [path.resolve() for path in (file, train, out, json_file) if path]
+    if len(set(named)) < len(named):
+        raise ValueError(f"{named[-1]}: each of FILE, --train, --out and --json must be a file of its own")
+    loaded = _load(file, scaling, train, features, base)
+    found = describe(loaded)
+    console = Console()
+    console.print(_tell(found), highlight=False)
+    if out:
+        save_dataset(loaded, out)
+        console.print(
+            f"Written to {escape(str(out))}, {decimal(out.stat().st_size)}", highlight=False, soft_wrap=True
+        )
+    if json_file:
+        text = json.dumps(found.as_dict(), indent=1, allow_nan=False)
+        write_whole(json_file, lambda part: part.write_text(text + "\n", encoding="utf-8"))
+
+
+def check_replaceable(file: Path) -> None:
+    """Raise a ValueError if there is a model or a compact data set of this name, which no table should replace."""
+    from peekrank.data.peek import is_compact
+    from peekrank.training.model import is_model
+
+    if file.exists() and (is_model(file) or is_compact(file)):
+        what = "a model" if is_model(file) else "a data set"
+        raise ValueError(f"{file}: is {what}, which would be replaced; remove it first, or choose another name")
+
+
+def _load(file: Path, scaling: str, train: Path | None, features: int | None, base: int | None) -> Dataset:
+    """Read or open, and scale."""
+    from peekrank._util.validate import choice
+    from peekrank.data.dataset import check_finite
+    from peekrank.data.scaling import Scaling, fit_standardisation, scale_within_queries, standardise
+
+    choice("--scaling", scaling, Scaling)
+    if train is None:
+        loaded = fitted_on = read_data(file, features, base)
+    else:
+        if scaling != "global":
+            raise ValueError(f"--train does not go with --scaling {scaling}, only with --scaling global")
+        fitted_on = read_data(train, features, base)
+        loaded = read_data(file, fitted_on.features.shape[1], fitted_on.about.base)
+    for path, part in ((train or file, fitted_on), (file, loaded)):
+        check_finite(part, path.name)
+    if scaling == "query":
+        return scale_within_queries(loaded)
+    return standardise(loaded, fit_standardisation(fitted_on)) if scaling == "global" else loaded
+
+
+def read_data(file: Path, features: int | None, base: int | None) -> Dataset:
+    """The data set of a file, text or compact."""
+    from peekrank.data.letor import read_letor
+    from peekrank.data.peek import is_compact, open_dataset
+
+    if is_compact(file):
+        opened = open_dataset(file)
+        there, first = opened.features.shape[1], opened.about.base
+        if features not in (None, there) or base not in (None, first):
+            raise ValueError(f"{file.name}: has {there} features with ids from {first}; convert the text again")
+        return opened
+    amounts = DownloadColumn(), TransferSpeedColumn()
+    with passing_bar(f"reading {file.name}", Console(stderr=True), *amounts) as progress:
+        return read_letor(file, features=features, base=base, progress=progress)
+
+
+def _tell(found: Description) -> Table:
+    """What there is to say, with labels in a column."""
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    about = found.about
+    source = f"{about.source}, sha256 {about.digest[:16]}" if about.digest else about.source
+    shortest, median, longest = found.lengths
+    scaling = f"global, fitted on {about.fitted_on[:16]}" if about.fitted_on else about.scaling
+    for label, text in (
+        ("source", source),
+        ("queries", f"{found.queries:,}"),
+        ("documents", f"{found.documents:,}; {shortest:,} to {longest:,} a query, median {median:g}"),
+        (
+            "features",
+            f"{found.features:,}, ids from {about.base}; {found.used:,} used, {found.constant:,} constant",
+        ),
+        ("values", f"{found.smallest:g} to {found.largest:g}"),
+        ("relevance", _relevance(found)),
+        ("scaling", scaling),
+        *(
+            ("oddity", f"{what}: {found.oddities[name]:,}")
+            for name, what in _ODDITIES.items()
+            if found.oddities.get(name)
+        ),
+    ):
+        grid.add_row(label, Text(text))
+    return grid
+
+
+def _relevance(found: Description) -> str:
+    if not found.grades:
+        return f"real-valued, {found.least_relevance:g} to {found.most_relevance:g}"
+    parts = (f"{grade}: {count:,} ({count / found.documents:.1%})" for grade, count in found.grades.items())
+    return ", ".join(parts) + (" (rounded)" if found.about.rounded else "")

@@ -1,0 +1,401 @@
+"""What the command line says of games: words and tables to print, and dictionaries for JSON."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich.box import SIMPLE
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from peekrank import measures, surrogates
+from peekrank._util.text import counted
+from peekrank._util.validate import choice, whole
+from peekrank.advice import Advice, SurrogateAdvice, Witness, advise, advise_surrogate
+from peekrank.games.analysis import Analysis, analyse
+from peekrank.games.cells import Cells, Progress, pair_count
+from peekrank.games.classic import CLASSIC
+from peekrank.games.files import read_game
+from peekrank.games.game import Game
+from peekrank.games.ranking import ranking_game
+from peekrank.games.rate import Rate
+from peekrank.games.rate_table import MEANINGS, Source, sensible_source, settle, tabulate
+from peekrank.games.rate_table import Table as RateTable
+from peekrank.games.theorems import rate_of
+from peekrank.spec import nearest
+from peekrank.types import Measure
+
+_QUICK_TABLE, _QUICK_CELL = 4_000, 50_000  # numbers in a loss matrix that the definitions take some seconds for
+_PICTURES = (".png", ".svg", ".pdf")
+_MOST_ACTIONS = 40
+_MOST_LISTS = 16
+_STYLES = {
+    Rate.ZERO: "bold cyan",
+    Rate.SQRT: "bold green",
+    Rate.TWO_THIRDS: "bold yellow",
+    Rate.LINEAR: "bold red",
+}
+_KINDS = {"pareto": "Pareto-optimal", "degenerate": "degenerate", "dominated": "dominated"}
+_PROOFS = {
+    Rate.ZERO: "the kind of each action",
+    Rate.SQRT: "each pair of neighbours, where the two are best, and an estimate of which of them is better",
+    Rate.TWO_THIRDS: "an estimate of each loss difference, and a pair of neighbours that cannot tell their own",
+    Rate.LINEAR: "a pair of actions that no feedback can compare, and two adversaries that look the same",
+}
+
+
+class _Usage(NamedTuple):
+    what: str
+    needed: tuple[str, ...]
+    optional: tuple[str, ...]
+    example: str
+
+
+_TABLE = _Usage("the table of all measures", ("--m",), ("--grades", "--from", "--picture", "--json"), "--m 5")
+_CELL = _Usage("a measure", ("--m", "--k"), ("--grades", "--from", "--json", "--certificate"), "ndcg --m 5 --k 2")
+_OWN = _Usage("a single game", (), ("--json", "--certificate"), "apple-tasting")
+
+
+class Told(NamedTuple):
+    """What is to be said to people, and as JSON, with the table or analysis that it comes from."""
+
+    shown: list[RenderableType]
+    data: dict[str, Any]
+    table: RateTable | None = None
+    analysis: Analysis | None = None
+
+
+def _subject(name: str | None, options: Mapping[str, object]) -> Measure | Game | None:
+    """What a name stands for: a measure, a game, or all measures; the options given must fit."""
+    subject = _named(name) if name else None
+    usage = _TABLE if subject is None else _OWN if isinstance(subject, Game) else _CELL
+    given = {option for option, value in options.items() if value is not None}
+    for option in options:
+        if option in given and option not in usage.needed + usage.optional:
+            known = ", ".join(usage.needed + usage.optional)
+            raise ValueError(f"{option} does not go with {usage.what}, which takes {known}")
+    if missing := [option for option in usage.needed if option not in given]:
+        raise ValueError(
+            f"{usage.what} needs {' and '.join(missing)}, as in: peekrank game {usage.example}"
+            + ("; or name a measure, a classic game or a file" if subject is None else "")
+        )
+    return subject
+
+
+def check_files(*files: Path | None, picture: Path | None = None, game: str | None = None) -> None:
+    """Raise a ValueError now if one of these files could not be written later, or is that of the game itself."""
+    if picture is not None and picture.suffix.lower() not in _PICTURES:
+        raise ValueError(f"{picture}: a picture is a file that ends in png, svg or pdf")
+    paths = [path for path in (*files, picture) if path is not None]
+    for path in paths:
+        above = next(folder for folder in path.absolute().parents if folder.exists())
+        if path.exists() and not path.is_file():
+            raise ValueError(f"{path} is no regular file; the name of one is wanted")
+        if not above.is_dir() or not os.access(above, os.W_OK):
+            raise ValueError(f"{path} cannot be written: {above} is no folder that can be written to")
+    if len({path.resolve() for path in (*paths, Path(game or ""))}) < len(paths) + 1:
+        raise ValueError(f"{paths[-1]}: each output needs a file of its own")
+
+
+def tell(name: str | None, options: Mapping[str, Any], progress: Progress) -> Told:
+    """What there is to say about a measure, a game, or all measures, with the options of the command line."""
+    subject = _subject(name, options)
+    if isinstance(subject, Game):
+        return _tell_game(str(name), subject, progress)
+    m, grades, source = options["--m"], options["--grades"], options["--from"]
+    grades = 2 if grades is None else grades
+    whole("m", m, 1)
+    whole("grades", grades, 2, 256)
+    if source is not None:
+        choice("--from", source, Source)
+    if subject is None:
+        return _tell_table(m, grades, source or sensible_source(m, grades, _QUICK_TABLE), progress)
+    if options["--certificate"]:
+        if source == "theorem":
+            raise ValueError("--certificate needs the definitions: --from definitions, or both")
+        source = source or "both"
+    return _tell_measure(
+        subject, m, options["--k"], grades, source or sensible_source(m, grades, _QUICK_CELL), progress
+    )
+
+
+def _tell_table(m: int, grades: int, source: Source, progress: Progress) -> Told:
+    """The rates of all measures for every k, with what they mean."""
+    table = tabulate(None, m, grades, source, progress)
+    title = f"How regret grows in T rounds: m = {counted(m, 'item')}, the first k answered, {_grades(grades)}"
+    shown = Table(box=SIMPLE, padding=(0, 1, 0, 0))
+    shown.add_column("measure", no_wrap=True)
+    for span in table.spans:
+        shown.add_column(f"k={_span(span)}", no_wrap=True)
+    for name, cells in zip(table.measures, table.cells, strict=True):
+        shown.add_row(Text(name), *(_rate(cell.rate) for cell in cells))
+    legend = _grid()
+    present = {cell.rate for cells in table.cells for cell in cells}
+    for rate, meaning in MEANINGS.items():
+        if rate in present:
+            legend.add_row(_rate(rate), meaning)
+    if None in present:
+        legend.add_row(_rate(None), "undecided by the arithmetic of the definitions")
+    origin = {
+        "theorem": "By the theorems of docs/games/rates.md.",
+        "definitions": "Worked out from the definitions.",
+        "both": "Worked out from the definitions, and the same by the theorems of docs/games/rates.md.",
+    }
+    data = {"m": m, "grades": grades, "from": source, "cells": table.rows()}
+    return Told([f"[bold]{title}", shown, legend, "", origin[source]], data, table=table)
+
+
+def _span(span: range) -> str:
+    """The k of a column.
+
+    >>> _span(range(3, 4)), _span(range(10, 1000))
+    ('3', '10..999')
+    """
+    return f"{span[0]:,}" if len(span) == 1 else f"{span[0]:,}..{span[-1]:,}"
+
+
+def _tell_measure(measure: Measure, m: int, k: int, grades: int, source: Source, progress: Progress) -> Told:
+    """The rate of one ranking game, by theorem, by the definitions, or both."""
+    proved = rate_of(measure, m, k, grades) if source != "definitions" else None
+    found = analyse(ranking_game(measure, m, k, grades), progress=progress) if source != "theorem" else None
+    problem = f"{measure}, m = {counted(m, 'item')}, k = {k:,} revealed, {_grades(grades)}"
+    cell = settle(problem, proved, found)
+    shown = _rate_rows(cell.rate)
+    if proved:
+        shown.add_row("why", proved.reason)
+    if found is None:
+        shown.add_row("basis", "the theorem alone; --from both also works the game out, if it is small")
+    else:
+        _add_facts(shown, found, "rankings")
+    if cell.how == "both":
+        shown.add_row("basis", "theorem and definitions, which agree")
+    data = {
+        "measure": str(measure),
+        "m": m,
+        "k": k,
+        "grades": grades,
+        "rate": cell.rate and str(cell.rate),
+        "basis": cell.basis,
+        "how": cell.how,
+        "reason": proved and proved.reason,
+        "definitions": found and _facts(found),
+    }
+    return Told([f"[bold]{problem}", shown], data, analysis=found)
+
+
+def _tell_game(name: str, game: Game, progress: Progress) -> Told:
+    """The class of a classic game or of one from a file, action by action."""
+    found = analyse(game, progress=progress)
+    example = CLASSIC.get(name)
+    about = f": {example.about}" if example else ""
+    heading: list[RenderableType] = [f"[bold]{escape(name)}[/]{about}"]
+    if example and example.reference:
+        heading.append(f"[dim]{example.reference}")
+    actions = _actions(game, found.cells) if found.cells else []
+    if actions:
+        heading.append(_action_table(actions, len(game.outcomes)))
+    if len(actions) > _MOST_ACTIONS:
+        heading.append(f"... and {counted(len(actions) - _MOST_ACTIONS, 'more action')}; --json FILE has all.")
+    shown = _rate_rows(found.rate)
+    _add_facts(shown, found, "actions")
+    data = {"game": name, "rate": found.rate and str(found.rate), "definitions": _facts(found), "actions": actions}
+    return Told([*heading, shown], data, analysis=found)
+
+
+def tell_certificate(proof: Mapping[str, Any], path: Path, told: Mapping[str, Any]) -> list[RenderableType]:
+    """What a certificate holds, how to check it, and for a hopeless ranking game how to play its adversaries.
+
+    A Text among these is a command, to be copied: it must not be wrapped.
+    """
+    rate = Rate(proof["rate"])
+    check = "A page of NumPy checks it (docs/games/index.md)."
+    shown: list[RenderableType] = [f"{escape(str(path))} holds the game and the proof: {_PROOFS[rate]}. {check}"]
+    if rate is Rate.LINEAR:
+        gap = proof["adversaries"]["gap"]
+        shown.append(
+            f"Whatever the learner, its expected regrets against the two add up to at least {gap:.3g} a round, so "
+            f"one of them is at least {gap / 2:.3g} a round, for ever."
+        )
+        if "measure" in told:
+            shown.append("To see it:")
+            learners = ["uniform", "rtop1f:measure=dcg", "--measure", told["measure"], "--k", str(told["k"])]
+            for side in "pq":
+                stream, folder = f"adversary:path={path},side={side}", f"adversary-{side}"
+                command = ["peekrank", "simulate", *learners, "--stream", stream, "--out", folder]
+                shown.append(Text(shlex.join(command)))
+    return shown
+
+
+def advice_on(name: str, m: int, k: int, horizon: int | None, grades: int) -> Advice | SurrogateAdvice:
+    """Advice on the measure or surrogate of this name; what is said of a surrogate holds for any horizon."""
+    base = re.split("[@+/]", name)[0]
+    if base in surrogates.ALL:
+        return advise_surrogate(name, m, k, grades)
+    if base not in measures.ALL:
+        raise ValueError(
+            f"unknown measure or surrogate '{name}': {nearest(base, [*measures.ALL, *surrogates.ALL])}"
+        )
+    if horizon is None:
+        raise ValueError(
+            f"{name} needs --horizon, the number of rounds: bounds and the choice of a learner depend on it"
+        )
+    return advise(name, m, k, horizon, grades)
+
+
+def tell_advice(advice: Advice | SurrogateAdvice, json_file: Path | None) -> list[RenderableType]:
+    """Advice with its labels in a column, and the witness of a hopeless surrogate, or where it is written to."""
+    shown = _grid()
+    for line in str(advice).splitlines():
+        label, _, text = line.partition(": ")
+        shown.add_row(label, Text(text))
+    if isinstance(advice, Advice) or advice.witness is None:
+        return [shown]
+    return [shown, "", *_tell_witness(advice.witness, json_file)]
+
+
+def _tell_witness(witness: Witness, json_file: Path | None) -> list[RenderableType]:
+    """Both adversaries, list by list, if they are few."""
+    if len(witness.relevance) > _MOST_LISTS:
+        where = f"{json_file} has them" if json_file else "--json FILE writes them"
+        return [Text(f"The adversaries have {len(witness.relevance):,} lists: {where}.")]
+    used = max(i for row in witness.relevance for i, grade in enumerate(row, 1) if grade)
+    table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
+    table.add_column(f"relevance of items 1 to {used}")
+    for header in ("adversary p", "adversary q"):
+        table.add_column(header, justify="right")
+    for row, *chances in zip(*witness[:3], strict=True):
+        table.add_row(" ".join(map(str, row[:used])), *(f"{chance:g}" for chance in chances))
+    others = " All other items are irrelevant." if used < len(witness.relevance[0]) else ""
+    said = f"Of any k items, both adversaries show the same relevances equally often.{others}"
+    return [table, Text(said)]
+
+
+def _named(name: str) -> Measure | Game:
+    if Path(name).suffix.lower() not in (".csv", ".json"):
+        if re.split("[@+]", name)[0] in measures.ALL:
+            return measures.measure(name)
+        if name in CLASSIC:
+            return CLASSIC[name].game
+        if not Path(name).exists():
+            raise ValueError(f"unknown measure or game '{name}': {nearest(name, [*measures.ALL, *CLASSIC])}")
+    return read_game(name)
+
+
+def _grades(grades: int) -> str:
+    return f"grades 0 to {grades - 1}"
+
+
+def _rate(rate: Rate | None) -> Text:
+    return Text("?", style="dim") if rate is None else Text(rate, style=_STYLES[rate])
+
+
+def _grid() -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    return grid
+
+
+def _rate_rows(rate: Rate | None) -> Table:
+    grid = _grid()
+    grid.add_row(
+        "rate", "undecided" if rate is None else _rate(rate).append(f", {MEANINGS[rate]}", style="default")
+    )
+    return grid
+
+
+def _add_facts(grid: Table, found: Analysis, actions: str) -> None:
+    """What the definitions give, in words."""
+    facts = _facts(found)
+    grid.add_row("outcomes", f"{facts['outcomes']:,}")
+    if found.cells:
+        parts = [f"{facts[kind]:,} {word}" for kind, word in _KINDS.items() if facts[kind]]
+        if facts["duplicates"]:
+            parts.append(counted(facts["duplicates"], "duplicate"))
+        grid.add_row(actions, f"{facts['actions']:,}: {', '.join(parts)}")
+        grid.add_row("neighbours", counted(facts["neighbouring_pairs"], "pair"))
+    else:
+        grid.add_row(actions, f"{facts['actions']:,}")
+    if found.rate is None:
+        grid.add_row("undecided", Text(f"{found.undecided}: neither exact nor certified arithmetic settles it"))
+        return
+    seen = {True: "yes", False: "no", None: "undecided"}
+    both = f"globally {seen[found.globally_observable]}, locally {seen[found.locally_observable]}"
+    grid.add_row("observable", both)
+    if found.blind:
+        i, j = facts["blind_pair"]
+        grid.add_row(
+            "obstacle",
+            Text(
+                f"'{i}' and '{j}' are neighbours, but no feedback tells which is better"
+                if found.rate is Rate.LINEAR
+                else f"only {actions} that are worse tell whether '{i}' or '{j}' is better"
+            ),
+        )
+
+
+def _facts(found: Analysis) -> dict[str, Any]:
+    game, known = found.game, found.cells
+    facts: dict[str, Any] = {"actions": len(game.actions), "outcomes": len(game.outcomes)}
+    if known:
+        classes = np.unique(known.duplicate_of)
+        kinds = Counter(known.kind[i] for i in classes)
+        facts |= {
+            "classes": len(classes),
+            **{kind: kinds[kind] for kind in ("pareto", "degenerate", "dominated")},
+            "duplicates": len(game.actions) - len(classes),
+            "neighbouring_pairs": pair_count(game, known),
+        }
+    return facts | {
+        "globally_observable": found.globally_observable,
+        "locally_observable": found.locally_observable,
+        "class": found.rate and MEANINGS[found.rate].partition(":")[0],
+        "blind_pair": found.blind and [game.actions[found.blind.i], game.actions[found.blind.j]],
+        "undecided": found.undecided or None,
+    }
+
+
+def _actions(game: Game, known: Cells) -> list[dict[str, Any]]:
+    """One dictionary per action of a game without symmetries."""
+    neighbours: dict[int, list[str]] = {}
+    for border in sorted(known.borders, key=lambda border: border.j):
+        neighbours.setdefault(border.i, []).append(game.actions[border.j])
+    return [
+        {
+            "action": name,
+            "kind": known.kind[i],
+            "duplicate_of": None if first == i else game.actions[first],
+            "dimension": int(known.dimension[i]),
+            "neighbours": neighbours.get(int(first), []),
+        }
+        for i, (name, first) in enumerate(zip(game.actions, known.duplicate_of, strict=True))
+    ]
+
+
+def _action_table(actions: list[dict[str, Any]], outcomes: int) -> Table:
+    table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
+    duplicates = any(action["duplicate_of"] for action in actions)
+    headers = [
+        "action",
+        "kind",
+        *["same losses as"] * duplicates,
+        "cell's dimension",
+        "neighbours",
+    ]
+    for header in headers:
+        table.add_column(header, overflow="fold", justify="right" if header.startswith("cell") else "left")
+    for action in actions[:_MOST_ACTIONS]:
+        dimension = "empty" if action["dimension"] < 0 else f"{action['dimension']} of {outcomes - 1}"
+        same = [Text(action["duplicate_of"] or "")] if duplicates else []
+        near = Text(", ".join(action["neighbours"]) or "-")
+        table.add_row(Text(action["action"]), _KINDS[action["kind"]], *same, dimension, near)
+    return table

@@ -1,0 +1,85 @@
+"""What the command line says of a study: its table, and which learners could not take part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.box import SIMPLE
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from peekrank._util.validate import whole
+from peekrank.experiments.study import Findings, Study, fitting
+from peekrank.reports.experiment_page import bound_text, exponent_text, regret_text
+
+
+def read_horizons(text: str) -> tuple[int, ...]:
+    """The horizons that a text such as 2000,4000 gives.
+
+    >>> read_horizons("2000,4000")
+    (2000, 4000)
+    """
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError(f"horizons = '{text}': must be whole numbers with commas, as in 2000,4000") from None
+
+
+def choose(
+    named: Sequence[str] | None, measure: str, m: int, k: int, *, grades: int, horizons: tuple[int, ...]
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The learners that are named, or all that fit, and why the others do not; a ValueError if none does."""
+    if named:
+        return tuple(named), {}
+    for horizon in horizons:
+        whole("horizons", horizon, 1)
+    whole("m", m, 2)
+    whole("k", k, 1, m)
+    whole("grades", grades, 2, 256)
+    fit, unfit = fitting(measure, m, k, grades=grades, horizons=horizons)
+    if not fit:
+        raise ValueError(
+            f"no learner here fits {measure} at m = {m}, k = {k}, grades = {grades}; name some to see what they "
+            f"lose, for instance uniform or blockftrl:measure=dcg. {_reasons(unfit)}"
+        )
+    return fit, unfit
+
+
+def tell(findings: Findings, unfit: Mapping[str, str]) -> list[RenderableType]:
+    """The table of a study, what its columns mean, and why learners are missing."""
+    study = findings.study
+    last = study.horizons[-1]
+    table = Table(title=_title(study), title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
+    table.add_column("learner", overflow="fold", min_width=10)
+    shown = sorted({study.horizons[0], last})
+    for header in (*(f"T = {horizon:,}" for horizon in shown), "exponent, 95 %", f"bound at {last:,}"):
+        table.add_column(header, justify="right", overflow="fold", min_width=6)
+    table.add_column(f"worst at {last:,}", overflow="fold", min_width=6)
+    for learner in study.learners:
+        worst = {w.horizon: w for w in findings.worst(learner)}
+        table.add_row(
+            escape(learner),
+            *(regret_text(worst[horizon]) for horizon in shown),
+            exponent_text(findings.exponent(learner)),
+            bound_text(worst[last]),
+            worst[last].stream,
+        )
+    said: list[RenderableType] = [table]
+    runs = f"mean ± standard deviation of {study.runs} runs" if study.runs > 1 else "a single run"
+    said.append(Text(f"Regret on the worst of {len(study.streams)} streams, {runs}; bounds hold in expectation."))
+    if study.runs > 1:
+        said.append(Text("The worst has the largest mean after two standard errors are taken off."))
+    said += [Text(f"without {learner}: {reason}") for learner, reason in unfit.items()]
+    return said
+
+
+def _reasons(unfit: Mapping[str, str]) -> str:
+    return " ".join(f"Not {learner}: {reason}." for learner, reason in unfit.items())
+
+
+def _title(study: Study) -> str:
+    grades = "" if study.grades == 2 else f", grades 0 to {study.grades - 1}"
+    rate = "unknown" if study.rate is None else str(study.rate)
+    return f"{escape(study.measure)}, m = {study.m}, k = {study.k}{grades}: rate of the game {rate}"

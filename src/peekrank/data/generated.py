@@ -1,0 +1,138 @@
+"""Generated documents with features, in the shapes of published data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import sqrt
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from peekrank._util.validate import choice, positive, whole
+from peekrank.data.dataset import About, Dataset
+from peekrank.spec import nearest
+from peekrank.types import Features, Ints
+
+Kind = Literal["linear", "misspecified", "query"]
+
+
+class Layout(NamedTuple):
+    """Size of a data set: queries, fewest and most documents of one, features, share of each grade from 0 on."""
+
+    queries: int
+    documents: tuple[int, int]
+    features: int
+    shares: tuple[float, ...]
+
+
+# Queries, features, documents in all and shares of grades are nearly those of the originals; only the shares of
+# the last, which has real-valued relevance, are chosen. Lengths of queries are uniform, which they are not there.
+LAYOUTS = {
+    "mq2008": Layout(784, (5, 34), 46, (0.807, 0.132, 0.061)),
+    "mslr": Layout(10_000, (1, 239), 136, (0.520, 0.322, 0.133, 0.018, 0.007)),
+    "yahoo": Layout(19_944, (1, 46), 700, (0.261, 0.359, 0.285, 0.076, 0.019)),
+    "yandex": Layout(9_126, (1, 20), 245, (0.5, 0.3, 0.1, 0.07, 0.03)),
+}
+
+
+def make_dataset(
+    layout: Layout | str,
+    rng: Generator,
+    *,
+    kind: Kind = "linear",
+    noise: float = 0.5,
+    scale: float = 1.0,
+) -> Dataset:
+    """Draw documents with features uniform on [0, 1), and grade them by the quantiles of score + noise.
+
+    With z_a, z_b, z_c random linear functions of the features, each of mean 0 and variance 1, the score is
+
+    - ``linear``: z_a;
+    - ``misspecified``: (z_a + z_b z_c) / sqrt 2: no linear function follows the product, half of the variance;
+    - ``query``: s_q + cos t_q z_a + sin t_q z_b, with z_a of one half of the features and z_b of the other, t_q
+      uniform on [0, pi/2] and s_q normal: which half matters, and how good all documents are, is the query's.
+
+    >>> data = make_dataset("mq2008", np.random.default_rng(0), scale=0.1)
+    >>> data.features.shape, len(data.queries), np.bincount(data.relevance)
+    ((1570, 46), 78, array([1267,  207,   96]))
+
+    Parameters
+    ----------
+    layout
+        A `Layout`, or the name of one: mq2008, mslr, yahoo or yandex.
+    rng
+        Source of all randomness.
+    kind
+        What the score is, as above.
+    noise
+        Standard deviation of the normal noise, above 0; that of the score is 1, or sqrt 2 with query effects.
+    scale
+        Part of the layout's queries to make; more than 1 is possible.
+    """
+    choice("kind", kind, Kind)
+    positive("noise", noise)
+    positive("scale", scale)
+    name = layout if isinstance(layout, str) else "own"
+    shape = _checked(_named(layout) if isinstance(layout, str) else layout)
+    queries = max(1, round(shape.queries * scale))
+    lengths = rng.integers(shape.documents[0], shape.documents[1], size=queries, endpoint=True)
+    offsets = np.append(0, np.cumsum(lengths))
+    features = rng.random((int(offsets[-1]), shape.features), dtype=np.float32)
+    score = _SCORES[kind](features, lengths, rng) + noise * rng.standard_normal(len(features), dtype=np.float32)
+    steps = np.quantile(score, np.minimum(np.cumsum(shape.shares)[:-1], 1))
+    relevance = np.searchsorted(steps, score, side="right").astype(np.uint8)
+    about = About(f"{kind} {name}, noise {noise:g}, scale {scale:g}")
+    return Dataset(features, relevance, offsets, np.arange(1, queries + 1), about)
+
+
+def _linear(features: Features, _lengths: Ints, rng: Generator) -> Features:
+    return _projection(features, rng)
+
+
+def _misspecified(features: Features, _lengths: Ints, rng: Generator) -> Features:
+    z_a, z_b, z_c = (_projection(features, rng) for _ in range(3))
+    return (z_a + z_b * z_c) * np.float32(sqrt(0.5))
+
+
+def _with_query_effects(features: Features, lengths: Ints, rng: Generator) -> Features:
+    half = features.shape[1] // 2
+    z_a, z_b = (_projection(part, rng) for part in (features[:, :half], features[:, half:]))
+    turn = rng.random(len(lengths), dtype=np.float32) * np.float32(np.pi / 2)
+    shift = rng.standard_normal(len(lengths), dtype=np.float32)
+    cosine, sine = np.cos(turn).astype(np.float32), np.sin(turn).astype(np.float32)
+    z_a *= np.repeat(cosine, lengths)
+    z_b *= np.repeat(sine, lengths)
+    return z_a + z_b + np.repeat(shift, lengths)
+
+
+_SCORES: dict[Kind, Callable[[Features, Ints, Generator], Features]] = {
+    "linear": _linear,
+    "misspecified": _misspecified,
+    "query": _with_query_effects,
+}
+
+
+def _projection(features: Features, rng: Generator) -> Features:
+    """A random linear function of mean 0 and variance 1; that of a feature is 1/12."""
+    weights = rng.standard_normal((features.shape[1],), dtype=np.float32)
+    weights *= np.float32(sqrt(12) / np.linalg.norm(weights))
+    score: Features = features @ weights
+    score -= weights.sum() / 2
+    return score
+
+
+def _named(name: str) -> Layout:
+    if name not in LAYOUTS:
+        raise ValueError(f"unknown layout '{name}': {nearest(name, list(LAYOUTS))}")
+    return LAYOUTS[name]
+
+
+def _checked(layout: Layout) -> Layout:
+    whole("queries", layout.queries, 1)
+    whole("fewest documents", layout.documents[0], 1)
+    whole("most documents", layout.documents[1], layout.documents[0])
+    whole("features", layout.features, 2)
+    if not 2 <= len(layout.shares) <= 256 or min(layout.shares) < 0 or not abs(sum(layout.shares) - 1) < 1e-6:
+        raise ValueError(f"shares = {layout.shares}: must be 2 to 256 shares of grades that add up to 1")
+    return layout

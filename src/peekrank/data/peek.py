@@ -1,0 +1,205 @@
+"""A data set in one file that opens at once by memory map, whatever its size.
+
+Eight bytes of magic, four of version, four of the length of the header, SHA-256 of the header, the header as JSON;
+then the four arrays, each from a multiple of 64 bytes on. The header says where. All numbers are little-endian.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import asdict, fields
+from math import prod
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peekrank._util.atomic import write_whole
+from peekrank.data.dataset import About, Dataset, check_finite
+
+SUFFIX = ".peek"
+_MAGIC, _VERSION = b"PEEKDATA", 1
+_DIGEST = hashlib.sha256().digest_size
+_START = len(_MAGIC) + 4 + 4 + _DIGEST
+_ALIGNED = 64  # bytes of a cache line, and of the widest vector instruction
+_MOST_HEADER = 1 << 20
+_KINDS = {"features": ("<f4",), "relevance": ("|u1", "<f4"), "offsets": ("<i8",), "queries": ("<i8",)}
+_DIMENSIONS = {"features": 2, "relevance": 1, "offsets": 1, "queries": 1}
+
+
+def save_dataset(data: Dataset, path: str | PathLike[str]) -> None:
+    """Write a data set, so that there never is half of it under this name; numbers must be finite.
+
+    >>> import tempfile
+    >>> features = np.array([[0.5], [1], [0]], np.float32)
+    >>> data = Dataset(features, np.array([2, 0, 1], np.uint8), np.array([0, 2, 3]), np.array([7, 4]), About("x"))
+    >>> path = Path(tempfile.mkdtemp(), "train.peek")
+    >>> save_dataset(data, path)
+    >>> open_dataset(path).relevance
+    array([2, 0, 1], dtype=uint8)
+
+    Parameters
+    ----------
+    data
+        What to write.
+    path
+        Where to; the usual ending is ``.peek``.
+    """
+    arrays = {name: getattr(data, name) for name in _KINDS}
+    places, end = {}, 0
+    for name, array in arrays.items():
+        kind = array.dtype.newbyteorder("<").str
+        if kind not in _KINDS[name]:
+            raise ValueError(f"{name} are {array.dtype}: must be {' or '.join(_KINDS[name])}")
+        places[name] = {"kind": kind, "shape": list(array.shape), "start": end}
+        end = _aligned(end + array.nbytes)
+    _check(arrays, str(path))
+    check_finite(data, str(path))
+    header = json.dumps({"about": asdict(data.about), "arrays": places, "size": end}).encode()
+
+    def write(part: Path) -> None:
+        with part.open("wb") as file:
+            file.write(_MAGIC + _VERSION.to_bytes(4, "little") + len(header).to_bytes(4, "little"))
+            file.write(hashlib.sha256(header).digest() + header)
+            first = _aligned(file.tell())
+            for name, array in arrays.items():
+                _fill(file, first + places[name]["start"])
+                file.write(np.ascontiguousarray(array, places[name]["kind"]).data)
+            _fill(file, first + end)
+
+    write_whole(Path(path), write)
+
+
+def is_compact(path: Path) -> bool:
+    """Whether a file is, or says that it is, one of `save_dataset`; a pipe is not looked into."""
+    if path.suffix == SUFFIX:
+        return True
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
+
+
+def open_dataset(path: str | PathLike[str]) -> Dataset:
+    """Open a file of `save_dataset` by memory map: only what is used is read, and writing to it changes no file.
+
+    A file that is foreign, damaged or cut short is a ValueError.
+    """
+    path = Path(path)
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        start = file.read(_START)
+        if start[: len(_MAGIC)] != _MAGIC:
+            raise ValueError(
+                f"{path.name}: is no data set of peekrank; `peekrank data TEXT --out FILE` writes one"
+            )
+        version, length = (int.from_bytes(start[at : at + 4], "little") for at in (len(_MAGIC), len(_MAGIC) + 4))
+        if len(start) == _START and version != _VERSION:
+            raise ValueError(f"{path.name}: has format {version}; this peekrank reads format {_VERSION}")
+        header = file.read(min(length, _MOST_HEADER))
+    if len(start) < _START or len(header) < length <= _MOST_HEADER:
+        raise ValueError(f"{path.name}: is cut short within its header")
+    if hashlib.sha256(header).digest() != start[-_DIGEST:]:
+        raise ValueError(f"{path.name}: is damaged: its header does not match its checksum")
+    about, places, end = _read_header(header, path.name)
+    first = _aligned(_START + length)
+    if size != first + end:
+        raise ValueError(f"{path.name}: has {size:,} bytes instead of {first + end:,}; is it cut short?")
+    # Copy on write, so that arrays have the same type as all others: compiled code distinguishes read-only ones.
+    memory = np.asarray(np.memmap(path, np.uint8, mode="c"))
+    arrays = {name: _view(memory, first, place) for name, place in places.items()}
+    _check(arrays, path.name)
+    return Dataset(**arrays, about=about)
+
+
+def _read_header(text: bytes, name: str) -> tuple[About, dict[str, Any], int]:
+    """What the data are, where the arrays are, and how many bytes they take; checksums know no sense."""
+    try:
+        content: Any = json.loads(text)
+    except ValueError:
+        content = None
+    if not isinstance(content, dict) or content.keys() != {"about", "arrays", "size"}:
+        raise ValueError(f"{name}: its header must be JSON with about, arrays and size, and nothing else")
+    about, places, size = content["about"], content["arrays"], content["size"]
+    if not _natural(size):
+        raise ValueError(f"{name}: its header has the size {size!r}: must be a whole number")
+    if not isinstance(places, dict) or places.keys() != _KINDS.keys():
+        raise ValueError(f"{name}: its header must have the arrays {', '.join(_KINDS)}, and no others")
+    for array, place in places.items():
+        if not _sensible(array, place, size):
+            raise ValueError(f"{name}: its header has a wrong kind, shape or start of {array}: {place!r}")
+    return _read_about(about, name), places, size
+
+
+def _sensible(name: str, place: Any, size: int) -> bool:
+    """Whether an array can be where the header says it is."""
+    if not isinstance(place, dict) or place.keys() != {"kind", "shape", "start"}:
+        return False
+    kind, shape, start = place["kind"], place["shape"], place["start"]
+    return (
+        kind in _KINDS[name]
+        and isinstance(shape, list)
+        and len(shape) == _DIMENSIONS[name]
+        and all(map(_natural, (*shape, start)))
+        and start % _ALIGNED == 0
+        and start + prod(shape) * np.dtype(kind).itemsize <= size
+    )
+
+
+def _read_about(about: Any, name: str) -> About:
+    example = asdict(About(""))
+    if not isinstance(about, dict) or "source" not in about:
+        raise ValueError(f"{name}: its header does not say where the data come from")
+    for key, value in about.items():
+        if key not in example:
+            known = ", ".join(field.name for field in fields(About))
+            raise ValueError(f"{name}: its header has an unknown field {key!r} of about: must be of {known}")
+        if type(value) is not type(example[key]):
+            wanted = type(example[key]).__name__
+            raise ValueError(f"{name}: its header has {key} = {value!r} in about: must be of type {wanted}")
+    if not all(map(_natural, about.get("oddities", {}).values())):
+        raise ValueError(f"{name}: its header has oddities that are no counts: {about['oddities']!r}")
+    return About(**about)
+
+
+def _natural(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _view(memory: NDArray[np.uint8], first: int, place: dict[str, Any]) -> NDArray[Any]:
+    kind, shape = np.dtype(place["kind"]), place["shape"]
+    start = first + place["start"]
+    array: NDArray[Any] = memory[start : start + prod(shape) * kind.itemsize].view(kind)
+    return array.reshape(shape)
+
+
+def _check(arrays: dict[str, NDArray[Any]], name: str) -> None:
+    """Raise a ValueError unless the arrays fit together: compiled code trusts the offsets."""
+    features, relevance, offsets, queries = (arrays[each] for each in _KINDS)
+    fits = (
+        features.ndim == 2
+        and relevance.shape == features.shape[:1]
+        and features.size > 0
+        and queries.ndim == 1
+        and offsets.shape == (len(queries) + 1,)
+        and offsets[0] == 0
+        and offsets[-1] == len(features)
+        and np.all(offsets[1:] > offsets[:-1])
+    )
+    if not fits:
+        raise ValueError(
+            f"{name}: features, relevance, offsets and queries do not fit together, or are empty; offsets must "
+            "ascend from 0 to the number of documents"
+        )
+
+
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGNED) * _ALIGNED
+
+
+def _fill(file: IO[bytes], until: int) -> None:
+    file.write(bytes(until - file.tell()))

@@ -1,0 +1,221 @@
+"""Scaling of features: within each query, or by mean and deviation of a training part or of all that was shown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from peekrank._jit import kernel
+from peekrank.data.dataset import Dataset, column_ranges, widen_ranges
+from peekrank.types import Features, Floats, Ints, Rounds
+
+Scaling = Literal["none", "query", "global"]
+LearningScaling = Literal[Scaling, "online"]  # a file has no order in which its queries are shown
+
+
+class Standardisation(NamedTuple):
+    """Mean and standard deviation of each feature, and what they were fitted on; a constant feature has 0."""
+
+    mean: Floats
+    deviation: Floats
+    fitted_on: str
+
+
+def scale_within_queries(data: Dataset) -> Dataset:
+    """Scale each feature within each query: (x - min) / (max - min), from 0 to 1; 0 where min = max.
+
+    >>> from peekrank.data.dataset import About
+    >>> features = np.array([[1, 5], [3, 5], [2, 5], [9, 9]], np.float32)
+    >>> grades, offsets, queries = np.zeros(4, np.uint8), np.array([0, 3, 4]), np.array([1, 2])
+    >>> scale_within_queries(Dataset(features, grades, offsets, queries, About("x"))).features
+    array([[0. , 0. ],
+           [1. , 0. ],
+           [0.5, 0. ],
+           [0. , 0. ]], dtype=float32)
+
+    Parameters
+    ----------
+    data
+        Not scaled yet.
+    """
+    _not_scaled(data)
+    scaled = np.empty_like(data.features)
+    least, most = (np.empty(data.features.shape[1], np.float32) for _ in range(2))
+    _scale_queries(data.features, data.offsets, least, most, scaled)
+    return data._replace(features=scaled, about=replace(data.about, scaling="query"))
+
+
+def fit_standardisation(train: Dataset) -> Standardisation:
+    """Mean and standard deviation of each feature over the documents of a training part.
+
+    >>> from peekrank.data.dataset import About
+    >>> features = np.array([[1, 5], [3, 5]], np.float32)
+    >>> data = Dataset(features, np.zeros(2, np.uint8), np.array([0, 2]), np.array([1]), About("x"))
+    >>> fitted = fit_standardisation(data)
+    >>> fitted.mean, fitted.deviation
+    (array([2., 5.]), array([1., 0.]))
+    >>> standardise(data, fitted).features
+    array([[-1.,  0.],
+           [ 1.,  0.]], dtype=float32)
+
+    Parameters
+    ----------
+    train
+        Not scaled yet.
+    """
+    _not_scaled(train)
+    least, most = column_ranges(train.features)
+    mean, deviation = np.zeros(len(least)), np.zeros(len(least))
+    _moments(train.features, mean, deviation)
+    deviation[least == most] = 0  # the mean of equal numbers may differ from them by rounding
+    return Standardisation(mean, deviation, train.about.digest or train.about.source)
+
+
+def standardise(data: Dataset, fitted: Standardisation) -> Dataset:
+    """Scale each feature: (x - mean) / deviation; 0 where it was constant in the training part.
+
+    Parameters
+    ----------
+    data
+        Not scaled yet.
+    fitted
+        From `fit_standardisation`, of the same number of features.
+    """
+    _not_scaled(data)
+    if data.features.shape[1] != len(fitted.mean):
+        raise ValueError(
+            f"{data.about.source}: has {data.features.shape[1]} features, but the scaling was fitted on "
+            f"{len(fitted.mean)}; read both with the same `features`"
+        )
+    scaled = np.empty_like(data.features)
+    if not _standardise(data.features, fitted.mean, fitted.deviation, scaled):
+        raise ValueError(f"{data.about.source}: features are so far from the training part's that float32 ends")
+    return data._replace(features=scaled, about=replace(data.about, scaling="global", fitted_on=fitted.fitted_on))
+
+
+class Online(NamedTuple):
+    """What a run shows if features are standardised on the way, and the statistics after its last round.
+
+    Of n queries there are 2 n lists: q as it is when first shown, and n + q with the statistics of all.
+    """
+
+    rounds: Rounds
+    sequence: Ints
+    fitted: Standardisation
+
+
+def standardise_online(data: Dataset, sequence: Ints) -> Online:
+    """Scale each query, when it is first shown, by mean and deviation of all documents shown so far, its own too.
+
+    A feature that was constant so far is 0. Once all queries were shown, statistics no longer change.
+
+    >>> from peekrank.data.dataset import About
+    >>> features = np.array([[1], [3], [2]], np.float32)
+    >>> data = Dataset(features, np.zeros(3, np.uint8), np.array([0, 2, 3]), np.array([7, 4]), About("x"))
+    >>> rounds, sequence, fitted = standardise_online(data, np.array([1, 0, 0, 1]))
+    >>> sequence
+    array([1, 0, 2, 3])
+    >>> rounds.features[:, 0].round(4)  # query 1 was shown alone at first
+    array([-1.2247,  1.2247,  0.    , -1.2247,  1.2247,  0.    ], dtype=float32)
+    >>> fitted.mean, fitted.deviation.round(4)
+    (array([2.]), array([0.8165]))
+
+    Parameters
+    ----------
+    data
+        Not scaled yet, with grades.
+    sequence
+        The query of each round: all queries in some order, then all in some order, and so on; it may end anywhere.
+    """
+    _not_scaled(data)
+    (documents, d), queries = data.features.shape, len(data.queries)
+    scaled = np.zeros((2 * documents, d), np.float32)  # what is never shown takes no memory
+    mean, squares, deviation = (np.zeros(d) for _ in range(3))
+    first, later = sequence[:queries], sequence[queries:]
+    _standardise_in_order(data.features, data.offsets, first, mean, squares, deviation, scaled)
+    if len(later):
+        _standardise(data.features, mean, deviation, scaled[documents:])
+    plain = data.rounds()
+    offsets = np.append(plain.offsets, documents + plain.offsets[1:])
+    return Online(
+        Rounds(scaled, np.tile(plain.relevance, 2), offsets),
+        np.append(first, queries + later),
+        Standardisation(mean, deviation, data.about.digest or data.about.source),
+    )
+
+
+def _not_scaled(data: Dataset) -> None:
+    if data.about.scaling != "none":
+        raise ValueError(f"{data.about.source}: is scaled already ({data.about.scaling})")
+
+
+@kernel
+def _scale_queries(features: Features, offsets: Ints, least: Features, most: Features, scaled: Features) -> None:
+    for query in range(len(offsets) - 1):
+        first, last = offsets[query], offsets[query + 1]
+        for column in range(len(least)):
+            least[column] = most[column] = features[first, column]
+        widen_ranges(features[first:last], least, most)
+        for row in range(first, last):
+            for column in range(len(least)):
+                low = np.float64(least[column])
+                span = np.float64(most[column]) - low
+                part = (np.float64(features[row, column]) - low) / (span if span > 0 else 1.0)
+                scaled[row, column] = part
+
+
+@kernel
+def _moments(features: Features, mean: Floats, deviation: Floats) -> None:
+    count = len(features)
+    for row in range(count):
+        for column in range(len(mean)):
+            mean[column] += features[row, column]
+    for column in range(len(mean)):
+        mean[column] /= count
+    for row in range(count):
+        for column in range(len(mean)):
+            away = features[row, column] - mean[column]
+            deviation[column] += away * away
+    for column in range(len(mean)):
+        deviation[column] = np.sqrt(deviation[column] / count)
+
+
+@kernel
+def _standardise_in_order(
+    features: Features,
+    offsets: Ints,
+    order: Ints,
+    mean: Floats,
+    squares: Floats,
+    deviation: Floats,
+    scaled: Features,
+) -> None:
+    """Welford's recursion: of equal numbers, the mean is exactly that number and the deviation exactly 0."""
+    count = 0
+    for query in order:
+        first, last = offsets[query], offsets[query + 1]
+        for row in range(first, last):
+            count += 1
+            for column in range(len(mean)):
+                away = features[row, column] - mean[column]
+                mean[column] += away / count
+                squares[column] += away * (features[row, column] - mean[column])
+        for column in range(len(mean)):
+            deviation[column] = np.sqrt(squares[column] / count)
+        _standardise(features[first:last], mean, deviation, scaled[first:last])
+
+
+@kernel
+def _standardise(features: Features, mean: Floats, deviation: Floats, scaled: Features) -> bool:
+    """Whether all of it is finite."""
+    finite = True
+    for row in range(len(features)):
+        for column in range(len(mean)):
+            spread = deviation[column]
+            away = features[row, column] - mean[column]
+            value = np.float32(away / spread if spread > 0 else 0.0)
+            scaled[row, column] = value
+            finite &= np.abs(value) < np.inf
+    return finite

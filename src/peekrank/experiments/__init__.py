@@ -1,0 +1,1 @@
+"""Learners over streams, many times: experiments, sweeps, studies, comparisons."""

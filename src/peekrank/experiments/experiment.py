@@ -1,0 +1,164 @@
+"""An experiment is a value: which learners run on what, how long, how often. A result is all their curves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from peekrank._util.validate import whole
+from peekrank.engine import problem_shape
+from peekrank.learners import learner as learner_named
+from peekrank.measures import measure as measure_named
+from peekrank.regret import Exponent, fit_exponent
+from peekrank.streams import stream as stream_named
+from peekrank.types import Floats, Ints, Learner, Measure, Rounds, Shape, Stream
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Which learners run on what, how long, how often: everything that determines the results, and nothing else.
+
+    Parameters
+    ----------
+    learners
+        Specifications; measure, horizon and max_grade are filled in where they leave them open.
+    stream
+        Specification, or the path of a file with orders or ratings.
+    measure
+        Name of the measure that regret is computed for.
+    k
+        Number of items, from the top, whose relevance is revealed.
+    horizon
+        Number of rounds.
+    runs
+        Number of runs of each learner.
+    seed
+        Randomness of everything.
+    redraw
+        Whether each run has rounds of its own; otherwise only the learner's randomness differs (as in CT15).
+
+    >>> Experiment(("rtop1f",), "ct15", "dcg", k=1, horizon=1000, runs=2).shape
+    Shape(m=10, d=0, k=1)
+    """
+
+    learners: tuple[str, ...]
+    stream: str
+    measure: str
+    k: int
+    horizon: int
+    runs: int = 10
+    seed: int = 0
+    redraw: bool = True
+
+    def __post_init__(self) -> None:
+        for name, low in (("k", 1), ("horizon", 1), ("runs", 1), ("seed", 0)):
+            whole(name, getattr(self, name), low)
+            object.__setattr__(self, name, int(getattr(self, name)))  # NumPy's integers are no JSON
+        learners: object = self.learners
+        if isinstance(learners, str):
+            raise ValueError(f"learners = '{learners}': must be several, as in ('{learners}',)")
+        object.__setattr__(self, "learners", tuple(self.learners))
+        if not self.learners:
+            raise ValueError("no learner given: name at least one, for instance rtop1f")
+        if len(set(self.learners)) < len(self.learners):
+            raise ValueError(f"a learner is given twice: {' '.join(self.learners)}")
+        for learner in self.make_learners():
+            learner.init(problem_shape(learner, m=self.shape.m, k=self.k, d=self.shape.d))
+
+    @property
+    def shape(self) -> Shape:
+        """Size of the problem."""
+        stream = self.make_stream()
+        return Shape(stream.m, stream.d, self.k)
+
+    def make_stream(self) -> Stream:
+        """The stream."""
+        return stream_named(self.stream)
+
+    def make_measure(self) -> Measure:
+        """The measure."""
+        return measure_named(self.measure)
+
+    def make_learners(self) -> list[Learner]:
+        """The learners."""
+        return [self.make_learner(text) for text in self.learners]
+
+    def make_learner(self, text: str) -> Learner:
+        """A learner, with what its specification leaves open filled in."""
+        max_grade = self.make_stream().max_grade
+        return learner_named(text, measure=self.make_measure(), horizon=self.horizon, max_grade=max_grade)
+
+    def rounds(self, run: int, stream: Stream | None = None) -> Rounds:
+        """The rounds of a run, the same for all its learners; `stream` is the stream, where it is made already."""
+        source = self.make_stream() if stream is None else stream
+        return source.rounds(self.horizon, np.random.default_rng(self._seed(run * self.redraw, 0)))
+
+    def learner_seed(self, run: int) -> np.random.SeedSequence:
+        """Randomness of the learners in a run."""
+        return self._seed(run, 1)
+
+    def _seed(self, *key: int) -> np.random.SeedSequence:
+        return np.random.SeedSequence(self.seed, spawn_key=key)
+
+
+class Summary(NamedTuple):
+    """What a learner came to at the horizon, over runs."""
+
+    learner: str
+    regret: float
+    spread: float  # standard deviation over runs; NaN for a single one
+    exponent: Exponent
+    bound: float | None
+    explored: float  # share of rounds
+    rounds_per_second: float
+
+
+class Result(NamedTuple):
+    """The curves of all runs: `curves[learner]` has columns run, at, value, regret, explored, seconds."""
+
+    experiment: Experiment
+    at: Ints
+    curves: dict[str, pl.DataFrame]
+
+    def regrets(self, learner: str) -> Floats:
+        """Cumulative regret, one row for each run."""
+        return self.curves[learner]["regret"].to_numpy().reshape(-1, len(self.at))
+
+    def _at_the_end(self, learner: str, column: str) -> Floats:
+        return self.curves[learner][column].to_numpy()[len(self.at) - 1 :: len(self.at)]
+
+    def bound(self, learner: str, horizons: Ints) -> Floats | None:
+        """Upper bound on the expected regret of this learner tuned to each of these horizons, if one is proved.
+
+        There is none for a learner that was tuned to another measure or horizon than it is judged by.
+        """
+        made = self.experiment.make_learner(learner)
+        if getattr(made, "measure", self.experiment.make_measure()) != self.experiment.make_measure():
+            return None
+        if getattr(made, "horizon", None) not in (None, self.experiment.horizon):
+            return None
+        m, d, k = self.experiment.shape
+        shape = problem_shape(made, m=m, k=k, d=d)
+        bounds = np.array([made.bound(shape, int(t)) for t in horizons], dtype=np.float64)
+        return bounds if np.isfinite(bounds).all() else None
+
+    def summaries(self) -> Iterator[Summary]:
+        """One summary for each learner, in the order given."""
+        horizon = self.experiment.horizon
+        for name in self.experiment.learners:
+            regrets = self.regrets(name)
+            explored, seconds = (self._at_the_end(name, column) for column in ("explored", "seconds"))
+            bound = self.bound(name, np.array([horizon]))
+            yield Summary(
+                learner=name,
+                regret=float(regrets[:, -1].mean()),
+                spread=float(regrets[:, -1].std(ddof=1)) if len(regrets) > 1 else float("nan"),
+                exponent=fit_exponent(self.at, regrets),
+                bound=None if bound is None else float(bound[0]),
+                explored=float(explored.mean()) / horizon,
+                rounds_per_second=horizon / float(np.median(seconds)),
+            )

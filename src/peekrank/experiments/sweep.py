@@ -1,0 +1,261 @@
+"""A sweep is a value: learners x streams x measures x k x horizons x runs, written in Python or in a TOML file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from peekrank._util.text import counted
+from peekrank._util.validate import whole
+from peekrank.experiments.experiment import Experiment
+from peekrank.learners import ALL as LEARNERS
+from peekrank.measures import measure as measure_named
+from peekrank.spec import nearest, text_of
+from peekrank.streams import stream as stream_named
+
+_MANY = ("learners", "streams", "measures", "k", "horizons")
+_MOST_RUNS = 10**7
+_LEAST = {"k": 1, "horizons": 1, "runs": 1, "seed": 0}
+EXAMPLE = """\
+# Which of three learners loses least, on two streams, by two measures? peekrank sweep FILE --out FOLDER
+name = "example"                                        # a folder holds the results of one name
+learners = ["rtop1f", "rtop1f:order=fixed", "uniform"]  # what `peekrank list` lists, with their fields
+streams = ["ct15", "ct15:noise=0.5"]                    # or files of people: "votes.soc", "ratings.csv"
+measures = ["dcg", "p@3"]
+k = 1                                                   # answers a round; several: [1, 2]
+horizons = [1000, 4000]                                 # rounds
+runs = 10                                               # of each learner in each cell
+seed = 0
+redraw = true                                           # each run has rounds of its own, the same for all learners
+"""
+
+
+class FieldError(ValueError):
+    """Something is wrong with a field of a sweep.
+
+    Parameters
+    ----------
+    message
+        What is wrong.
+    field
+        The name of the field.
+    value
+        Which of its values, if it is one.
+    """
+
+    def __init__(self, message: str, field: str, value: object = None) -> None:
+        super().__init__(message)
+        self.field, self.value = field, value
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Which learners run on all combinations of streams, measures, k and horizons.
+
+    Every combination is a cell, an `Experiment` with the seed of the sweep: ``peekrank simulate`` repeats it.
+
+    Parameters
+    ----------
+    name
+        What it is called; a folder holds the results of one name.
+    learners
+        Specifications; measure, horizon and max_grade are filled in where they leave them open.
+    streams
+        Specifications, or paths of files with orders or ratings.
+    measures
+        Names of the measures that regret is computed for.
+    k
+        Numbers of items, from the top, whose relevance is revealed.
+    horizons
+        Numbers of rounds.
+    runs
+        Number of runs of each learner in each cell.
+    seed
+        Randomness of everything.
+    redraw
+        Whether each run has rounds of its own; otherwise only the learner's randomness differs.
+
+    >>> sweep = Sweep("s", ("rtop1f", "uniform"), ("ct15",), ("dcg", "p@3"), k=(1, 2), horizons=(100,), runs=5)
+    >>> len(sweep.cells()), sweep.digest[:8]
+    (4, 'fd16aa09')
+    """
+
+    name: str
+    learners: tuple[str, ...]
+    streams: tuple[str, ...]
+    measures: tuple[str, ...]
+    k: tuple[int, ...]
+    horizons: tuple[int, ...]
+    runs: int = 10
+    seed: int = 0
+    redraw: bool = True
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            given: Any = getattr(self, field.name)
+            if field.name not in _MANY:
+                object.__setattr__(self, field.name, _take(field.name, given))
+                continue
+            if not isinstance(given, tuple | list) or not given:
+                raise FieldError(f"{field.name} = {given!r}: must be a list of one or more", field.name)
+            taken = [_take(field.name, value) for value in given]
+            for i, value in enumerate(taken):
+                if value in taken[:i]:
+                    raise FieldError(f"{field.name} has {value!r} twice", field.name, given[i])
+            object.__setattr__(self, field.name, tuple(taken))
+        count = len(self.streams) * len(self.measures) * len(self.k) * len(self.horizons) * len(self.learners)
+        if count * self.runs > _MOST_RUNS:
+            raise FieldError(
+                f"runs = {self.runs}: {count * self.runs:,} in all; must be {_MOST_RUNS:,} at most", "runs"
+            )
+        self._check_fit()
+
+    def cells(self) -> list[Experiment]:
+        """One experiment for each stream, measure, k and horizon, the last changing fastest."""
+        combinations = product(self.streams, self.measures, self.k, self.horizons)
+        return [Experiment(self.learners, *cell, self.runs, self.seed, self.redraw) for cell in combinations]
+
+    @property
+    def digest(self) -> str:
+        """Of everything the sweep is."""
+        return digest_of(asdict(self))
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of all learners in all runs of all cells."""
+        cells = len(self.streams) * len(self.measures) * len(self.k)
+        return cells * sum(self.horizons) * self.runs * len(self.learners)
+
+    def toml(self) -> str:
+        """As the text of a file that `read_sweep` reads.
+
+        >>> print(Sweep("s", ("uniform",), ("ct15",), ("dcg",), (1,), (100,)).toml().splitlines()[1])
+        learners = ["uniform"]
+        """
+        return "".join(f"{f.name} = {_toml(getattr(self, f.name))}\n" for f in fields(self))
+
+    def _check_fit(self) -> None:
+        """Raise unless every learner fits every cell, and is another one than the others there, naming both."""
+        for stream, m in ((stream, stream_named(stream).m) for stream in self.streams):
+            if max(self.k) > m:
+                raise FieldError(
+                    f"k = {max(self.k)}: stream '{stream}' has {counted(m, 'item')}", "k", max(self.k)
+                )
+        for cell in product(self.streams, self.measures, self.k, self.horizons):
+            stream, measure, k, horizon = cell
+            where = f"the cell with stream '{stream}', measure '{measure}', k = {k}, horizon {horizon}"
+            seen: dict[str, str] = {}
+            for learner in self.learners:
+                try:
+                    text = text_of(Experiment((learner,), *cell).make_learner(learner))
+                except (ValueError, OSError) as error:
+                    message = f"learner '{learner}' does not fit {where}: {error}"
+                    raise FieldError(message, "learners", learner) from None
+                if text in seen:
+                    message = f"learners '{seen[text]}' and '{learner}' are the same in {where}"
+                    raise FieldError(message, "learners", learner)
+                seen[text] = learner
+
+
+def digest_of(value: Any) -> str:
+    """Digest of something that JSON can hold, whatever the order of its keys.
+
+    >>> digest_of({"a": 1, "b": 2}) == digest_of({"b": 2, "a": 1})
+    True
+    """
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def read_sweep(path: Path) -> Sweep:
+    """Read a sweep from a TOML file.
+
+    Every field of `Sweep` is a key of the top table; one value may stand for a list of one. Paths of streams are
+    relative to the working folder, as on the command line. What is wrong is a ValueError with file and line.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "example.toml"
+    ...     _ = file.write_text(EXAMPLE)
+    ...     read_sweep(file).rounds
+    600000
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        table = tomllib.loads(text)
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not text in UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        what, _, where = str(error).partition(" (at ")
+        found = re.match(r"line (\d+)", where)
+        line = int(found[1]) if found else max(1, len(text.splitlines()))
+        raise ValueError(f"{path}, line {line}: {what[:1].lower()}{what[1:]}; not TOML") from None
+    known = [f.name for f in fields(Sweep)]
+    try:
+        for key in table:
+            if key not in known:
+                raise FieldError(f"unknown key '{key}': {nearest(key, known)}", key)
+        needed = [name for name in ("name", *_MANY) if name not in table]
+        if needed:
+            raise ValueError(f"{path}: {', '.join(needed)} missing; `peekrank sweep --example` shows a whole one")
+        given: dict[str, Any] = {key: value if key not in _MANY or isinstance(value, list) else [value]
+                 for key, value in table.items()}  # fmt: skip
+        return Sweep(**given)
+    except FieldError as error:
+        raise ValueError(f"{path}, line {_line_of(text, error.field, error.value)}: {error}") from None
+
+
+def _line_of(text: str, key: str, value: object) -> int:
+    """The line where a value of a key stands, or else the key: tomllib does not tell."""
+    start = re.search(rf"""^\s*\[*["']?{re.escape(key)}["']?\s*[=.\]]""", text, re.M)
+    place = 0 if start is None else start.end() - 1
+    for token in _tokens(text, place):
+        if value is not None and token[0].strip("\"'") == str(value):
+            place = token.start()
+            break
+    return text.count("\n", 0, place) + 1
+
+
+def _tokens(text: str, place: int) -> Iterator[re.Match[str]]:
+    """Strings and plain values from a place on, without comments."""
+    found = re.finditer(r""""(?:\\.|[^"\\\n])*"|'[^'\n]*'|#[^\n]*|[^\s=,\[\]#"']+""", text)
+    return (token for token in found if token.start() >= place and not token[0].startswith("#"))
+
+
+def _take(name: str, value: Any) -> Any:
+    """A value of a field as it is kept: specifications in their one form."""
+    try:
+        if name in _LEAST:
+            whole(name, value, _LEAST[name])
+            return int(value)
+        if name == "redraw":
+            if value is not True and value is not False:
+                raise ValueError(f"redraw = {value!r}: must be true or false")
+            return value
+        if not isinstance(value, str) or not value.strip() or not value.isprintable():
+            raise ValueError(f"{name} = {value!r}: must be a text of one line")
+        if name == "streams":
+            made = stream_named(value)
+            whole("m", made.m, 1)  # for which a file must be there, and make sense
+            return text_of(made)
+        if name == "measures":
+            return str(measure_named(value))
+        if name == "learners" and (kind := value.partition(":")[0]) not in LEARNERS:
+            raise ValueError(f"unknown learner '{kind}': {nearest(kind, LEARNERS)}")
+    except (ValueError, OSError) as error:
+        raise FieldError(str(error), name, value) from None
+    return value
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    # JSON's texts, numbers, true and false are TOML's, but for one letter that TOML does not allow as it is
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,277 @@
+"""Certificates: what proves the class of a game, in a form that NumPy alone can check (docs/games/index.md).
+
+A certificate is a dictionary that JSON can hold. It carries the game itself (losses in floating point, feedback
+symbols as numbers) and its symmetries, and then
+
+- rate ``sqrt(T)``: every neighbouring pair, with a distribution at which it alone is optimal and an *observer*: an
+  estimate of the loss difference from the feedback of N+;
+- rate ``T^(2/3)``: for every Pareto-optimal action an observer of its loss difference to the first one from all
+  feedback, and a *blind* pair of neighbours with a direction that its N+ cannot see but that changes the
+  difference;
+- rate ``T``: a blind pair for all feedback, and two *adversaries* that no feedback can tell apart although every
+  action loses at least ``gap`` to good actions against the two, added up: on one of them, regret is gap T / 2 or
+  more.
+
+More than ten thousand pairs are listed up to symmetry: those of the first action of each orbit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import product
+from math import lcm
+from typing import Any, NamedTuple
+
+import numpy as np
+from flint import arb, ctx
+
+from peekrank.games.analysis import Analysis
+from peekrank.games.cells import Border, Cells, pair_count
+from peekrank.games.exact.numbers import PRECISIONS, UndecidedError, ball
+from peekrank.games.exact.programs import maximise
+from peekrank.games.game import Game
+from peekrank.games.observability import Observer, Signals, observers, signals
+from peekrank.games.rate import Rate
+from peekrank.types import Floats, Ints
+
+FORMAT = "peekrank certificate 1"
+MOST_PAIRS = 10_000
+_CANDIDATES = 4
+_DENOMINATOR = 1 << 24
+
+
+class Adversaries(NamedTuple):
+    """Two outcome distributions p and q that no feedback tells apart, and actions i and j good against them.
+
+    ``gap`` is a certified lower bound of (loss_a - loss_i) . p + (loss_a - loss_j) . q over all actions a.
+    """
+
+    p: list[Fraction]
+    q: list[Fraction]
+    i: int
+    j: int
+    gap: float
+
+
+def certificate(analysis: Analysis) -> dict[str, Any]:
+    """The proof of an analysis, as a dictionary for JSON.
+
+    >>> from peekrank.games.analysis import analyse
+    >>> from peekrank.games.ranking import ranking_game
+    >>> proof = certificate(analyse(ranking_game("ndcg", m=3, k=1)))
+    >>> proof["rate"], round(proof["adversaries"]["gap"], 4)
+    ('T', 0.0882)
+    """
+    game, known = analysis.game, analysis.cells
+    if analysis.rate is None or known is None:
+        raise UndecidedError(f"there is nothing to certify: undecided is {analysis.undecided}")
+    everything = signals(game, range(len(game.actions)))
+    proof: dict[str, Any] = {
+        "format": FORMAT,
+        "rate": str(analysis.rate),
+        "exact": game.rational,
+        "game": {
+            "loss": game.loss.tolist(),
+            "feedback": game.signals.tolist(),
+            "actions": list(game.actions),
+            "outcomes": list(game.outcomes),
+            "symbols": [str(symbol) for symbol in game.symbols],
+        },
+        "kinds": list(known.kind),
+        "duplicate_of": known.duplicate_of.tolist(),
+        "symmetries": [{"actions": a.tolist(), "outcomes": o.tolist()} for a, o in game.symmetries],
+    }
+    if analysis.rate == Rate.SQRT:
+        found = [o for b in known.borders for o in observers(game, [(b.i, b.j)], signals(game, b.watching))]
+        few = pair_count(game, known) <= MOST_PAIRS
+        proof["neighbours"] = [_border(b) for b in (all_borders(game, known) if few else known.borders)]
+        proof["observers"] = [_observer(o) for o in (_everywhere(game, known, found) if few else found)]
+    if analysis.rate == Rate.TWO_THIRDS:
+        first, *others = (a for a, kind in enumerate(known.kind) if kind == "pareto")
+        proof["observers"] = [_observer(o) for o in observers(game, [(a, first) for a in others], everything)]
+    if analysis.blind is not None and analysis.unseen is not None:
+        actions = analysis.blind.watching if analysis.rate == Rate.TWO_THIRDS else range(len(game.actions))
+        proof["blind"] = {
+            **_border(analysis.blind),
+            "actions": [int(a) for a in actions],
+            "direction": [int(x) for x in analysis.unseen],
+        }
+    if analysis.rate == Rate.LINEAR:
+        pair = adversaries(analysis, everything)
+        proof["adversaries"] = {
+            "p": [float(x) for x in pair.p],
+            "q": [float(x) for x in pair.q],
+            "exact_p": [str(x) for x in pair.p],
+            "exact_q": [str(x) for x in pair.q],
+            "good_against_p": pair.i,
+            "good_against_q": pair.j,
+            "gap": pair.gap,
+        }
+    return proof
+
+
+def adversaries(analysis: Analysis, seen: Signals | None = None) -> Adversaries:
+    """Two adversaries for a hopeless game, with as large a gap as some of the most different actions allow.
+
+    Maximise gap subject to (loss_a - loss_i) . p + (loss_a - loss_j) . q >= gap for all actions a, over
+    distributions p and q whose signals agree. The solution is rounded to p = c + v, q = c - v with v a combination
+    of unseen directions in rational numbers; the gap is then computed in balls.
+
+    >>> from peekrank.games.analysis import analyse
+    >>> from peekrank.games.ranking import ranking_game
+    >>> round(adversaries(analyse(ranking_game("ap", m=3, k=1))).gap, 3)
+    0.125
+
+    References
+    ----------
+    CT16 Theorem 5.2 gives such a pair for NDCG with m = 3 and k = 1; Piccolboni & Schindelhauer (2001), Theorem 3.
+    """
+    game, blind = analysis.game, analysis.blind
+    if analysis.rate != Rate.LINEAR or blind is None:
+        raise ValueError(f"the rate of the game is {analysis.rate}: only a hopeless game has such adversaries")
+    seen = seen or signals(game, range(len(game.actions)))
+    for i, j, p, q in _candidates(game, blind, seen, analysis.unseen):
+        gap = _gap(game, (i, j), (p, q))
+        if gap > 0:
+            return Adversaries(list(p), list(q), i, j, gap)
+    raise UndecidedError("a pair of adversaries in rational numbers")
+
+
+def _candidates(game: Game, blind: Border, seen: Signals, unseen: Any) -> Iterator[tuple[int, int, Any, Any]]:
+    """Pairs of distributions in rational numbers that no feedback tells apart, the best first.
+
+    The last resort moves from the border of the blind pair to both sides along the direction that nobody sees.
+    """
+    loss, i = game.loss - game.loss.min(axis=0), blind.i
+    loss = loss / loss.max()
+    different = np.argsort(-np.abs(loss - loss[i]).sum(axis=1), kind="stable")[:_CANDIDATES]
+    try:
+        trials = [(*_best_pair(loss, i, int(j), seen), int(j)) for j in (blind.j, *different)]
+        _, p, q, j = max(trials, key=lambda trial: trial[0])
+    except UndecidedError:
+        p = q = np.zeros(0)
+    if p.sum() > 0 and q.sum() > 0:
+        coordinates = np.linalg.lstsq(seen.unseen.T.astype(np.float64), (p - q) / 2, rcond=None)[0]
+        move = np.array([_fraction(x) for x in coordinates], dtype=object) @ seen.unseen.astype(object)
+        for mixing in (1e-6, 1e-4, 1e-2):  # some weight on every outcome absorbs the rounding
+            centre = np.array([_fraction(x) for x in (1 - mixing) * (p + q) / 2 + mixing / len(p)])
+            centre, shrunk = centre / centre.sum(), move * _fraction(1 - mixing)
+            if (centre - abs(shrunk)).min() >= 0:
+                yield i, j, centre + shrunk, centre - shrunk
+    point = np.array([Fraction(x) for x in blind.point])
+    move = unseen.astype(object) * min(x / abs(int(v)) for x, v in zip(point, unseen, strict=True) if v)
+    total = point.sum()
+    yield i, blind.j, (point + move) / total, (point - move) / total
+    yield i, blind.j, (point - move) / total, (point + move) / total
+
+
+def all_borders(game: Game, known: Cells) -> list[Border]:
+    """Every neighbouring pair once, also those that follow by symmetry."""
+    found = []
+    for n, i, j, actions, outcomes in _all_pairs(game, known):
+        border = known.borders[n]
+        point = np.empty_like(border.point)
+        point[outcomes] = border.point
+        found.append(Border(i, j, point, tuple(sorted(int(actions[a]) for a in border.watching))))
+    return found
+
+
+def _everywhere(game: Game, known: Cells, observers: list[Observer]) -> Iterator[Observer]:
+    """The observers of all pairs, from those of the borders, in the same order."""
+    for n, i, j, actions, outcomes in _all_pairs(game, known):
+        o = observers[n]
+        action = actions[o.action]
+        shows = [int(np.argmax(game.signals[a] == s)) for a, s in zip(o.action, o.symbol, strict=True)]
+        yield Observer(i, j, action, game.signals[action, outcomes[shows]], o.value)
+
+
+def _all_pairs(game: Game, known: Cells) -> Iterator[tuple[int, int, int, Ints, Ints]]:
+    """Every neighbouring pair (i, j) once, with the number of its border and the symmetry that leads there."""
+    done: set[frozenset[int]] = set()
+    for actions, outcomes in _group(game):
+        for n, border in enumerate(known.borders):
+            i, j = (int(known.duplicate_of[actions[a]]) for a in (border.i, border.j))
+            if frozenset((i, j)) not in done:
+                done.add(frozenset((i, j)))
+                yield n, i, j, actions, outcomes
+
+
+def _group(game: Game) -> Iterator[tuple[Ints, Ints]]:
+    """The identity, and for each other action a symmetry that takes the first action of its orbit to it."""
+    reached: dict[int, tuple[Ints, Ints]] = {}
+    identity = (np.arange(len(game.actions)), np.arange(len(game.outcomes)))
+    yield identity
+    for start in range(len(game.actions)):
+        if start in reached:
+            continue
+        reached[start] = identity
+        queue = [start]
+        for action in queue:
+            for actions, outcomes in game.symmetries:
+                image = int(actions[action])
+                if image not in reached:
+                    so_far = reached[action]
+                    reached[image] = (actions[so_far[0]], outcomes[so_far[1]])
+                    queue.append(image)
+                    yield reached[image]
+
+
+def _best_pair(loss: Floats, i: int, j: int, seen: Signals) -> tuple[float, Floats, Floats]:
+    """The largest gap for i and j, with p and q; the variables are p, q and gap, equalities two inequalities."""
+    n = loss.shape[1]
+    rows = np.unique(np.hstack([loss[i] - loss, loss[j] - loss]), axis=0)
+    equal = seen.rows.astype(np.float64)
+    nothing = np.zeros((len(equal), 1))
+    constraints = np.vstack(
+        [
+            np.hstack([rows, np.ones((len(rows), 1))]),
+            np.hstack([equal, -equal, nothing]),
+            np.hstack([-equal, equal, nothing]),
+            np.r_[np.ones(n), np.zeros(n + 1)][None],
+        ]
+    )
+    limits = np.r_[np.zeros(len(constraints) - 1), 1.0]
+    gap, x, _ = maximise(np.r_[np.zeros(2 * n), 1.0], constraints, limits)
+    return gap, x[:n], x[n : 2 * n]
+
+
+def _gap(game: Game, good: tuple[int, int], pair: tuple[Any, Any]) -> float:
+    """A certified lower bound of the least value of (loss_a - loss_i) . p + (loss_a - loss_j) . q."""
+    bits = PRECISIONS[1]
+    least = float("inf")
+    every = list(product(range(len(game.bases)), range(len(game.scales))))
+    balls = dict(zip(every, game.weights(every, bits), strict=True))
+    common = lcm(*(x.denominator for side in pair for x in side))
+    whole = [np.array([int(x * common) for x in side], dtype=object) for side in pair]
+    with ctx.workprec(bits):
+        for a in range(len(game.actions)):
+            total = arb(0)
+            for other, weights in zip(good, whole, strict=True):
+                rows, keys = game.terms(game.difference(a, other))
+                total += ball(rows.astype(object) @ weights, [balls[key] for key in keys])
+            least = min(least, float(np.nextafter(float((total / common).lower()), -np.inf)))
+    return least
+
+
+def _fraction(x: float) -> Fraction:
+    return Fraction(round(x * _DENOMINATOR), _DENOMINATOR)
+
+
+def _border(border: Border) -> dict[str, Any]:
+    return {
+        "i": border.i,
+        "j": border.j,
+        "point": [float(x) for x in border.point],
+        "watching": list(border.watching),
+    }
+
+
+def _observer(o: Observer) -> dict[str, Any]:
+    return {
+        "i": o.i,
+        "j": o.j,
+        "action": [int(a) for a in o.action],
+        "symbol": [int(s) for s in o.symbol],
+        "value": o.value,
+    }

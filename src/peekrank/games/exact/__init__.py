@@ -1,0 +1,1 @@
+"""Exact arithmetic: rationals, balls, linear programs and linear algebra."""

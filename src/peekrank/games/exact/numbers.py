@@ -1,0 +1,96 @@
+"""Exact numbers of games: rationals, and integer combinations of 1 / log2(b) whose signs are certified by balls.
+
+The positions of DCG weigh 1 / log2(1 + p). With 1 + p = b^e and b no perfect power this is u_b / e, where
+u_b = 1 / log2(b) and u_2 = 1: every weight is a rational multiple of one of the *units* u_b. A combination of
+units that vanishes term by term is zero; one whose ball excludes zero is not; what neither settles is undecided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from functools import lru_cache
+from math import isqrt
+from typing import Any
+
+import numpy as np
+from flint import arb, ctx, fmpq
+from numpy.typing import NDArray
+
+Exact = NDArray[Any]  # integers: int64, or Python's where they are too long for that
+MOST_DIGITS = 300
+PRECISIONS = (64, 256, 1024, 4096)  # bits, tried in this order
+
+
+class UndecidedError(ArithmeticError):
+    """Neither exact nor certified arithmetic settles a question."""
+
+
+def rational(value: Any) -> Fraction:
+    """The exact value of a number; a float stands for the decimal it prints as, text may be '1/3' or '0.1'.
+
+    >>> rational(0.1) + rational("1/3")
+    Fraction(13, 30)
+    """
+    text = str(int(value)) if isinstance(value, bool | np.bool) else str(value)
+    try:
+        exponent = text.lower().partition("e")[2]
+        if len(text) > MOST_DIGITS or (exponent and abs(int(exponent)) > MOST_DIGITS):
+            raise ValueError(f"{text[:20]}... has more than {MOST_DIGITS} digits")
+        return Fraction(text)
+    except (ValueError, ZeroDivisionError) as error:
+        raise ValueError(str(error) if "digits" in str(error) else f"{text!r} is not a finite number") from None
+
+
+@lru_cache(maxsize=4096)
+def base_and_power(n: int) -> tuple[int, int]:
+    """The b and e with n = b^e and b no perfect power.
+
+    >>> base_and_power(8), base_and_power(36), base_and_power(6)
+    ((2, 3), (6, 2), (6, 1))
+    """
+    for b in range(2, isqrt(n) + 1):
+        power, e = b, 1
+        while power < n:
+            power, e = power * b, e + 1
+        if power == n:
+            return b, e
+    return n, 1
+
+
+@lru_cache(maxsize=512)
+def unit(base: int, bits: int) -> arb:
+    """A ball around u_b = 1 / log2(b).
+
+    >>> round(float(unit(3, 64).mid()), 6)
+    0.63093
+    """
+    with ctx.workprec(bits):
+        return arb(1) if base == 2 else arb(2).log() / arb(base).log()
+
+
+def ball(numbers: Iterable[Any], units: Iterable[arb]) -> arb:
+    """The sum of numbers[b] * units[b]."""
+    total = arb(0)
+    for number, value in zip(numbers, units, strict=True):
+        if number:
+            total += _arb(number) * value
+    return total
+
+
+def sign_of(value: arb) -> int | None:
+    """1 or -1, or None for a ball that contains zero."""
+    return 1 if value > 0 else -1 if value < 0 else None
+
+
+def _arb(number: Any) -> arb:
+    if isinstance(number, Fraction):
+        return arb(fmpq(number.numerator, number.denominator))
+    return arb(number if isinstance(number, fmpq) else int(number))
+
+
+def shortest(values: Any) -> Exact:
+    """An integer array: int64 where sums of a million such numbers fit, Python integers otherwise."""
+    array = np.asarray(values) if isinstance(values, np.ndarray) else np.array(values, dtype=object)
+    small = array.size == 0 or max(abs(array.max()), abs(array.min())) < 2**31
+    return array.astype(np.int64 if small else object)

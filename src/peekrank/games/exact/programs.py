@@ -1,0 +1,77 @@
+"""Linear programs whose origin is feasible: in floating point to find an answer, in rationals to settle one.
+
+maximise objective @ x   subject to   rows @ x <= limits,  x >= 0,      where limits >= 0
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from flint import fmpq
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+
+from peekrank.games.exact.numbers import UndecidedError
+from peekrank.types import Floats
+
+
+class Optimum(NamedTuple):
+    """The largest value, where it is taken, and the multipliers of the rows that prove it."""
+
+    value: Any
+    x: NDArray[Any]
+    multipliers: NDArray[Any]
+
+
+def maximise(objective: Floats, rows: Floats, limits: Floats) -> Optimum:
+    """Solve in floating point (HiGHS).
+
+    >>> maximise(np.array([1.0, 1.0]), np.array([[2.0, 1.0]]), np.array([2.0])).value
+    2.0
+    """
+    found = linprog(-objective, A_ub=rows, b_ub=limits, method="highs-ds")
+    if found.x is None:
+        raise UndecidedError(f"a linear program that was not solved: {found.message}")
+    return Optimum(float(objective @ found.x), found.x, -found.ineqlin.marginals)
+
+
+def maximise_exactly(objective: NDArray[Any], rows: NDArray[Any], limits: NDArray[Any]) -> Optimum:
+    """Solve in rational numbers, by the simplex method with Bland's rule (which cannot cycle).
+
+    >>> maximise_exactly(np.array([1, 1]), np.array([[2, 1], [1, 3]]), np.array([2, 2])).value
+    6/5
+    """
+    n, m = len(objective), len(limits)
+    table = np.empty((m + 1, n + m + 1), dtype=object)
+    table[:] = fmpq(0)
+    for i in range(m):
+        table[i, :n] = [_fmpq(a) for a in rows[i]]
+        table[i, n + i], table[i, -1] = fmpq(1), _fmpq(limits[i])
+    table[m, :n] = [-_fmpq(c) for c in objective]
+    basis = np.arange(n, n + m)
+    while True:
+        entering = next((c for c in range(n + m) if table[m, c] < 0), None)
+        if entering is None:
+            break
+        ratios = [(table[i, -1] / table[i, entering], basis[i], i) for i in range(m) if table[i, entering] > 0]
+        if not ratios:
+            raise ArithmeticError("the linear program has no largest value")
+        leaving = min(ratios)[2]
+        table[leaving] = table[leaving] / table[leaving, entering]
+        for i in range(m + 1):
+            if i != leaving and table[i, entering] != 0:
+                table[i] = table[i] - table[leaving] * table[i, entering]
+        basis[leaving] = entering
+    x = np.empty(n + m, dtype=object)
+    x[:] = fmpq(0)
+    x[basis] = table[:m, -1]
+    return Optimum(table[m, -1], x[:n], table[m, n : n + m])
+
+
+def _fmpq(value: Any) -> fmpq:
+    if isinstance(value, fmpq):
+        return value
+    exact = Fraction(value) if isinstance(value, float) else value
+    return fmpq(int(exact.numerator), int(exact.denominator))

@@ -1,0 +1,1 @@
+"""Long work that can be stopped and resumed."""

@@ -1,0 +1,1 @@
+"""Compiled building blocks for writers of learners."""

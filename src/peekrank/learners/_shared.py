@@ -1,0 +1,124 @@
+"""What several learners need: the parameters of a measure, checks of parameters, and a test for full answers."""
+
+from __future__ import annotations
+
+import warnings
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from peekrank._jit import kernel
+from peekrank._util.validate import positive, whole
+from peekrank.kernels.sorting import SortSpace, sort_descending
+from peekrank.types import Floats, Ints, LinearMeasure
+
+
+@kernel
+def answered(feedback: Floats) -> bool:
+    """Whether every question of a round was answered."""
+    for p in range(len(feedback)):
+        if np.isnan(feedback[p]):
+            return False
+    return True
+
+
+@lru_cache(maxsize=2)
+def discount_of(measure: LinearMeasure, m: int) -> Floats:
+    """The measure's discount, not to be written to; computed once for the bounds of several learners."""
+    discount = measure.discount(m)
+    discount.setflags(write=False)
+    return discount
+
+
+def largest_gain(measure: LinearMeasure, max_grade: int) -> float:
+    """Gain of the largest grade: 2^n - 1 for DCG with grades 0..n."""
+    return float(measure.gain(np.array([max_grade], dtype=np.float64))[0])
+
+
+@kernel
+def perturbed_leader(
+    scores: Floats, width: float, uniforms: Floats, perturbed: Floats, ranking: Ints, sorting: SortSpace
+) -> None:
+    """Sort descending by ``scores + width * uniforms``: M(s + p) with p uniform in [0, 1/epsilon]^m."""
+    for i in range(len(scores)):
+        perturbed[i] = scores[i] + width * uniforms[i]
+    sort_descending(perturbed, ranking, sorting)
+
+
+class Constants(NamedTuple):
+    """Kalai and Vempala's constants of a measure over gain vectors in [0, g]^m.
+
+    D bounds how much two rankings can differ in the value of one vector from the unit cube, R in the value of one
+    gain vector, and A the l1 norm of a gain vector.
+    """
+
+    D: float
+    R: float
+    A: float
+
+
+@lru_cache(maxsize=64)
+def constants(measure: LinearMeasure, m: int, max_grade: int) -> Constants:
+    """D, R and A: two opposite rankings differ most, on the half of the items that one ranks first.
+
+    >>> from peekrank.measures import SumLoss
+    >>> constants(SumLoss(), 10, max_grade=1)
+    Constants(D=25.0, R=25.0, A=10.0)
+    """
+    largest = largest_gain(measure, max_grade)
+    discount, half = discount_of(measure, m), m // 2
+    D = float(np.abs(discount[:half] - discount[: m - half - 1 : -1]).sum())
+    return Constants(D, largest * D, largest * m)
+
+
+def position_weights(measure: LinearMeasure, m: int) -> Floats:
+    """How much more each position counts than the last one: not negative, not increasing, 0 at the end.
+
+    >>> from peekrank.measures import DCG, SumLoss
+    >>> position_weights(SumLoss(), 4)
+    array([3., 2., 1., 0.])
+    >>> position_weights(DCG(1), 4)
+    array([1., 0., 0., 0.])
+    """
+    discount = discount_of(measure, m)
+    weights: Floats = np.abs(discount - discount[-1])
+    return weights
+
+
+class Entropy(NamedTuple):
+    """The first weight, the sum W of all, and r = sum of w ln(w m / W)."""
+
+    first: float
+    W: float
+    r: float
+
+
+@lru_cache(maxsize=64)
+def entropy(measure: LinearMeasure, m: int) -> Entropy:
+    """What the entropy of a measure's position weights ranges over."""
+    weights = position_weights(measure, m)
+    w = weights[weights > 0]
+    W = float(w.sum())
+    return Entropy(float(weights[0]), W, float(np.sum(w * np.log(w * m / W))))
+
+
+def check_parameters(
+    *, horizon: int, max_grade: int, blocks: int | None = None, epsilon: float | None = None
+) -> None:
+    """Raise a ValueError for a parameter out of its range; None leaves it to the theorem."""
+    whole("horizon", horizon, 1, 10**12)
+    whole("max_grade", max_grade, 1, 255)
+    if blocks is not None:
+        whole("blocks", blocks, 1, 10**9)
+    if epsilon is not None:
+        positive("epsilon", epsilon)
+
+
+class ShortHorizonWarning(UserWarning):
+    """A horizon is too short for the parameters that the theorem wants."""
+
+
+def warn_short(name: str, horizon: int, what: str) -> None:
+    """Say that a horizon is too short, and what is done about it."""
+    warnings.warn(f"{name}: horizon = {horizon:,} is short: {what}", ShortHorizonWarning, stacklevel=2)

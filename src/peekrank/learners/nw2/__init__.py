@@ -1,0 +1,1 @@
+"""NeighborhoodWatch2, for locally observable games."""

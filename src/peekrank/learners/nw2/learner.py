@@ -1,0 +1,298 @@
+"""NeighborhoodWatch2 (ZT, Algorithm 1): sqrt(T) where the feedback of good actions tells how they compare."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import comb, sqrt
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peekrank._jit import kernel
+from peekrank._util.validate import whole
+from peekrank.games.game import Game
+from peekrank.games.rate import Rate
+from peekrank.games.theorems import rate_of
+from peekrank.learners._finite_games import NO_SYMBOL, max_grade_of, symbol_of
+from peekrank.learners._shared import warn_short
+from peekrank.learners.nw2.shares import ShareSpace, settle, share_space
+from peekrank.learners.nw2.tables import (
+    Constants,
+    Tables,
+    game_tables,
+    learning_rates,
+    precision_constants,
+    precision_tables,
+    printed_rate,
+    regret_bound,
+)
+from peekrank.measures import Precision
+from peekrank.measures import measure as measure_named
+from peekrank.types import Features, Floats, Ints, Kernels, Measure, Shape
+
+_MOST_CLASSES = 5000
+# for which the constants of a bound take less than a second, if the game is written down
+_ITEMS_IN_TIME, _OUTCOMES_IN_TIME = 4, 32
+_TOKEN = 3  # explored mark, action and eta come before the shares
+_TOO_HARD = (Rate.TWO_THIRDS, Rate.LINEAR)
+
+
+class NW2State(NamedTuple):
+    """Summed estimates of the edges, less those of the own edge, their rounds, the last shares, and the game."""
+
+    sums: Floats
+    rounds: Ints
+    shares: Floats
+    rate: float  # eta, or eta sqrt(t) in round t without a horizon
+    most: float  # the largest eta
+    anytime: bool
+    even: bool  # whether all actions of a class share its probability
+    tables: Tables
+    first: Floats  # chance of the first action of each class
+    other: Floats  # chance of each of its other actions
+    between: Floats  # chance of each degenerate action
+    seldom: Floats  # sum of one over the chances of each class
+    space: ShareSpace
+
+
+@kernel
+def _chances(s: NW2State, shares: Floats, eta: float) -> None:
+    """Fill the chances of all actions (REDISTRIBUTE, then some of everything).
+
+    A degenerate action takes from its two classes in the proportion that leaves the expected loss as it is, and
+    never more than half of either for all such actions together.
+    """
+    t, first, other = s.tables, s.first, s.other
+    least = eta * t.largest
+    rest = 1 - least * len(t.rankings)
+    for c in range(len(shares)):
+        first[c] = rest * shares[c]
+    for d in range(len(t.border)):
+        i, j, part = t.source[t.border[d]], t.target[t.border[d]], t.weight[d]
+        moved = rest * min(shares[i] / part, shares[j] / (1 - part)) / (2 * t.crowd)
+        s.between[d] = moved + least
+        first[i] -= part * moved
+        first[j] -= (1 - part) * moved
+    for c in range(len(shares)):
+        if s.even:
+            first[c] = first[c] / (t.actions[c + 1] - t.actions[c]) + least
+            other[c] = first[c]
+        else:
+            first[c] += least
+            other[c] = least
+
+
+@kernel
+def _draw(s: NW2State, u: float) -> int:
+    """An action with the chances of `_chances`; the last one, should rounding leave a rest."""
+    t = s.tables
+    for c in range(len(s.shares)):
+        others = t.actions[c + 1] - t.actions[c] - 1
+        if u < s.first[c]:
+            return int(t.actions[c])
+        u -= s.first[c]
+        if u < others * s.other[c]:
+            return int(t.actions[c] + 1 + min(int(u / s.other[c]), others - 1))
+        u -= others * s.other[c]
+    for d in range(len(t.border)):
+        if u < s.between[d]:
+            return int(t.actions[-1] + d)
+        u -= s.between[d]
+    return len(t.rankings) - 1
+
+
+@kernel
+def _rank(s: NW2State, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+    eta = min(s.most, s.rate / sqrt(s.rounds[0] + 1)) if s.anytime else s.rate
+    settle(s.sums, eta, s.tables, s.space, s.shares)
+    _chances(s, s.shares, eta)
+    action = _draw(s, uniforms[0])
+    token[0], token[1], token[2] = 0, action, eta
+    for c in range(len(s.shares)):
+        token[_TOKEN + c] = s.shares[c]
+    for p in range(len(ranking)):
+        ranking[p] = s.tables.rankings[action, p]
+
+
+@kernel
+def _update(s: NW2State, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
+    t, classes, action, eta, shares = s.tables, len(s.shares), int(token[1]), token[2], token[_TOKEN:]
+    total = 0.0
+    for c in range(classes):
+        total += shares[c] if shares[c] >= 0 else np.nan
+    mine = 0 <= action < len(t.rankings) and 0 < eta <= s.most and abs(total - 1) < 1e-9
+    if not (mine and ranking[0] == t.rankings[action, 0]):
+        raise ValueError("the token of this decision is not one of this agent's")
+    symbol = symbol_of(feedback[: t.read], t.grades)
+    if symbol == NO_SYMBOL:
+        return
+    _chances(s, shares, eta)
+    chance = 0.0
+    for c in range(classes):
+        others = t.actions[c + 1] - t.actions[c] - 1
+        s.seldom[c] = 1 / s.first[c] + (others / s.other[c] if others else 0.0)
+        if t.actions[c] <= action < t.actions[c + 1]:
+            chance = s.first[c] if action == t.actions[c] else s.other[c]
+    if action >= t.actions[-1]:
+        chance = s.between[action - t.actions[-1]]
+    bonus = eta * t.largest**2
+    for c in range(classes):  # what the own edge gets is left out: all edges of the class get it
+        row, target = s.sums[t.edges[c] + 1 : t.edges[c + 1]], t.target[t.edges[c] + 1 : t.edges[c + 1]]
+        part = bonus * shares[c] ** 2
+        for e in range(len(row)):
+            row[e] -= part * s.seldom[target[e]]
+    for d in range(len(t.border)):
+        e = t.border[d]
+        s.sums[e] -= bonus * shares[t.source[e]] ** 2 / s.between[d]
+        s.sums[t.reverse[e]] -= bonus * shares[t.target[e]] ** 2 / s.between[d]
+    for i in range(t.told_of[action], t.told_of[action + 1]):
+        e = t.told[i]
+        s.sums[e] += shares[t.source[e]] * t.values[i, symbol] / chance
+    s.rounds[0] += 1
+
+
+@dataclass(frozen=True)
+class NW2:
+    """Exponential weights among neighbours: each class of equally good actions competes with those next to it.
+
+    Class k weighs itself and each neighbour a in proportion to ``exp(-eta S_ka)``, where S_ka sums estimates of
+    how much more a loses than k, as far as k was played. The shares p of the classes are those that stay as they
+    are when every class passes its own on by these weights. A share is split evenly over the actions of its class;
+    an action that is best only between two classes takes its part from both. With probability gamma any action is
+    played, which is not marked as exploration. What is seen of action A becomes, for all k and a whose difference
+    A tells of, ``p_k v / P(A) - eta V^2 p_k^2 (sum of 1/P over all that tell of it)``.
+
+    With L, B, V, nu, epsilon and D as on docs/learners/nw2.md and C actions, the expected regret is at most
+    ``(L / eta + eta T B exp(2 eta V nu)) / epsilon + gamma D T``, with ``eta = sqrt(L / ((B + epsilon V C D) T))``
+    and ``gamma = eta V C``. For P@n, L = C(m,n) ln(1 + n (m - n)), B = n (n + 1) (1 + n (m - n)) / 4, V = 1/2,
+    nu = 2 n, C = n C(m,n), 1 / epsilon = min(n, m - n) and D = n (m - n) / m. Without a horizon eta falls as
+    1 / sqrt(t), and the bound is about sqrt(2) as large, for every T at once.
+
+    - gamma is 1/2 at most, and eta as much smaller. `init` warns where the bound is above what can be lost at all.
+    - P@n is learned from the first answer of a round, whatever k is; setftrl uses all, and has the smaller bound.
+    - Any other measure is written down as a game, up to six items. The game may also be any `Game`; then m is the
+      number of its actions and k = 1, the action is the first of the ranking, the answer the number of its symbol.
+    - A round in which an answer is missing that counts is left out as a whole.
+    - ``printed`` is ZT's algorithm to the letter, for P@n: all of a share goes to one action of its class. Its
+      regret grows with T; it is here to be looked at.
+
+    Parameters
+    ----------
+    measure
+        What is to be learned, or a game.
+    horizon
+        Rounds T that eta and gamma are tuned for; None if not known.
+    max_grade
+        Largest relevance grade; of a game, the largest number of a symbol, whatever is given.
+    printed
+        Whether to leave REDISTRIBUTE out, as ZT do.
+
+    >>> round(NW2(Precision(2), horizon=10**6).bound(Shape(10, 0, 1), 10**6))
+    354620
+    >>> NW2(measure_named("dcg")).init(Shape(3, 0, 1))
+    Traceback (most recent call last):
+    ...
+    ValueError: measure = dcg, m = 3, k = 1: the feedback of good actions is not enough, ... use blockftrl
+
+    References
+    ----------
+    ZT Algorithm 1 and Theorem 14; Lattimore & Szepesvari (2019), Algorithm 1.
+    """
+
+    measure: Measure | Game = field(metadata={"read": measure_named})
+    horizon: int | None = None
+    max_grade: int = 1
+    printed: bool = False
+    name: ClassVar[str] = "nw2"
+    contextual: ClassVar[bool] = False
+    full_information: ClassVar[bool] = False
+    min_k: ClassVar[int] = 1
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update)
+
+    def __post_init__(self) -> None:
+        if self.horizon is not None:
+            whole("horizon", self.horizon, 1, 10**12)
+        object.__setattr__(self, "max_grade", max_grade_of(self.measure, self.max_grade))
+        if self.printed and not (isinstance(self.measure, Precision) and self.horizon is not None):
+            raise ValueError("printed = True: ZT's algorithm is for P@n, as in measure=p@2, and with a horizon")
+
+    def init(self, shape: Shape) -> NW2State:
+        """State before the first round."""
+        tables, constants = self._game(shape)
+        if self.printed:
+            rate = most = printed_rate(tables, self.horizon or 1)
+        else:
+            rate, most = learning_rates(constants, self.horizon)
+            bound = None if self.horizon is None else regret_bound(constants, self.horizon, anytime=False)
+            if self.horizon is not None and bound is not None and bound > constants.reach * self.horizon:
+                what = f"the bound, {bound:,.0f}, is more than can be lost"
+                instead = "; setftrl has a smaller one" if isinstance(self.measure, Precision) else ""
+                warn_short(self.name, self.horizon, what + instead)
+        classes = len(tables.actions) - 1
+        return NW2State(
+            sums=np.zeros(len(tables.target)),
+            rounds=np.zeros(1, dtype=np.int64),
+            shares=np.full(classes, 1 / classes),
+            rate=rate,
+            most=most,
+            anytime=self.horizon is None,
+            even=not self.printed,
+            tables=tables,
+            first=np.zeros(classes),
+            other=np.zeros(classes),
+            between=np.zeros(len(tables.border)),
+            seldom=np.zeros(classes),
+            space=share_space(tables),
+        )
+
+    def token_size(self, shape: Shape) -> int:
+        """The explored mark, always 0, the action, eta, and the share of each class."""
+        if isinstance(self.measure, Precision):
+            return _TOKEN + comb(shape.m, min(self.measure.n, shape.m))
+        return _TOKEN + len(self._game(shape)[0].actions) - 1
+
+    def draws(self, shape: Shape) -> int:
+        """One, for the action."""
+        return 1
+
+    def perceive(self, relevance: NDArray[Any]) -> Floats:
+        """1[R > 0] for P@n; for other measures the grade, for a game the number of the symbol."""
+        if isinstance(self.measure, Precision):
+            return self.measure.gain(relevance)
+        return relevance.astype(np.float64)
+
+    def bound(self, shape: Shape, horizon: int) -> float | None:
+        """The bound of the class docstring; None as printed, where it does not fit, and for long lists."""
+        if self.printed or not self._fits(shape):
+            return None
+        if isinstance(self.measure, Precision):
+            scale = self.measure.n if self.measure.mean else 1
+            return (
+                regret_bound(precision_constants(shape.m, self.measure.n), horizon, anytime=self.horizon is None)
+                / scale
+            )
+        try:
+            return regret_bound(self._game(shape)[1], horizon, anytime=self.horizon is None)
+        except ValueError:
+            return None
+
+    def _fits(self, shape: Shape) -> bool:
+        """Whether the learner may fit, and will know in time."""
+        if isinstance(self.measure, Precision):
+            return comb(shape.m, min(self.measure.n, shape.m)) <= _MOST_CLASSES
+        if isinstance(self.measure, Game):
+            return True
+        fast = shape.m <= _ITEMS_IN_TIME and (self.max_grade + 1) ** shape.m <= _OUTCOMES_IN_TIME
+        return fast and rate_of(self.measure, shape.m, shape.k, self.max_grade + 1).rate not in _TOO_HARD
+
+    def _game(self, shape: Shape) -> tuple[Tables, Constants]:
+        if not isinstance(self.measure, Precision):
+            return game_tables(self.measure, shape, self.max_grade)
+        m, n = shape.m, self.measure.n
+        if not self._fits(shape):
+            raise ValueError(
+                f"m = {m}: p@{n} has {comb(m, n):,} classes of rankings, and nw2 goes up to {_MOST_CLASSES:,}; "
+                "setftrl has no such limit"
+            )
+        return precision_tables(m, n, offset=0.0 if self.printed else 1 / 2), precision_constants(m, n)

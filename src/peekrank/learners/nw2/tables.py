@@ -1,0 +1,357 @@
+"""What NeighborhoodWatch2 knows of a game: classes, neighbours, what actions tell, and the constants of its bound.
+
+For P@n all of this is counted; for other games it comes from the geometry of their cells.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import combinations
+from math import comb, exp, log, sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from peekrank.games.analysis import analyse
+from peekrank.games.cells import Border, orbits
+from peekrank.games.certificate import all_borders
+from peekrank.games.exact.programs import maximise
+from peekrank.games.game import Game
+from peekrank.games.rate import Rate
+from peekrank.games.theorems import rate_of
+from peekrank.learners._finite_games import finite
+from peekrank.measures import learnable
+from peekrank.types import Floats, Ints, Measure, Shape
+
+_MOST_VALUES = 10**7  # of all estimates together
+
+
+class Tables(NamedTuple):
+    """A game as the kernels read it.
+
+    Edge e leads from class ``source[e]`` to ``target[e]``, which is the same class or a neighbour; ``reverse[e]``
+    leads back. The edges of class c are ``edges[c]`` to ``edges[c + 1] - 1``, the first of them its own. The
+    actions of class c are ``actions[c]`` to ``actions[c + 1] - 1``; those from ``actions[-1]`` on are degenerate:
+    number d of them loses ``weight[d]`` times what the source of ``border[d]`` does, the rest as its target does.
+
+    Action a tells of the edges ``told[i]`` for i from ``told_of[a]`` to ``told_of[a + 1] - 1``: where symbol s is
+    seen, ``values[i, s]`` is what it contributes to the loss of the target minus that of the source.
+    """
+
+    edges: Ints
+    source: Ints
+    target: Ints
+    reverse: Ints
+    actions: Ints
+    border: Ints
+    weight: Floats
+    crowd: int  # the most degenerate actions that touch one class, 1 at least
+    told_of: Ints
+    told: Ints
+    values: Floats
+    largest: float  # V, the largest of the values
+    rankings: Ints  # to show for each action
+    read: int  # how many answers count
+    grades: int
+
+
+class Constants(NamedTuple):
+    """What the bound is made of; see docs/learners/nw2.md."""
+
+    entropy: float  # L, the sum over the classes of ln(1 + number of neighbours)
+    slope: float  # 1 / epsilon
+    variance: float  # B
+    watching: int  # nu, the size of the largest N+
+    actions: int
+    largest: float  # V
+    exploring: float  # the most that an action drawn uniformly can lose in a round
+    reach: float  # the most that any action can lose in a round
+
+
+NOTHING_TO_LEARN = Constants(0.0, 0.0, 0.0, 1, 1, 0.0, 0.0, 0.0)
+
+
+def precision_constants(m: int, n: int) -> Constants:
+    """Of P@n.
+
+    >>> precision_constants(3, 2).variance
+    4.5
+    """
+    if n >= m:
+        return NOTHING_TO_LEARN
+    classes, swaps, least = comb(m, n), n * (m - n), min(n, m - n)
+    return Constants(
+        entropy=classes * log(1 + swaps),
+        slope=least,
+        variance=n * (n + 1) * (1 + swaps) / 4,
+        watching=2 * n,
+        actions=n * classes,
+        largest=1 / 2,
+        exploring=swaps / m,
+        reach=least,
+    )
+
+
+def precision_tables(m: int, n: int, offset: float = 1 / 2) -> Tables:
+    """P@n, from its first answer: a class is a set of n items, an action shows one of them on top.
+
+    Where j replaces i, a set loses R(i) - R(j) more. This is estimated by R(i) - offset where i is on top of the
+    one set, and offset - R(j) where j is on top of the other.
+
+    >>> tables = precision_tables(4, 2)
+    >>> len(tables.edges) - 1, len(tables.target), len(tables.rankings)
+    (6, 30, 12)
+    """
+    if n >= m:
+        return _nothing_to_learn(np.arange(m), 1, 2)
+    sets = np.array(sorted(combinations(range(m), n), key=lambda chosen: chosen[::-1]), dtype=np.int64)
+    inside = np.zeros((len(sets), m), dtype=np.bool_)
+    np.put_along_axis(inside, sets, values=True, axis=1)
+    others = np.nonzero(~inside)[1].reshape(len(sets), m - n)
+    out = np.broadcast_to(sets[:, :, None], (len(sets), n, m - n))  # item out leaves, item new comes
+    new = np.broadcast_to(others[:, None, :], out.shape)
+    swapped = np.sort(np.where(np.eye(n, dtype=np.bool_)[:, None], new[..., None], sets[:, None, None, :]), axis=3)
+    number = np.array([[comb(item, p + 1) for p in range(n)] for item in range(m)])  # a set is the sum of these
+    target = number[swapped, np.arange(n)].sum(axis=3)
+    degree = 1 + n * (m - n)
+    place_of_new = np.count_nonzero(swapped < new[..., None], axis=3)
+    place_of_out = out - np.count_nonzero(swapped < out[..., None], axis=3)
+    reverse = target * degree + 1 + place_of_new * (m - n) + place_of_out
+    own = np.arange(len(sets))
+    every = np.arange(len(sets) * degree).reshape(len(sets), degree)
+    leaving = every[:, 1:].reshape(-1, m - n)  # for each action the edges that take its top item away
+    rankings = [
+        [top, *(i for i in chosen if i != top), *rest]
+        for chosen, rest in zip(sets.tolist(), others.tolist(), strict=True)
+        for top in chosen
+    ]
+    return Tables(
+        edges=np.arange(0, every.size + 1, degree),
+        source=np.repeat(own, degree),
+        target=np.hstack([own[:, None], target.reshape(len(sets), -1)]).ravel(),
+        reverse=np.hstack([every[:, :1], reverse.reshape(len(sets), -1)]).ravel(),
+        actions=np.arange(0, n * len(sets) + 1, n),
+        border=np.zeros(0, dtype=np.int64),
+        weight=np.zeros(0),
+        crowd=1,
+        told_of=np.arange(0, 2 * leaving.size + 1, 2 * (m - n)),
+        told=np.hstack([leaving, reverse.reshape(leaving.shape)]).ravel(),
+        values=np.tile(np.repeat(np.outer([1, -1], [-offset, 1 - offset]), m - n, axis=0), (len(leaving), 1)),
+        largest=max(offset, 1 - offset),
+        rankings=np.array(rankings, dtype=np.int64),
+        read=1,
+        grades=2,
+    )
+
+
+def _nothing_to_learn(ranking: Ints, read: int, grades: int) -> Tables:
+    none, one = np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
+    return Tables(
+        edges=np.arange(2),
+        source=one,
+        target=one,
+        reverse=one,
+        actions=np.arange(2),
+        border=none,
+        weight=np.zeros(0),
+        crowd=1,
+        told_of=np.zeros(2, dtype=np.int64),
+        told=none,
+        values=np.zeros((0, grades**read)),
+        largest=0.0,
+        rankings=ranking[None],
+        read=read,
+        grades=grades,
+    )
+
+
+def learning_rates(c: Constants, horizon: int | None) -> tuple[float, float]:
+    """Eta, or eta sqrt(t) in round t where no horizon is given, and the largest eta, for which gamma is 1/2."""
+    if c.reach == 0:
+        return 1.0, 1.0
+    most = 1 / (2 * c.largest * c.actions)
+    best = sqrt(c.slope * c.entropy / (c.slope * c.variance + c.largest * c.actions * c.exploring))
+    return (best / sqrt(2), most) if horizon is None else (min(most, best / sqrt(horizon)), most)
+
+
+def regret_bound(c: Constants, horizon: int, *, anytime: bool) -> float:
+    """The bound; docs/learners/nw2.md has the proof."""
+    if c.reach == 0:
+        return 0.0
+    rate, most = learning_rates(c, None if anytime else horizon)
+    explored = c.largest * c.actions * c.exploring
+    if not anytime:
+        spread = rate * horizon * c.variance * exp(2 * rate * c.largest * c.watching)
+        return c.slope * (c.entropy / rate + spread) + rate * horizon * explored
+    steady = (rate / most) ** 2  # rounds before eta begins to fall
+    total, squares = most * horizon, most**2 * horizon  # of eta, added up over the rounds
+    if horizon > steady:
+        total = rate * (2 * sqrt(horizon) - sqrt(steady))
+        squares = rate**2 * (1 + log(horizon / steady))
+    excess = (2 * exp(2 * most * c.largest * c.watching) - 1) / most
+    spread = c.variance * (total + excess * squares)
+    return c.slope * (c.entropy / min(most, rate / sqrt(horizon)) + spread) + total * explored
+
+
+def printed_rate(tables: Tables, horizon: int) -> float:
+    """ZT's eta; a ValueError where its gamma is no probability."""
+    K = len(tables.rankings)
+    if K > 1 and horizon < K**2 * log(K):
+        raise ValueError(
+            f"horizon = {horizon}: with ZT's parameters gamma is above 1 unless the horizon is at least "
+            f"K^2 ln K = {K**2 * log(K):,.0f}, for K = {K} actions"
+        )
+    return sqrt(log(K) / horizon) if K > 1 else 1.0
+
+
+@lru_cache(maxsize=16)
+def game_tables(measure: Measure | Game, shape: Shape, max_grade: int) -> tuple[Tables, Constants]:
+    """Of any game that is locally observable; a ValueError that names another learner where it is not."""
+    if not isinstance(measure, Game):
+        theorem = rate_of(measure, shape.m, shape.k, max_grade + 1)
+        if theorem.rate in (Rate.TWO_THIRDS, Rate.LINEAR):  # known without writing the game down
+            raise ValueError(_refusal(measure, shape, max_grade, theorem.rate, ""))
+    game, rankings = finite(measure, shape, max_grade)
+    analysis = analyse(game)
+    if analysis.rate not in (Rate.ZERO, Rate.SQRT) or analysis.cells is None:
+        raise ValueError(_refusal(measure, shape, max_grade, analysis.rate, analysis.undecided))
+    first_of, kind = analysis.cells.duplicate_of, analysis.cells.kind
+    classes = np.unique(first_of[[a for a, of in enumerate(kind) if of == "pareto"]])
+    if len(classes) == 1:
+        return _nothing_to_learn(rankings[classes[0]], shape.k, max_grade + 1), NOTHING_TO_LEARN
+    borders = all_borders(game, analysis.cells)
+    if 2 * sum(len(border.watching) for border in borders) * len(game.symbols) > _MOST_VALUES:
+        raise ValueError(f"m = {shape.m}: {measure} has {len(borders):,} pairs of neighbours, too many for nw2")
+    # of actions with the same losses and the same feedback, one is enough
+    different = np.unique(np.column_stack([first_of, game.signals]), axis=0, return_index=True)[1]
+    watched = sorted({a for border in borders for a in border.watching} & set(different.tolist()))
+    degenerate = [a for a in watched if kind[a] == "degenerate"]
+    played = [a for c in classes for a in watched if first_of[a] == c] + degenerate
+    number = {a: n for n, a in enumerate(played)}
+    class_of = {int(c): n for n, c in enumerate(classes)}
+    neighbours: list[list[tuple[int, Border]]] = [[] for _ in classes]
+    for border in borders:
+        i, j = class_of[border.i], class_of[border.j]
+        neighbours[i].append((j, border))
+        neighbours[j].append((i, border))
+    edge_of: dict[tuple[int, int], int] = {}
+    for i, around in enumerate(neighbours):
+        for j in (i, *(j for j, _ in around)):
+            edge_of[i, j] = len(edge_of)
+    told: list[list[tuple[int, Floats]]] = [[] for _ in played]
+    touching, borders_of, weights = np.zeros(len(classes), dtype=np.int64), [], []
+    loss = game.loss
+    for border in borders:
+        i, j = class_of[border.i], class_of[border.j]
+        actions = [a for a in border.watching if a in number]
+        for a, values in zip(actions, _estimate(game, loss[border.j] - loss[border.i], actions), strict=True):
+            told[number[a]] += [(edge_of[i, j], values), (edge_of[j, i], -values)]
+            if kind[a] == "degenerate":
+                apart = loss[border.i] - loss[border.j]
+                borders_of.append((number[a], edge_of[i, j]))
+                weights.append(float((loss[a] - loss[border.j]) @ apart / (apart @ apart)))
+                touching[[i, j]] += 1
+    by_action = np.argsort([a for a, _ in borders_of], kind="stable")
+    pairs = np.array(list(edge_of), dtype=np.int64)
+    tables = Tables(
+        edges=np.cumsum([0] + [1 + len(around) for around in neighbours]),
+        source=pairs[:, 0].copy(),
+        target=pairs[:, 1].copy(),
+        reverse=np.array([edge_of[j, i] for i, j in edge_of]),
+        actions=np.cumsum([0] + [sum(first_of[a] == c for a in played) for c in classes]),
+        border=np.array([borders_of[d][1] for d in by_action], dtype=np.int64),
+        weight=np.array([weights[d] for d in by_action]),
+        crowd=max(1, int(touching.max())),
+        told_of=np.cumsum([0] + [len(of) for of in told]),
+        told=np.array([edge for of in told for edge, _ in of], dtype=np.int64),
+        values=np.array([values for of in told for _, values in of]),
+        largest=float(max(np.abs(values).max() for of in told for _, values in of)),
+        rankings=rankings[played],
+        read=shape.k,
+        grades=max_grade + 1,
+    )
+    return tables, _game_constants(game, loss[played], tables, [int(c) for c in classes])
+
+
+def _estimate(game: Game, difference: Floats, actions: list[int]) -> Floats:
+    """For each action and symbol what adds up to the loss difference under every outcome; the smallest such."""
+    symbols = np.arange(len(game.symbols))
+    shown = (game.signals[actions][:, None, :] == symbols[:, None]).reshape(-1, len(game.outcomes))
+    # Of a matrix of zeros and ones a singular value that small is 0, and what rounding left of it must not count.
+    found: Floats = np.linalg.lstsq(shown.T.astype(np.float64), difference, rcond=1e-10)[0]
+    return found.reshape(len(actions), len(symbols))
+
+
+def _game_constants(game: Game, losses: Floats, t: Tables, classes: list[int]) -> Constants:
+    """Of any game; `losses` are those of the actions that are played."""
+    degree, size = np.diff(t.edges), np.diff(t.actions)
+    half = 2 if len(t.border) else 1
+    N, V = len(size), t.largest
+    # what stands before 1 / (share of the source) and 1 / (share of the target), for each edge
+    own, other = np.zeros(len(t.source)), np.zeros(len(t.source))
+    proper = t.source != t.target
+    own[:] = V**2 * half * size[t.source] ** 2
+    other[proper] = V**2 * half * size[t.target[proper]] ** 2
+    watching = np.where(proper, size[t.source] + size[t.target], size[t.source])
+    for e in np.concatenate([t.border, t.reverse[t.border]]):
+        own[e] += 2 * t.crowd * V**2
+        other[e] += 2 * t.crowd * V**2
+        watching[e] += 1
+    for a in range(len(t.rankings)):
+        c = int(np.searchsorted(t.actions, a, side="right")) - 1
+        for i in range(t.told_of[a], t.told_of[a + 1]):
+            e, square = t.told[i], float(np.square(t.values[i]).max())
+            if c >= N:
+                own[e] += 2 * t.crowd * square
+                other[e] += 2 * t.crowd * square
+            elif t.source[e] == c:
+                own[e] += half * size[c] * square
+            else:
+                other[e] += half * size[c] * square
+    rows = [slice(t.edges[c], t.edges[c + 1]) for c in range(N)]
+    least = game.loss.min(axis=0)
+    return Constants(
+        entropy=float(np.log(degree).sum()),
+        slope=_slope(game, t, classes),
+        variance=max(float(own[row].max() + other[row].sum()) for row in rows),
+        watching=int(watching.max()),
+        actions=len(t.rankings),
+        largest=V,
+        exploring=float((losses.mean(axis=0) - least).max()),
+        reach=float((losses.max(axis=0) - least).max()),
+    )
+
+
+def _slope(game: Game, t: Tables, classes: list[int]) -> float:
+    """1 / epsilon: the most by which a class c is worse than another, where no neighbour is better by more than 1.
+
+    One class of each orbit is enough; that the other is best need not be asked, for the best is worse off most.
+    """
+    loss, first = game.loss[classes], orbits(game)[classes]
+    greatest = 1.0
+    for c in np.unique(first, return_index=True)[1]:
+        near = t.target[t.edges[c] + 1 : t.edges[c + 1]]
+        for d in range(len(classes)):
+            if d != c and d not in near:
+                found = maximise(loss[c] - loss[d], loss[c] - loss[near], np.ones(len(near)))
+                greatest = max(greatest, found.value)
+    return greatest
+
+
+def _refusal(measure: Measure | Game, shape: Shape, max_grade: int, rate: Rate | None, undecided: str) -> str:
+    name = "this game" if isinstance(measure, Game) else f"measure = {measure}, m = {shape.m}, k = {shape.k}"
+    if rate is None:
+        return f"{name}: nw2 needs a game that is locally observable, and it is undecided: {undecided}"
+    if rate is Rate.LINEAR:
+        return (
+            f"{name}: hopeless, no learner can keep its regret from growing with T; reveal more, or change what "
+            "is paid for"
+        )
+    instead = "feedexp3"
+    if not isinstance(measure, Game):
+        try:
+            learnable(measure, max_grade)
+            instead = "blockftrl"
+        except ValueError:
+            pass
+    return f"{name}: the feedback of good actions is not enough, no learner is better than {rate}; use {instead}"

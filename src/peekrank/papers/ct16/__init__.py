@@ -1,0 +1,1 @@
+"""Chaudhuri & Tewari 2016."""

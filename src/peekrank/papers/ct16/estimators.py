@@ -1,0 +1,165 @@
+"""CT16 sections 4.1 and 4.2: gradients estimated from the top, and the chances of being seen that this takes.
+
+Nothing is drawn: a round of the paper's algorithm shows the greedy order with probability 1 - gamma, else each of
+all orders alike, and the mean over all of these is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from peekrank.learners.rtopkf import RTopKF, RTopKFState
+from peekrank.papers.record import Claim, How, Made, count
+from peekrank.reports.markup import Table
+from peekrank.surrogates import KL, RankSVM, SmoothDCG, Squared, Surrogate
+from peekrank.types import Features, Floats, Ints, Shape
+
+ITEMS, FEATURES, GAMMA = 4, 3, 0.3
+LISTS = 20  # random ones, with weights, for each case
+PAPER: dict[str, tuple[Surrogate, int]] = {
+    "squared": (Squared(), 1),
+    "kl": (KL(), 1),
+    "smoothdcg": (SmoothDCG(0.5), 1),
+    "ranksvm": (RankSVM(), 2),
+}
+OURS = ("residual", "doubly_robust")
+_SAME = 1e-9
+
+
+class Round(NamedTuple):
+    """Something that a round can show, how likely it is, and the gradient that it is taken for."""
+
+    chance: float
+    ranking: Ints
+    estimate: Floats
+
+
+class Case(NamedTuple):
+    """A surrogate, an estimator and a number of answers; the largest error of the mean estimate."""
+
+    surrogate: str
+    estimator: str
+    k: int
+    error: float
+
+    @property
+    def unbiased(self) -> bool:
+        """But for rounding."""
+        return self.error < _SAME
+
+
+def make(how: How) -> Made:  # noqa: ARG001 - takes a second
+    """All estimators with all numbers of answers that are enough for them and less than all."""
+    cases = [
+        Case(name, estimator, k, largest_error(surrogate, estimator, k))
+        for name, (surrogate, least) in PAPER.items()
+        for estimator in ("printed", *OURS)
+        for k in range(least, ITEMS)
+        if (name, estimator) != ("ranksvm", "doubly_robust")  # there is none
+    ]
+    rows = [(f"`{c.surrogate}`", c.estimator.replace("_", " "), c.k, f"{c.error:.0e}") for c in cases]
+    table = Table(("surrogate", "estimator", "k", "error of the mean"), rows)
+    return Made([*claims(cases), *chance_claims(seen_chances())], {"estimators": table})
+
+
+def claims(cases: list[Case]) -> Iterator[Claim]:
+    """Unbiased, as printed and ours."""
+    for name, (_, least) in PAPER.items():
+        (printed,) = (c for c in cases if c[:3] == (name, "printed", least))
+        yield Claim(
+            f"section 4.1: the estimate for `{name}` from the top {least} is unbiased, m = {ITEMS}",
+            f"its mean is the gradient, for {LISTS} random lists",
+            f"error {printed.error:.0e} at most",
+            printed.unbiased,
+        )
+    ours = [c for c in cases if c.estimator in OURS or c.k > PAPER[c.surrogate][1]]
+    wrong = [c for c in ours if not c.unbiased]
+    here = f"{count(len(ours) - len(wrong), len(ours))} are"
+    if wrong:
+        here += f"; not {wrong[0].surrogate}, {wrong[0].estimator}, k = {wrong[0].k}"
+    yield Claim(
+        f"ours: residual and doubly robust ones, and all with more answers, m = {ITEMS}", "all", here, not wrong
+    )
+
+
+def chance_claims(chances: Floats) -> Iterator[Claim]:
+    """What section 4.2 says of the chances to be first, or first and second; items are in greedy order."""
+    first, both = chances.sum(axis=1), chances + chances.T
+    printed = 1 - GAMMA + GAMMA / ITEMS
+    yield Claim(
+        f"section 4.2: p(sigma(1)) = 1 - gamma + gamma/m for the greedy item, m = {ITEMS}, gamma = {GAMMA}",
+        f"{printed:.4f}",
+        f"{first[0]:.4f}; {first[1:].max():.4f} at most for others",
+        bool(abs(first[0] - printed) < _SAME),
+    )
+    printed = 1 - GAMMA + 2 * GAMMA / (ITEMS * (ITEMS - 1))
+    others = both[np.triu_indices(ITEMS, 1)][1:]
+    yield Claim(
+        "section 4.2: p(sigma(1), sigma(2)) = 1 - gamma + 2 gamma/(m(m - 1)) for the greedy two in either order",
+        f"{printed:.4f}",
+        f"{both[0, 1]:.4f}; {others.max():.4f} at most for others",
+        bool(abs(both[0, 1] - printed) < _SAME),
+    )
+
+
+def largest_error(surrogate: Surrogate, estimator: Any, k: int) -> float:
+    """How far the mean estimate is from the gradient, at most over random lists, as a share of the largest slope.
+
+    >>> largest_error(Squared(), "printed", 1) < 1e-9
+    True
+    """
+    learner = RTopKF(surrogate, estimator=estimator, below="random", temperature=0.0, gamma=GAMMA)
+    rng, largest = np.random.default_rng(0), 0.0
+    for _ in range(LISTS):
+        X = rng.normal(size=(ITEMS, FEATURES)).astype(np.float32)
+        weights, relevance = rng.normal(size=(2, FEATURES)), rng.integers(0, 4, ITEMS).astype(np.float64)
+        mean = sum(r.chance * r.estimate for r in rounds(learner, X, weights, relevance, k))
+        state = _state(learner, k, weights)
+        gradient = surrogate.gradient(scores_of(state, X), relevance)
+        largest = max(largest, float(np.abs(mean - gradient).max() / max(1.0, np.abs(gradient).max())))
+    return largest
+
+
+def seen_chances() -> Floats:
+    """How likely each item is to come first with each other one second; items are in greedy order.
+
+    >>> round(float(seen_chances().sum()), 9)
+    1.0
+    """
+    learner = RTopKF(below="random", temperature=0.0, gamma=GAMMA)
+    X = np.eye(ITEMS, FEATURES, dtype=np.float32)
+    weights = np.tile(np.arange(FEATURES, 0.0, -1), (2, 1))
+    found = np.zeros((ITEMS, ITEMS))
+    for chance, ranking, _ in rounds(learner, X, weights, np.zeros(ITEMS), 1):
+        found[ranking[0], ranking[1]] += chance
+    return found
+
+
+def rounds(learner: RTopKF, X: Features, weights: Floats, relevance: Floats, k: int) -> Iterator[Round]:
+    """All that a round can show: the greedy order, and every order by exploration."""
+    shape = Shape(ITEMS, FEATURES, k)
+    shuffles = list(product(*((np.arange(n) + 0.5) / n for n in range(ITEMS, 1, -1))))
+    uniforms = [(1 - GAMMA, np.r_[(1 + GAMMA) / 2, np.full(ITEMS, 0.5)])]
+    uniforms += [(GAMMA / len(shuffles), np.r_[GAMMA / 2, shuffle, 0.5]) for shuffle in shuffles]
+    rank, update = learner.kernels
+    for chance, draws in uniforms:
+        state = _state(learner, k, weights)
+        ranking, token = np.empty(ITEMS, dtype=np.int64), np.zeros(learner.token_size(shape))
+        rank(state, X, draws, ranking, token)
+        update(state, X, ranking, token, relevance[ranking[:k]])
+        yield Round(chance, ranking, state.slopes[:ITEMS].copy())
+
+
+def scores_of(state: RTopKFState, X: Features) -> Floats:
+    """In the precision in which the learner has them."""
+    return np.asarray((X @ state.w).astype(np.float64))
+
+
+def _state(learner: RTopKF, k: int, weights: Floats) -> RTopKFState:
+    state = learner.init(Shape(ITEMS, FEATURES, k))
+    state.w[:], state.v[:] = weights
+    return state

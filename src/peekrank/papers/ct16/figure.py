@@ -1,0 +1,368 @@
+"""CT16 Figure 1: average NDCG@10 against time, on any lists of documents.
+
+The six learners of the paper as printed, with the paper's parameters, and ours: with k = 1, 2 and 5, and with
+other choices at k = 1. All of them rank the same queries in the same order, pass after pass, each pass in a new
+random order. The paper's data cannot be passed on; here they are generated in its shapes, anew for every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+from matplotlib.figure import Figure
+
+from peekrank.data.generated import Kind, make_dataset
+from peekrank.engine import Agent, drive
+from peekrank.learners import Uniform
+from peekrank.learners.rtopkf import RTopKF
+from peekrank.measures import NDCG
+from peekrank.papers.record import Beat, Claim, How, Made, mean_exceeds
+from peekrank.reports.markup import Table
+from peekrank.reports.style import COLOURS, Look, blank, draw, finish, spread_of_runs, styled
+from peekrank.surrogates import KL, ListNet, RankSVM, SmoothDCG, Squared
+from peekrank.types import Floats, Grades, Ints, Learner, Rounds
+
+ROUNDS = 250_000
+RUNS = 5
+POINTS = 50  # of a curve
+SETTLED = 0.1  # of the rounds: before, the order of the curves is mostly luck
+CLOSE = 0.9  # of the way from random to ListNet
+MEASURE = NDCG(10, blank="skip")  # a query without a relevant document is the same for all rankings
+NOTHING, EVERYTHING = "random", "ListNet, all relevances"
+SQUARED, KL_PRINTED, SMOOTH, SVM = "squared, k = 1", "KL, k = 1", "SmoothDCG, k = 1", "RankSVM, k = 2"
+CONVEX = (SQUARED, KL_PRINTED, SVM)
+OURS = ("ours, k = 1", "ours, k = 2", "ours, k = 5")
+
+
+class Contestant(NamedTuple):
+    """A learner, how many answers it sees, and how its curve looks."""
+
+    name: str
+    learner: Learner
+    k: int
+    colour: str
+    dashes: str
+
+
+class Setting(NamedTuple):
+    """Generated data: shape, kind of relevance, part of the queries, whether the longest document has length 1."""
+
+    shape: str
+    kind: Kind = "linear"
+    scale: float = 1.0
+    unit: bool = False
+
+    @property
+    def name(self) -> str:
+        """For titles and files."""
+        return f"{self.shape}-{self.kind}" + ("-unit" if self.unit else "")
+
+    def draw(self, rng: np.random.Generator) -> Rounds:
+        """Fresh data."""
+        drawn = make_dataset(self.shape, rng, kind=self.kind, scale=self.scale).rounds()
+        return of_unit_length(drawn) if self.unit else drawn
+
+
+class Size(NamedTuple):
+    """A setting, and how much of it is played."""
+
+    setting: Setting
+    rounds: int
+    runs: int
+
+
+FULL = (Size(Setting("yandex"), ROUNDS, RUNS), Size(Setting("yahoo", unit=True), ROUNDS, 4))
+QUICK = (Size(Setting("yandex", scale=0.1), 10_000, 4),)
+
+
+class Played(NamedTuple):
+    """Average NDCG@10 of the first t rounds, a row for each run; how often weights were not finite at the end."""
+
+    title: str
+    rounds: int
+    at: Ints
+    curves: dict[str, Floats]
+    diverged: dict[str, int]
+
+    @property
+    def runs(self) -> int:
+        """How many."""
+        return len(self.curves[NOTHING])
+
+    def ends(self, name: str) -> Floats:
+        """Where the curves of a learner end, for each run."""
+        return np.asarray(self.curves[name][:, -1])
+
+    def ways(self, name: str) -> Floats:
+        """How far it came in each run, as a share of the mean way from random, 0, to ListNet, 1.
+
+        NaN if ListNet is not above random: there is no way then, and no claim on it holds.
+        """
+        low, high, here = (self.ends(n) for n in (NOTHING, EVERYTHING, name))
+        way = (high - low).mean()
+        return (here - low) / (way if way > 0 else np.nan)
+
+    def way(self, name: str) -> float:
+        """The same in the mean."""
+        return float(self.ways(name).mean())
+
+
+def make(how: How) -> Made:
+    """Play on generated data of the paper's two shapes, or of a tenth of one."""
+    made = Made([], {}, {}, {})
+    sizes = QUICK if how.quick else FULL
+    jobs = {run_file(size.setting, run): _job(size, run) for size in sizes for run in range(size.runs)}
+    found = how.frames(jobs)
+    for setting, rounds, runs in sizes:
+        played = gather(setting.name, rounds, [found[run_file(setting, run)] for run in range(runs)])
+        yahoo = setting.shape == "yahoo"
+        made = Made(
+            [*made.claims, *claims(played, yahoo=yahoo), *our_claims(played)],
+            {**made.tables, setting.name: where(played)},
+            {**made.pictures, setting.name: picture(played)},
+            {**made.data, setting.name: curves(played)},
+        )
+    return made
+
+
+def run_file(setting: Setting, run: int) -> str:
+    """Of the results of a run."""
+    return f"{setting.name}-{run:04d}"
+
+
+def _job(size: Size, run: int) -> Callable[[Beat], pl.DataFrame]:
+    return lambda alive: play_run(size.setting.draw, size.rounds, run, alive)
+
+
+def contestants(rounds: int) -> list[Contestant]:
+    """The six of the paper, then ours."""
+    printed, black, grey = RTopKF.as_printed, COLOURS[-1], "#777777"
+    return [
+        Contestant(EVERYTHING, printed(ListNet(), rounds), 1, COLOURS[4], "-"),
+        Contestant(SVM, printed(RankSVM(), rounds), 2, COLOURS[2], "-"),
+        Contestant(KL_PRINTED, printed(KL(), rounds), 1, COLOURS[0], "-"),
+        Contestant(SQUARED, printed(Squared(), rounds), 1, COLOURS[5], "-"),
+        Contestant(SMOOTH, printed(SmoothDCG(), rounds), 1, COLOURS[3], "-"),
+        Contestant(NOTHING, Uniform(), 1, COLOURS[1], "-"),
+        *(
+            Contestant(name, RTopKF(), int(name[-1]), black, d)
+            for name, d in zip(OURS, ("-", "--", ":"), strict=True)
+        ),
+        Contestant("doubly robust, k = 1", RTopKF(estimator="doubly_robust"), 1, grey, "-"),
+        Contestant("temperature 0, k = 1", RTopKF(temperature=0.0), 1, grey, "--"),
+        Contestant("temperature 0.1, k = 1", RTopKF(temperature=0.1), 1, grey, ":"),
+    ]
+
+
+def passes(queries: int, rounds: int, rng: np.random.Generator) -> Ints:
+    """The query of each round: all in random order, then all in another, and so on."""
+    return np.concatenate([rng.permutation(queries) for _ in range(-(-rounds // queries))])[:rounds]
+
+
+def best_grades(rounds: Rounds) -> Grades:
+    """The highest relevance of each list; where it is 0, NDCG says nothing."""
+    best: Grades = np.maximum.reduceat(rounds.relevance, rounds.offsets[:-1])
+    return best
+
+
+def of_unit_length(rounds: Rounds) -> Rounds:
+    """All features divided by the length of the longest document, which theorems take for bounded."""
+    longest = np.sqrt(max(float(np.vdot(row, row)) for row in rounds.features))
+    return rounds._replace(features=rounds.features / np.float32(longest))
+
+
+def play(
+    title: str,
+    draw: Callable[[np.random.Generator], Rounds],
+    *,
+    rounds: int,
+    runs: int,
+    say: Callable[[str], object],
+) -> Played:
+    """Let all learners rank the same queries, once for each run.
+
+    Parameters
+    ----------
+    title
+        Of the setting.
+    draw
+        Gives the data of a run.
+    rounds, runs
+        How long, and how often.
+    say
+        Called with each run that is done.
+    """
+    frames = []
+    for run in range(runs):
+        frames.append(play_run(draw, rounds, run))
+        say(f"{title}: run {run + 1} of {runs} done")
+    return gather(title, rounds, frames)
+
+
+def play_run(
+    draw: Callable[[np.random.Generator], Rounds], rounds: int, run: int, alive: Beat = lambda: None
+) -> pl.DataFrame:
+    """The curves of one run: learner, average so far, whether weights were not finite at the end."""
+    rng, at = np.random.default_rng(run), shown_rounds(rounds)
+    data = draw(rng)
+    lengths, d = np.diff(data.offsets), data.features.shape[1]
+    sequence = passes(len(lengths), rounds, rng)
+    counted = np.maximum(1, np.cumsum(best_grades(data)[sequence] > 0)[at - 1])
+    all_of_them = contestants(rounds)
+    agents = [Agent(c.learner, m=int(lengths.max()), k=c.k, d=d, seed=run) for c in all_of_them]
+    traces = drive(agents, data, measure=MEASURE, sequence=sequence, at=at, progress=lambda _: alive())
+    return pl.concat(
+        pl.DataFrame(
+            {
+                "learner": contestant.name,
+                "value": trace.value / counted,
+                "lost": bool(agent.trouble()),
+            }
+        )
+        for contestant, agent, trace in zip(all_of_them, agents, traces, strict=True)
+    )
+
+
+def shown_rounds(rounds: int) -> Ints:
+    """Where curves have their points.
+
+    >>> len(shown_rounds(250_000)), int(shown_rounds(250_000)[0])
+    (50, 5000)
+    """
+    return np.unique(np.ceil(np.linspace(rounds / POINTS, rounds, POINTS)).astype(np.int64))
+
+
+def gather(title: str, rounds: int, frames: Sequence[pl.DataFrame]) -> Played:
+    """The curves of all runs."""
+    names = frames[0]["learner"].unique(maintain_order=True).to_list()
+    mine = {name: [frame.filter(pl.col("learner") == name) for frame in frames] for name in names}
+    return Played(
+        title,
+        rounds,
+        shown_rounds(rounds),
+        {name: np.array([part["value"].to_numpy() for part in parts]) for name, parts in mine.items()},
+        {name: sum(bool(part["lost"][0]) for part in parts) for name, parts in mine.items()},
+    )
+
+
+def claims(played: Played, *, yahoo: bool) -> list[Claim]:
+    """What the paper says of its figure, one thing of Yahoo only, and whether it is so here."""
+    late = played.at >= SETTLED * played.rounds
+    means = {name: curve.mean(axis=0) for name, curve in played.curves.items()}
+    way = {name: played.way(name) for name in (*CONVEX, SMOOTH)}
+    others = np.max([means[name] for name in (*CONVEX, SMOOTH, NOTHING)], axis=0)
+    ahead = (means[EVERYTHING] > others)[late]
+    # by a standard deviation of each
+    apart = [_interval(played, name)[0] > _interval(played, NOTHING)[1] for name in CONVEX]
+
+    def claim(statement: str, expected: str, names: Sequence[str], *, holds: bool) -> Claim:
+        here = ", ".join(f"{name.partition(',')[0]} {_way(played, name)}" for name in names)
+        return Claim(f"{played.title}: {statement}", expected, f"{here} ({played.runs} runs)", holds)
+
+    close = claim(
+        "RankSVM and KL are very close to ListNet", f"{CLOSE:.0%} of the way from random at least",
+        (SVM, KL_PRINTED), holds=min(way[SVM], way[KL_PRINTED]) >= CLOSE,
+    )  # fmt: skip
+    return [
+        Claim(
+            f"{played.title}: ListNet has the highest average NDCG throughout",
+            f"above the other five at every point, from {SETTLED:.0%} of the rounds on",
+            f"at {ahead.sum()} of {len(ahead)} points ({played.runs} runs)",
+            bool(ahead.all()),
+        ),
+        *([close] if yahoo else []),
+        claim(
+            "RankSVM does better than the other surrogates", "further from random", (SVM, *CONVEX[:2], SMOOTH),
+            holds=way[SVM] > max(way[KL_PRINTED], way[SQUARED], way[SMOOTH]),
+        ),
+        claim(
+            "KL does better than squared loss", "further from random", (KL_PRINTED, SQUARED),
+            holds=way[KL_PRINTED] > way[SQUARED],
+        ),
+        claim(
+            "all three convex ones are significantly better than random",
+            "by a standard deviation of both", CONVEX, holds=all(apart),
+        ),
+        claim(
+            "all three are much closer to ListNet than to random", "more than half of the way", CONVEX,
+            holds=min(way[name] for name in CONVEX) > 1 / 2,
+        ),
+        claim(
+            "SmoothDCG is poor", "below all three", (SMOOTH, *CONVEX),
+            holds=way[SMOOTH] < min(way[name] for name in CONVEX),
+        ),
+    ]  # fmt: skip
+
+
+def our_claims(played: Played) -> list[Claim]:
+    """What we say of our own learner in the same figure."""
+    best = max((*CONVEX, SMOOTH), key=lambda name: played.ends(name).mean())
+    first, *more = OURS
+    ends = [played.ends(name) for name in OURS]
+    return [
+        Claim(
+            f"{played.title}: {first}, is above all printed ones, two answers included",
+            "above the best of them, with all of the 95 % interval",
+            f"{_way(played, first)} against {_way(played, best)} of {best} ({played.runs} runs)",
+            mean_exceeds(played.ends(first) - played.ends(best), 0),
+        ),
+        Claim(
+            f"{played.title}: more answers help ours",
+            "above k = 1 with k = 2, and above that with k = 5, with all of the 95 % interval",
+            ", ".join(f"{_way(played, name)} with {name[-5:]}" for name in (first, *more))
+            + f" ({played.runs} runs)",
+            all(mean_exceeds(more_seen - fewer, 0) for fewer, more_seen in pairwise(ends)),
+        ),
+    ]
+
+
+def _way(played: Played, name: str) -> str:
+    if np.isnan(played.way(name)):
+        return f"{played.ends(name).mean():.3f}, with ListNet not above random"
+    return f"{played.way(name):.0%} ± {played.ways(name).std(ddof=1):.0%}"
+
+
+def _interval(played: Played, name: str) -> tuple[float, float]:
+    """A standard deviation on each side of the mean, at the end."""
+    ends = played.curves[name][:, -1]
+    return float(ends.mean() - ends.std(ddof=1)), float(ends.mean() + ends.std(ddof=1))
+
+
+def where(played: Played) -> Table:
+    """Where the curves are at a tenth of the rounds and at the end."""
+    tenth = int(np.searchsorted(played.at, SETTLED * played.rounds))
+    heads = ("learner", *(f"{played.at[i]:,} rounds" for i in (tenth, -1)), "random 0 %, ListNet 100 %")
+    rows = []
+    for name, curve in played.curves.items():
+        cells = [f"{curve[:, i].mean():.3f} ± {curve[:, i].std(ddof=1):.3f}" for i in (tenth, -1)]
+        lost = f"; diverged in {played.diverged[name]} of {played.runs} runs" if played.diverged[name] else ""
+        way = played.way(name)
+        rows.append((name + lost, *cells, "" if np.isnan(way) else f"{way:.0%}"))
+    return Table(heads, rows)
+
+
+def curves(played: Played) -> pl.DataFrame:
+    """All curves as numbers."""
+    return pl.concat(
+        pl.DataFrame(
+            {"learner": name, "round": played.at, "mean": curve.mean(axis=0), "sd": curve.std(axis=0, ddof=1)}
+        )
+        for name, curve in played.curves.items()
+    )
+
+
+def picture(played: Played) -> Figure:
+    """The curves, with a band of one standard deviation."""
+    with styled():
+        title = f"{played.title}\nmean of {played.runs} runs, band: ± 1 standard deviation"
+        figure, axes = blank(title, "average NDCG@10", scale="linear", legend_rows=6)
+        for place, (name, _, _, colour, dashes) in enumerate(contestants(played.rounds)):
+            look = Look(place, colour, "o^sDvP"[place % 6], dashes)
+            draw(axes, played.at, spread_of_runs(played.curves[name]), look, label=name)
+        figure.legend(loc="outside lower left", ncols=2)
+        finish(figure, axes)
+    return figure

@@ -1,0 +1,294 @@
+"""A surrogate that is calibrated for NDCG, played: no learner that sees the top k only has sublinear regret in it.
+
+The items are fixed, so that scores and weights are the same. The lists are drawn from one of two distributions
+that k answers cannot tell apart. Whatever scores a learner comes to, it loses gap x T or more on the two together
+(docs/surrogates/index.md, Theorem 2). The regret of a learner of the surrogate that sees all grows as sqrt(T) at
+most. Learners of another surrogate, `squared`, aim elsewhere, so theirs is linear even if they see all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations, product
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from peekrank._util.text import counted
+from peekrank.advice import Witness, advise_surrogate
+from peekrank.engine import generator
+from peekrank.games.analysis import analyse
+from peekrank.games.certificate import Adversaries, adversaries
+from peekrank.games.ranking import ranking_game
+from peekrank.learners.rtopkf import RTopKF
+from peekrank.papers.record import Beat, Claim, How, Made, count, mean_reaches
+from peekrank.reports.markup import Table
+from peekrank.surrogates import NDCGSquared, Squared
+from peekrank.types import Floats, Grades, Ints, Shape
+
+AT = np.array([10_000, 20_000, 40_000])
+RUNS = 5
+QUICK, QUICK_RUNS = np.array([1_000, 2_000, 4_000]), 4
+NEAR = 0.1  # by how much the exponent of the one that sees all may miss 1/2
+ALIKE = 0.2  # by how much a regret may miss what it comes to, as a share
+TRIED = 1_000  # random scores
+BEAT = 1_000  # rounds after which Ctrl-C is looked for
+MIDDLE, KNOWS = "knows both, plays the middle", "ndcgsquared, sees all"
+AIMS_ELSEWHERE = "squared, sees all"
+_SAME = 1e-12
+
+
+class Player(NamedTuple):
+    """A learner that sees k answers or all; without a learner, it knows both adversaries and plays the middle."""
+
+    learner: RTopKF | None
+    sees_all: bool = False
+
+
+LEARNERS = {
+    "squared": Player(RTopKF(Squared())),
+    "squared, doubly robust, temperature 1": Player(RTopKF(Squared(), estimator="doubly_robust", temperature=1.0)),
+    AIMS_ELSEWHERE: Player(RTopKF(Squared()), sees_all=True),
+    MIDDLE: Player(None),
+    KNOWS: Player(RTopKF(NDCGSquared()), sees_all=True),
+}
+
+
+class Cell(NamedTuple):
+    """A pair of adversaries: those of the certificate of the game of NDCG, or those of the parity."""
+
+    m: int
+    k: int
+    parity: bool = False
+
+    def __str__(self) -> str:
+        return f"m = {self.m}, k = {self.k}, {'parity' if self.parity else 'certificate of `ndcg`'}"
+
+    @property
+    def file(self) -> str:
+        """Of its results."""
+        return f"m{self.m}-k{self.k}-{'parity' if self.parity else 'certificate'}"
+
+
+CELLS = (Cell(3, 1), Cell(4, 2), Cell(3, 2, parity=True))
+
+
+class Pair(NamedTuple):
+    """Lists, their probabilities on either side, and the gap in the calibrated surrogate."""
+
+    relevance: Grades
+    p: Floats
+    q: Floats
+    gap: float
+
+
+class Played(NamedTuple):
+    """Regret of one learner on one pair: (2 sides, round counts, runs)."""
+
+    cell: Cell
+    gap: float
+    learner: str
+    at: Ints
+    regret: Floats
+
+    @property
+    def a_round(self) -> Floats:
+        """Regret over rounds, at the end; (sides, runs)."""
+        return np.asarray(self.regret[:, -1] / self.at[-1])
+
+    @property
+    def late(self) -> Floats:
+        """Regret a round since the round count before the last; (sides, runs)."""
+        return np.asarray((self.regret[:, -1] - self.regret[:, -2]) / (self.at[-1] - self.at[-2]))
+
+    @property
+    def exponent(self) -> float:
+        """Slope of log(regret on p + regret on q) against log(rounds) at the end."""
+        before, after = self.regret.sum(axis=0).mean(axis=1)[-2:]
+        return float(np.log(after / before) / np.log(self.at[-1] / self.at[-2]))
+
+
+def make(how: How) -> Made:
+    """Play all pairs."""
+    at, runs = (QUICK, QUICK_RUNS) if how.quick else (AT, RUNS)
+
+    def job(cell: Cell) -> Callable[[Beat], pl.DataFrame]:
+        return lambda alive: as_frame(play(cell, at, runs, alive=alive))
+
+    one_by_one = how._replace(workers=1)  # rounds are played in Python, of which only one thread runs at a time
+    found = one_by_one.frames({cell.file: job(cell) for cell in CELLS})
+    results = [played for cell in CELLS for played in as_played(cell, found[cell.file])]
+    titled = [found[cell.file].with_columns(pair=pl.lit(str(cell).replace("`", ""))) for cell in CELLS]
+    data = pl.concat(titled).select("pair", pl.exclude("pair"))
+    return Made(list(claims(results)), {"pairs": table(results)}, data={"pairs": data})
+
+
+def as_frame(results: Sequence[Played]) -> pl.DataFrame:
+    """A row for each learner, number of rounds and run."""
+    return pl.DataFrame(
+        [
+            {"gap": r.gap, "learner": r.learner, "rounds": int(t), "run": run, "on_p": r.regret[0, h, run],
+             "on_q": r.regret[1, h, run]}
+            for r in results
+            for (h, t), run in product(enumerate(r.at), range(r.regret.shape[2]))
+        ]
+    )  # fmt: skip
+
+
+def as_played(cell: Cell, frame: pl.DataFrame) -> list[Played]:
+    """What `as_frame` was given."""
+    found = []
+    for (learner,), mine in frame.group_by("learner", maintain_order=True):
+        at = mine["rounds"].unique(maintain_order=True).to_numpy()
+        sides = np.array([mine[side].to_numpy().reshape(len(at), -1) for side in ("on_p", "on_q")])
+        found.append(Played(cell, mine["gap"][0], str(learner), at, sides))
+    return found
+
+
+def claims(results: Sequence[Played]) -> Iterator[Claim]:
+    """The pair, what learners that see k answers lose on it, and what those lose that see all."""
+    for cell in dict.fromkeys(r.cell for r in results):
+        mine = {r.learner: r for r in results if r.cell == cell}
+        pair = pair_of(cell)
+        yield from pair_claims(cell, pair)
+        blind = [r for name, r in mine.items() if name != MIDDLE and not LEARNERS[name].sees_all]
+        best = min(blind, key=lambda r: r.a_round.sum(axis=0).mean())
+        total = best.a_round.sum(axis=0)
+        yield Claim(
+            f"{cell}: regret a round on p plus that on q of who learns from {cell.k}, {best.at[-1]:,} rounds",
+            f"{pair.gap:.4f} at least, as far as the 95 % interval of the mean tells",
+            f"{_spread(total)} at least, of {len(blind)}: {best.learner}",
+            mean_reaches(total, pair.gap),
+        )
+        late, target = mine[AIMS_ELSEWHERE].late.sum(axis=0), far_off(pair)
+        yield Claim(
+            f"{cell}: {AIMS_ELSEWHERE}: the same in the last half of the rounds",
+            f"{target:.4f} ± {ALIKE:.0%}, which is |E R - E y|^2 on both sides: it aims at E R",
+            _spread(late),
+            bool(abs(late.mean() - target) <= ALIKE * target),
+        )
+        told = mine[KNOWS]
+        yield Claim(
+            f"{cell}: {KNOWS}: exponent of its regret on both together",
+            f"1/2 + {NEAR} at most: what all answers teach, {cell.k} cannot",
+            f"{told.exponent:.2f} ({told.regret.shape[2]} runs)",
+            told.exponent <= 1 / 2 + NEAR,
+        )
+
+
+def far_off(pair: Pair) -> float:
+    """What playing E R costs a round, on both sides together.
+
+    >>> round(far_off(pair_of(CELLS[0])), 4)
+    0.1244
+    """
+    sides = (side @ pair.relevance - best_scores(pair.relevance, side) for side in (pair.p, pair.q))
+    return sum(float(distance @ distance) for distance in sides)
+
+
+def _spread(values: Floats) -> str:
+    return f"{values.mean():.4f} ± {values.std(ddof=1):.4f} ({len(values)} runs)"
+
+
+def pair_claims(cell: Cell, pair: Pair) -> Iterator[Claim]:
+    """That k answers do not tell the two sides apart, and that no scores lose less than the gap on both."""
+    relevance, p, q, gap = pair
+    sets = list(combinations(range(cell.m), cell.k))
+    alike = 0
+    for seen in sets:
+        _, answers = np.unique(relevance[:, seen], axis=0, return_inverse=True)
+        on_p, on_q = (np.bincount(answers.ravel(), side) for side in (p, q))
+        alike += bool(np.abs(on_p - on_q).max() < _SAME)
+    yield Claim(
+        f"{cell}: {counted(cell.k, 'answer')} cannot tell p and q apart",
+        "all answers equally likely on both, for every choice of items",
+        count(alike, len(sets)),
+        alike == len(sets),
+    )
+
+    def value(scores: Floats, chances: Floats) -> float:
+        return float(chances @ [NDCGSquared().value(scores, row) for row in relevance.astype(np.float64)])
+
+    best = [best_scores(relevance, side) for side in (p, q)]
+    least, rng = value(best[0], p) + value(best[1], q), np.random.default_rng(0)
+    middle, scales = (best[0] + best[1]) / 2, rng.uniform(0, 0.5, TRIED)
+    lost = min(value(middle + rng.normal(scale=scale, size=cell.m), p + q) - least for scale in scales)
+    yield Claim(
+        f"{cell}: no scores lose less than the gap on both together",
+        f"{gap:.4f} at least, with {TRIED:,} random scores",
+        f"{lost:.4f} at least",
+        lost >= gap - _SAME,
+    )
+
+
+def pair_of(cell: Cell) -> Pair:
+    """The two adversaries of a cell."""
+    found: Witness | Adversaries | None
+    if cell.parity:
+        found = advise_surrogate(NDCGSquared(), cell.m, cell.k).witness
+    else:
+        found = adversaries(analyse(ranking_game("ndcg", cell.m, cell.k)))
+    if found is None:
+        raise ValueError(f"{cell}: too many lists to write down")
+    lists = found.relevance if isinstance(found, Witness) else list(product((0, 1), repeat=cell.m))
+    relevance, p, q = np.array(lists, dtype=np.uint8), np.array(found.p, float), np.array(found.q, float)
+    distance = best_scores(relevance, p) - best_scores(relevance, q)
+    return Pair(relevance, p, q, float(distance @ distance) / 2)
+
+
+def best_scores(relevance: Grades, chances: Floats) -> Floats:
+    """The expected target, which the surrogate is least at."""
+    return np.asarray(chances @ np.array([NDCGSquared().target(row) for row in relevance]))
+
+
+def regret_of(
+    learner: RTopKF, k: int, lists: Grades, best: Floats, at: Ints, seed: int, alive: Beat = lambda: None
+) -> Floats:
+    """Regret after some numbers of rounds; that of a round is its expectation over the list, |w - best|^2."""
+    m = lists.shape[1]
+    shape = Shape(m, m, k)
+    state, X, rng = learner.init(shape), np.eye(m, dtype=np.float32), generator(seed)
+    ranking, token = np.empty(m, dtype=np.int64), np.zeros(learner.token_size(shape))
+    rank, update = learner.kernels
+    weights = np.empty((len(lists), m))
+    for t, draws in enumerate(rng.random((len(lists), learner.draws(shape)))):
+        if t % BEAT == 0:
+            alive()
+        weights[t] = state.w
+        token[:] = 0
+        rank(state, X, draws, ranking, token)
+        update(state, X, ranking, token, lists[t, ranking[: shape.k]].astype(np.float64))
+    return np.asarray(np.cumsum(np.sum((weights - best) ** 2, axis=1))[at - 1])
+
+
+def play(
+    cell: Cell, at: Ints, runs: int, say: Callable[[str], object] = lambda _: None, alive: Beat = lambda: None
+) -> list[Played]:
+    """All learners on both adversaries of a cell."""
+    relevance, *sides, gap = pair_of(cell)
+    best = [best_scores(relevance, side) for side in sides]
+    middle = (best[0] + best[1]) / 2
+    found = []
+    for name, (learner, sees_all) in LEARNERS.items():
+        k = cell.m if sees_all else cell.k
+        regret = np.empty((2, len(at), runs))
+        for side, run in product((0, 1), range(runs)):
+            if learner is None:
+                regret[side, :, run] = at * np.sum((middle - best[side]) ** 2)
+                continue
+            chosen = np.random.default_rng([run, side]).choice(len(relevance), size=at[-1], p=sides[side])
+            regret[side, :, run] = regret_of(learner, k, relevance[chosen], best[side], at, run, alive)
+        found.append(Played(cell, gap, name, at, regret))
+        say(f"{cell}: {name} done")
+    return found
+
+
+def table(results: Sequence[Played]) -> Table:
+    """At the last round; ± is the standard deviation over runs."""
+    rows = []
+    for r in results:
+        numbers = (*r.a_round, r.a_round.sum(axis=0))
+        cells = (f"{x.mean():.4f} ± {x.std(ddof=1):.4f}" for x in numbers)
+        rows.append((r.cell, f"{r.gap:.4f}", r.learner, *cells, f"{r.exponent:.2f}"))
+    return Table(("pair", "gap", "learner", "regret / T on p", "on q", "sum", "exponent"), rows)

@@ -1,0 +1,320 @@
+"""How good the rankers are that learners end up with, on lists of documents that they have not seen.
+
+Learners pass over a part of the lists for T rounds, each pass in a new random order, and see k relevances a round.
+Then their weights order the documents of the rest: NDCG@10, mean over the lists with a relevant document. Another
+table is about lists that come once each: NDCG@10 while learning, from the printed learner to ours, one choice
+after the other. Here all lists are generated; experiments/judged.py takes judged documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise, product
+from typing import NamedTuple, get_args
+
+import numpy as np
+import polars as pl
+
+from peekrank.data.generated import LAYOUTS, Kind, Layout, make_dataset
+from peekrank.engine import Agent, drive
+from peekrank.learners import Uniform
+from peekrank.learners.rtopkf import RTopKF
+from peekrank.papers.ct16.figure import EVERYTHING, MEASURE, NOTHING, best_grades, passes
+from peekrank.papers.record import Beat, Claim, How, Made, mean_exceeds
+from peekrank.reports.markup import Table
+from peekrank.surrogates import KL, ListNet, RankSVM, SmoothDCG, Squared
+from peekrank.types import Floats, Learner, Rounds
+
+ANSWERS = (1, 2, 5)
+ORDERS = 20  # random orders of each list whose mean stands for all
+OURS = "ours"
+PRINTED = ("squared, as printed", "KL, as printed", "SmoothDCG, as printed", "RankSVM, as printed")
+RESIDUAL, PAPERS_STEPS = "residual", "the same, temperature 0.05"
+ALL_OURS = "ours: residual, scale-free steps, all this"
+KINDS: tuple[Kind, ...] = get_args(Kind)
+STREAM = Layout(50_000, (20, 20), 20, (0.7, 0.15, 0.1, 0.04, 0.01))
+LAST = 0.2  # of the lists: not learned from
+
+
+class Size(NamedTuple):
+    """Lists to pass over, rounds, lists that come once, and runs."""
+
+    lists: Layout
+    rounds: int
+    once: Layout
+    runs: int
+
+
+FULL = Size(LAYOUTS["mq2008"], 100_000, STREAM, 5)
+QUICK = Size(LAYOUTS["mq2008"]._replace(queries=200), 3_000, STREAM._replace(queries=3_000), 5)
+
+
+class Split(NamedTuple):
+    """What is learned from, what tells others when to stop, and what the result is held against."""
+
+    train: Rounds
+    validation: Rounds | None
+    test: Rounds
+
+
+class Entry(NamedTuple):
+    """A learner, and the numbers of answers it is tried with; none for all relevances."""
+
+    name: str
+    learner: RTopKF
+    answers: tuple[int, ...]
+
+
+Key = tuple[str, int]  # name, and number of answers or 0
+Found = dict[Key, list[float]]
+
+
+def make(how: How) -> Made:
+    """Learn from generated lists, in passes and once."""
+    size = QUICK if how.quick else FULL
+
+    files = {(part, run): f"{part}-{run:04d}" for part, run in product(("passes", *KINDS), range(size.runs))}
+
+    def in_passes(run: int) -> Callable[[Beat], pl.DataFrame]:
+        return lambda alive: _passes(size, run, alive)
+
+    def once_each(kind: Kind, run: int) -> Callable[[Beat], pl.DataFrame]:
+        return lambda alive: _once(size.once, kind, run, alive)
+
+    jobs = {files["passes", run]: in_passes(run) for run in range(size.runs)}
+    jobs |= {files[kind, run]: once_each(kind, run) for kind, run in product(KINDS, range(size.runs))}
+    kept = how.frames(jobs)
+
+    def gather(part: str) -> Found:
+        found: Found = {}
+        for run in range(size.runs):
+            for name, k, value in kept[files[part, run]].iter_rows():
+                found.setdefault((name, k), []).append(value)
+        return found
+
+    held, once = gather("passes"), {kind: gather(kind) for kind in KINDS}
+    data = pl.concat(
+        kept[file].with_columns(part=pl.lit(part), run=pl.lit(run)) for (part, run), file in files.items()
+    )
+    return Made(
+        [*claims(held, "passes"), *(claim for kind in KINDS for claim in once_claims(once[kind], kind))],
+        {"passes": held_out_table(held), "once": once_table(once)},
+        data={"judged": data.select("part", "run", "learner", "k", "ndcg")},
+    )
+
+
+def _passes(size: Size, run: int, alive: Beat) -> pl.DataFrame:
+    train, test = divided(make_dataset(size.lists, np.random.default_rng(run)).rounds())
+    split = Split(train, None, test)
+    found = {(NOTHING, 0): random_orders(split, run), **learned(split, size.rounds, run, alive)}
+    return _frame(found)
+
+
+def _once(layout: Layout, kind: Kind, run: int, alive: Beat) -> pl.DataFrame:
+    return _frame({(name, 1): value for name, value in learned_once(layout, kind, run, alive).items()})
+
+
+def _frame(found: dict[Key, float]) -> pl.DataFrame:
+    columns = {"learner": pl.String, "k": pl.Int64, "ndcg": pl.Float64}
+    return pl.DataFrame([(name, k, value) for (name, k), value in found.items()], columns, orient="row")
+
+
+def entries(rounds: int) -> list[Entry]:
+    """The paper's, then ours."""
+    surrogates = (Squared(), KL(), SmoothDCG(), RankSVM())
+    printed = [RTopKF.as_printed(surrogate, rounds) for surrogate in surrogates]
+    return [
+        *(Entry(n, p, _from(p.min_k)) for n, p in zip(PRINTED, printed, strict=True)),
+        Entry(OURS, RTopKF(), ANSWERS),
+        Entry("ours, temperature 0", RTopKF(temperature=0.0), ANSWERS),
+        Entry("ours, temperature 0.1", RTopKF(temperature=0.1), ANSWERS),
+        Entry("ours, doubly robust", RTopKF(estimator="doubly_robust"), ANSWERS),
+        Entry("ours, rate 0.5", RTopKF(rate=0.5), (1,)),
+        Entry("ours, rate 2", RTopKF(rate=2.0), (1,)),
+        Entry("ours, KL", RTopKF(KL()), ANSWERS),
+        Entry("ours, KL, doubly robust", RTopKF(KL(), estimator="doubly_robust"), ANSWERS),
+        Entry("ours, RankSVM", RTopKF(RankSVM()), _from(2)),
+        Entry(EVERYTHING, RTopKF.as_printed(ListNet(), rounds), ()),
+        Entry("ListNet, all relevances, our steps", RTopKF(ListNet()), ()),
+    ]
+
+
+def _from(least: int) -> tuple[int, ...]:
+    return tuple(k for k in ANSWERS if k >= least)
+
+
+def held_out(scores: Floats, rounds: Rounds) -> float:
+    """Mean NDCG@10 of the orders by score, ties by index, over the queries with a relevant document."""
+    lengths = np.diff(rounds.offsets)
+    query_of = np.repeat(np.arange(len(lengths)), lengths)
+    ranking = np.lexsort((-scores, query_of)) - rounds.offsets[query_of]
+    values = []
+    for m in np.unique(lengths):
+        rows = rounds.offsets[:-1][lengths == m, None] + np.arange(m)
+        values.append(MEASURE.values(ranking[rows], rounds.relevance[rows]))
+    return float(np.nanmean(np.concatenate(values)))
+
+
+def learned(split: Split, rounds: int, seed: int, alive: Beat = lambda: None) -> dict[Key, float]:
+    """Held-out quality of what each learner ends up with; all learn from the same queries in the same order."""
+    lengths, d = np.diff(split.train.offsets), split.train.features.shape[1]
+    tried = [(e, k) for e in entries(rounds) for k in e.answers or (0,)]
+    agents = [Agent(e.learner, m=int(lengths.max()), k=k or 1, d=d, seed=seed) for e, k in tried]
+    sequence = passes(len(lengths), rounds, np.random.default_rng(seed))
+    drive(
+        agents, split.train, measure=MEASURE, sequence=sequence, at=np.array([rounds]), progress=lambda _: alive()
+    )
+    with np.errstate(over="ignore", invalid="ignore"):  # as printed, weights may be anything
+        return {
+            (e.name, k): held_out(split.test.features @ agent._state.w, split.test)
+            for (e, k), agent in zip(tried, agents, strict=True)
+        }
+
+
+def random_orders(split: Split, seed: int) -> float:
+    """Quality of random orders of the test part."""
+    rng = np.random.default_rng(seed)
+    return float(np.mean([held_out(rng.random(len(split.test.relevance)), split.test) for _ in range(ORDERS)]))
+
+
+def divided(rounds: Rounds) -> tuple[Rounds, Rounds]:
+    """The first lists, and the last fifth of them."""
+    cut = round((1 - LAST) * (len(rounds.offsets) - 1))
+    row = rounds.offsets[cut]
+    return (
+        Rounds(rounds.features[:row], rounds.relevance[:row], rounds.offsets[: cut + 1]),
+        Rounds(rounds.features[row:], rounds.relevance[row:], rounds.offsets[cut:] - row),
+    )
+
+
+def claims(found: Found, where: str) -> list[Claim]:
+    """What better estimators should bring, and whether they do; differences are between equal splits and runs."""
+    best = {k: max((n for n in PRINTED if (n, k) in found), key=lambda n: np.mean(found[n, k])) for k in ANSWERS}
+    said = [
+        _above(f"{where}: ours above all printed ones, k = {k}", best[k], found[OURS, k], found[best[k], k])
+        for k in ANSWERS
+    ]
+    said += [
+        _halves(
+            f"{where}: gap to {EVERYTHING}, k = {k}: ours against the best printed one's",
+            "at most half",
+            [found[EVERYTHING, 0], found[best[k], k], found[OURS, k]],
+            lambda gap, left: left / gap,
+        )
+        for k in ANSWERS
+    ]
+    return said + [
+        _above(
+            f"{where}: ours, k = {more} above k = {fewer}", f"k = {fewer}", found[OURS, more], found[OURS, fewer]
+        )
+        for fewer, more in pairwise(ANSWERS)
+    ]
+
+
+def once_claims(found: Found, kind: str) -> list[Claim]:
+    """What each choice brings where lists come once each."""
+    printed, residual, choices, ours, top = (
+        np.array(found[name, 1]) for name in (PRINTED[0], RESIDUAL, PAPERS_STEPS, ALL_OURS, EVERYTHING)
+    )
+    steps, others = ours - choices, choices - printed
+    return [
+        _halves(
+            f"once, {kind}: of the gap from the printed squared loss to {EVERYTHING}, ours closes",
+            "half at least",
+            [top, printed, ours],
+            lambda gap, left: (gap - left) / gap,
+        ),
+        Claim(
+            f"once, {kind}: our steps gain more than all other choices together",
+            "a larger difference of NDCG@10, with all of the 95 % interval",
+            f"{steps.mean():+.3f} against {others.mean():+.3f}, by {_spread(steps - others)}",
+            mean_exceeds(steps - others, 0),
+        ),
+        _above(
+            f"once, {kind}: with the paper's steps the printed estimate is better", RESIDUAL, printed, residual
+        ),
+    ]
+
+
+def _halves(
+    what: str,
+    expected: str,
+    values: Sequence[Sequence[float] | Floats],
+    share: Callable[[float, float], float],
+) -> Claim:
+    """That ours is at most half as far below the top as the printed one; there must be a gap to halve.
+
+    `values` are those of the top, the printed one and ours, `share` is told of the gap and what ours leaves of it.
+    """
+    top, printed, ours = (float(np.mean(some)) for some in values)
+    gap, left = top - printed, top - ours
+    here = f"{share(gap, left):.0%}" if gap > 0 else f"no gap: {top:.3f}, printed {printed:.3f}, ours {ours:.3f}"
+    return Claim(what, expected, f"{here} ({len(values[0])} runs)", gap > 0 and left <= gap / 2)
+
+
+def _above(what: str, other: str, one: Sequence[float] | Floats, two: Sequence[float] | Floats) -> Claim:
+    by = np.subtract(one, two)
+    expected = f"above {other.partition(',')[0]}, with all of the 95 % interval"
+    return Claim(what, expected, _spread(by), mean_exceeds(by, 0))
+
+
+def _spread(by: Floats) -> str:
+    return f"{by.mean():+.3f} ± {by.std(ddof=1):.3f} ({len(by)} runs)"
+
+
+def held_out_table(found: Found) -> Table:
+    """Means and standard deviations over splits and runs."""
+    heads = ("learner", *(f"k = {k}" for k in ANSWERS), "all relevances, or none")
+    names = dict.fromkeys(name for name, _ in found)
+    return Table(heads, [(name, *(_cell(found.get((name, k))) for k in (*ANSWERS, 0))) for name in names])
+
+
+def once_table(found: dict[Kind, Found]) -> Table:
+    """The same while learning, for each kind of relevance."""
+    names = dict.fromkeys(name for name, _ in next(iter(found.values())))
+    return Table(
+        ("learner", *found), [(name, *(_cell(mine[name, 1]) for mine in found.values())) for name in names]
+    )
+
+
+def _cell(values: list[float] | None) -> str:
+    return f"{np.mean(values):.3f} ± {np.std(values, ddof=1):.3f}" if values else ""
+
+
+def stream_entries(rounds: int) -> list[tuple[str, Learner]]:
+    """From the printed one to ours, one choice after the other, at k = 1."""
+    printed = RTopKF.as_printed(Squared(), rounds)
+    robust = replace(printed, estimator="doubly_robust")
+    return [
+        (NOTHING, Uniform()),
+        (PRINTED[0], printed),
+        (RESIDUAL, replace(printed, estimator="residual")),
+        ("doubly robust", robust),
+        ("doubly robust, greedy below, gamma = t^(-1/3)", replace(robust, below="greedy", gamma=None)),
+        (PAPERS_STEPS, replace(robust, below="greedy", gamma=None, temperature=0.05)),
+        (ALL_OURS, RTopKF()),
+        ("ours, temperature 0", RTopKF(temperature=0.0)),
+        ("ours, doubly robust", RTopKF(estimator="doubly_robust")),
+        ("ours, doubly robust, KL", RTopKF(KL(), estimator="doubly_robust")),
+        ("KL, as printed", RTopKF.as_printed(KL(), rounds)),
+        (EVERYTHING, RTopKF.as_printed(ListNet(), rounds)),
+    ]
+
+
+def standardised(rounds: Rounds) -> Rounds:
+    """Generated features, uniform on [0, 1), moved and stretched to mean 0 and vectors of mean square length 1."""
+    factor = np.float32(np.sqrt(12 / rounds.features.shape[1]))
+    return rounds._replace(features=(rounds.features - np.float32(0.5)) * factor)
+
+
+def learned_once(layout: Layout, kind: Kind, run: int, alive: Beat = lambda: None) -> dict[str, float]:
+    """NDCG@10 while learning, k = 1, from fresh lists that come once each."""
+    rounds = standardised(make_dataset(layout, np.random.default_rng(run), kind=kind).rounds())
+    named = stream_entries(layout.queries)
+    m, d = layout.documents[1], layout.features
+    agents = [Agent(learner, m=m, k=1, d=d, seed=run) for _, learner in named]
+    counted = np.sum(best_grades(rounds) > 0)
+    at = np.array([layout.queries])
+    traces = drive(agents, rounds, measure=MEASURE, at=at, progress=lambda _: alive())
+    return {name: float(trace.value[-1] / counted) for (name, _), trace in zip(named, traces, strict=True)}

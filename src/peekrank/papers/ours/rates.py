@@ -1,0 +1,212 @@
+"""The laboratory's grid: how fast the worst regret of every learner grows, and what was expected of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from peekrank.experiments.experiment import Experiment
+from peekrank.experiments.study import HORIZONS, Cell, Findings, Study, Worst, investigate, play_cell
+from peekrank.papers.record import Claim, How, Made, mean_exceeds
+from peekrank.reports import plots
+from peekrank.reports.experiment_page import bound_text, exponent_text, regret_text
+from peekrank.reports.markup import Table
+from peekrank.types import Floats
+
+QUICK, QUICK_RUNS = (1_000, 8_000), 2
+NEAR = 0.08  # by how much an exponent may miss what is expected
+SUBLINEAR = 0.85
+CT15_RUNS, QUICK_CT15_RUNS = 40, 5
+
+FTRL = ("blockftrl", "blockftrl:horizon=none")
+SETS = ("setftrl", "setftrl:horizon=none")
+ALL_SEEN = ("permftrl", "permftrl:horizon=none")
+SLOW = ("feedexp3", "feedexp3:horizon=none")
+REFERENCES = ("ftpl", "uniform")
+
+
+class Game(NamedTuple):
+    """A game, and who plays it."""
+
+    measure: str
+    m: int
+    k: int
+    learners: tuple[str, ...]
+    horizons: tuple[int, ...] = HORIZONS
+    runs: int = 10
+
+    @property
+    def name(self) -> str:
+        """For files."""
+        long = "" if self.horizons == HORIZONS else "-long"
+        return f"rates-{self.measure.replace('@', '')}-m{self.m}-k{self.k}{long}"
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        long = "" if self.horizons == HORIZONS else ", longer horizons"
+        return f"`{self.measure}`, m = {self.m}, k = {self.k}{long}"
+
+
+PRECISION = Game("p@2", 5, 1, (*SETS, "rtop1f", *FTRL))
+SUM_1 = Game("sumloss", 5, 1, ("rtop1f", *FTRL))
+SUM_4 = Game("sumloss", 5, 4, (*ALL_SEEN, "rtop1f", *FTRL))
+DCG_1 = Game("dcg", 5, 1, ("rtop1f", *FTRL))
+DCG_4 = Game("dcg", 5, 4, (*ALL_SEEN, "rtop1f", *FTRL))
+CUT = Game("dcg@2", 5, 2, (*ALL_SEEN, "rtop1f", *FTRL))
+TEN = Game("dcg", 10, 1, ("rtop1f", "rtop1f:order=fixed", *FTRL, *REFERENCES))
+TEN_LONG = Game("dcg", 10, 1, ("blockftrl:horizon=none",), (128_000, 512_000, 2_048_000), runs=4)
+SMALL = Game("p@2", 3, 1, ("nw2", "nw2:horizon=none", "nw2:printed=true", "feedexp3", *SETS))
+SMALL_DCG = Game("dcg", 3, 1, (*SLOW, "rtop1f", *FTRL))
+GRID = (PRECISION, SUM_1, SUM_4, DCG_1, DCG_4, CUT, TEN, TEN_LONG, SMALL, SMALL_DCG)
+QUICK_GRID = (PRECISION, DCG_1, DCG_4, SMALL)  # all learners but the references take part
+
+PAGES = {  # a picture for the page of each learner
+    "setftrl": (PRECISION, SETS),
+    "permftrl": (DCG_4, ALL_SEEN),
+    "blockftrl": (TEN, FTRL),
+    "rtop1f": (TEN, ("rtop1f", "rtop1f:order=fixed")),
+    "nw2": (SMALL, ("nw2", "nw2:horizon=none", "nw2:printed=true")),
+    "feedexp3": (SMALL_DCG, SLOW),
+    "ftpl": (TEN, ("ftpl",)),
+    "uniform": (TEN, ("uniform",)),
+}
+HALVES = {PRECISION: SETS, SUM_4: ALL_SEEN, DCG_4: ALL_SEEN, CUT: ALL_SEEN}
+TWO_THIRDS = {**dict.fromkeys((SUM_1, DCG_1, TEN), ("rtop1f", *FTRL)), TEN_LONG: FTRL[1:]}
+
+
+def claims(found: dict[Game, Findings], ct15: dict[str, Floats]) -> Iterator[Claim]:
+    """Everything that was expected of the grid."""
+    for games, target, words in ((HALVES, 1 / 2, "1/2"), (TWO_THIRDS, 2 / 3, "2/3")):
+        for game, learners in games.items():
+            for learner in learners if game in found else ():
+                exponent = found[game].exponent(learner)
+                yield Claim(
+                    f"exponent of `{learner}`, {game.title}",
+                    f"{words} ± {NEAR}",
+                    f"{exponent_text(exponent)} ({found[game].study.runs} runs a cell)",
+                    abs(exponent.value - target) <= NEAR,
+                )
+    slow = found[PRECISION].exponent("rtop1f")
+    yield Claim(
+        f"CT15 Theorem 10: exponent of `rtop1f`, {PRECISION.title}",
+        f"2/3 + {NEAR} at most",
+        f"{exponent_text(slow)} ({found[PRECISION].study.runs} runs a cell)",
+        slow.value <= 2 / 3 + NEAR,
+    )
+    yield from _five_times(found[PRECISION])
+    ours, best, fixed = (ct15[name] for name in ("blockftrl:horizon=none", "rtop1f", "rtop1f:order=fixed"))
+    simulation = "CT15's simulation: `dcg`, m = 10, k = 1, noise 0.25, 10,000 rounds"
+    yield Claim(
+        f"{simulation}: `blockftrl:horizon=none` against `rtop1f:order=fixed`",
+        "at most half",
+        f"{spread(ours)} against {spread(fixed)}: {ours.mean() / fixed.mean():.2f} ({len(ours)} runs)",
+        bool(ours.mean() <= fixed.mean() / 2),
+    )
+    yield Claim(
+        f"{simulation}: the same against `rtop1f`",
+        "below, with all of the 95 % interval",
+        f"{spread(ours)} against {spread(best)}: {ours.mean() / best.mean():.2f} ({len(ours)} runs)",
+        mean_exceeds(best - ours, 0),
+    )
+    small = found[SMALL]
+    printed, corrected = (small.exponent(name) for name in ("nw2:printed=true", "nw2"))
+    yield Claim(
+        f"exponent of `nw2:printed=true`, {SMALL.title}",
+        f"1 ± {NEAR}: linear",
+        f"{exponent_text(printed)} ({small.study.runs} runs a cell)",
+        abs(printed.value - 1) <= NEAR,
+    )
+    yield Claim(
+        f"exponent of `nw2`, {SMALL.title}",
+        f"below {SUBLINEAR}: sublinear",
+        f"{exponent_text(corrected)} ({small.study.runs} runs a cell)",
+        corrected.value < SUBLINEAR,
+    )
+    points = [w for f in found.values() for name in f.study.learners for w in f.worst(name) if w.bound is not None]
+    kept = sum(bool(w.kept) for w in points)
+    yield Claim(
+        "worst mean regret within the bound, every learner that has one, every game and horizon",
+        "all",
+        f"{kept:,} of {len(points):,}",
+        kept == len(points),
+    )
+
+
+def _five_times(findings: Findings) -> Iterator[Claim]:
+    horizon = 64_000
+    if horizon not in findings.study.horizons:
+        return
+    rtop1f = _at(findings, "rtop1f", horizon)
+    for name in SETS:
+        mine = _at(findings, name, horizon)
+        ratio = rtop1f.regret / mine.regret
+        yield Claim(
+            f"`rtop1f` over `{name}`, {PRECISION.title}, {horizon:,} rounds, each on its worst stream",
+            "5 at least",
+            f"{regret_text(rtop1f)} over {regret_text(mine)}: {ratio:.1f} ({findings.study.runs} runs)",
+            ratio >= 5,
+        )
+
+
+def _at(findings: Findings, learner: str, horizon: int) -> Worst:
+    return next(w for w in findings.worst(learner) if w.horizon == horizon)
+
+
+def play_ct15(runs: int) -> dict[str, Floats]:
+    """Final regrets on CT15's simulation."""
+    learners = ("blockftrl:horizon=none", "rtop1f", "rtop1f:order=fixed")
+    experiment = Experiment(learners, "ct15:m=10,noise=0.25", "dcg", k=1, horizon=10_000, runs=runs)
+    regrets = play_cell(Cell("ct15", experiment))["regret"].to_numpy().reshape(len(learners), runs)
+    return dict(zip(learners, regrets, strict=True))
+
+
+def spread(regrets: Floats) -> str:
+    """Mean and standard deviation."""
+    return f"{regrets.mean():,.0f} ± {np.std(regrets, ddof=1):,.0f}"
+
+
+def game_table(findings: Findings) -> Table:
+    """What every learner lost at the first, the middle and the last horizon, and how that grows."""
+    study = findings.study
+    shown = sorted({study.horizons[0], study.horizons[len(study.horizons) // 2], study.horizons[-1]})
+    last = f"{study.horizons[-1]:,}"
+    heads = ("learner", *(f"T = {t:,}" for t in shown), "exponent, 95 %", f"bound at {last}", f"worst at {last}")
+    rows = []
+    for learner in study.learners:
+        worst = {w.horizon: w for w in findings.worst(learner)}
+        end = worst[study.horizons[-1]]
+        numbers = (regret_text(worst[t]) for t in shown)
+        exponent = exponent_text(findings.exponent(learner))
+        rows.append((f"`{learner}`", *numbers, exponent, bound_text(end), end.stream))
+    return Table(heads, rows)
+
+
+def study_of(game: Game, *, quick: bool) -> Study:
+    """The study of a game."""
+    horizons, runs = (QUICK, QUICK_RUNS) if quick else (game.horizons, game.runs)
+    return Study(game.measure, game.m, game.k, game.learners, horizons=horizons, runs=runs)
+
+
+def play(how: How) -> dict[Game, Findings]:
+    """All games of the grid, or a few for a look."""
+    studies = {game: study_of(game, quick=how.quick) for game in (QUICK_GRID if how.quick else GRID)}
+    tick = how.counter(sum(study.rounds for study in studies.values()))
+    return {
+        game: investigate(study, how.folder / game.name, workers=how.workers, progress=tick)
+        for game, study in studies.items()
+    }
+
+
+def make(how: How) -> Made:
+    """Play the grid, and CT15's simulation."""
+    found = play(how)
+    ct15 = play_ct15(QUICK_CT15_RUNS if how.quick else CT15_RUNS)
+    return Made(
+        list(claims(found, ct15)),
+        {game.name: game_table(findings) for game, findings in found.items()},
+        {game.name: plots.worst_regret(findings) for game, findings in found.items()},
+        {game.name: findings.summary() for game, findings in found.items()},
+    )

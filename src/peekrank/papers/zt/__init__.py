@@ -1,0 +1,1 @@
+"""Zhang & Tewari."""

@@ -1,0 +1,340 @@
+"""A result as one page for newcomers: what was run, how to read the pictures, what came out, in one HTML file."""
+
+from __future__ import annotations
+
+import math
+import platform
+import shlex
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from peekrank._util.atomic import write_whole
+from peekrank.experiments.experiment import Experiment, Result
+from peekrank.experiments.study import Worst
+from peekrank.jobs.folder import versions
+from peekrank.measures import DCG
+from peekrank.regret import Exponent
+from peekrank.reports import plots
+from peekrank.streams import CT15
+from peekrank.types import Floats, Ints
+
+_SHOWN = 10  # positions of the illustration
+_MISSING = "–"
+_PAPER = {
+    "items": "10",
+    "answers seen": "1",
+    "judged by": "DCG",
+    "rounds": "10,000",
+    "runs of each learner": "10",
+    "rounds in each run": "the same",
+    "noise": "“small”, not given",
+    "seed": "not given",
+}
+_PLAIN = {
+    "rtop1f": "RTop-1F (CT15, Algorithm 1). Time is cut into blocks. In each block every item has its turn in a "
+    "place that people are asked about. All other rounds sort by the answers of earlier blocks, plus noise.",
+    "ftpl": "Follow the perturbed leader. Sorts the items by all answers so far, plus noise. It is told the "
+    "relevance of every item after each round, and so shows what complete feedback would be worth.",
+    "uniform": "A random order in every round: what knowing nothing is worth.",
+}
+_ORDERS = {
+    "leader": "While an item has its turn, the others keep the best order known so far.",
+    "fixed": "While an item has its turn, the others are in a fixed, arbitrary order.",
+}
+
+
+class Roles(NamedTuple):
+    """Specifications of the learners, by what they are told."""
+
+    partial: list[str]
+    full: list[str]
+    uniform: list[str]
+
+
+class Fall(NamedTuple):
+    """Regret per round of a learner: after some numbers of rounds, and in the last tenth of them alone."""
+
+    learner: str
+    levels: list[float]
+    factor: float  # the last level but one over the last; NaN where they are not positive
+    last: float
+
+
+def write_report(result: Result, path: Path, *, title: str) -> Path:
+    """Write a result as one HTML file that needs no network and no scripts.
+
+    Parameters
+    ----------
+    result
+        What to tell about.
+    path
+        Where to write it; an old file is replaced in one step.
+    title
+        Heading of the page.
+    """
+    write_page("report.html", path, title=title, **_basics(result), **_pictures(result), **_outcomes(result))
+    return path
+
+
+def write_page(template: str, path: Path, **content: Any) -> None:
+    """Fill a template of the package, with numbers as they are written here, and write it in one step."""
+    environment = Environment(
+        loader=PackageLoader("peekrank.reports"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(number=number, decimals=decimals, percent=percent)
+    page = environment.get_template(template).render(content)
+    write_whole(path, lambda part: part.write_text(page, encoding="utf-8"))
+
+
+def number(value: float | None) -> str:
+    """Three significant digits or all before the point, with thousands separators; a dash for what is missing.
+
+    >>> number(11811.3), number(64.38), number(0.1046), number(float("nan"))
+    ('11,811', '64.4', '0.105', '–')
+    """
+    if value is None or math.isnan(value):
+        return _MISSING
+    size = abs(value)
+    return f"{value:,.{0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3}f}"
+
+
+def decimals(value: float, digits: int = 2) -> str:
+    """A fixed number of decimals; a dash for what is missing."""
+    return _MISSING if math.isnan(value) else f"{round(value, digits) + 0.0:.{digits}f}"  # no -0.00
+
+
+def percent(share: float) -> str:
+    """A share in percent.
+
+    >>> percent(0.215)
+    '21.5 %'
+    """
+    return _MISSING if math.isnan(share) else f"{100 * share:.1f} %"
+
+
+def interval(value: float, low: float, high: float) -> str:
+    """A value and the ends of its interval, if it has one.
+
+    >>> interval(0.666, 0.641, 0.702), interval(12.5, float("nan"), float("nan"))
+    ('0.666, 0.641..0.702', '12.5')
+    """
+    return (
+        number(value) if math.isnan(low) or math.isnan(high) else f"{number(value)}, {number(low)}..{number(high)}"
+    )
+
+
+def chance(p: float) -> str:
+    """A p-value.
+
+    >>> chance(0.0321), chance(1e-9)
+    ('0.032', '< 0.001')
+    """
+    return _MISSING if math.isnan(p) else f"{p:.3f}" if p >= 0.001 else "< 0.001"
+
+
+def regret_text(worst: Worst) -> str:
+    """Mean and spread of a learner's worst regret."""
+    return f"{number(worst.regret)} ± {number(worst.spread)}"
+
+
+def exponent_text(exponent: Exponent) -> str:
+    """An exponent with its interval, as far as there is one.
+
+    >>> exponent_text(Exponent(0.667, 0.65, 0.68)), exponent_text(Exponent(0.5, math.nan, math.nan))
+    ('0.67, 0.65..0.68', '0.50')
+    """
+    value, low, high = exponent
+    if math.isnan(value):
+        return _MISSING
+    return decimals(value) + ("" if math.isnan(low) else f", {decimals(low)}..{decimals(high)}")
+
+
+def bound_text(worst: Worst) -> str:
+    """The bound, and whether it was exceeded by more than luck explains."""
+    return number(worst.bound) + (" exceeded" if worst.exceeded else "")
+
+
+def roles(experiment: Experiment) -> Roles:
+    """Who is told what.
+
+    >>> roles(Experiment(("rtop1f", "ftpl"), "ct15", "dcg", k=1, horizon=100)).full
+    ['ftpl']
+    """
+    sorted_out = Roles([], [], [])
+    for name, made in zip(experiment.learners, experiment.make_learners(), strict=True):
+        if made.name == "uniform":
+            sorted_out.uniform.append(name)
+        else:
+            (sorted_out.full if made.full_information else sorted_out.partial).append(name)
+    return sorted_out
+
+
+def repeats_paper(experiment: Experiment) -> bool:
+    """Whether this is the simulation of CT15, section 10, whatever its size."""
+    return isinstance(experiment.make_stream(), CT15) and experiment.make_measure() == DCG() and experiment.k == 1
+
+
+def falls(result: Result, learners: Sequence[str]) -> tuple[list[int], list[Fall]]:
+    """Regret per round after about a hundredth, a tenth and all of the rounds; and which rounds these are."""
+    horizon = result.experiment.horizon
+    columns = np.unique(np.searchsorted(result.at, [max(1, horizon // 100), max(1, horizon // 10), horizon]))
+    found = []
+    for name in learners:
+        mean = result.regrets(name).mean(axis=0)
+        levels = (mean / result.at)[columns].tolist()
+        found.append(Fall(name, levels, _factor(levels), _slope(result.at, mean, horizon - horizon // 10)))
+    return result.at[columns].tolist(), found
+
+
+def command(experiment: Experiment, folder: str) -> str:
+    """The command line that repeats an experiment.
+
+    >>> command(Experiment(("rtop1f",), "ct15", "dcg", k=1, horizon=100, redraw=False), "results/again")
+    'peekrank simulate rtop1f --measure dcg --stream ct15 --k 1 --horizon 100 --runs 10 --seed 0 --same-rounds ...'
+    """
+    e = experiment
+    words = ["peekrank", "simulate", *e.learners, "--measure", e.measure, "--stream", e.stream, "--k", str(e.k)]
+    words += ["--horizon", str(e.horizon), "--runs", str(e.runs), "--seed", str(e.seed)]
+    words += ([] if e.redraw else ["--same-rounds"]) + ["--out", folder]
+    return shlex.join(words)
+
+
+def _basics(result: Result) -> dict[str, Any]:
+    e = result.experiment
+    stream, measure = e.make_stream(), e.make_measure()
+    noise = getattr(stream, "noise", None)
+    return {
+        "e": e,
+        "m": e.shape.m,
+        "paper": repeats_paper(e),
+        "measure": plots.measure_label(result),
+        "gain": measure.higher_is_better,
+        "weights": measure.discount(e.shape.m)[:3].tolist() if isinstance(measure, DCG) else [],
+        "settings": _settings(result),
+        "positions": _positions(e.shape.m, e.k),
+        "learners": described(e),
+        "noise": noise,
+        "flip": None if noise is None else NormalDist().cdf(-0.5 / noise) if noise else 0.0,
+        "command": command(e, "results/again"),
+        "versions": {"Python": platform.python_version(), **versions()},
+    }
+
+
+def _settings(result: Result) -> list[tuple[str, str, str, str | None]]:
+    """What was set: name, value, explanation, and what the paper had."""
+    e = result.experiment
+    stream = e.make_stream()
+    rows = [
+        ("stream", e.stream, first_line(stream)),
+        ("items", f"{e.shape.m:,}", "m, the length of the list"),
+        ("answers seen", f"{e.k:,}", "k, counted from the top of the list"),
+        ("judged by", plots.measure_label(result), first_line(e.make_measure())),
+        ("rounds", f"{e.horizon:,}", "T, one person each"),
+        ("runs of each learner", f"{e.runs:,}", ""),
+        ("rounds in each run", "drawn anew" if e.redraw else "the same", "what people want"),
+    ]
+    options = (field.name for field in fields(stream) if field.name != "m")  # type: ignore[arg-type]
+    rows += [(name.replace("_", " "), str(getattr(stream, name)), "option of the stream") for name in options]
+    rows.append(("seed", str(e.seed), "same seed, same numbers"))
+    return [(name, here, why, _PAPER.get(name)) for name, here, why in rows]
+
+
+def _positions(m: int, k: int) -> list[tuple[str, bool]]:
+    """Item and whether its relevance is seen, for the first positions of a made-up list."""
+    letters = "ABCDEFGHIJ"[: min(m, _SHOWN)]
+    half = len(letters) // 2
+    return [(letter, position < k) for position, letter in enumerate(letters[half:] + letters[:half])]
+
+
+def described(experiment: Experiment) -> list[tuple[str, str]]:
+    """Each learner in plain words, and only the options of one that was described before."""
+    found, known = [], set()
+    for text, made in zip(experiment.learners, experiment.make_learners(), strict=True):
+        again = "The same learner with other options."
+        plain = again if made.name in known else _PLAIN.get(made.name, first_line(made))
+        found.append((text, f"{plain} {_ORDERS.get(getattr(made, 'order', ''), '')}".strip()))
+        known.add(made.name)
+    return found
+
+
+def first_line(value: object) -> str:
+    """What a value is, by the first line of its class's documentation.
+
+    >>> len(first_line(DCG())) > 10
+    True
+    """
+    return (type(value).__doc__ or "").strip().partition("\n")[0]
+
+
+def _pictures(result: Result) -> dict[str, Any]:
+    e, who = result.experiment, roles(result.experiment)
+    late = max(1, e.horizon // 10)
+    first, versus = who.partial or e.learners, who.partial + who.full if who.partial and who.full else []
+    rounds, _ = early = falls(result, first)
+    return {
+        "roles": who,
+        "late": late,
+        "early": early,
+        "versus": falls(result, versus),
+        "steps": rounds[-1] / rounds[-2] if len(rounds) > 1 else math.nan,
+        "early_svg": plots.inline_svg(plots.average_regret(result, learners=first)),
+        "versus_svg": plots.inline_svg(plots.average_regret(result, start=late, learners=versus))
+        if versus
+        else None,
+        "growth_svg": plots.inline_svg(plots.cumulative_regret(result)),
+    }
+
+
+def _outcomes(result: Result) -> dict[str, Any]:
+    e, who = result.experiment, roles(result.experiment)
+    summaries = {s.learner: s for s in result.summaries()}
+    random = [summaries[name].regret for name in who.uniform]
+    partial, full = (min((summaries[n] for n in names), key=lambda s: s.regret, default=None) for names in who[:2])
+    return {
+        "summaries": list(summaries.values()),
+        "best": _best_per_round(result),
+        "random": random[0] if random else None,
+        "halved": {n: _below(result, n, random[0] / e.horizon / 2) for n in e.learners} if random else {},
+        "empty_bounds": [s for s in summaries.values() if random and s.bound is not None and s.bound > random[0]],
+        "below_zero": [s for s in summaries.values() if s.regret < 0],
+        "partial_winner": partial,
+        "full_winner": full,
+    }
+
+
+def _best_per_round(result: Result) -> float:
+    """Value of the best fixed ranking in hindsight, per round; all learners of a run share it."""
+    e = result.experiment
+    last = result.curves[e.learners[0]].filter(pl.col("at") == e.horizon)
+    sign = 1 if e.make_measure().higher_is_better else -1
+    return float((last["value"] + sign * last["regret"]).to_numpy().mean()) / e.horizon
+
+
+def _below(result: Result, learner: str, level: float) -> int | None:
+    """First checkpoint from which on regret per round is below a level; None if it is not at the end."""
+    above = np.flatnonzero(result.regrets(learner).mean(axis=0) / result.at >= level)
+    after = int(above[-1]) + 1 if len(above) else 0
+    return int(result.at[after]) if after < len(result.at) else None
+
+
+def _factor(levels: Sequence[float]) -> float:
+    if len(levels) < 2 or min(levels[-2:]) <= 0:
+        return math.nan
+    return levels[-2] / levels[-1]
+
+
+def _slope(at: Ints, regret: Floats, since: int) -> float:
+    """Regret per round after `since` rounds or the nearest checkpoint before it; NaN where there is none."""
+    start = int(np.searchsorted(at, since, side="right")) - 1
+    return float((regret[-1] - regret[start]) / (at[-1] - at[start])) if at[start] < at[-1] else math.nan

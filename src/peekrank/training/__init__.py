@@ -1,0 +1,1 @@
+"""Learners on judged documents."""

@@ -1,0 +1,263 @@
+"""A learned ranker: weights of features with all it takes to apply them to other data, as a JSON file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from importlib.metadata import version
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peekrank._jit import kernel
+from peekrank._util.atomic import write_whole
+from peekrank._util.validate import choice
+from peekrank.data.dataset import Dataset, check_finite
+from peekrank.data.scaling import (
+    LearningScaling,
+    Standardisation,
+    fit_standardisation,
+    scale_within_queries,
+    standardise,
+)
+from peekrank.engine import values_of_lists
+from peekrank.kernels.sorting import SortSpace, sort_descending, sort_space
+from peekrank.learners.rtopkf import dot
+from peekrank.streams.fixed import list_lengths
+from peekrank.types import Features, Floats, Ints, Measure, Rounds
+
+_KIND, _FORMAT = "peekrank model", 1
+
+
+class Preparation(NamedTuple):
+    """What data must be like, or be made like, before weights are applied to them.
+
+    ``standardisation`` is None unless mean and deviation were fitted here: data that came scaled do not say how,
+    and for online scaling they are known after a run only.
+    """
+
+    features: int
+    base: int
+    scaling: str
+    fitted_on: str
+    standardisation: Standardisation | None
+
+    def apply(self, data: Dataset) -> Dataset:
+        """The data with these columns, scaled, with relevance in grades; a ValueError if they do not fit."""
+        return self.scale(data).graded()
+
+    def scale(self, data: Dataset) -> Dataset:
+        """The same with relevance as it is."""
+        name = data.about.source
+        check_finite(data, name)
+        if data.about.base != self.base:
+            raise ValueError(f"{name}: feature ids count from {data.about.base}: must count from {self.base}")
+        data = self._columns(data)
+        if data.about.scaling != "none":
+            if (data.about.scaling, data.about.fitted_on) != (self.scaling, self.fitted_on):
+                raise ValueError(
+                    f"{name}: is scaled already ({_words(data.about.scaling, data.about.fitted_on)}): must be "
+                    f"{_words(self.scaling, self.fitted_on)}, or not scaled"
+                )
+        elif self.scaling == "query":
+            data = scale_within_queries(data)
+        elif self.standardisation is not None:
+            data = standardise(data, self.standardisation)
+        elif self.scaling == "global":
+            raise ValueError(
+                f"{name}: must be scaled as the training part was before learning; "
+                "`peekrank data FILE --scaling global --train TRAIN --out FILE.peek` does it"
+            )
+        return data
+
+    def _columns(self, data: Dataset) -> Dataset:
+        """Features that a text leaves out everywhere are 0, as those that it leaves out here and there."""
+        there = data.features.shape[1]
+        if there == self.features:
+            return data
+        if there > self.features or not data.about.oddities.get("missing_values"):
+            raise ValueError(
+                f"{data.about.source}: has {there} features: must have {self.features}, as the training part"
+            )
+        wider = np.zeros((len(data.features), self.features), np.float32)
+        wider[:, :there] = data.features
+        return data._replace(features=wider)
+
+
+def preparation(train: Dataset, scaling: str = "none") -> Preparation:
+    """What data need to be like a training part that is scaled this way, or came scaled.
+
+    Parameters
+    ----------
+    train
+        The training part.
+    scaling
+        none, query, global or online; none leaves data that came scaled as they are.
+    """
+    choice("scaling", scaling, LearningScaling)
+    about = train.about
+    if scaling != "none" and about.scaling != "none":
+        raise ValueError(f"scaling = {scaling}: {about.source} is scaled already ({about.scaling}); leave it out")
+    fitted = fit_standardisation(train) if scaling == "global" else None
+    columns = (train.features.shape[1], about.base)
+    if scaling == "none":
+        return Preparation(*columns, about.scaling, about.fitted_on, None)
+    return Preparation(*columns, scaling, fitted.fitted_on if fitted else "", fitted)
+
+
+class Model(NamedTuple):
+    """Weights, what data must be like, and where all of it comes from."""
+
+    weights: Features
+    preparation: Preparation
+    learner: str
+    k: int
+    measure: str
+    rounds: int
+    seed: int
+    run: int
+    source: str
+    digest: str
+
+    def rank(self, data: Dataset) -> Ranked:
+        """Score the documents of each query, and order them as the learner does when it does not explore.
+
+        >>> from peekrank.data.dataset import About
+        >>> features = np.array([[0, 1], [1, 0], [2, 1]], np.float32)
+        >>> data = Dataset(features, np.zeros(3, np.uint8), np.array([0, 3]), np.array([7]), About("x"))
+        >>> model = Model(np.float32([1, -1]), preparation(data), "rtopkf", 1, "ndcg@10", 1, 0, 0, "x", "")
+        >>> model.rank(data).rankings, model.rank(data).scores
+        (array([1, 2, 0]), array([-1.,  1.,  1.]))
+        """
+        prepared = self.preparation.scale(data)
+        return Ranked(prepared, *order_all(self.weights, prepared.features, prepared.offsets))
+
+
+class Ranked(NamedTuple):
+    """Data as they were prepared, the order of each query's documents from the best on, and all scores."""
+
+    data: Dataset
+    rankings: Ints
+    scores: Floats
+
+    def judged(self, measure: Measure) -> Floats:
+        """The values of the queries that the measure does not skip; real-valued relevance is rounded to grades."""
+        grades = self.data.graded().relevance
+        values = values_of_lists(measure, self.rankings, grades, self.data.offsets)
+        return values[~np.isnan(values)]
+
+    def quality(self, measure: Measure) -> float:
+        """Mean value over queries, but for those that the measure skips; NaN if it skips all."""
+        values = self.judged(measure)
+        return float(values.mean()) if len(values) else float("nan")
+
+
+def order_all(weights: Features, features: Features, offsets: Ints) -> tuple[Ints, Floats]:
+    """Rankings, by descending score and then by index, and scores of all lists."""
+    lengths = list_lengths(Rounds(features, np.zeros(len(features), np.uint8), offsets))
+    if len(weights) != features.shape[1]:
+        raise ValueError(f"{len(weights)} weights for {features.shape[1]} features: must be as many")
+    rankings, scores = np.empty(len(features), np.int64), np.empty(len(features))
+    row = _order(features, offsets, weights, scores, rankings, sort_space(int(lengths.max())))
+    if row >= 0:
+        query = int(np.searchsorted(offsets, row, side="right"))
+        raise ValueError(
+            f"document {row - offsets[query - 1] + 1} of query number {query} has the score {scores[row]}: "
+            "features are too large for these weights; scale them"
+        )
+    return rankings, scores
+
+
+@kernel
+def _order(
+    features: Features, offsets: Ints, weights: Features, scores: Floats, rankings: Ints, space: SortSpace
+) -> int:
+    """Fill scores and rankings; the first row without a finite score, which could not be sorted, or -1."""
+    for i in range(len(features)):
+        scores[i] = dot(features[i], weights)
+        if not abs(scores[i]) < np.inf:
+            return i
+    for q in range(len(offsets) - 1):
+        first, last = offsets[q], offsets[q + 1]
+        sort_descending(scores[first:last], rankings[first:last], space)
+    return -1
+
+
+def save_model(model: Model, path: str | PathLike[str]) -> None:
+    """Write a model, whole or not at all; weights that are not finite, or not one a feature, are a ValueError."""
+    _check_numbers(model, model.learner)
+    prepared, fitted = model.preparation, model.preparation.standardisation
+    content = {
+        "kind": _KIND,
+        "format": _FORMAT,
+        "peekrank": version("peekrank"),
+        **{name: value for name, value in model._asdict().items() if name not in ("weights", "preparation")},
+        "features": prepared.features,
+        "base": prepared.base,
+        "scaling": prepared.scaling,
+        "fitted_on": prepared.fitted_on,
+        "mean": None if fitted is None else fitted.mean.tolist(),
+        "deviation": None if fitted is None else fitted.deviation.tolist(),
+        "weights": model.weights.tolist(),
+    }
+    text = json.dumps({**content, "checksum": _checksum(content)}, indent=1, allow_nan=False)
+    write_whole(Path(path), lambda part: part.write_text(text + "\n", encoding="utf-8"))
+
+
+def load_model(path: str | PathLike[str]) -> Model:
+    """Read a model; a ValueError says what is wrong with a file that is foreign or damaged."""
+    path = Path(path)
+    try:
+        content: Any = json.loads(path.read_bytes())
+    except ValueError:
+        content = None
+    if not isinstance(content, dict) or content.get("kind") != _KIND:
+        raise ValueError(
+            f"{path.name}: is not a model of peekrank, or is cut short; `peekrank learn` writes models/*.json"
+        )
+    if content.get("format") != _FORMAT:
+        raise ValueError(f"{path.name}: has format {content.get('format')}; this peekrank reads format {_FORMAT}")
+    if content.pop("checksum", None) != _checksum(content):
+        raise ValueError(f"{path.name}: is damaged: its content does not match its checksum")
+    fitted = None
+    if content["mean"] is not None:
+        fitted = Standardisation(np.array(content["mean"]), np.array(content["deviation"]), content["fitted_on"])
+    columns = {name: content[name] for name in ("features", "base", "scaling", "fitted_on")}
+    about = {name: content[name] for name in Model._fields if name not in ("weights", "preparation")}
+    weights = np.array(content["weights"], np.float32)
+    model = Model(weights=weights, preparation=Preparation(**columns, standardisation=fitted), **about)
+    _check_numbers(model, path.name)
+    return model
+
+
+def is_model(path: Path) -> bool:
+    """Whether a file begins as `save_model` has them begin."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return f'"kind": "{_KIND}"'.encode() in file.read(64)
+
+
+def _check_numbers(model: Model, name: str) -> None:
+    """Raise a ValueError unless there is a finite number for every feature: compiled code trusts the length."""
+    features, fitted = model.preparation.features, model.preparation.standardisation
+    numbers: dict[str, NDArray[Any]] = {"weights": model.weights}
+    if fitted is not None:
+        numbers |= {"means": fitted.mean, "deviations": fitted.deviation}
+    for what, values in numbers.items():
+        if values.shape != (features,):
+            shape = " x ".join(map(str, values.shape))
+            raise ValueError(f"{name}: has {shape} {what}: must be {features}, one for every feature")
+        if not np.isfinite(values).all():
+            raise ValueError(f"{name}: its {what} are not finite")
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _words(scaling: str, fitted_on: str) -> str:
+    return f"{scaling}, fitted on {fitted_on[:16]}" if fitted_on else scaling

@@ -1,0 +1,424 @@
+"""Advice: learners that fit, bounds that are theirs, changes that bring what they claim."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from itertools import combinations, permutations, product
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog, minimize
+
+from peekrank import Agent, BlockFTRL, FeedExp3, RTop1F, measure
+from peekrank.advice import Advice, advise, advise_surrogate
+from peekrank.games.rate import Rate, Verdict
+from peekrank.games.theorems import rate_of
+from peekrank.learners import ALL, learner
+from peekrank.learners._shared import constants
+from peekrank.measures import LinearForm, Relevance, learnable
+from peekrank.surrogates import ALL as SURROGATES
+from peekrank.surrogates import surrogate
+from peekrank.types import Floats, Shape
+
+MEASURES = ("sumloss", "pairwiseloss", "dcg", "dcg@2", "dcg+linear", "p@1", "p@3", "ndcg", "ndcg@2", "ap", "auc")
+PROBLEMS = [
+    (name, m, k, horizon, grades)
+    for name, m, grades, horizon in product(MEASURES, (1, 2, 3, 4, 7), (2, 3), (1, 300, 10**6))
+    for k in range(1, m + 1)
+]
+
+
+def can_be_learned(name: str, grades: int) -> bool:
+    try:
+        learnable(measure(name), grades - 1)
+    except ValueError:
+        return False
+    return True
+
+
+def can_be_listed(m: int, grades: int) -> bool:
+    """Whether a learner of finite games takes the game of all rankings."""
+    return m <= 6 and grades**m <= 1024
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_small_problems(name: str) -> None:
+    for problem in (p for p in PROBLEMS if p[0] == name):
+        _, m, k, horizon, grades = problem
+        advice = advise(*problem)
+        assert advice.verdict == rate_of(measure(name), m, k, grades)
+        listed = can_be_listed(m, grades) and advice.verdict.rate is not Rate.LINEAR
+        assert (advice.learner is not None) == (can_be_learned(name, grades) or listed), problem
+        if advice.learner is None:
+            assert (advice.bound, advice.guarantee, advice.worst, advice.vacuous) == (None, None, None, False)
+        else:
+            check_learner_fits(advice)
+        check_changes(advice)
+        assert json.loads(json.dumps(advice.as_dict()))["k"] == k
+        assert str(advice).startswith(
+            f"problem: {name}, m = {m} {'item' if m == 1 else 'items'}, k = {k} revealed, {horizon:,} round"
+        )
+
+
+def check_learner_fits(advice: Advice) -> None:
+    assert advice.learner is not None
+    assert advice.bound is not None
+    assert advice.speaks_from is not None
+    assert advice.guarantee is not None
+    shape = Shape(advice.m, 0, advice.k)
+    made = learner(advice.learner)
+    made.init(shape)
+    bound = made.bound(shape, advice.horizon)
+    assert bound == pytest.approx(advice.bound)
+    largest = largest_difference(advice)
+    assert advice.worst == pytest.approx(advice.horizon * largest)
+    assert advice.vacuous == (largest > 0 and advice.bound >= advice.horizon * largest)
+    assert advice.vacuous <= (advice.horizon < advice.speaks_from)
+    if largest:
+        for factor, says in ((1, True), (2, True), (100, True), (0.5, False)):
+            at = max(1, int(advice.speaks_from * factor))
+            then = made.bound(shape, at)
+            assert then is not None
+            assert (then < at * largest) == says or at < 10, (advice, at)
+    if advice.verdict.rate is not None:
+        assert advice.guarantee.exponent >= advice.verdict.rate.exponent
+    if advice.exploration is not None:
+        assert 0 < advice.exploration <= 1
+
+
+def largest_difference(advice: Advice) -> float:
+    judge = measure(advice.measure)
+    if can_be_learned(advice.measure, advice.grades):
+        return constants(learnable(judge, advice.grades - 1), advice.m, advice.grades - 1).R
+    rankings = np.array(list(permutations(range(advice.m))))
+    lists = product(range(advice.grades), repeat=advice.m)
+    return max(float(np.ptp(judge.values(rankings, np.tile(row, (len(rankings), 1))))) for row in lists)
+
+
+def check_changes(advice: Advice) -> None:
+    for change in advice.changes:
+        there = advise(change.measure, advice.m, change.k, change.horizon, advice.grades)
+        assert there.verdict.rate == change.rate
+        assert change.bound == (None if there.vacuous else there.bound)
+        assert there.learner is None or there.learner in change.what
+        assert change.k > advice.k or change.measure != advice.measure or change.horizon > advice.horizon
+        assert change.rate is not Rate.LINEAR
+        assert (change.rate != advice.verdict.rate) or change.bound is not None or there.learner
+    rate, ks = advice.verdict.rate, [change.k for change in advice.changes if change.k != advice.k]
+    if rate in (Rate.LINEAR, Rate.TWO_THIRDS):
+        rates = [rate_of(measure(advice.measure), advice.m, k, advice.grades).rate for k in range(1, advice.m + 1)]
+        wanted = (Rate.SQRT,) if rate is Rate.TWO_THIRDS else (Rate.SQRT, Rate.TWO_THIRDS)
+        assert next(k for k, found in enumerate(rates, 1) if found in wanted) in ks
+    if rate in (Rate.ZERO, Rate.SQRT) and advice.learner and not advice.vacuous:
+        assert not advice.changes
+
+
+def test_the_learner_with_the_smallest_bound_is_taken() -> None:
+    assert advise("dcg", 5, 3, 1000).learner == "blockftrl:measure=dcg,horizon=1000"
+    assert advise("dcg", 5, 4, 1000).learner == "permftrl:measure=dcg,horizon=1000"
+    assert advise("dcg@3", 5, 5, 1000, grades=4).learner == "permftrl:measure=dcg@3,horizon=1000,max_grade=3"
+    assert advise("p@2", 5, 1, 1000).learner == "setftrl:measure=p@2,horizon=1000"
+
+
+def test_the_exploration_share_is_what_the_agent_does() -> None:
+    advice = advise("dcg", m=6, k=2, horizon=2000)
+    assert advice.learner is not None
+    assert advice.blocks is not None
+    assert advice.exploration == advice.blocks * 4 / 2000
+    agent = Agent(learner(advice.learner), m=6, k=2, seed=1)
+    explored = 0.0
+    for _ in range(2000):
+        decision = agent.rank()
+        explored += decision.token[0]
+        agent.update(decision, [1, 0])
+    assert explored / 2000 == pytest.approx(advice.exploration, rel=0.05)
+
+
+def test_a_weaker_guarantee_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "guarantees" not in str(advise("p@3", 10, 1, horizon=10**6))
+    fewer = {name: cls for name, cls in ALL.items() if name not in ("setftrl", "permftrl")}
+    monkeypatch.setattr("peekrank.learners.ALL", fewer)  # the registry itself keeps its order
+    for problem in (("p@3", 10, 1), ("dcg", 10, 9)):
+        advice = advise(*problem, horizon=10**6)
+        assert advice.verdict.rate is Rate.SQRT
+        assert advice.guarantee is Rate.TWO_THIRDS
+        assert "the game allows sqrt(T), but this learner guarantees T^(2/3) only" in str(advice)
+    assert "guarantees" not in str(advise("dcg", 10, 10, horizon=10**6))
+    assert advise("dcg", 10, 10, horizon=10**6).guarantee is Rate.SQRT
+
+
+def test_hopeless_problems_name_the_closest_measure() -> None:
+    def learned(name: str, grades: int = 2) -> list[str]:
+        advice = advise(name, 8, 1, 10**6, grades)
+        assert advice.verdict.rate is Rate.LINEAR
+        assert "hopeless" in str(advice)
+        return [change.measure for change in advice.changes if change.measure != name]
+
+    assert learned("ndcg@3+linear+blank0") == ["dcg@3+linear"]
+    assert learned("ap") == ["dcg", "p@1"]
+    assert learned("auc") == ["pairwiseloss"]
+    assert learned("auc", grades=3) == ["sumloss"]
+    assert learned("pairwiseloss", grades=3) == ["sumloss"]
+
+
+def test_without_a_learner_for_what_can_be_learned_another_measure_is_named() -> None:
+    advice = advise("ndcg", 8, 8, 10**4)
+    assert advice.verdict.rate is Rate.SQRT
+    assert advice.learner is None
+    assert "no learner here fits ndcg at k = 8" in str(advice)
+    assert [change.what for change in advice.changes] == ["learn dcg with permftrl:measure=dcg,horizon=10000"]
+
+
+def test_a_silent_bound_is_named_with_what_would_make_it_speak() -> None:
+    advice = advise("sumloss", m=10, k=1, horizon=8)
+    assert advice.vacuous
+    assert "the bound says nothing here, as nobody can lose more than 200" in advice.notes
+    assert f"it says something from about {advice.speaks_from:,} rounds on" in advice.notes
+    assert [(change.k, change.horizon) for change in advice.changes] == [
+        (2, 8), (9, 8), (1, advice.speaks_from),
+    ]  # fmt: skip
+    assert all(change.bound is not None for change in advice.changes)
+
+
+def test_nothing_to_learn() -> None:
+    advice = advise("p@5", m=3, k=1, horizon=10)
+    assert advice.verdict.rate is advice.guarantee is Rate.ZERO
+    assert (advice.bound, advice.vacuous, advice.changes) == (0, False, ())
+    assert "show any" in str(advice)
+
+
+def test_undecided_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def undecided(*problem: Any) -> Verdict:
+        return Verdict(None, "undecided", "nobody knows")
+
+    monkeypatch.setattr("peekrank.advice.rate_of", undecided)
+    advice = advise("ap", m=5, k=2, horizon=1000)
+    assert "rate: unknown (undecided): nobody knows" in str(advice)
+    assert "it is not known how fast regret must grow here" in advice.notes
+    assert [change.measure for change in advice.changes] == ["dcg", "p@2"]
+    assert advise("dcg", m=5, k=5, horizon=1000).changes == ()
+
+
+def test_a_measure_of_ones_own_is_undecided_but_has_a_learner() -> None:
+    @dataclass(frozen=True)
+    class Halving(LinearForm):
+        name: ClassVar[str] = "halving"
+        higher_is_better: ClassVar[bool] = True
+
+        def discount(self, m: int) -> Floats:
+            return np.exp2(-np.arange(m, dtype=np.float64))
+
+        def gain(self, relevance: Relevance) -> Floats:
+            return relevance.astype(np.float64)
+
+    advice = advise(Halving(), m=3, k=1, horizon=10**5)
+    assert advice.verdict.rate is None
+    assert advice.learner == "blockftrl:measure=halving,horizon=100000"
+    assert advice.worst == 0.75 * 10**5
+
+
+def test_a_bound_that_never_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    for cls in (RTop1F, BlockFTRL, FeedExp3):
+        monkeypatch.setattr(cls, "bound", lambda self, shape, horizon: 100.0 * horizon)
+    advice = advise("dcg", m=5, k=3, horizon=1000)
+    assert advice.vacuous
+    assert advice.guarantee is Rate.LINEAR
+    assert advice.speaks_from is None
+    assert advice.notes[-1] == "it never does"
+    assert [change.what for change in advice.changes] == [
+        "reveal k = 4 with permftrl:measure=dcg,horizon=1000",
+        "learn dcg@3 with permftrl:measure=dcg@3,horizon=1000",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        (("dgc", 10, 1, 100), "did you mean 'dcg'"),
+        (("p", 10, 1, 100), "needs a cut-off"),
+        (("dcg", 0, 1, 100), "m = 0: must be"),
+        (("dcg", 10.0, 1, 100), "m = 10.0: must be"),
+        (("dcg", 10, 0, 100), "k = 0: must be a whole number, from 1 to 10"),
+        (("dcg", 10, 11, 100), "k = 11: must be a whole number, from 1 to 10"),
+        (("dcg", 10, 1, 0), "horizon = 0: must be"),
+        (("dcg", 10, 1, 10**12 + 1), "horizon = .* from 1 to 1000000000000"),
+        (("dcg", 10, 1, 100, 1), "grades = 1: must be a whole number, from 2 to 256"),
+        (("dcg", 10, 1, 100, 257), "grades = 257: must be a whole number, from 2 to 256"),
+    ],
+)
+def test_wrong_questions(problem: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        advise(*problem)
+
+
+def test_a_measure_is_as_good_as_its_name() -> None:
+    assert advise(measure("dcg@3"), 5, 2, 100) == advise("dcg@3", 5, 2, 100)
+
+
+def test_large_grades() -> None:
+    advice = advise("dcg", 10, 1, 10**4, grades=256)
+    assert advice.learner == "blockftrl:measure=dcg,horizon=10000,max_grade=255"
+    assert "e+" in str(advice)
+
+
+@pytest.mark.parametrize("name", ["dcg", "dcg@10", "sumloss", "p@10", "ndcg@10", "ap", "auc"])
+def test_millions_of_items(name: str) -> None:
+    advice = advise(name, m=2_000_000, k=10, horizon=10**6)
+    assert advice.vacuous or advice.verdict.rate in (Rate.LINEAR, Rate.SQRT)
+    assert "2,000,000 items" in str(advice)
+
+
+# --- surrogates
+
+
+SURROGATE_PROBLEMS = [(m, k, grades) for m in (1, 2, 3, 4, 5) for k in range(1, m + 1) for grades in (2, 3)]
+
+
+@pytest.mark.parametrize("name", SURROGATES)
+def test_what_is_said_of_surrogates_is_what_learners_can_do(name: str) -> None:
+    phi = surrogate(name)
+    for m, k, grades in SURROGATE_PROBLEMS:
+        advice = advise_surrogate(name, m, k, grades)
+        assert advice == advise_surrogate(phi, m, k, grades)
+        assert (advice.witness is not None) == (advice.rate is Rate.LINEAR)
+        assert str(advice).startswith(
+            f"problem: {name}, m = {m} {'item' if m == 1 else 'items'}, k = {k} revealed, grades 0 to {grades - 1}"
+        )
+        if not phi.convex:
+            assert advice.rate is None
+        elif k == m:
+            assert advice.rate is Rate.SQRT
+        elif phi.min_k is not None and k >= phi.min_k:
+            assert advice.rate is Rate.TWO_THIRDS
+            assert "no learner here" not in advice.reason
+        elif (name, k, grades) == ("listnet", m - 1, 2):
+            assert advice.rate is Rate.TWO_THIRDS
+            assert "no learner here" in advice.reason
+        else:
+            assert advice.rate in (Rate.LINEAR, None)
+
+
+HOPELESS = [
+    (name, m, k, grades)
+    for name, (m, k, grades) in product(SURROGATES, SURROGATE_PROBLEMS)
+    if advise_surrogate(name, m, k, grades).rate is Rate.LINEAR
+]
+
+
+def test_what_is_hopeless() -> None:
+    found = {(name, m, k) for name, m, k, grades in HOPELESS if grades == 2}
+    assert found == {("ranksvm", m, 1) for m in (3, 4, 5)} | {
+        (name, m, k) for name, last in (("ndcgsquared", 1), ("listnet", 2)) for m in (2, 3, 4, 5)
+        for k in range(1, m - last + 1)
+    }  # fmt: skip
+    assert {(m, k) for name, m, k, grades in HOPELESS if name == "listnet" and grades == 3} == {
+        (m, k) for m in (2, 3, 4, 5) for k in range(1, m)
+    }
+    assert {(m, k) for name, m, k, grades in HOPELESS if name == "ranksvm" and grades == 3} == {
+        (m, 1) for m in (2, 3, 4, 5)
+    }
+
+
+@pytest.mark.parametrize(("name", "m", "k", "grades"), HOPELESS)
+def test_witnesses_prove_what_they_claim(name: str, m: int, k: int, grades: int) -> None:
+    phi, witness = surrogate(name), advise_surrogate(name, m, k, grades).witness
+    assert witness is not None
+    relevance, p, q, gap = (np.array(part) for part in witness)
+    assert relevance.shape[1] == m
+    assert relevance.max() < grades
+    assert p.sum() == pytest.approx(1)
+    assert q.sum() == pytest.approx(1)
+    for seen in combinations(range(m), k):
+        answers = np.unique(relevance[:, seen], axis=0, return_inverse=True)[1].ravel()
+        np.testing.assert_allclose(np.bincount(answers, p), np.bincount(answers, q), atol=1e-12)
+
+    def least(side: Floats) -> float:
+        """Of the expected loss, by a solver that knows nothing of the surrogate but values and gradients."""
+        lists = relevance.astype(np.float64)
+        if name == "ranksvm":
+            return least_hinges(lists, side)
+
+        def both(scores: Floats) -> tuple[float, Floats]:
+            value = side @ [phi.value(scores, row) for row in lists]
+            return float(value), side @ np.array([phi.gradient(scores, row) for row in lists])
+
+        return float(minimize(both, np.zeros(m), jac=True, tol=1e-12).fun)
+
+    assert gap > 0
+    assert least(p + q) - least(p) - least(q) == pytest.approx(gap, rel=1e-3, abs=1e-12)
+
+
+def least_hinges(lists: Floats, chances: Floats) -> float:
+    """The least expected hinge loss, as a linear program: scores from -9 to 9, then one slack for each pair."""
+    m = lists.shape[1]
+    pairs = list(permutations(range(m), 2))
+    weights = [float(chances @ (lists[:, i] > lists[:, j])) for i, j in pairs]
+    rows = np.hstack([np.array([np.eye(m)[j] - np.eye(m)[i] for i, j in pairs]), -np.eye(len(pairs))])
+    found = linprog(
+        np.r_[np.zeros(m), weights], rows, -np.ones(len(pairs)), bounds=[(-9, 9)] * m + [(0, None)] * len(pairs)
+    )
+    assert found.fun is not None
+    return found.fun
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "grades"),
+    [(3, 1, 2), (13, 11, 2), (20, 11, 2), (100, 11, 2), (1000, 3, 2), (2, 1, 3), (8, 7, 3), (12, 11, 3)],
+)
+def test_gaps_of_listnet_are_right_however_small(m: int, k: int, grades: int) -> None:
+    """Against the definition in 90 digits, more than its divergences and their sums cancel."""
+    witness = advise_surrogate("listnet", m, k, grades).witness
+    assert witness is not None
+    with localcontext() as context:
+        context.prec = 90
+        powers = [Decimal(grade).exp() for grade in range(3)]
+        best = [[Decimal(0)] * m, [Decimal(0)] * m]
+        for row, *chances in zip(*witness[:3], strict=True):
+            total = sum(powers[grade] for grade in row)
+            for side, chance in zip(best, chances, strict=True):
+                if chance:
+                    for i, grade in enumerate(row):
+                        side[i] += Decimal(chance) * powers[grade] / total
+        gap = sum(x * (2 * x / (x + y)).ln() for a, b in (best, best[::-1]) for x, y in zip(a, b, strict=True))
+        assert gap > 0
+        assert witness.gap == pytest.approx(float(gap), rel=1e-12, abs=0)
+
+
+def test_long_witnesses_are_left_out() -> None:
+    written = advise_surrogate("ndcgsquared", 100, 12)
+    assert written.witness is not None
+    assert written.notes == ()
+    advice = advise_surrogate("ndcgsquared", 100, 13)
+    assert advice.rate is Rate.LINEAR
+    assert advice.witness is None
+    assert "witness" not in str(advice)
+    assert "left out: their lists have over 1,000,000 grades" in str(advice)
+    assert advice.as_dict()["notes"] == list(advice.notes)
+
+
+@pytest.mark.parametrize("name", SURROGATES)
+def test_grades_that_the_learner_refuses_are_told(name: str) -> None:
+    for grades, told in ((31, False), (32, name in ("kl", "smoothdcg"))):
+        for k in (1, 2, 3):
+            assert ("rtopkf takes grades up to 30 only" in advise_surrogate(name, 3, k, grades).reason) == told
+
+
+def test_one_round_is_no_rounds() -> None:
+    assert "m = 1 item, k = 1 revealed, 1 round, grades" in str(advise("dcg", 1, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        (("squard", 3, 1), "unknown surrogate 'squard'"),
+        (("squared", 0, 1), "m = 0: must be"),
+        (("squared", 3, 4), "k = 4: must be a whole number, from 1 to 3"),
+        (("squared", 3, 1, 1), "grades = 1: must be"),
+    ],
+)
+def test_wrong_questions_about_surrogates(problem: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        advise_surrogate(*problem)

@@ -1,0 +1,167 @@
+"""The command line as a user meets it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from peekrank._util.signals import interrupt_later
+from peekrank.cli.app import app
+
+QUICK = ["simulate", "rtop1f", "uniform", "--horizon", "200", "--runs", "2", "--workers", "1"]
+
+
+def peekrank(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments), catch_exceptions=False, env={"COLUMNS": "200"})
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_simulate_prints_a_table_and_writes_everything() -> None:
+    done = peekrank(*QUICK)
+    assert done.exit_code == 0
+    assert "dcg, k = 1, 200 rounds, 2 runs, ct15" in done.output
+    for word in ("learner", "regret", "exponent", "bound", "explored", "rounds/s", "rtop1f", "uniform"):
+        assert word in done.output
+    written = {path.name for path in Path("results").iterdir()}
+    pictures = {f"{name}.{kind}" for name in ("regret", "average") for kind in ("png", "svg")}
+    assert written == {"manifest.json", "runs", "curves.parquet", "summary.csv"} | pictures
+
+
+def test_same_seed_same_table_and_results_are_reused() -> None:
+    assert peekrank(*QUICK, "--csv").exit_code == 0
+    curves = Path("results/curves.csv").read_bytes()
+    assert peekrank(*QUICK, "--csv").exit_code == 0
+    assert Path("results/curves.csv").read_bytes() == curves
+
+
+def test_files_of_people_are_streams() -> None:
+    Path("votes.soc").write_text("# NUMBER ALTERNATIVES: 3\n2: 1,2,3\n1: 3,1,2\n")
+    done = peekrank(*QUICK, "--stream", "votes.soc", "--measure", "p@1", "--out", "people")
+    assert done.exit_code == 0
+    assert json.loads(Path("people/manifest.json").read_text())["experiment"]["stream"] == "orders:path=votes.soc"
+
+
+def test_m_fills_what_the_stream_leaves_open() -> None:
+    assert peekrank(*QUICK, "--m", "7").exit_code == 0
+    assert json.loads(Path("results/manifest.json").read_text())["experiment"]["stream"] == "ct15:m=7"
+
+
+def test_learners_may_have_a_measure_of_their_own() -> None:
+    done = peekrank("simulate", "rtop1f:measure=dcg", "--measure", "ndcg@5", "--horizon", "200", "--runs", "2")
+    assert done.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--k", "0"], "k = 0: must be a whole number, at least 1"),
+        (["--k", "11"], "k = 11: must be between 1 and the number of items, m = 10"),
+        (["--horizon", "0"], "horizon = 0: must be a whole number, at least 1"),
+        (["--measure", "dgc"], "unknown measure 'dgc': did you mean 'dcg'?"),
+        (["--measure", "ndcg"], "ndcg cannot be learned"),
+        (["--stream", "ct51"], "unknown stream 'ct51': did you mean 'ct15'?"),
+        (["--stream", "ct15:noise=-1"], "noise = -1"),
+        (["--stream", "nowhere.soc"], "nowhere.soc"),
+        (["--m", "9", "--stream", "means"], "m = 9: stream 'means' has 5 items"),
+        (["--workers", "0"], "workers = 0"),
+        (["--out", "taken"], "taken is not empty and holds no manifest.json"),
+        (["rtop1g"], "unknown learner 'rtop1g': did you mean 'rtop1f'?"),
+        (["rtop1f:ordre=fixed"], "has no field 'ordre': did you mean 'order'?"),
+    ],
+)
+def test_bad_input_is_a_line_and_code_2(arguments: list[str], message: str) -> None:
+    Path("taken").mkdir()
+    Path("taken/file").write_text("mine")
+    done = peekrank(*QUICK, *arguments)
+    assert done.exit_code == 2
+    assert message in done.output.replace("\n", " ")
+    assert "Traceback" not in done.output
+    assert Path("taken/file").read_text() == "mine"
+
+
+def test_a_broken_line_of_a_file_is_named() -> None:
+    Path("votes.soc").write_text("# NUMBER ALTERNATIVES: 3\n2: 1,2,3\n1: 3,1,4\n")
+    done = peekrank(*QUICK, "--stream", "votes.soc")
+    assert done.exit_code == 2
+    assert "votes.soc, line 3" in done.output
+
+
+def test_ctrl_c_keeps_finished_runs_and_says_how_to_go_on() -> None:
+    command = [sys.executable, "-c", "from peekrank.cli.app import main; main()", "simulate", "uniform", "rtop1f"]
+    command += ["--stream", "ct15:m=60", "--horizon", "300000", "--runs", "40", "--workers", "2"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        deadline = time.monotonic() + 90
+        while not list(Path("results").glob("runs/[0-9]*.parquet")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    kept = len(list(Path("results").glob("runs/[0-9]*.parquet")))
+    assert 0 < kept < 80
+    assert f"{kept} of 80 runs are finished" in output.replace("\n", " ")
+    assert "the same command goes on from there" in output.replace("\n", " ")
+    assert "Traceback" not in output
+
+
+def test_demo_writes_a_report() -> None:
+    done = peekrank("demo", "--out", "shown")
+    assert done.exit_code == 0
+    report = Path("shown/report.html")
+    assert report.resolve().as_uri() in done.output.replace("\n", "")
+    assert "<svg" in report.read_text()
+
+
+@pytest.mark.parametrize("columns", ["60", "80", "120"])
+def test_narrow_terminals_lose_no_letter_of_the_table(columns: str) -> None:
+    assert peekrank(*QUICK).exit_code == 0
+    wide = peekrank(*QUICK).stdout
+    narrow = CliRunner().invoke(app, QUICK, env={"COLUMNS": columns}).stdout
+    for name in ("rtop1f", "uniform"):
+        assert name in narrow
+    assert Counter(c for c in narrow if c.isalnum()) == Counter(c for c in wide if c.isalnum())
+
+
+def test_ctrl_c_waits_for_the_compiler() -> None:
+    reached: list[bool] = []
+
+    def compile_for_a_while() -> None:
+        with interrupt_later():
+            os.kill(os.getpid(), signal.SIGINT)
+            reached.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        compile_for_a_while()
+    assert reached
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_list_names_every_learner_measure_and_stream() -> None:
+    done = peekrank("list")
+    assert done.exit_code == 0
+    for name in ("rtop1f", "ftpl", "uniform", "ndcg", "auc", "ct15", "drifting", "ratings"):
+        assert name in done.output
+
+
+def test_version() -> None:
+    assert peekrank("--version").output.startswith("peekrank 0.")
+
+
+def test_warnings_are_notes() -> None:
+    warnings.simplefilter("default")
+    done = peekrank("simulate", "rtop1f", "--horizon", "40", "--runs", "2")
+    assert done.exit_code == 0
+    assert done.stderr.count("note: rtop1f: horizon = 40 is short") == 1

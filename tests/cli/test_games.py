@@ -1,0 +1,408 @@
+"""The commands about games and advice as a user meets them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner, Result
+
+from peekrank.advice import advise, advise_surrogate
+from peekrank.cli import app as cli
+from peekrank.cli import game as cli_games
+from peekrank.games import certificate as witness
+from peekrank.games.analysis import Analysis, analyse
+from peekrank.games.cells import pair_count
+from peekrank.games.classic import CLASSIC
+from peekrank.games.game import Game
+from peekrank.games.ranking import ranking_game
+from peekrank.games.rate import Rate, Verdict
+
+APPLES = ", good, rotten\neat, 0, 1\nbin, 1, 0\n\nsweet, sour\n-, -\n"
+
+
+def peekrank(*arguments: str, columns: int = 200) -> Result:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cli, "out", Console(width=columns))
+        return CliRunner().invoke(cli.app, list(arguments), catch_exceptions=False)
+
+
+def rows(done: Result) -> dict[str, str]:
+    """The lines of an answer by their labels."""
+    assert done.exit_code == 0, done.output
+    parts = [line.strip().partition(" ") for line in done.stdout.splitlines()]
+    return {label: text.strip() for label, _, text in parts}
+
+
+def read(path: str) -> Any:
+    return json.loads(Path(path).read_text())
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+# --- one measure
+
+
+def test_a_small_game_is_told_by_theorem_and_definitions() -> None:
+    said = rows(peekrank("game", "ndcg", "--m", "4", "--k", "2", "--json", "cell.json"))
+    assert said["rate"].startswith("T, hopeless: no learner can do better")
+    assert "Theorem 5" in said["why"]
+    assert said["outcomes"] == "16"
+    assert said["rankings"] == "24: 24 Pareto-optimal"
+    assert said["neighbours"] == "36 pairs"
+    assert said["observable"] == "globally no, locally no"
+    assert "are neighbours, but no feedback tells which is better" in said["obstacle"]
+    assert said["basis"] == "theorem and definitions, which agree"
+    data = read("cell.json")
+    assert (data["measure"], data["rate"], data["how"]) == ("ndcg", "T", "both")
+    assert data["definitions"]["pareto"] == data["definitions"]["classes"] == 24
+    assert data["definitions"]["class"] == "hopeless"
+
+
+def test_grades_and_duplicates() -> None:
+    said = rows(peekrank("game", "p@1", "--m", "3", "--k", "1", "--grades", "3"))
+    assert said["rankings"] == "6: 3 Pareto-optimal, 3 duplicates"
+    assert said["outcomes"] == "27"
+    assert said["neighbours"] == "3 pairs"
+
+
+def test_a_hard_game_names_its_obstacle() -> None:
+    said = rows(peekrank("game", "dcg", "--m", "3", "--k", "1"))
+    assert said["observable"] == "globally yes, locally no"
+    assert said["obstacle"].startswith("only rankings that are worse tell whether '")
+
+
+def test_large_games_are_told_by_theorem_alone() -> None:
+    said = rows(peekrank("game", "ndcg@10", "--m", "1000000", "--k", "10", "--json", "cell.json"))
+    assert said["rate"].startswith("T, hopeless")
+    assert said["basis"].startswith("the theorem alone")
+    assert "rankings" not in said
+    assert read("cell.json")["definitions"] is None
+
+
+def test_definitions_alone_give_no_theorem() -> None:
+    said = rows(peekrank("game", "ap", "--m", "3", "--k", "3", "--from", "definitions"))
+    assert said["rate"].startswith("sqrt(T), easy")
+    assert "why" not in said
+    assert "basis" not in said
+
+
+@pytest.mark.parametrize(("name", "m"), [("p@2", 4), ("ap", 4), ("dcg@1", 3), ("p@3", 3)])
+def test_neighbouring_pairs_are_counted_up_to_symmetry(name: str, m: int) -> None:
+    found = analyse(ranking_game(name, m, 1))
+    assert found.cells
+    assert pair_count(found.game, found.cells) == len(witness.all_borders(found.game, found.cells))
+
+
+def test_a_disagreement_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli_games, "rate_of", lambda *_: Verdict(Rate.LINEAR, "theorem", "a slip"))
+    done = peekrank("game", "dcg", "--m", "2", "--k", "1")
+    assert done.exit_code == 2
+    assert "the theorem says T, the definitions say sqrt(T)" in done.output
+
+
+# --- games with matrices of their own
+
+
+@pytest.mark.parametrize("name", CLASSIC)
+def test_classic_games(name: str) -> None:
+    said = rows(peekrank("game", name, "--json", "game.json"))
+    assert said["rate"].startswith(f"{CLASSIC[name].rate}, ")
+    assert [action["action"] for action in read("game.json")["actions"]] == list(CLASSIC[name].game.actions)
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_files(kind: str) -> None:
+    Path("game.csv").write_text(APPLES)
+    game = {"loss": [[0, 1], [1, 0]], "feedback": [["sweet", "sour"], ["-", "-"]], "actions": ["eat", "bin"]}
+    Path("game.json").write_text(json.dumps(game))
+    said = rows(peekrank("game", f"game.{kind}"))
+    assert said["eat"].split() == ["Pareto-optimal", "1", "of", "1", "bin"]
+    assert said["observable"] == "globally yes, locally yes"
+    assert "learning along the way" in said["rate"]
+
+
+def test_every_kind_of_action_is_named() -> None:
+    loss = [[0, 1], [1, 0], [0, 1], ["1/2", "1/2"], [2, 2]]
+    names = ["[left]", "right", "copy", "between", "never"]
+    Path("game.json").write_text(json.dumps({"loss": loss, "feedback": [["-", "-"]] * 5, "actions": names}))
+    done = peekrank("game", "game.json", "--json", "out.json")
+    said = rows(done)
+    assert said["copy"].split() == ["Pareto-optimal", "[left]", "1", "of", "1", "right"]
+    assert said["between"].split() == ["degenerate", "0", "of", "1", "-"]
+    assert said["never"].split() == ["dominated", "empty", "-"]
+    assert said["actions"] == "5: 2 Pareto-optimal, 1 degenerate, 1 dominated, 1 duplicate"
+    assert "no learner can do better than regret linear in T" in said["rate"]
+    assert read("out.json")["actions"][2]["duplicate_of"] == "[left]"
+
+
+def test_many_actions_are_cut_short_but_not_in_json() -> None:
+    loss = [[i, -i] for i in range(42)]
+    Path("game.json").write_text(json.dumps({"loss": loss, "feedback": [["a", "b"]] * 42}))
+    done = peekrank("game", "game.json", "--json", "out.json")
+    assert "... and 2 more actions" in done.stdout
+    assert len(read("out.json")["actions"]) == 42
+
+
+def test_what_is_undecided_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def undecided(game: Game, **_: Any) -> Analysis:
+        return Analysis(game, None, None, undecided="whether actions 0 and 1 are neighbours")
+
+    monkeypatch.setattr(cli_games, "analyse", undecided)
+    done = peekrank("game", "bandit", "--certificate", "proof.json")
+    assert "rate       undecided" in done.stdout
+    assert "whether actions 0 and 1 are neighbours: neither exact" in done.stdout
+    assert done.exit_code == 2
+    assert "there is nothing to certify" in done.output
+    assert not Path("proof.json").exists()
+
+
+# --- the table
+
+
+def test_the_table_shows_all_measures_and_what_rates_mean() -> None:
+    done = peekrank("game", "--m", "3", "--json", "table.json")
+    assert done.exit_code == 0
+    assert "k=1" in done.stdout
+    said = rows(done)
+    assert said["ndcg"].split() == ["T", "T^(2/3)", "sqrt(T)"]
+    assert said["T"].startswith("hopeless")
+    assert "Worked out from the definitions, and the same by the theorems" in done.stdout
+    data = read("table.json")
+    assert data["from"] == "both"
+    assert len(data["cells"]) == 27
+
+
+def test_the_table_of_many_items_joins_columns() -> None:
+    done = peekrank("game", "--m", "1000", "--grades", "3")
+    assert "k=1,000" in done.stdout
+    assert rows(done)["ndcg"].split()[-2:] == ["T", "sqrt(T)"]
+    assert "By the theorems" in done.stdout
+
+
+def test_undecided_cells_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    from peekrank.games import rate_table as table
+
+    monkeypatch.setattr(table, "analyse", lambda game, *_: Analysis(game, None, None, undecided="a sign"))
+    said = rows(peekrank("game", "--m", "2", "--from", "definitions"))
+    assert said["dcg"].split() == ["?", "?"]
+    assert said["?"].startswith("undecided")
+
+
+@pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("PDF", b"%PDF")])
+def test_pictures(kind: str, start: bytes) -> None:
+    for name in ("a", "folder/b"):
+        assert peekrank("game", "--m", "30", "--picture", f"{name}.{kind}").exit_code == 0
+    content = Path(f"a.{kind}").read_bytes()
+    assert content.startswith(start)
+    assert content == Path(f"folder/b.{kind}").read_bytes()
+
+
+@pytest.mark.parametrize("arguments", [["--m", "7"], ["ndcg", "--m", "3", "--k", "1"], ["telling-duplicate"]])
+@pytest.mark.parametrize("columns", [80, 120])
+def test_narrow_terminals_lose_no_letter(arguments: list[str], columns: int) -> None:
+    wide, narrow = peekrank("game", *arguments).stdout, peekrank("game", *arguments, columns=columns).stdout
+    assert Counter(c for c in narrow if c.isalnum()) == Counter(c for c in wide if c.isalnum())
+    assert max(map(len, narrow.splitlines())) <= columns
+
+
+# --- certificates
+
+
+def test_the_certificate_of_a_hopeless_game_comes_with_commands_that_run() -> None:
+    done = peekrank("game", "ndcg", "--m", "3", "--k", "1", "--certificate", "my proof.json", columns=80)
+    assert done.exit_code == 0
+    proof = read("my proof.json")
+    assert f"at least {proof['adversaries']['gap']:.3g} a round" in done.stdout.replace("\n", "")
+    commands = [shlex.split(line) for line in done.stdout.splitlines() if line.startswith("peekrank ")]
+    assert [command[-1] for command in commands] == ["adversary-p", "adversary-q"]
+    for _, *arguments in commands:
+        assert peekrank(*arguments, "--horizon", "100", "--runs", "1").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key"),
+    [
+        (["dcg", "--m", "3", "--k", "1"], "blind"),
+        (["dcg", "--m", "3", "--k", "2"], "neighbours"),
+        (["p@2", "--m", "2", "--k", "1"], "kinds"),
+        (["blind-pennies"], "adversaries"),
+        (["apples.csv"], "observers"),
+    ],
+)
+def test_certificates_of_all_rates(arguments: list[str], key: str) -> None:
+    Path("apples.csv").write_text(APPLES)
+    done = peekrank("game", *arguments, "--certificate", "proof.json")
+    assert done.exit_code == 0
+    assert "docs/games/index.md" in done.stdout
+    assert "peekrank simulate" not in done.stdout
+    assert key in read("proof.json")
+
+
+# --- what can go wrong
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nddcg", "--m", "4", "--k", "2"], "unknown measure or game 'nddcg': did you mean 'ndcg'?"),
+        (["apple-testing"], "did you mean 'apple-tasting'?"),
+        (["[red]"], "unknown measure or game '[red]'"),
+        (["p", "--m", "3", "--k", "1"], "measure 'p' needs a cut-off"),
+        (["ndcg", "--m", "4", "--k", "5"], "k = 5: must be a whole number, from 1 to 4"),
+        (["ndcg", "--m", "4"], "a measure needs --k, as in: peekrank game ndcg --m 5 --k 2"),
+        (["ndcg"], "a measure needs --m and --k"),
+        ([], "the table of all measures needs --m"),
+        (["--m", "0"], "m = 0: must be a whole number, at least 1"),
+        (["--m", "3", "--grades", "0"], "grades = 0"),
+        (["--m", "3", "--k", "2"], "--k does not go with the table of all measures"),
+        (["--m", "3", "--from", "guess"], "--from = 'guess': must be 'theorem' or 'definitions' or 'both'"),
+        (["--m", "3", "--certificate", "c.json"], "--certificate does not go with the table"),
+        (["bandit", "--grades", "2"], "--grades does not go with a single game"),
+        (["dcg", "--m", "3", "--k", "2", "--picture", "a.png"], "--picture does not go with a measure"),
+        (["dcg", "--m", "3", "--k", "2", "--certificate", "c", "--from", "theorem"], "needs the definitions"),
+        (["ndcg", "--m", "14", "--k", "2", "--from", "both"], "m = 14: the matrices for 2 grades need"),
+        (["nowhere.csv"], "nowhere.csv"),
+        (["broken.csv"], "broken.csv: has no feedback"),
+        (["readme.txt"], "a game is read from a file that ends in .json or .csv"),
+        (["--m", "3", "--picture", "a.gif"], "a.gif: a picture is a file that ends in png, svg or pdf"),
+        (["--m", "3", "--json", "folder"], "folder is no regular file"),
+        (["--m", "3", "--json", "broken.csv/a.json"], "broken.csv/a.json cannot be written"),
+        (["bandit", "--json", "a", "--certificate", "a"], "each output needs a file of its own"),
+    ],
+)
+def test_bad_input_is_a_line_and_code_2(arguments: list[str], message: str) -> None:
+    Path("broken.csv").write_text("0,1\n1,0\n")
+    Path("readme.txt").write_text("hello")
+    Path("folder").mkdir()
+    before = sorted(Path().iterdir())
+    done = peekrank("game", *arguments)
+    assert done.exit_code == 2
+    assert message in done.output
+    assert done.output.startswith("error: ")
+    assert done.output.count("\n") == 1
+    assert sorted(Path().iterdir()) == before
+
+
+def test_a_failed_write_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, _: Any) -> None:
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr("peekrank._util.atomic.write_whole", full)
+    done = peekrank("game", "bandit", "--json", "a.json")
+    assert done.exit_code == 2
+    assert "No space left on device" in done.output
+
+
+@pytest.mark.parametrize("place", ["analyse", "certificate"])
+def test_ctrl_c_leaves_files_as_they_were(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli_games if place == "analyse" else witness, place, stop)
+    Path("proof.json").write_text("mine")
+    done = peekrank("game", "bandit", "--certificate", "proof.json")
+    assert done.exit_code == 130
+    assert "stopped" in done.output
+    assert [path.name for path in Path().iterdir()] == ["proof.json"]
+    assert Path("proof.json").read_text() == "mine"
+
+
+# --- advice
+
+
+def test_advice_is_printed_and_written() -> None:
+    done = peekrank("advise", "ndcg@10", "--m", "100", "--k", "5", "--horizon", "10000000", "--json", "a.json")
+    said = rows(done)
+    assert said["rate"].startswith("T (theorem): ")
+    assert said["learner"] == "none"
+    assert "learn dcg@10 with blockftrl" in said["change"]
+    wanted = advise("ndcg@10", m=100, k=5, horizon=10_000_000)
+    assert read("a.json") == json.loads(json.dumps(wanted.as_dict()))
+    for line, wanted_line in zip(done.stdout.splitlines(), str(wanted).splitlines(), strict=True):
+        assert line.split() == wanted_line.replace(":", "", 1).split()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["ndgc", "--m", "3", "--k", "1"], "unknown measure or surrogate 'ndgc': did you mean 'ndcg'?"),
+        (["squard", "--m", "3", "--k", "1"], "unknown measure or surrogate 'squard': did you mean 'squared'?"),
+        (["kl/2", "--m", "3", "--k", "1"], "surrogate 'kl/2': 'kl' has no parameter"),
+        (["dcg", "--m", "3", "--k", "4"], "k = 4: must be a whole number, from 1 to 3"),
+        (["dcg", "--m", "3", "--k", "1", "--json", "."], ". is no regular file"),
+    ],
+)
+def test_bad_questions_for_advice(arguments: list[str], message: str) -> None:
+    done = peekrank("advise", *arguments, "--horizon", "10")
+    assert done.exit_code == 2
+    assert message in done.output
+
+
+def test_a_measure_needs_a_horizon_and_a_surrogate_does_not() -> None:
+    done = peekrank("advise", "dcg", "--m", "3", "--k", "1")
+    assert done.exit_code == 2
+    assert "dcg needs --horizon, the number of rounds" in done.output
+    without = peekrank("advise", "kl", "--m", "3", "--k", "1")
+    assert rows(without)["rate"].startswith("T^(2/3): its gradient can be estimated without bias from one answer")
+    assert "adversary" not in without.stdout
+    assert peekrank("advise", "kl", "--m", "3", "--k", "1", "--horizon", "10").stdout == without.stdout
+
+
+def test_advice_on_a_hopeless_surrogate_shows_the_witness() -> None:
+    done = peekrank("advise", "ndcgsquared", "--m", "10", "--k", "1", "--json", "a.json")
+    assert rows(done)["rate"].startswith("T: hopeless: one answer a round cannot tell which scores are best")
+    wanted = advise_surrogate("ndcgsquared", m=10, k=1)
+    assert wanted.witness is not None
+    assert f"regret is {wanted.witness.gap / 2:.3g} a round" in done.stdout
+    assert "relevance of items 1 to 2" in done.stdout
+    assert "All other items are irrelevant" in done.stdout
+    shown = [line.split() for line in done.stdout.splitlines() if line.startswith((" 0", " 1"))]
+    assert [[float(cell) for cell in line] for line in shown] == [
+        [*row[:2], p, q] for row, p, q in zip(*wanted.witness[:3], strict=True)
+    ]
+    assert read("a.json") == json.loads(json.dumps(wanted.as_dict()))
+    assert read("a.json")["witness"]["p"] == [0.5, 0, 0, 0.5]
+
+
+def test_a_long_witness_goes_into_the_file() -> None:
+    done = peekrank("advise", "ndcgsquared", "--m", "10", "--k", "5", "--json", "a.json")
+    assert rows(done)["The"] == "adversaries have 64 lists: a.json has them."
+    unwritten = peekrank("advise", "ndcgsquared", "--m", "10", "--k", "5")
+    assert rows(unwritten)["The"] == "adversaries have 64 lists: --json FILE writes them."
+    assert len(read("a.json")["witness"]["relevance"]) == 64
+    whole = peekrank("advise", "listnet", "--m", "3", "--k", "2", "--grades", "3")
+    assert "relevance of items 1 to 3" in whole.stdout
+    assert "All other items" not in whole.stdout
+
+
+def test_a_witness_that_is_too_long_is_said_to_be_left_out() -> None:
+    done = peekrank("advise", "ndcgsquared", "--m", "100", "--k", "13", "--json", "a.json")
+    assert rows(done)["note"].startswith("the adversaries that prove it are left out")
+    assert read("a.json")["witness"] is None
+    assert read("a.json")["notes"][0].startswith("the adversaries that prove it are left out")
+
+
+def test_one_item_is_no_items() -> None:
+    assert "m = 1 item, the first k" in peekrank("game", "--m", "1").stdout
+    assert "m = 1 item, k = 1 revealed" in peekrank("game", "dcg", "--m", "1", "--k", "1").stdout
+
+
+def test_what_is_written_replaces_no_game_and_no_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.csv").write_text("0,1\n1,0\n\na,b\na,b\n")
+    done = peekrank("game", "own.csv", "--json", "./own.csv")
+    assert (done.exit_code, "file of its own" in done.output) == (2, True)
+    Path("target.json").write_text("old")
+    Path("link.json").symlink_to("target.json")
+    assert peekrank("game", "own.csv", "--json", "link.json").exit_code == 0
+    assert Path("link.json").is_symlink()
+    assert "sqrt(T)" in Path("target.json").read_text()

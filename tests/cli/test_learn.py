@@ -1,0 +1,336 @@
+"""``peekrank learn`` and ``peekrank rank`` as a user meets them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner, Result
+
+from peekrank.cli.app import app
+from peekrank.data.letor import read_letor
+from peekrank.jobs.executor import InterruptedRunError
+from peekrank.measures import NDCG, evaluate
+from peekrank.training import training as learning
+from peekrank.training.model import load_model
+
+QUICK = ["learn", "train.txt", "--rounds", "200", "--runs", "2", "--workers", "1"]
+ROOT = Path(__file__).parents[2]
+
+
+def commands(page: str) -> list[str]:
+    """The commands in the shell blocks of a page."""
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / page).read_text(), re.S)
+    return re.findall(r"^(peekrank [^#\n]*)", "".join(blocks), re.M)
+
+
+def peekrank(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments), catch_exceptions=False, env={"COLUMNS": "200"})
+
+
+def refused(*arguments: str) -> str:
+    done = peekrank(*arguments)
+    assert done.exit_code == 2, done.output
+    return done.stderr
+
+
+def text(queries: int, seed: int, d: int = 4, base: int = 1) -> str:
+    rng, lines = np.random.default_rng(seed), []
+    for query in range(queries):
+        for x in rng.random((int(rng.integers(1, 8)), d)):
+            values = " ".join(f"{base + j}:{v:.3f}" for j, v in enumerate(x))
+            lines.append(f"{int(3 * x[0])} qid:{query + 5} {values} # a comment\n")
+    return "".join(lines)
+
+
+@pytest.fixture(autouse=True)
+def _with_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.txt").write_text(text(30, 1))
+    Path("test.txt").write_text(text(10, 2))
+
+
+def test_the_commands_of_the_page_run_one_after_the_other() -> None:
+    found = commands("docs/data/learn.md")
+    assert [command.split()[1] for command in found] == ["data", "learn", "rank", "learn"]
+    for number, command in enumerate(found):
+        out = ["--out", "another", "--rounds", "200"] if number == 3 else []
+        done = peekrank(*shlex.split(command)[1:], *out)
+        assert done.exit_code == 0, done.output
+    table = pl.read_csv("ranks.tsv", separator="\t")
+    test = read_letor("test.txt")
+    assert table["qid"].to_list() == np.repeat(test.queries, np.diff(test.offsets)).tolist()
+    quality = []
+    for q, (first, last) in enumerate(zip(test.offsets, test.offsets[1:], strict=False)):
+        rows = table.filter(pl.col("qid") == test.queries[q])
+        assert rows["position"].to_list() == list(range(1, last - first + 1))
+        scores = rows["score"].to_numpy()
+        assert np.all(np.diff(scores) <= 0)
+        weights = load_model("learned/models/rtopkf-0.json").weights
+        shown = rows["document"].to_numpy() - 1
+        assert np.allclose(scores, (test.features[first:last] @ weights)[shown], atol=1e-5)
+        quality.append(evaluate(NDCG(10), shown, test.relevance[first:last]))
+    done = peekrank(
+        "rank", "learned/models/rtopkf-0.json", "test.txt", "--out", "ranks.tsv", "--measure", "ndcg@10"
+    )
+    assert f"ndcg@10 {np.mean(quality):.4f} over 10 queries" in done.stdout
+    assert np.mean(quality) > 0.9  # the first feature says it all
+
+
+def test_the_three_commands_of_the_readme_run_one_after_the_other() -> None:
+    found = commands("README.md")
+    assert [command.split()[1] for command in found] == ["data", "learn", "rank"]
+    said = ""
+    for number, command in enumerate(found):
+        done = peekrank(*shlex.split(command)[1:], *(["--rounds", "2000"] if number == 1 else []))
+        assert done.exit_code == 0, done.output
+        said += done.stdout
+    for line in (
+        "queries    30",
+        "k = 1, 2,000 rounds, 5 runs, train.txt",
+        "over 10 queries",
+        "Written to ranks.tsv",
+    ):
+        assert line in said
+    assert len(Path("ranks.tsv").read_text().splitlines()) == 1 + len(read_letor("test.txt").features)
+
+
+def test_learn_prints_a_table_and_writes_everything() -> None:
+    done = peekrank(*QUICK, "rtopkf", "as_printed:surrogate=kl", "uniform", "--test", "test.txt", "--regret")
+    assert done.exit_code == 0, done.output
+    assert "ndcg@10, k = 1, 200 rounds, 2 runs, train.txt" in done.output
+    for word in ("average", "last tenth", "held out", "explored", "regret", "rounds/s", "uniform"):
+        assert word in done.output
+    assert "Apply it: peekrank rank learned/models/rtopkf-0.json DATA" in done.output
+    assert {path.name for path in Path("learned").iterdir()} == {
+        "manifest.json", "runs", "models", "curves.parquet", "summary.csv", "quality.png", "quality.svg",
+    }  # fmt: skip
+    manifest = json.loads(Path("learned/manifest.json").read_text())
+    assert manifest["training"]["learners"] == ["rtopkf", "as_printed:surrogate=kl", "uniform"]
+    assert manifest["data"]["digest"] == read_letor("train.txt").about.digest
+    assert manifest["test"]["source"] == "test.txt"
+
+
+def test_options_make_the_specification() -> None:
+    for number, (options, learner) in enumerate(
+        [
+            ([], "rtopkf"),
+            (["--surrogate", "kl"], "rtopkf:surrogate=kl"),
+            (["--as-printed"], "as_printed"),
+            (["--surrogate", "ranksvm", "--as-printed", "--k", "2"], "as_printed:surrogate=ranksvm"),
+        ]
+    ):
+        assert peekrank(*QUICK, *options, "--rounds", "20", "--out", f"x{number}").exit_code == 0
+        assert json.loads(Path(f"x{number}/manifest.json").read_text())["training"]["learners"] == [learner]
+    assert "--surrogate does not go with learners that are named" in refused(
+        *QUICK, "uniform", "--surrogate", "kl"
+    )
+    assert "--as-printed does not go with" in refused(*QUICK, "uniform", "--as-printed")
+
+
+def test_the_same_command_goes_on_and_another_is_refused() -> None:
+    assert peekrank(*QUICK).exit_code == 0
+    curves = Path("learned/curves.parquet").read_bytes()
+    Path("learned/runs/0001.parquet").unlink()
+    assert peekrank(*QUICK).exit_code == 0
+    there, again = pl.read_parquet("learned/curves.parquet"), pl.read_parquet(curves)
+    assert there.drop("seconds").equals(again.drop("seconds"))
+    assert "holds results of another training, with different k, rounds" in refused(
+        *QUICK, "--k", "2", "--rounds", "300"
+    )
+    peekrank("simulate", "uniform", "--horizon", "20", "--runs", "1", "--out", "simulated")
+    assert "describes no training; choose another folder" in refused(*QUICK, "--out", "simulated")
+
+
+def test_an_interruption_says_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise InterruptedRunError
+
+    monkeypatch.setattr(learning, "learn", interrupted)
+    done = peekrank(*QUICK)
+    assert done.exit_code == 130
+    assert "stopped; 0 of 2 runs are finished and kept in learned" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--k", "0"], "k = 0: must be a whole number, at least 1"),
+        (["--k", "8"], "k = 8: must be between 1 and the number of items, m = 7"),
+        (["--surrogate", "ranksvm"], "k = 1: rtopkf:surrogate=ranksvm needs k = 2 at least"),
+        (["--surrogate", "cubic"], "unknown surrogate 'cubic'"),
+        (["--measure", "ndgc"], "unknown measure 'ndgc'"),
+        (["--scaling", "cubic"], "scaling = 'cubic'"),
+        (["--test", "nowhere.txt"], "nowhere.txt"),
+        (["--test", "wide.txt"], "wide.txt: has 5 features: must have 4, as the training part"),
+        (["--test", "from-zero.txt"], "from-zero.txt, line 1"),
+        (["rtop1f"], "rtop1f learns about a fixed set of items"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line_and_nothing_is_written(options: list[str], message: str) -> None:
+    Path("wide.txt").write_text(text(5, 3, d=5))
+    Path("from-zero.txt").write_text(text(5, 3, base=0))
+    assert message in refused(*QUICK, *options)
+    assert not Path("learned").exists()
+
+
+def test_scaling_travels_with_the_model() -> None:
+    assert peekrank(*QUICK, "--scaling", "global", "--test", "test.txt").exit_code == 0
+    held_out = pl.read_parquet("learned/curves.parquet").filter(pl.col("run") == 0)["held_out"][0]
+    done = peekrank("rank", "learned/models/rtopkf-0.json", "test.txt", "--measure", "ndcg@10")
+    assert f"ndcg@10 {held_out:.4f} over 10 queries" in done.stderr
+    assert done.stdout.startswith("qid\tdocument\tposition\tscore\n5\t")
+    peekrank("data", "test.txt", "--scaling", "global", "--train", "train.txt", "--out", "test.peek")
+    scaled = peekrank("rank", "learned/models/rtopkf-0.json", "test.peek")
+    assert scaled.stdout == done.stdout
+    peekrank("data", "test.txt", "--scaling", "query", "--out", "query.peek")
+    assert "is scaled already (query): must be global" in refused(
+        "rank", "learned/models/rtopkf-0.json", "query.peek"
+    )
+
+
+def test_online_scaling_travels_with_the_model() -> None:
+    assert peekrank(*QUICK, "--scaling", "online", "--test", "test.txt").exit_code == 0
+    model = json.loads(Path("learned/models/rtopkf-0.json").read_text())
+    features = read_letor("train.txt").features.astype(np.float64)
+    assert np.allclose(model["mean"], features.mean(axis=0))
+    assert np.allclose(model["deviation"], features.std(axis=0))
+    held_out = pl.read_parquet("learned/curves.parquet").filter(pl.col("run") == 0)["held_out"][0]
+    done = peekrank("rank", "learned/models/rtopkf-0.json", "test.txt", "--measure", "ndcg@10")
+    assert f"ndcg@10 {held_out:.4f} over 10 queries" in done.stderr
+    peekrank("data", "test.txt", "--scaling", "global", "--train", "train.txt", "--out", "test.peek")
+    assert "must be online, fitted on" in refused("rank", "learned/models/rtopkf-0.json", "test.peek")
+    assert "must be 'none' or 'query' or 'global'" in refused("data", "test.txt", "--scaling", "online")
+
+
+def test_rank_refuses_what_does_not_fit() -> None:
+    assert peekrank(*QUICK).exit_code == 0
+    model = "learned/models/rtopkf-0.json"
+    Path("wide.txt").write_text(text(5, 3, d=5))
+    Path("thin.txt").write_text(text(5, 3, d=3))
+    assert "wide.txt: has 5 features: must have 4, as the training part" in refused("rank", model, "wide.txt")
+    assert "thin.txt: has 3 features: must have 4" in refused("rank", model, "thin.txt", "--out", "x.tsv")
+    assert "is not a model of peekrank" in refused("rank", "train.txt", "test.txt")
+    assert "is not a model of peekrank" in refused("rank", "learned/manifest.json", "test.txt")
+    Path("broken.json").write_text(Path(model).read_text().replace('"rounds": 200', '"rounds": 201'))
+    assert "broken.json: is damaged" in refused("rank", "broken.json", "test.txt")
+    assert "nowhere.json" in refused("rank", "nowhere.json", "test.txt")
+    assert "unknown measure" in refused("rank", model, "test.txt", "--measure", "ndgc")
+    before = Path("test.txt").read_bytes()
+    assert "must be a file of its own" in refused("rank", model, "test.txt", "--out", "test.txt")
+    assert Path("test.txt").read_bytes() == before
+    assert not Path("x.tsv").exists()
+
+
+def test_sparse_text_may_lack_the_last_features() -> None:
+    assert peekrank(*QUICK).exit_code == 0
+    Path("sparse.txt").write_text("1 qid:1 1:0.5\n0 qid:1 2:0.5\n")
+    assert peekrank("rank", "learned/models/rtopkf-0.json", "sparse.txt").exit_code == 0
+
+
+@pytest.mark.filterwarnings("default:.*rounded to grades")
+def test_rounded_relevance_is_a_note() -> None:
+    Path("train.txt").write_text(text(30, 1) + "0.4 qid:999 1:0.5 2:1 3:1 4:1\n")
+    done = peekrank(*QUICK)
+    assert done.exit_code == 0
+    assert "note: train.txt: real-valued relevance is rounded to grades" in done.stderr
+
+
+def test_rank_replaces_no_model_and_no_data_set() -> None:
+    assert peekrank(*QUICK).exit_code == 0
+    model, other = "learned/models/rtopkf-0.json", Path("learned/models/rtopkf-1.json")
+    before = other.read_bytes()
+    assert "rtopkf-1.json: is a model, which would be replaced" in refused(
+        "rank", model, "test.txt", "--out", str(other)
+    )
+    assert other.read_bytes() == before
+    peekrank("data", "train.txt", "--out", "train.peek")
+    Path("train.peek").rename("plain")
+    assert "plain: is a data set, which would be replaced" in refused("rank", model, "test.txt", "--out", "plain")
+    for _ in range(2):  # an earlier table may be replaced
+        assert peekrank("rank", model, "test.txt", "--out", "ranks.tsv").exit_code == 0
+
+
+def test_rank_says_how_many_queries_count() -> None:
+    assert peekrank(*QUICK).exit_code == 0
+    model = "learned/models/rtopkf-0.json"
+    lines = [f"{int(q == 2)} qid:{q} 1:{d} 2:1 3:1 4:1\n" for q in (1, 2, 3) for d in (1, 2)]
+    Path("some.txt").write_text("".join(lines))
+    assert (
+        "ndcg@10+skip 1.0000 over 1 query, 2 skipped\n"
+        in peekrank("rank", model, "some.txt", "--measure", "ndcg@10+skip").stderr
+    )
+    assert "ndcg@10 1.0000 over 3 queries\n" in peekrank("rank", model, "some.txt", "--measure", "ndcg@10").stderr
+    Path("none.txt").write_text("".join(lines[:2] + lines[4:]))
+    none = peekrank("rank", model, "none.txt", "--measure", "ndcg@10+skip").stderr
+    assert "ndcg@10+skip counts none of 2 queries\n" in none
+    assert "nan" not in none
+
+
+def test_relevance_above_the_grades_is_refused_only_where_it_is_used() -> None:
+    assert peekrank(*QUICK).exit_code == 0
+    Path("large.txt").write_text("300 qid:1 1:0.5 2:1 3:1 4:1\n0 qid:1 1:0.25 2:1 3:1 4:1\n")
+    model = "learned/models/rtopkf-0.json"
+    assert len(peekrank("rank", model, "large.txt").stdout.splitlines()) == 3
+    judged = peekrank("rank", model, "large.txt", "--measure", "ndcg@10", "--out", "x.tsv")
+    assert (judged.exit_code, Path("x.tsv").exists()) == (2, False)
+    assert "relevance from 0 to 300: must be within 0 to 255" in judged.stderr
+
+
+def test_parts_that_the_measure_cannot_judge_are_told() -> None:
+    Path("zero.txt").write_text("".join(f"0 qid:{q} 1:{d} 2:1 3:1 4:1\n" for q in (1, 2) for d in (1, 2)))
+    skip = ["rtopkf", "uniform", "--measure", "ndcg@10+skip"]
+    done = peekrank(*QUICK, *skip, "--test", "zero.txt")
+    assert done.exit_code == 0
+    assert "held out" in done.stdout
+    assert re.search(r"rtopkf .* – .*%", done.stdout)
+    assert "ndcg@10+skip counts no query of zero.txt" in done.stdout
+    assert "counts no query that was shown" not in done.stdout
+    none = peekrank("learn", "zero.txt", *QUICK[2:], *skip, "--test", "test.txt", "--out", "zero")
+    assert none.exit_code == 0
+    assert "nan" not in none.stdout
+    assert "ndcg@10+skip counts no query that was shown" in none.stdout
+    assert "counts no query of test.txt" not in none.stdout
+
+
+@pytest.mark.filterwarnings("default:.*training part itself")
+def test_a_test_part_that_is_the_training_part_is_a_note() -> None:
+    Path("copy.txt").write_bytes(Path("train.txt").read_bytes())
+    note = "is the training part itself, so nothing is held out"
+    assert f"note: copy.txt: {note}" in peekrank(*QUICK, "--test", "copy.txt").stderr
+    assert note not in peekrank(*QUICK, "--test", "test.txt", "--out", "other").stderr
+
+
+def test_numbers_that_are_not_finite_are_not_learned_from() -> None:
+    peekrank("data", "train.txt", "--out", "train.peek")
+    raw = Path("train.peek").read_bytes()
+    value = read_letor("train.txt").features[0, 2]
+    Path("train.peek").write_bytes(raw.replace(value.tobytes(), np.float32(np.nan).tobytes(), 1))
+    assert "query 5, document 1: feature 3 is nan, which is not finite" in refused(
+        "learn", "train.peek", *QUICK[2:], "--scaling", "global"
+    )
+    assert not Path("learned").exists()
+
+
+def test_one_run_is_no_runs() -> None:
+    done = peekrank("learn", "train.txt", "--rounds", "1", "--runs", "1")
+    assert "k = 1, 1 round, 1 run, train.txt" in done.stdout
+
+
+def test_names_that_are_not_utf_8_are_shown_with_replacements() -> None:
+    name = os.fsdecode(b"bad\xffname.txt")
+    Path(name).write_bytes(Path("train.txt").read_bytes())
+    main = [sys.executable, "-c", "from peekrank.cli.app import main; main()"]
+    for command in (["data", name], ["learn", name, *QUICK[2:]]):
+        done = subprocess.run([*main, *command], capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert re.search("bad[?\ufffd]name", done.stdout.decode())
+    assert "bad\ufffdname.txt" in Path("learned/quality.svg").read_text(encoding="utf-8")

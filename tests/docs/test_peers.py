@@ -1,0 +1,60 @@
+"""What the comparisons with other packages say of peekrank itself; the packages are not needed."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.table import Table
+
+from helpers.scripts import load_benchmark
+from peekrank import DCG, RTop1F, analyse
+from peekrank.games.rate import Rate
+
+
+@pytest.fixture(scope="module")
+def rounds() -> Any:
+    return load_benchmark("peers/rounds")
+
+
+def test_step_by_step_and_simulated_are_the_same(rounds: Any) -> None:
+    task, learner = rounds.coins(0), RTop1F(DCG(), horizon=10_000)
+    stepwise = rounds.stepwise(partial(rounds.Ours, learner))(task, 3)
+    assert stepwise[1:] == rounds.compiled(learner)(task, 3)[1:]
+    assert stepwise.quality > rounds.by_chance(task) + 0.1
+
+
+def test_each_item_has_the_users_features_in_columns_of_its_own(rounds: Any) -> None:
+    task = rounds.users(0)
+    item, block = 3, slice(3 * rounds.TRAITS, 4 * rounds.TRAITS)
+    shown = task.tests[:, item]
+    assert np.array_equal(shown[:, block], task.users[rounds.USERS :].astype(np.float32))
+    assert np.count_nonzero(shown) == np.count_nonzero(shown[:, block])
+
+
+def test_arms_are_ordered_by_the_means_of_what_they_told(rounds: Any) -> None:
+    arms = rounds.Arms()
+    arms.m = 4
+    log = [((2,), [1]), ((0,), [0]), ((3,), [1]), ((3,), [0])]
+    assert arms.orders(log).tolist() == [[2, 3, 0, 1]]
+
+
+def test_measures_are_those_of_scikit_learn() -> None:
+    metrics = load_benchmark("peers/metrics")
+    for asked in metrics.QUESTIONS:
+        table = Table(*["column"] * 7)
+        metrics.compare(asked, 12, 50, table)  # ends the program where tools differ
+        assert table.row_count >= 3
+
+
+def test_rates_are_the_known_ones_and_where_pmlibs_rules_differ() -> None:
+    classification = load_benchmark("peers/classification")
+    differing = {}
+    for case in classification.cases():
+        found = analyse(case.make())
+        assert found.rate == case.rate, case.name
+        if not case.rules and (theirs := classification.by_pmlibs_rules(found)) != case.rate:
+            differing[case.name] = theirs
+    assert differing == {"trivial": Rate.LINEAR, "all-alike": Rate.SQRT, "an action never played": Rate.LINEAR}

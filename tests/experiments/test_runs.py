@@ -1,0 +1,252 @@
+"""Experiments in folders: results do not depend on workers or interruptions, and nothing foreign is touched."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from peekrank import DCG, simulate
+from peekrank.experiments.experiment import Experiment
+from peekrank.experiments.runs import read, run, write_tables
+from peekrank.jobs.executor import InterruptedRunError
+from peekrank.regret import best_values, checkpoints, regret
+from peekrank.types import Trace
+
+SMALL = Experiment(("rtop1f", "uniform"), "ct15:m=6", "dcg", k=1, horizon=300, runs=3, seed=11)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Content of every run, without the wall time it took."""
+    return {
+        path.name: pl.read_parquet(path).drop("seconds").write_csv().encode()
+        for path in sorted((folder / "runs").iterdir())
+    }
+
+
+def test_curves_are_those_of_simulate(tmp_path: Path) -> None:
+    result = run(SMALL, tmp_path)
+    at = checkpoints(300)
+    for learner, name in zip(SMALL.make_learners(), SMALL.learners, strict=True):
+        for r in range(3):
+            rounds = SMALL.rounds(r)
+            trace = simulate(learner, rounds, k=1, measure=DCG(), seed=SMALL.learner_seed(r), at=at)
+            expected = regret(DCG(), trace, best_values(DCG(), rounds, at))
+            assert np.array_equal(result.regrets(name)[r], expected)
+
+
+def test_results_do_not_depend_on_workers(tmp_path: Path) -> None:
+    run(SMALL, tmp_path / "one", workers=1)
+    run(SMALL, tmp_path / "three", workers=3)
+    assert files(tmp_path / "one") == files(tmp_path / "three")
+
+
+def test_missing_runs_are_done_again_and_others_left_alone(tmp_path: Path) -> None:
+    run(SMALL, tmp_path)
+    before = files(tmp_path)
+    kept = tmp_path / "runs" / "00-0001.parquet"
+    stamp = kept.stat().st_mtime_ns
+    (tmp_path / "runs" / "01-0002.parquet").unlink()
+    run(SMALL, tmp_path)
+    assert files(tmp_path) == before
+    assert kept.stat().st_mtime_ns == stamp
+
+
+def test_interruption_keeps_what_is_finished(tmp_path: Path) -> None:
+    done: list[int] = []
+
+    def stop_in_the_middle(rounds: int) -> None:
+        done.append(rounds)
+        if len(done) == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(InterruptedRunError):
+        run(SMALL, tmp_path, progress=stop_in_the_middle)
+    assert 0 < len(files(tmp_path)) < 6
+    with pytest.raises(ValueError, match="the experiment is not finished"):
+        read(tmp_path)
+    run(SMALL, tmp_path)
+    run(SMALL, tmp_path / "straight")
+    kept = files(tmp_path)
+    assert kept == files(tmp_path / "straight")
+
+
+def test_rounds_of_runs(tmp_path: Path) -> None:
+    redrawn, fixed = (replace(SMALL, redraw=redraw) for redraw in (True, False))
+    assert not np.array_equal(redrawn.rounds(0).relevance, redrawn.rounds(1).relevance)
+    assert np.array_equal(fixed.rounds(0).relevance, fixed.rounds(1).relevance)
+    assert not np.array_equal(*run(fixed, tmp_path).regrets("rtop1f")[:2])
+
+
+def test_manifest_says_what_was_run(tmp_path: Path) -> None:
+    run(SMALL, tmp_path)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    assert manifest["experiment"]["learners"] == ["rtop1f", "uniform"]
+    assert manifest["experiment"]["seed"] == 11
+    assert manifest["finished"] is True
+    assert manifest["seconds"] > 0
+    assert set(manifest["versions"]) == {"peekrank", "numpy", "numba", "scipy"}
+
+
+@pytest.mark.parametrize("as_csv", [False, True])
+def test_tables(as_csv: bool, tmp_path: Path) -> None:
+    result = run(SMALL, tmp_path)
+    curves, summary = write_tables(result, tmp_path, as_csv=as_csv)
+    table = pl.read_csv(curves) if as_csv else pl.read_parquet(curves)
+    assert table.columns == ["learner", "run", "at", "value", "regret", "explored", "seconds"]
+    assert len(table) == 2 * 3 * len(result.at)
+    last = table.filter((pl.col("at") == 300) & (pl.col("learner") == "rtop1f"))
+    row = pl.read_csv(summary).row(0, named=True)
+    assert row["learner"] == "rtop1f"
+    assert row["regret"] == pytest.approx(np.mean(last["regret"].to_list()))
+    assert row["spread"] == pytest.approx(np.std(last["regret"].to_list(), ddof=1))
+    assert row["explored"] == pytest.approx(np.mean(last["explored"].to_list()) / 300)
+
+
+def test_a_failing_run_fails_the_experiment_and_names_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, at: object = None, **__: object) -> Trace:
+        if at is not None:
+            raise RuntimeError("no luck")
+        return Trace(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64))
+
+    monkeypatch.setattr("peekrank.experiments.runs.simulate", broken)
+    with pytest.raises(RuntimeError, match="no luck") as caught:
+        run(SMALL, tmp_path)
+    learner, where = caught.value.__notes__
+    assert learner == "learner 'rtop1f'"
+    assert "run 0 of Experiment(learners=('rtop1f'" in where
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("manifest.json", b"{", "manifest.json cannot be read"),
+        ("manifest.json", b"[]", "not a manifest of format 2"),
+        ("manifest.json", b'{"format": 2}', "describes no experiment"),
+        ("manifest.json", b'{"format": 2, "experiment": {"learners": [], "colour": 1}}', "different learners"),
+        ("runs/00-0000.parquet", b"PAR1", "cannot be read .* remove it to have that run done again"),
+    ],
+)
+def test_half_written_or_foreign_files_are_named(file: str, content: bytes, message: str, tmp_path: Path) -> None:
+    run(SMALL, tmp_path)
+    before = files(tmp_path)
+    (tmp_path / file).write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        run(SMALL, tmp_path)
+    assert (tmp_path / file).read_bytes() == content
+    (tmp_path / "runs" / "00-0000.parquet").unlink()
+    del before["00-0000.parquet"]
+    assert files(tmp_path) == before
+
+
+def test_a_run_of_another_length_is_refused(tmp_path: Path) -> None:
+    run(SMALL, tmp_path)
+    path = tmp_path / "runs" / "00-0000.parquet"
+    pl.read_parquet(path).head(3).write_parquet(path)
+    with pytest.raises(ValueError, match=r"00-0000\.parquet does not belong to this experiment"):
+        run(SMALL, tmp_path)
+
+
+def test_another_experiment_is_refused(tmp_path: Path) -> None:
+    run(SMALL, tmp_path)
+    with pytest.raises(ValueError, match="another experiment, with different k, seed"):
+        run(replace(SMALL, seed=12, k=2), tmp_path)
+
+
+def test_a_folder_without_results_may_be_taken_over(tmp_path: Path) -> None:
+    run(replace(SMALL, runs=1), tmp_path)
+    for path in (tmp_path / "runs").iterdir():
+        path.unlink()
+    assert run(SMALL, tmp_path).experiment == SMALL
+
+
+def test_a_changed_file_is_noticed(tmp_path: Path) -> None:
+    votes = tmp_path / "votes.soc"
+    votes.write_text("# NUMBER ALTERNATIVES: 3\n2: 1,2,3\n1: 3,1,2\n")
+    experiment = replace(SMALL, stream=f"orders:path={votes}")
+    run(experiment, tmp_path / "results")
+    (tmp_path / "results" / "runs" / "00-0000.parquet").unlink()
+    votes.write_text("# NUMBER ALTERNATIVES: 3\n2: 3,2,1\n1: 3,1,2\n")
+    with pytest.raises(ValueError, match="another experiment, with different content of the data"):
+        run(experiment, tmp_path / "results")
+
+
+def test_a_file_may_change_before_anything_is_finished(tmp_path: Path) -> None:
+    votes, folder = tmp_path / "votes.soc", tmp_path / "results"
+    votes.write_text("# NUMBER ALTERNATIVES: 3\n2: 1,2,3\n")
+    experiment = replace(SMALL, stream=f"orders:path={votes}")
+
+    def stop_at_once(rounds: int) -> None:
+        if rounds:
+            raise KeyboardInterrupt
+
+    with pytest.raises(InterruptedRunError):
+        run(experiment, folder, progress=stop_at_once)
+    assert not (folder / "runs").exists()
+    votes.write_text("# NUMBER ALTERNATIVES: 3\n2: 3,2,1\n")
+    run(experiment, folder)
+    assert run(experiment, folder).experiment == experiment
+
+
+def test_other_versions_are_noticed(tmp_path: Path) -> None:
+    run(SMALL, tmp_path)
+    path = tmp_path / "manifest.json"
+    path.write_text(path.read_text().replace('"peekrank": "', '"peekrank": "0.0.'))
+    with pytest.raises(ValueError, match="different versions of packages"):
+        run(SMALL, tmp_path)
+
+
+def test_numpy_integers_are_integers(tmp_path: Path) -> None:
+    numbers: dict[str, Any] = {"horizon": np.int64(300), "k": np.int32(1)}
+    assert run(replace(SMALL, **numbers), tmp_path).experiment == SMALL
+
+
+@pytest.mark.parametrize("learner", ["rtop1f:measure=p@1", "rtop1f:horizon=100"])
+def test_no_bound_for_what_a_learner_was_not_tuned_to(learner: str, tmp_path: Path) -> None:
+    summary, tuned = run(replace(SMALL, learners=(learner, "rtop1f"), runs=1), tmp_path).summaries()
+    assert summary.bound is None
+    assert tuned.bound is not None
+
+
+def test_folders_that_are_none_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("chapter 1")
+    with pytest.raises(ValueError, match=r"is not empty and holds no manifest\.json"):
+        run(SMALL, tmp_path)
+    with pytest.raises(ValueError, match="is a file: results need a folder"):
+        run(SMALL, tmp_path / "thesis.txt")
+    with pytest.raises(ValueError, match="not a folder of results"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"learners": ()}, "no learner given"),
+        ({"learners": ("uniform", "uniform")}, "given twice"),
+        ({"learners": ("rtop1",)}, "unknown learner 'rtop1': did you mean 'rtop1f'"),
+        ({"stream": "ct16"}, "unknown stream 'ct16': did you mean 'ct15'"),
+        ({"measure": "dgc"}, "unknown measure 'dgc': did you mean 'dcg'"),
+        ({"measure": "ndcg"}, "ndcg cannot be learned from revealed items"),
+        ({"k": 7}, "k = 7: must be between 1 and the number of items, m = 6"),
+        ({"horizon": 0}, "horizon = 0"),
+        ({"runs": 0}, "runs = 0"),
+        ({"seed": -1}, "seed = -1"),
+    ],
+)
+def test_bad_experiments(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(SMALL, **change)  # type: ignore[arg-type]
+
+
+def test_results_of_another_command_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text('{"format": 2, "study": {}}')
+    with pytest.raises(ValueError, match="describes no experiment"):
+        run(SMALL, tmp_path)
+    assert (tmp_path / "manifest.json").read_text() == '{"format": 2, "study": {}}'

@@ -1,0 +1,249 @@
+"""Every check crossed with every registered learner; broken ones fail the check that names the fault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from peekrank import (
+    DCG,
+    FTPL,
+    NW2,
+    Agent,
+    BlockFTRL,
+    FeedExp3,
+    PairwiseLoss,
+    PermFTRL,
+    Precision,
+    RTop1F,
+    SetFTRL,
+    SumLoss,
+    Uniform,
+    kernel,
+)
+from peekrank.checks import LEARNER_CHECKS, CheckError, check_learner
+from peekrank.kernels.sorting import SortSpace, shuffle, sort_descending, sort_space
+from peekrank.learners import ALL
+from peekrank.learners.rtopkf import RTopKF
+from peekrank.surrogates import KL, ListNet, RankSVM, SmoothDCG
+from peekrank.types import Features, Floats, Ints, Kernels, Learner, Shape
+
+LEARNERS: list[Learner] = [
+    Uniform(),
+    FTPL(DCG(), horizon=4000),
+    FTPL(SumLoss(), horizon=4000, max_grade=2, epsilon=0.05),
+    RTop1F(DCG(), horizon=4000),
+    RTop1F(DCG(3), horizon=4000, max_grade=3),
+    RTop1F(SumLoss(), horizon=4000, order="fixed"),
+    RTop1F(PairwiseLoss(), horizon=4000, blocks=100),
+    RTop1F(Precision(2), horizon=4000, epsilon=0.1),
+    SetFTRL(Precision(2), horizon=4000),
+    SetFTRL(Precision(1), horizon=4000),
+    SetFTRL(Precision(3, mean=True)),
+    PermFTRL(DCG(2), horizon=4000),
+    PermFTRL(DCG(1), horizon=4000, max_grade=3),
+    PermFTRL(Precision(2), horizon=4000),
+    PermFTRL(DCG(2)),
+    BlockFTRL(DCG(), horizon=4000),
+    BlockFTRL(DCG(3), horizon=4000, max_grade=3),
+    BlockFTRL(SumLoss()),
+    BlockFTRL(Precision(2), horizon=4000, discount=0.9),
+    NW2(Precision(2), horizon=40_000),
+    NW2(Precision(1), horizon=40_000, max_grade=2),
+    NW2(Precision(2), horizon=4000, printed=True),
+    NW2(Precision(1)),
+    FeedExp3(Precision(1), horizon=4000),
+    FeedExp3(DCG(), horizon=4000),
+    FeedExp3(Precision(2)),
+    RTopKF(),
+    RTopKF(KL(), estimator="doubly_robust", temperature=0.1),
+    RTopKF(RankSVM(), gamma=0.1, radius=3.0),
+    RTopKF(ListNet()),
+    RTopKF(SmoothDCG(0.1), horizon=4000, below="random", step="theorem"),
+]
+
+
+def test_every_registered_learner_is_checked() -> None:
+    assert {type(learner) for learner in LEARNERS} == set(ALL.values())
+
+
+@pytest.mark.parametrize("check", LEARNER_CHECKS.values(), ids=LEARNER_CHECKS.keys())
+@pytest.mark.parametrize("learner", LEARNERS, ids=str)
+def test_learner_passes(learner: Learner, check: Callable[[Learner], None]) -> None:
+    check(learner)
+
+
+class CountState(NamedTuple):
+    scores: Floats
+    perturbed: Floats
+    sorting: SortSpace
+
+
+@kernel
+def _rank_by_sum(s: CountState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+    """Show the items by the sum of all answers, in one round of ten at random."""
+    if uniforms[0] < 0.1:
+        shuffle(uniforms[1:], ranking)
+        token[0] = 1
+    else:
+        sort_descending(s.scores, ranking, s.sorting)
+
+
+@kernel
+def _add_answers(s: CountState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
+    for p in range(len(feedback)):
+        if not np.isnan(feedback[p]):
+            s.scores[ranking[p]] += feedback[p]
+
+
+@kernel
+def _forget_all_if_unanswered(s: CountState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
+    for p in range(len(feedback)):
+        if np.isnan(feedback[p]):
+            s.scores[:] = 0
+        else:
+            s.scores[ranking[p]] += feedback[p]
+
+
+@kernel
+def _rank_same_item_twice(s: CountState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+    shuffle(uniforms[1:], ranking)
+    ranking[-1] = ranking[0]
+
+
+@kernel
+def _rank_by_global_generator(s: CountState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+    for i in range(len(s.perturbed)):
+        s.perturbed[i] = np.random.random()  # noqa: NPY002
+    sort_descending(s.perturbed, ranking, s.sorting)
+
+
+@kernel
+def _update_its_feedback(s: CountState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
+    feedback[0] += 1
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A learner that claims a bound; each subclass has one fault."""
+
+    scale: float = 1.0
+    name: ClassVar[str] = "broken"
+    contextual: ClassVar[bool] = False
+    full_information: ClassVar[bool] = False
+    min_k: ClassVar[int] = 1
+    max_grade: ClassVar[int] = 1
+    kernels: ClassVar[Kernels] = Kernels(_rank_by_sum, _add_answers)
+
+    def __post_init__(self) -> None:
+        if self.scale <= 0:
+            raise ValueError(f"scale = {self.scale}: must be positive")
+
+    def init(self, shape: Shape) -> CountState:
+        return CountState(np.zeros(shape.m), np.zeros(shape.m), sort_space(shape.m))
+
+    def token_size(self, shape: Shape) -> int:
+        return 1
+
+    def draws(self, shape: Shape) -> int:
+        return shape.m + 1
+
+    def perceive(self, relevance: NDArray[Any]) -> Floats:
+        return relevance.astype(np.float64)
+
+    def bound(self, shape: Shape, horizon: int) -> float | None:
+        return 1e9
+
+
+class NoImportanceWeight(Broken):
+    pass
+
+
+class NotAPermutation(Broken):
+    kernels: ClassVar[Kernels] = Kernels(_rank_same_item_twice, _add_answers)
+
+
+class GlobalGenerator(Broken):
+    kernels: ClassVar[Kernels] = Kernels(_rank_by_global_generator, _add_answers)
+
+
+class ChangesItsInput(Broken):
+    kernels: ClassVar[Kernels] = Kernels(_rank_by_sum, _update_its_feedback)
+
+
+class Leak(Broken):
+    def perceive(self, relevance: NDArray[Any]) -> Floats:
+        return np.asarray(relevance - relevance.mean())
+
+
+class SilentParameter(Broken):
+    def __post_init__(self) -> None:
+        pass
+
+
+class RandomTable(Broken):
+    """Its constants differ from one construction to the next, so that no copy can resume."""
+
+    def init(self, shape: Shape) -> CountState:
+        state = super().init(shape)
+        return state._replace(perturbed=np.zeros(int(np.random.default_rng().integers(10**6))))
+
+
+class BreaksItsBound(Broken):
+    def bound(self, shape: Shape, horizon: int) -> float | None:
+        return 1.0
+
+
+class StartsAgainIfUnanswered(Broken):
+    kernels: ClassVar[Kernels] = Kernels(_rank_by_sum, _forget_all_if_unanswered)
+
+
+class ForgetsAField(Broken):
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    ("broken", "fault"),
+    [
+        (NotAPermutation(), "rankings_are_permutations"),
+        (ChangesItsInput(), "inputs_stay_as_they_were"),
+        (GlobalGenerator(), "same_seed_same_trajectory"),
+        (Leak(), "only_the_top_k_is_seen"),
+        (SilentParameter(), "bad_parameters_are_named"),
+        (ForgetsAField(), "specification_round_trips"),
+        (NoImportanceWeight(), "learns"),
+        (BreaksItsBound(), "keeps_its_bound"),
+        (StartsAgainIfUnanswered(), "learns_though_answers_are_missing"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_broken_learner_fails_the_check_that_names_its_fault(broken: Learner, fault: str) -> None:
+    with pytest.raises(CheckError):
+        LEARNER_CHECKS[fault](broken)
+
+
+class NotCompiled(Broken):
+    kernels: ClassVar[Kernels] = Kernels(lambda *_: None, lambda *_: None)
+
+
+def test_kernels_that_are_not_compiled_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"decorate it with peekrank\.kernel"):
+        Agent(NotCompiled(), m=3, k=1)
+
+
+def test_check_learner_names_the_check() -> None:
+    with pytest.raises(CheckError, match=r"^rankings_are_permutations: "):
+        check_learner(NotAPermutation())
+
+
+def test_dump_that_does_not_resume_is_caught() -> None:
+    with pytest.raises(ValueError, match="does not fit learner"):
+        LEARNER_CHECKS["dump_resumes"](RandomTable())

@@ -1,0 +1,419 @@
+"""Measures against their textbook twins, scikit-learn, their linear form, and their names."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from itertools import permutations, product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from sklearn.metrics import average_precision_score, dcg_score, ndcg_score, roc_auc_score
+
+from helpers import naive
+from peekrank.measures import (
+    ALL,
+    AUC,
+    DCG,
+    NDCG,
+    AveragePrecision,
+    Blank,
+    Gains,
+    PairwiseLoss,
+    Precision,
+    SumLoss,
+    evaluate,
+    learnable,
+    measure,
+)
+from peekrank.types import Ints, LinearMeasure, Measure
+
+CUTOFFS = (None, 1, 2, 3, 7)
+GAINS: tuple[Gains, ...] = ("exponential", "linear")
+BLANKS: tuple[Blank, ...] = ("0", "1", "skip")
+MEASURES: list[Any] = [
+    SumLoss(),
+    PairwiseLoss(),
+    *(DCG(n, gains) for n in CUTOFFS for gains in GAINS),
+    *(Precision(n, mean) for n in (1, 2, 3, 7) for mean in (False, True)),
+    *(NDCG(n, gains, blank) for n in CUTOFFS for gains in GAINS for blank in BLANKS),
+    *(AveragePrecision(blank) for blank in BLANKS),
+    *(AUC(blank) for blank in BLANKS),
+]
+LINEAR: list[LinearMeasure] = [m for m in MEASURES if isinstance(m, LinearMeasure)]
+every_measure = pytest.mark.parametrize("m", MEASURES, ids=str)
+every_linear_measure = pytest.mark.parametrize("m", LINEAR, ids=str)
+
+Table = NDArray[Any]
+
+
+def twin(m: Measure) -> Callable[[naive.Ranking, naive.Relevance], float]:
+    return partial(naive.TWINS[m.name], **asdict(m))  # type: ignore[call-overload]
+
+
+def crossed(lists: Table) -> tuple[Ints, Table]:
+    """Every ranking with every list, one pair in each row."""
+    pairs = list(product(permutations(range(lists.shape[1])), lists))
+    return np.array([ranking for ranking, _ in pairs], np.int64), np.array([row for _, row in pairs])
+
+
+def binary_lists(items: int) -> Table:
+    return np.array(list(product((0, 1), repeat=items)), np.uint8)
+
+
+def graded_lists(items: int, count: int, max_grade: int = 4) -> Table:
+    rng = np.random.default_rng(items)
+    return rng.integers(0, max_grade + 1, (count, items)).astype(np.uint8)
+
+
+def assert_twin(m: Measure, rankings: Ints, relevance: Table) -> None:
+    plain = twin(m)
+    expected = [plain(r, row) for r, row in zip(rankings.tolist(), relevance.tolist(), strict=True)]
+    np.testing.assert_allclose(m.values(rankings, relevance), expected, rtol=1e-13, atol=1e-13)
+
+
+# --- values
+
+
+@every_measure
+@pytest.mark.parametrize("items", [1, 2, 3, 4])
+def test_twin_on_all_rankings_and_binary_lists(m: Measure, items: int) -> None:
+    assert_twin(m, *crossed(binary_lists(items)))
+
+
+@every_measure
+@pytest.mark.parametrize("items", [1, 3, 5])
+def test_twin_on_all_rankings_and_graded_lists(m: Measure, items: int) -> None:
+    assert_twin(m, *crossed(graded_lists(items, 6)))
+
+
+@st.composite
+def ranked_lists(draw: st.DrawFn) -> tuple[list[int], list[int]]:
+    relevance = draw(st.lists(st.integers(0, 9), min_size=1, max_size=6))
+    return draw(st.permutations(range(len(relevance)))), relevance
+
+
+@settings(deadline=None, derandomize=True)
+@given(ranked_lists(), st.sampled_from(MEASURES))
+def test_evaluate_is_the_twin(case: tuple[list[int], list[int]], m: Measure) -> None:
+    assert evaluate(m, *case) == pytest.approx(twin(m)(*case), rel=1e-13, nan_ok=True)
+
+
+@settings(deadline=None, derandomize=True)
+@given(ranked_lists(), st.sampled_from([PairwiseLoss(), AUC(), DCG(), SumLoss(), Precision(2), NDCG()]))
+def test_fractional_relevance(case: tuple[list[int], list[int]], m: Measure) -> None:
+    ranking, relevance = case[0], [grade / 4 for grade in case[1]]
+    assert evaluate(m, ranking, relevance) == pytest.approx(twin(m)(ranking, relevance), rel=1e-13)
+
+
+@every_measure
+def test_evaluate_takes_one_list_or_many(m: Measure) -> None:
+    rankings, lists = crossed(graded_lists(3, 4))
+    np.testing.assert_array_equal(
+        evaluate(m, rankings, lists), [evaluate(m, r, row) for r, row in zip(rankings, lists, strict=True)]
+    )
+
+
+@every_measure
+@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.int16, np.int64, np.float32, np.float64])
+def test_type_of_relevance_does_not_matter(m: Measure, dtype: type[np.generic]) -> None:
+    rankings, lists = crossed(binary_lists(3))
+    np.testing.assert_array_equal(evaluate(m, rankings, lists.astype(dtype)), evaluate(m, rankings, lists))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int16, np.int32, np.int64, np.float32, np.float64])
+def test_large_exponential_gains_are_exact(dtype: type[np.generic]) -> None:
+    assert evaluate(DCG(), [0, 1], np.array([40, 0], dtype)) == 2**40 - 1
+
+
+@every_measure
+def test_inputs_are_left_alone(m: Measure) -> None:
+    rankings, lists = crossed(graded_lists(3, 2))
+    before = rankings.copy(), lists.copy()
+    evaluate(m, rankings, lists)
+    np.testing.assert_array_equal(rankings, before[0])
+    np.testing.assert_array_equal(lists, before[1])
+
+
+def test_columns_order_of_memory_does_not_matter() -> None:
+    rankings, lists = crossed(graded_lists(4, 3))
+    for m in MEASURES:
+        np.testing.assert_array_equal(
+            evaluate(m, np.asfortranarray(rankings), np.asfortranarray(lists)), evaluate(m, rankings, lists)
+        )
+
+
+@every_measure
+def test_best_and_worst_rankings(m: Measure) -> None:
+    lists = graded_lists(8, 20)
+    down = np.argsort(-lists.astype(int), axis=1, kind="stable")
+    best, worst = evaluate(m, down, lists), evaluate(m, down[:, ::-1], lists)
+    assert np.all(best >= worst if m.higher_is_better else best <= worst)
+    assert np.any(best != worst)
+
+
+# --- blank lists
+
+
+@pytest.mark.parametrize("kind", [NDCG, AveragePrecision])
+@pytest.mark.parametrize(("blank", "value"), [("0", 0.0), ("1", 1.0), ("skip", np.nan)])
+def test_lists_without_relevant_items(kind: Any, blank: Blank, value: float) -> None:
+    got = evaluate(kind(blank=blank), [[2, 0, 1], [0, 1, 2]], [[0, 0, 0], [1, 0, 0]])
+    np.testing.assert_array_equal(got, [value, 1.0])
+
+
+@pytest.mark.parametrize(("blank", "value"), [("0", 0.0), ("1", 1.0), ("skip", np.nan)])
+@pytest.mark.parametrize("flat", [0, 1, 3])
+def test_auc_of_lists_without_comparable_pairs(blank: Blank, value: float, flat: int) -> None:
+    got = evaluate(AUC(blank), [[2, 0, 1], [2, 1, 0]], [[flat] * 3, [1, 0, 0]])
+    np.testing.assert_array_equal(got, [value, 1.0])
+
+
+def test_default_conventions_are_the_papers() -> None:
+    """CT15 appendix 15: NDCG = MAP = 1 and AUC = 0 in the first column, r = 0; AUC = 0 in the last, r = 1."""
+    assert [evaluate(m, [0, 1], [0, 0]) for m in (NDCG(), AveragePrecision(), AUC())] == [1, 1, 0]
+    assert evaluate(AUC(), [0, 1], [1, 1]) == 0
+
+
+# --- the linear form
+
+
+def linear_form(m: LinearMeasure, rankings: Ints, relevance: Table) -> Table:
+    gains = m.gain(relevance)
+    shown = np.array([row[ranking] for row, ranking in zip(gains, rankings, strict=True)])
+    return m.offset(relevance) + shown @ m.discount(rankings.shape[1])
+
+
+@every_linear_measure
+@pytest.mark.parametrize("max_grade", [1, 2, 4])
+def test_linear_form_holds_exactly_where_it_is_claimed(m: LinearMeasure, max_grade: int) -> None:
+    lists = np.array(list(product(range(max_grade + 1), repeat=3)), np.uint8)
+    rankings, relevance = crossed(lists)
+    form, values = linear_form(m, rankings, relevance), m.values(rankings, relevance)
+    assert np.allclose(form, values, rtol=1e-12, atol=1e-12, equal_nan=True) == m.linear(max_grade)
+
+
+def test_which_measures_are_linear_and_separable() -> None:
+    binary = {m.name for m in LINEAR if m.linear(1)}
+    graded = {m.name for m in LINEAR if m.linear(2)}
+    separable = {m.name for m in LINEAR if m.separable}
+    assert binary == set(ALL) - {"ap"}
+    assert graded == {"sumloss", "dcg", "p", "ndcg"}
+    assert separable == {"sumloss", "pairwiseloss", "dcg", "p"}
+
+
+@every_linear_measure
+def test_separable_gains_work_item_by_item(m: LinearMeasure) -> None:
+    """A gain of a list is the list of the gains of its items if, and only if, the measure says so."""
+    lists = np.array(list(product(range(3), repeat=3)))
+    alone = np.vectorize(lambda grade: m.gain(np.array([grade]))[0])(lists)
+    assert np.array_equal(m.gain(lists), alone) == m.separable
+
+
+def test_erratum_equation_2_needs_binary_relevance() -> None:
+    """CT15 equation 2 says that PairwiseLoss and SumLoss differ by a constant of r; r = (0, 1, 2) refutes it."""
+    rankings, relevance = crossed(np.array([[0, 1, 2]]))
+    difference = SumLoss().values(rankings, relevance) - PairwiseLoss().values(rankings, relevance)
+    assert difference.max() - difference.min() == 1
+    assert difference.tolist() == [5, 5, 5, 4, 4, 4]
+
+
+@pytest.mark.parametrize("items", [2, 3, 4])
+def test_equation_2_holds_for_binary_relevance(items: int) -> None:
+    for row in binary_lists(items):
+        rankings, relevance = crossed(row[None])
+        difference = SumLoss().values(rankings, relevance) - PairwiseLoss().values(rankings, relevance)
+        s = int(row.sum())
+        assert difference.tolist() == [s * (s + 1) / 2] * len(rankings)
+
+
+def test_offsets_carry_the_blank_value() -> None:
+    lists = np.array([[0, 0], [1, 0]])
+    for blank in BLANKS:
+        np.testing.assert_array_equal(NDCG(blank=blank).offset(lists), [naive.blank_value(blank), 0])
+        np.testing.assert_array_equal(AUC(blank).offset(lists), [naive.blank_value(blank), -1])
+
+
+# --- scikit-learn
+
+
+@pytest.fixture(scope="module")
+def peers() -> tuple[Ints, Table, Table]:
+    """Rankings, graded relevance, and scores without ties that sort into these rankings."""
+    rng = np.random.default_rng(7)
+    lists = rng.integers(0, 5, (200, 9))
+    rankings = rng.permuted(np.tile(np.arange(9), (200, 1)), axis=1)
+    return rankings, lists, -np.argsort(rankings, axis=1).astype(float)
+
+
+@pytest.mark.parametrize("n", [None, 1, 4, 9, 20])
+@pytest.mark.parametrize("gains", GAINS)
+def test_dcg_and_ndcg_of_scikit_learn(peers: tuple[Ints, Table, Table], n: int | None, gains: Gains) -> None:
+    rankings, lists, scores = peers
+    truth = lists if gains == "linear" else 2**lists - 1
+    pairs: list[tuple[Measure, Any]] = [(DCG(n, gains), dcg_score), (NDCG(n, gains, "0"), ndcg_score)]
+    for ours, theirs in pairs:
+        expected = [theirs(y[None], s[None], k=n) for y, s in zip(truth, scores, strict=True)]
+        np.testing.assert_allclose(ours.values(rankings, lists), expected, rtol=1e-12)
+
+
+def test_scikit_learn_scores_blank_lists_0() -> None:
+    blank = np.zeros((1, 3))
+    assert ndcg_score(blank, [[3, 2, 1]]) == evaluate(measure("ndcg+blank0"), [0, 1, 2], blank[0]) == 0
+
+
+def test_average_precision_and_auc_of_scikit_learn(peers: tuple[Ints, Table, Table]) -> None:
+    rankings, lists, scores = peers
+    truth = (lists > 2).astype(int)
+    mixed = (truth.min(axis=1) < 1) & (truth.max(axis=1) > 0)
+    assert mixed.sum() > 150
+    rankings, truth, scores = rankings[mixed], truth[mixed], scores[mixed]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ap = [average_precision_score(y, s) for y, s in zip(truth, scores, strict=True)]
+        auc = [1 - roc_auc_score(y, s) for y, s in zip(truth, scores, strict=True)]
+    np.testing.assert_allclose(AveragePrecision().values(rankings, truth), ap, rtol=1e-12)
+    np.testing.assert_allclose(AUC().values(rankings, truth), auc, rtol=1e-12, atol=1e-15)
+
+
+# --- names
+
+
+@every_measure
+def test_names_round_trip(m: Measure) -> None:
+    assert measure(str(m)) == m
+
+
+def test_names_are_unique() -> None:
+    assert len({str(m) for m in MEASURES}) == len(MEASURES)
+
+
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [
+        ("sumloss", SumLoss()),
+        ("pairwiseloss", PairwiseLoss()),
+        ("dcg", DCG()),
+        ("dcg@10", DCG(10)),
+        ("dcg+linear", DCG(gains="linear")),
+        ("p@3", Precision(3)),
+        ("p@3+mean", Precision(3, mean=True)),
+        ("ndcg@10+linear+blank0", NDCG(10, "linear", "0")),
+        ("ndcg@10+blank0+linear", NDCG(10, "linear", "0")),
+        ("ndcg+blank1", NDCG()),
+        ("ap+skip", AveragePrecision("skip")),
+        ("auc", AUC("0")),
+        ("auc+blank1", AUC("1")),
+    ],
+)
+def test_names_by_hand(name: str, made: Measure) -> None:
+    assert measure(name) == made
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("", "is not the name of a measure, such as dcg, p@3 or ndcg@10"),
+        ("dcg@", "is not the name of a measure"),
+        ("dcg@3@4", "is not the name of a measure"),
+        ("dcg@-1", "is not the name of a measure"),
+        ("dcg@x", "is not the name of a measure"),
+        ("dcg +linear", "is not the name of a measure"),
+        ("dcg+", "is not the name of a measure"),
+        ("ndgc", "unknown measure 'ndgc': did you mean 'ndcg'"),
+        ("precision@3", "unknown measure 'precision'.*Known: ap, auc, dcg, ndcg, p, pairwiseloss, sumloss"),
+        ("DCG", "unknown measure 'DCG'"),
+        ("dcg+linaer", "no option 'linaer': did you mean 'linear'"),
+        ("sumloss@3", "'sumloss' has no cut-off"),
+        ("ap@3", "'ap' has no cut-off"),
+        ("dcg+mean", "'dcg' has no mean"),
+        ("p@3+linear", "'p' has no gains"),
+        ("dcg+blank0", "'dcg' has no blank"),
+        ("p", "needs a cut-off, as in 'p@3'"),
+        ("p@0", "cut-off n = 0"),
+        ("dcg@0", "cut-off n = 0"),
+        ("ndcg@0", "cut-off n = 0"),
+    ],
+)
+def test_bad_names(name: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        measure(name)
+
+
+# --- bad input
+
+
+@pytest.mark.parametrize("kind", [DCG, Precision, NDCG])
+@pytest.mark.parametrize("n", [0, -3, 2.5])
+def test_bad_cutoffs(kind: Any, n: Any) -> None:
+    with pytest.raises(ValueError, match="n = "):
+        kind(n)
+
+
+def test_an_offset_of_whole_numbers_is_no_trap() -> None:
+    class Shifted(DCG):
+        def offset(self, relevance: Any) -> Any:
+            return np.full(relevance.shape[:-1], 2)
+
+    assert evaluate(Shifted(), [0, 1], [0, 1]) == 2 + evaluate(DCG(), [0, 1], [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("kind", "bad"),
+    [
+        (DCG, {"gains": "Linear"}),
+        (NDCG, {"gains": "log"}),
+        (NDCG, {"blank": "2"}),
+        (AveragePrecision, {"blank": "none"}),
+        (AUC, {"blank": 0}),
+    ],
+)
+def test_bad_options(kind: Any, bad: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        kind(**bad)
+
+
+@pytest.mark.parametrize(
+    ("ranking", "relevance", "message"),
+    [
+        ([0, 1], [0.0, np.nan], "finite and not negative"),
+        ([0, 1], ["a", "b"], "must be numbers"),
+        ([0, 1], [np.inf, 0.0], "finite and not negative"),
+        ([0, 1], [-1, 0], "finite and not negative"),
+        ([1, 1], [0, 1], "each of the items 0 to 1 exactly once"),
+        ([1, 2], [0, 1], "each of the items 0 to 1 exactly once"),
+        ([-1, 0], [0, 1], "each of the items 0 to 1 exactly once"),
+        ([0.5, 1], [0, 1], "each of the items 0 to 1 exactly once"),
+        ([0, np.nan], [0, 1], "each of the items 0 to 1 exactly once"),
+        ([[0, 1], [0, 0]], [[0, 1], [0, 1]], "exactly once"),
+        ([0, 1], [0, 1, 1], r"\(2,\) and relevance of shape \(3,\)"),
+        ([[0, 1]], [0, 1], r"\(1, 2\) and relevance of shape \(2,\)"),
+        ([], [], "not empty"),
+        ([[]], [[]], "not empty"),
+        (0, 1, "one list per row"),
+        ([[[0, 1]]], [[[0, 1]]], "one list per row"),
+    ],
+)
+@pytest.mark.parametrize("m", [SumLoss(), AveragePrecision(), AUC()], ids=str)
+def test_bad_input(m: Measure, ranking: Any, relevance: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        evaluate(m, ranking, relevance)
+
+
+# --- what can be learned
+
+
+@pytest.mark.parametrize("max_grade", [1, 4])
+def test_learnable_measures_are_the_separable_linear_ones(max_grade: int) -> None:
+    for m in MEASURES:
+        if m.name in {"sumloss", "dcg", "p"} or (m.name == "pairwiseloss" and max_grade == 1):
+            assert learnable(m, max_grade) is m
+        else:
+            with pytest.raises(ValueError, match=rf"cannot be learned .* grades 0 to {max_grade}.*measure=dcg"):
+                learnable(m, max_grade)

@@ -1,0 +1,263 @@
+"""experiments/ct16.py and experiments/judged.py on tiny data: their numbers against direct computations."""
+
+from __future__ import annotations
+
+import sys
+from itertools import pairwise
+from math import log2
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers.scripts import load_experiment
+from peekrank import Agent
+from peekrank.data.generated import Layout, make_dataset
+from peekrank.learners.rtopkf import RTopKF
+from peekrank.papers.ct16 import figure
+from peekrank.papers.ours import judged as module
+from peekrank.types import Rounds
+
+ct16 = sys.modules["ct16"] = load_experiment("ct16")  # the other one imports it, as scripts in one folder can
+judged = load_experiment("judged")
+
+ROUNDS, RUNS = 60, 2
+LAYOUT = Layout(12, (1, 7), 4, (0.6, 0.3, 0.1))
+
+
+def silent(_: str) -> None:
+    pass
+
+
+def lists(seed: int = 0, layout: Layout = LAYOUT) -> Rounds:
+    return make_dataset(layout, np.random.default_rng(seed)).rounds()
+
+
+def ndcg_at_10(order: Any, relevance: Any) -> float | None:
+    """By the definition; None if nothing is relevant."""
+
+    def dcg(grades: Any) -> float:
+        return sum((2.0 ** int(grade) - 1) / log2(place + 2) for place, grade in enumerate(list(grades)[:10]))
+
+    best = dcg(sorted(relevance, reverse=True))
+    return dcg(relevance[order]) / best if best > 0 else None
+
+
+def letor(rounds: Rounds) -> str:
+    lines = []
+    for query, (start, end) in enumerate(pairwise(rounds.offsets)):
+        for row in range(start, end):
+            values = " ".join(f"{f + 1}:{x!r}" for f, x in enumerate(rounds.features[row].tolist()))
+            lines.append(f"{rounds.relevance[row]} qid:{query + 1} {values}\n")
+    return "".join(lines)
+
+
+@pytest.fixture
+def played() -> Any:
+    return figure.play("tiny", lambda rng: lists(int(rng.integers(99))), rounds=ROUNDS, runs=RUNS, say=silent)
+
+
+def invented(**ends: float) -> Any:
+    """Curves that are level, two runs that differ by 0.002."""
+    at = np.array([10, 50, 100])
+    names = {
+        "listnet": figure.EVERYTHING, "ranksvm": figure.SVM, "kl": figure.KL_PRINTED, "squared": figure.SQUARED,
+        "smooth": figure.SMOOTH, "random": figure.NOTHING, **{f"ours_{name[-1]}": name for name in figure.OURS},
+    }  # fmt: skip
+    curves = {names[n]: np.array([[v - 0.001] * 3, [v + 0.001] * 3]) for n, v in ends.items()}
+    return figure.Played("invented", 100, at, curves, dict.fromkeys(curves, 0))
+
+
+def test_each_pass_shows_every_query_once() -> None:
+    sequence = figure.passes(5, 12, np.random.default_rng(0))
+    assert len(sequence) == 12
+    assert sorted(sequence[:5]) == sorted(sequence[5:10]) == [0, 1, 2, 3, 4]
+    assert not np.array_equal(sequence[:5], sequence[5:10])
+
+
+def test_the_figure_has_the_six_of_the_paper_with_its_parameters() -> None:
+    printed: list[Any] = [c for c in figure.contestants(1000) if getattr(c.learner, "estimator", "") == "printed"]
+    assert [(str(c.learner.surrogate), c.k) for c in printed] == [
+        ("listnet", 1), ("ranksvm", 2), ("kl", 1), ("squared", 1), ("smoothdcg", 1),
+    ]  # fmt: skip
+    assert [c.learner.step for c in printed] == ["theorem"] * 5
+    assert [c.learner.gamma for c in printed] == pytest.approx([0.1] * 5)
+    assert figure.NOTHING in [c.name for c in figure.contestants(1000)]
+
+
+def test_curves_are_averages_over_the_queries_with_a_relevant_document(played: Any) -> None:
+    rng = np.random.default_rng(1)  # that of the second run
+    data = lists(int(rng.integers(99)))
+    sequence = figure.passes(len(data.offsets) - 1, ROUNDS, rng)
+    agent = Agent(RTopKF(), m=int(np.diff(data.offsets).max()), k=2, d=4, seed=1)
+    values = []
+    for query in sequence:
+        rows = slice(data.offsets[query], data.offsets[query + 1])
+        decision = agent.rank(data.features[rows])
+        agent.update(decision, data.relevance[rows][decision.ranking[:2]])
+        values.append(ndcg_at_10(decision.ranking, data.relevance[rows]))
+    assert None in values
+    seen = [[v for v in values[:t] if v is not None] for t in played.at]
+    wanted = np.array([sum(some) / max(1, len(some)) for some in seen])
+    np.testing.assert_allclose(played.curves["ours, k = 2"][1], wanted, rtol=1e-12)
+
+
+def test_verdicts_follow_the_curves() -> None:
+    as_in_the_paper = invented(listnet=0.8, ranksvm=0.79, kl=0.785, squared=0.75, smooth=0.55, random=0.5)
+    assert {claim.verdict for claim in figure.claims(as_in_the_paper, yahoo=True)} == {"holds"}
+    otherwise = invented(listnet=0.8, ranksvm=0.6, kl=0.501, squared=0.61, smooth=0.9, random=0.5)
+    claims = figure.claims(otherwise, yahoo=True)
+    assert {claim.verdict for claim in claims} == {"differs"}
+    assert claims[1].here == "RankSVM 33% ± 0%, KL 0% ± 0% (2 runs)"
+    assert [claim.what for claim in figure.claims(otherwise, yahoo=False)] == [
+        claim.what for claim in claims if "very close" not in claim.what
+    ]  # said of the other data set
+
+
+def test_verdicts_on_ours_follow_the_curves() -> None:
+    printed = {"listnet": 0.8, "ranksvm": 0.7, "kl": 0.6, "squared": 0.6, "smooth": 0.55, "random": 0.5}
+    good = invented(**printed, ours_1=0.72, ours_2=0.75, ours_5=0.78)
+    assert [claim.holds for claim in figure.our_claims(good)] == [True, True]
+    bad = invented(**printed, ours_1=0.69, ours_2=0.69, ours_5=0.78)
+    assert [claim.holds for claim in figure.our_claims(bad)] == [False, False]
+    assert "against 67% ± 0% of RankSVM, k = 2" in figure.our_claims(bad)[0].here
+
+
+def test_nothing_holds_where_listnet_is_not_above_random() -> None:
+    ends = {"ranksvm": 0.45, "kl": 0.44, "squared": 0.43, "smooth": 0.48, "random": 0.5, "listnet": 0.4}
+    turned = invented(**ends, ours_1=0.3, ours_2=0.2, ours_5=0.1)
+    assert {claim.verdict for claim in figure.claims(turned, yahoo=True)} == {"differs"}
+    assert "SmoothDCG 0.480, with ListNet not above random" in figure.claims(turned, yahoo=True)[-1].here
+    assert [claim.holds for claim in figure.our_claims(turned)] == [False, False]
+    assert all(row[-1] == "" for row in figure.where(turned).rows)
+
+
+def test_luck_is_not_taken_for_being_above() -> None:
+    printed = {"listnet": 0.8, "ranksvm": 0.7, "kl": 0.6, "squared": 0.6, "smooth": 0.55, "random": 0.5}
+    played = invented(**printed, ours_1=0.72, ours_2=0.75, ours_5=0.78)
+    played.curves[figure.OURS[0]][1] += 0.05  # further above in the mean, but as the runs please
+    assert [claim.holds for claim in figure.our_claims(played)] == [False, False]
+
+
+def test_a_learner_that_diverges_is_named() -> None:
+    large = lists()._replace(features=lists().features * np.float32(1e6))
+    played = figure.play("large", lambda _: large, rounds=ROUNDS, runs=2, say=silent)
+    assert played.diverged[figure.SQUARED] == 2
+    assert played.diverged["ours, k = 1"] == played.diverged[figure.NOTHING] == 0
+    assert any(line.startswith("| squared, k = 1; diverged in 2 of 2 runs |") for line in ct16.table(played))
+
+
+def test_the_longest_document_has_length_one() -> None:
+    lengths = np.linalg.norm(figure.of_unit_length(lists()).features, axis=1)
+    assert lengths.max() == pytest.approx(1, abs=1e-6)
+    np.testing.assert_allclose(
+        lengths / lengths.max(), (n := np.linalg.norm(lists().features, axis=1)) / n.max(), 1e-5
+    )
+
+
+def test_the_figure_goes_into_a_page(tmp_path: Path) -> None:
+    source, page = tmp_path / "some.txt", tmp_path / "page.md"
+    source.write_text(letor(lists()))
+    page.write_text("before\n<!-- begin: mine -->\nformer table\n<!-- end -->\nafter\n")
+    (tmp_path / "pictures").mkdir()
+    ct16.main(["--data", str(source), "--name", "mine", "--rounds", "30", "--runs", "2", "--page", str(page)])
+    text = page.read_text()
+    assert text.startswith("before\n<!-- begin: mine -->\n\n### mine")
+    assert text.endswith("<!-- end -->\nafter\n")
+    assert "former table" not in text
+    assert "| ours, k = 5 | " in text
+    assert "RankSVM, k = 2" in (tmp_path / "pictures" / "ct16-mine.svg").read_text()
+
+
+def test_one_run_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    for script in (ct16, judged):
+        with pytest.raises(SystemExit):
+            script.main(["--runs", "1", *(["--shape", "yandex"] if script is ct16 else [])])
+        assert "no spread" in capsys.readouterr().err
+
+
+def test_held_out_quality_is_the_mean_of_ndcg() -> None:
+    data = lists(3)
+    scores = np.round(np.random.default_rng(0).random(len(data.relevance)), 1)  # some are equal
+    wanted = []
+    for start, end in pairwise(data.offsets):
+        order = sorted(range(end - start), key=lambda i: (-scores[start + i], i))
+        wanted.append(ndcg_at_10(order, data.relevance[start:end]))
+    assert None in wanted
+    np.testing.assert_allclose(judged.held_out(scores, data), np.mean([v for v in wanted if v is not None]))
+
+
+def test_folds_rotate_through_the_five_parts(tmp_path: Path) -> None:
+    parts = [lists(seed) for seed in range(5)]
+    for number, part in enumerate(parts, 1):
+        (tmp_path / f"S{number}.txt").write_text(letor(part))
+    splits = judged.mq2008(tmp_path)
+    for fold, split in enumerate(splits):
+        *three, validation, test = (parts[(fold + i) % 5] for i in range(5))
+        np.testing.assert_array_equal(split.train.features, np.concatenate([p.features for p in three]))
+        lengths = np.concatenate([np.diff(p.offsets) for p in three])
+        np.testing.assert_array_equal(np.diff(split.train.offsets), lengths)
+        np.testing.assert_array_equal(split.validation.relevance, validation.relevance)
+        np.testing.assert_array_equal(split.test.features, test.features)
+
+
+def test_learned_weights_are_those_of_an_agent_that_is_told_step_by_step() -> None:
+    train, test = lists(1), lists(2)
+    found = judged.learned(judged.Split(train, None, test), ROUNDS, 7)
+    agent = Agent(RTopKF(), m=int(np.diff(train.offsets).max()), k=2, d=4, seed=7)
+    for query in figure.passes(len(train.offsets) - 1, ROUNDS, np.random.default_rng(7)):
+        rows = slice(train.offsets[query], train.offsets[query + 1])
+        decision = agent.rank(train.features[rows])
+        agent.update(decision, train.relevance[rows][decision.ranking[:2]])
+    state: Any = agent._state
+    assert found[module.OURS, 2] == judged.held_out(test.features @ state.w, test)
+    assert {k for name, k in found if name == "RankSVM, as printed"} == {2, 5}
+
+
+def test_claims_compare_equal_splits() -> None:
+    found = {(name, k): [0.5, 0.6] for name in module.PRINTED for k in module.ANSWERS}
+    found["KL, as printed", 1] = [0.6, 0.7]
+    del found["RankSVM, as printed", 1]
+    found |= {(module.OURS, 1): [0.7, 0.8], (module.OURS, 2): [0.72, 0.8], (module.OURS, 5): [0.6, 0.61]}
+    found[figure.EVERYTHING, 0] = [0.8, 0.9]
+    said = {claim.what: claim for claim in module.claims(found, "here")}
+    assert said["here: ours above all printed ones, k = 1"] == (
+        "here: ours above all printed ones, k = 1", "above KL, with all of the 95 % interval",
+        "+0.100 ± 0.000 (2 runs)", True,
+    )  # fmt: skip
+    gap = "here: gap to ListNet, all relevances, k = {}: ours against the best printed one's"
+    assert said[gap.format(1)][2:] == ("50% (2 runs)", True)
+    assert said[gap.format(5)][2:] == ("82% (2 runs)", False)
+    found |= {(module.OURS, k): [0.4, 0.4] for k in module.ANSWERS}
+    found[figure.EVERYTHING, 0] = [0.5, 0.5]  # below what is printed, so that there is no gap
+    turned = {claim.what: claim for claim in module.claims(found, "here")}
+    assert turned[gap.format(1)][2:] == ("no gap: 0.500, printed 0.650, ours 0.400 (2 runs)", False)
+    assert said["here: ours, k = 2 above k = 1"][2:] == ("+0.010 ± 0.014 (2 runs)", False)
+    assert said["here: ours, k = 5 above k = 2"][2:] == ("-0.155 ± 0.049 (2 runs)", False)
+
+
+def test_claims_on_lists_that_come_once() -> None:
+    names = (module.PRINTED[0], module.RESIDUAL, module.PAPERS_STEPS, module.ALL_OURS, figure.EVERYTHING)
+
+    def verdicts(*values: float) -> list[bool]:
+        found = {(name, 1): [value, value + 0.01] for name, value in zip(names, values, strict=True)}
+        return [claim.holds for claim in module.once_claims(found, "linear")]
+
+    assert verdicts(0.6, 0.5, 0.65, 0.8, 0.9) == [True, True, True]
+    assert verdicts(0.6, 0.7, 0.65, 0.68, 0.9) == [False, False, False]
+    assert verdicts(0.6, 0.5, 0.4, 0.3, 0.5) == [False, True, True]  # ListNet is below the printed one
+
+
+def test_the_last_lists_are_for_validation() -> None:
+    data = lists(4)
+    first, last = module.divided(data)
+    assert len(last.offsets) - 1 == round(0.2 * 12)
+    np.testing.assert_array_equal(judged.join([first, last]).features, data.features)
+    np.testing.assert_array_equal(judged.join([first, last]).offsets, data.offsets)
+
+
+def test_tables_of_generated_lists_have_every_learner() -> None:
+    lines = judged.stream_table(LAYOUT, 2, silent)
+    assert len(lines) == 4 + len(module.stream_entries(12))
+    assert all(line.count("±") == 3 for line in lines[4:])

@@ -1,0 +1,112 @@
+"""Models: what they refuse, and that relevance plays no part where nothing is judged."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from peekrank.data.dataset import About, Dataset
+from peekrank.data.scaling import Standardisation
+from peekrank.measures import NDCG
+from peekrank.training.model import Model, is_model, load_model, order_all, preparation, save_model
+
+
+def made(relevance: object = (1, 0, 0, 0)) -> Dataset:
+    features = np.array([[1, 0], [2, 0], [0, 3], [0, 1]], np.float32)
+    return Dataset(features, np.asarray(relevance), np.array([0, 2, 4]), np.array([7, 5]), About("made"))
+
+
+def model(weights: object = (1, -1), scaling: str = "none") -> Model:
+    values, graded = np.asarray(weights, np.float32), made(np.zeros(4, np.uint8))
+    return Model(values, preparation(graded, scaling), "rtopkf", 1, "ndcg@10", 10, 0, 0, "made", "abc")
+
+
+@pytest.mark.parametrize("scaling", ["none", "query", "global"])
+def test_numbers_that_are_not_finite_are_not_ranked(scaling: str) -> None:
+    data = made(np.zeros(4, np.uint8))
+    data.features[3, 1] = np.nan
+    with pytest.raises(ValueError, match="made: query 5, document 2: feature 2 is nan, which is not finite"):
+        model(scaling=scaling).rank(data)
+
+
+def test_relevance_plays_no_part_in_ranking() -> None:
+    plain = model().rank(made(np.zeros(4, np.uint8)))
+    large = model().rank(made(np.array([300, 0.5, 0, 1000], np.float32)))
+    assert large.rankings.tolist() == plain.rankings.tolist() == [1, 0, 1, 0]
+    assert large.scores.tolist() == [1, 2, -3, -1]
+    with pytest.raises(ValueError, match="relevance from 0 to 1000: must be within 0 to 255"):
+        large.quality(NDCG(10))
+
+
+def test_values_are_of_queries_that_count_with_relevance_rounded() -> None:
+    ranked = model().rank(made(np.array([0.75, 0.25, 0, 0], np.float32)))
+    values = ranked.judged(NDCG(10, blank="skip"))
+    assert values == pytest.approx([1 / np.log2(3)])
+    assert ranked.quality(NDCG(10, blank="skip")) == values[0]
+    nothing = model().rank(made(np.zeros(4, np.uint8)))
+    assert len(nothing.judged(NDCG(10, blank="skip"))) == 0
+    assert np.isnan(nothing.quality(NDCG(10, blank="skip")))
+
+
+@pytest.mark.parametrize(
+    ("weights", "said"), [((1, 2, 3), "has 3 weights"), ((1,), "has 1 weights"), (((1, 2),), "has 1 x 2 weights")]
+)
+def test_there_is_a_weight_for_every_feature(weights: object, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.json"
+    with pytest.raises(ValueError, match=f"^rtopkf: {said}: must be 2, one for every feature"):
+        save_model(model(weights), path)
+    assert not path.exists()
+    save_model(model(), path)
+    rewrite(path, weights=weights)
+    with pytest.raises(ValueError, match=rf"^m\.json: {said}: must be 2, one for every feature"):
+        load_model(path)
+
+
+def test_there_are_mean_and_deviation_for_every_feature(tmp_path: Path) -> None:
+    path = tmp_path / "m.json"
+    scaled = model(scaling="global")
+    save_model(scaled, path)
+    rewrite(path, mean=[1, 2, 3])
+    with pytest.raises(ValueError, match=r"^m\.json: has 3 means: must be 2"):
+        load_model(path)
+    fitted = Standardisation(np.zeros(2), np.zeros(1), "made")
+    with pytest.raises(ValueError, match=r"^rtopkf: has 1 deviations: must be 2"):
+        save_model(scaled._replace(preparation=scaled.preparation._replace(standardisation=fitted)), path)
+
+
+def rewrite(path: Path, **changes: Any) -> None:
+    """With a checksum that is right."""
+    content = {**json.loads(path.read_text()), **changes}
+    del content["checksum"]
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    path.write_text(json.dumps({**content, "checksum": digest}))
+
+
+def test_models_are_known_by_how_they_begin(tmp_path: Path) -> None:
+    path = tmp_path / "m.txt"
+    assert not is_model(path)
+    save_model(model(), path)
+    assert is_model(path)
+    path.write_text('{"kind": "else"}')
+    assert not is_model(path)
+
+
+@pytest.mark.parametrize("documents", [20, 60])
+def test_scores_that_overflow_are_named_before_anything_is_sorted(documents: int) -> None:
+    features = np.zeros((documents, 2), np.float32)
+    features[7] = 3e38
+    with pytest.raises(ValueError, match="document 3 of query number 2 has the score nan: features are too large"):
+        order_all(np.array([3.2, -3.9], np.float32), features, np.array([0, 5, documents]))
+
+
+def test_weights_and_offsets_that_do_not_fit_the_features() -> None:
+    features = np.zeros((60, 3), np.float32)
+    with pytest.raises(ValueError, match="2 weights for 3 features"):
+        order_all(np.zeros(2, np.float32), features, np.array([0, 60]))
+    with pytest.raises(ValueError, match="offsets of the rounds go from 0 to 90"):
+        order_all(np.zeros(3, np.float32), features, np.array([0, 20, 90]))
