@@ -28,7 +28,8 @@ from peekrank import (
 )
 from peekrank.data.dataset import About, Dataset
 from peekrank.data.peek import open_dataset, save_dataset
-from peekrank.engine import chunk_length, generator, problem_shape, simulate_all
+from peekrank.engine import generator, problem_shape, simulate_all
+from peekrank.engine.loop import chunk_length
 from peekrank.learners.rtopkf import RTopKF
 from peekrank.measures import AUC, AveragePrecision, Precision
 from peekrank.streams import Means

@@ -23,7 +23,8 @@ from peekrank import (
     measure,
 )
 from peekrank.checks import LEARNER_CHECKS, check_learner
-from peekrank.engine import _loop, generator
+from peekrank.engine import generator
+from peekrank.engine.loop import _loop
 from peekrank.learners._shared import position_weights
 from peekrank.learners.permftrl import PermFTRL, PermFTRLState
 from peekrank.types import Features, Floats, Ints, LinearMeasure

@@ -14,7 +14,8 @@ from typing import Any, ClassVar, TypeVar, get_args, get_type_hints
 
 import numpy as np
 
-from peekrank.engine import Agent, largest_grade, play, problem_shape, simulate
+from peekrank.engine import Agent, play, problem_shape, simulate
+from peekrank.engine.agent import largest_grade
 from peekrank.engine.saved import arrays_of
 from peekrank.learners import Uniform
 from peekrank.measures import measure as measure_named

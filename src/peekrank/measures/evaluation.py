@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,64 +29,6 @@ def linear_parts(measure: LinearMeasure, relevance: NDArray[Any]) -> tuple[Float
             )
         parts.append(array)
     return parts[0], parts[1], parts[2]
-
-
-class ListWorth(NamedTuple):
-    """What a linear measure says about lists of any lengths, found once for however many rankings of them.
-
-    List n has the gains of rows ``begin[n]`` on, and the discounts ``first[n]`` to ``last[n]``, of which all that
-    follow are 0.
-    """
-
-    gain: Floats
-    offset: Floats
-    discount: Floats
-    begin: Ints
-    first: Ints
-    last: Ints
-
-    def values(self, lists: Ints, rankings: Ints) -> Floats:
-        """Value of a ranking of each of these lists; the rankings stand one after the other."""
-        out = self.offset[lists]
-        if not _add_discounted_lists(self, lists, rankings, out):
-            raise ValueError("a ranking holds something else than the items of its list")
-        return out
-
-
-def list_worth(measure: LinearMeasure, relevance: NDArray[Any], offsets: Ints) -> ListWorth:
-    """Gains, offsets and discounts of lists, whose relevance stands one after the other."""
-    lengths = np.diff(offsets)
-    gain, offset = np.empty(len(relevance)), np.empty(len(lengths))
-    first, last = np.empty_like(lengths), np.empty_like(lengths)
-    discounts, end = [], 0
-    for m in np.unique(lengths):
-        these = np.flatnonzero(lengths == m)
-        rows = offsets[these, None] + np.arange(m)
-        discount, gain[rows], offset[these] = linear_parts(measure, relevance[rows])
-        discounts.append(np.trim_zeros(discount, "b"))
-        first[these], last[these] = end, (end := end + len(discounts[-1]))
-    return ListWorth(gain, offset, np.concatenate(discounts), offsets, first, last)
-
-
-@kernel
-def _add_discounted_lists(worth: ListWorth, lists: Ints, rankings: Ints, out: Floats) -> bool:
-    """Add sum_p discount(p) gain(item at p) of each list; False if some ranking holds no item of its list."""
-    start = 0
-    for t in range(len(lists)):
-        n = lists[t]
-        begin, first = worth.begin[n], worth.first[n]
-        m = worth.begin[n + 1] - begin
-        foreign = False
-        for p in range(m):
-            foreign |= not 0 <= rankings[start + p] < m
-        if foreign:
-            return False
-        total = 0.0
-        for p in range(worth.last[n] - first):
-            total += worth.discount[first + p] * worth.gain[begin + rankings[start + p]]
-        out[t] += total
-        start += m
-    return True
 
 
 def powers(grades: NDArray[np.uint8]) -> Floats:

@@ -23,7 +23,7 @@ from peekrank.data.scaling import (
     scale_within_queries,
     standardise,
 )
-from peekrank.engine import values_of_lists
+from peekrank.engine.scoring import values_of_lists
 from peekrank.kernels.sorting import SortSpace, sort_descending, sort_space
 from peekrank.learners.rtopkf import dot
 from peekrank.streams.fixed import list_lengths

@@ -22,7 +22,8 @@ from peekrank._util.signals import interrupt_later
 from peekrank._util.validate import whole
 from peekrank.data.dataset import Dataset
 from peekrank.data.scaling import standardise_online
-from peekrank.engine import Agent, drive, problem_shape, saved, values_of_lists
+from peekrank.engine import Agent, drive, problem_shape, saved
+from peekrank.engine.scoring import values_of_lists
 from peekrank.jobs.executor import Threads, Tick
 from peekrank.jobs.folder import check_same, claim, finished, manifest_of
 from peekrank.learners import ALL

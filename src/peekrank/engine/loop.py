@@ -1,0 +1,359 @@
+"""Many rounds: `simulate` in a compiled loop, `play` the same in Python."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peekrank._jit import driver, kernel, machine_code
+from peekrank._util.validate import ascending
+from peekrank.engine.agent import Agent, Seed, any_length, array_of, largest_grade
+from peekrank.engine.scoring import list_worth, values_of_lists
+from peekrank.measures import LinearForm
+from peekrank.streams.fixed import list_lengths, list_shape
+from peekrank.types import (
+    Features,
+    Floats,
+    Ints,
+    Learner,
+    LinearMeasure,
+    Measure,
+    Rounds,
+    State,
+    Trace,
+)
+
+_CACHE = 2**22  # bytes of features that learners who take turns find in cache
+
+
+_SHORTEST_TURN = 16  # rounds, so that changing turns costs little
+
+
+class TroubleWarning(UserWarning):
+    """A learner has come into a state from which it does not learn any more."""
+
+
+class Chunk(NamedTuple):
+    """Rounds to play: which lists, where each begins, their relevance; then what was shown and explored."""
+
+    lists: Ints
+    starts: Ints
+    relevance: NDArray[np.uint8]
+    rankings: Ints
+    explored: NDArray[np.bool_]
+
+
+Turn = Callable[[int, int], None]  # plays rounds low to high of a chunk
+
+
+Play = Callable[[Chunk], Turn]
+
+
+def simulate(
+    learner: Learner,
+    rounds: Rounds,
+    *,
+    k: int,
+    measure: Measure,
+    seed: Seed = 0,
+    sequence: Ints | None = None,
+    at: Ints | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Trace:
+    """Run a learner over rounds in a compiled loop.
+
+    Parameters
+    ----------
+    learner
+        Which learner.
+    rounds
+        What happens: lists of items, with features if the learner uses them.
+    k
+        Number of items, from the top, whose relevance is revealed; of a shorter list all. A learner with full
+        information sees all.
+    measure
+        What each shown ranking is worth.
+    seed
+        Randomness of the learner.
+    sequence
+        Number of the list that each round shows; None for all lists in turn.
+    at
+        After which numbers of rounds to record, ascending; None for all.
+    progress
+        Called with the number of rounds done since the last call; an exception raised there ends the run.
+
+    >>> from peekrank import DCG, RTop1F, CT15
+    >>> rounds = CT15(m=10, noise=0.25).rounds(10_000, np.random.default_rng(1))
+    >>> trace = simulate(RTop1F(DCG(), horizon=10_000), rounds, k=1, measure=DCG())
+    >>> int(trace.explored[-1])  # 10 questions in each of 215 blocks
+    2150
+    """
+    (trace,) = simulate_all(
+        [learner], rounds, k=k, measure=measure, seeds=[seed], sequence=sequence, at=at, progress=progress
+    )
+    return trace
+
+
+def simulate_all(
+    learners: Sequence[Learner],
+    rounds: Rounds,
+    *,
+    k: int,
+    measure: Measure,
+    seeds: Sequence[Seed],
+    sequence: Ints | None = None,
+    at: Ints | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> list[Trace]:
+    """Run several learners over the same rounds; each trace is what `simulate` gives, bit for bit.
+
+    The learners take turns, a few rounds at a time: lists with many features are read from memory once for all.
+
+    Parameters
+    ----------
+    seeds
+        Randomness of each learner.
+    learners, rounds, k, measure, sequence, at, progress
+        As for `simulate`.
+    """
+    agents = [_agent(learner, rounds, k, seed) for learner, seed in zip(learners, seeds, strict=True)]
+    traces = drive(agents, rounds, measure=measure, sequence=sequence, at=at, progress=progress)
+    for agent in agents:
+        if what := agent.trouble():
+            warnings.warn(f"{agent.learner.name}: {what}", TroubleWarning, stacklevel=2)
+    return traces
+
+
+def drive(
+    agents: Sequence[Agent],
+    rounds: Rounds,
+    *,
+    measure: Measure,
+    sequence: Ints | None = None,
+    at: Ints | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> list[Trace]:
+    """Let agents go on over rounds in a compiled loop, as if each had been asked and told one by one.
+
+    Parameters
+    ----------
+    agents
+        Who is to go on; they have learned when it is done, and can be dumped.
+    rounds, measure, sequence, at, progress
+        As for `simulate`.
+
+    >>> from peekrank import CT15, DCG, RTop1F
+    >>> rounds = CT15().rounds(100, np.random.default_rng(1))
+    >>> agent = Agent(RTop1F(DCG(), horizon=100), m=10, k=1)
+    >>> (trace,) = drive([agent], rounds, measure=DCG())
+    >>> len(trace.at), bool(agent.rank().token[2] > 1)  # it is in a later block now
+    (100, True)
+    """
+    return _record([_compiled(agent, rounds) for agent in agents], rounds, measure, sequence, at, progress)
+
+
+def play(
+    learner: Learner,
+    rounds: Rounds,
+    *,
+    k: int,
+    measure: Measure,
+    seed: Seed = 0,
+    sequence: Ints | None = None,
+    at: Ints | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Trace:
+    """Run a learner over rounds with an `Agent`, in Python: slower than `simulate`, equal to it bit for bit.
+
+    Parameters as for `simulate`.
+
+    >>> from peekrank import DCG, RTop1F, CT15
+    >>> rounds = CT15(m=10, noise=0.25).rounds(500, np.random.default_rng(1))
+    >>> learner, how = RTop1F(DCG(), horizon=500), {"k": 1, "measure": DCG(), "seed": 3}
+    >>> bool(np.array_equal(play(learner, rounds, **how).value, simulate(learner, rounds, **how).value))
+    True
+    """
+    agent = _agent(learner, rounds, k, seed)
+
+    def begin(chunk: Chunk) -> Turn:
+        def turn(low: int, high: int) -> None:
+            for t in range(low, high):
+                n, here = chunk.lists[t], slice(chunk.starts[t], chunk.starts[t + 1])
+                decision = agent.rank(rounds.features[rounds.offsets[n] : rounds.offsets[n + 1]])
+                agent.update(decision, chunk.relevance[here][decision.ranking[: agent.shape.k]])
+                chunk.rankings[here] = decision.ranking
+                chunk.explored[t] = decision.token[0] > 0
+
+        return turn
+
+    (trace,) = _record([begin], rounds, measure, sequence, at, progress)
+    return trace
+
+
+def _agent(learner: Learner, rounds: Rounds, k: int, seed: Seed) -> Agent:
+    lengths = list_lengths(rounds)
+    m = int(lengths.max()) if any_length(learner) else list_shape(rounds)[1]
+    return Agent(learner, m=m, k=k, d=rounds.features.shape[1], seed=seed)
+
+
+def _compiled(agent: Agent, rounds: Rounds) -> Play:
+    """The compiled loop of a learner at work."""
+    learner, shape = agent.learner, agent.shape
+    lengths, d = list_lengths(rounds), rounds.features.shape[1]
+    fits = lengths.max() <= shape.m if any_length(learner) else lengths.min() == lengths.max() == shape.m
+    if not fits or d != shape.d:
+        raise ValueError(
+            f"lists of up to {lengths.max()} items with {d} features: the agent was made for {shape.m} items with "
+            f"{shape.d} features"
+        )
+    if (largest := int(rounds.relevance.max())) > largest_grade(learner):
+        raise ValueError(
+            f"relevance {largest} occurs, but {learner.name} has max_grade = {largest_grade(learner)}"
+        )
+    feedback, token = np.empty(shape.k), np.zeros(learner.token_size(shape))
+    fixed = (*learner.kernels, agent._state, rounds.features, rounds.offsets, feedback, token)
+    loop = machine_code(
+        _loop, *fixed, np.empty((0, 0)), np.empty(0, dtype=np.int64), np.empty(0), np.empty(0, dtype=np.int64),
+        np.empty(0, dtype=np.bool_),
+    )  # fmt: skip
+    uniforms = np.empty((chunk_length(int(lengths.max())), learner.draws(shape)))
+
+    def begin(chunk: Chunk) -> Turn:
+        seen = learner.perceive(chunk.relevance)
+        perceived = array_of(seen, np.float64, chunk.relevance.shape, "perceived relevance")
+
+        def turn(low: int, high: int) -> None:
+            these, rows = slice(low, high), slice(chunk.starts[low], chunk.starts[high])
+            drawn = agent._rng.random(out=uniforms[: high - low])
+            loop(*fixed, drawn, chunk.lists[these], perceived[rows], chunk.rankings[rows], chunk.explored[these])
+
+        return turn
+
+    return begin
+
+
+@driver
+def _loop(
+    rank: Any,
+    update: Any,
+    state: State,
+    features: Features,
+    offsets: Ints,
+    feedback: Floats,
+    token: Floats,
+    uniforms: Floats,
+    lists: Ints,
+    perceived: Floats,
+    rankings: Ints,
+    explored: NDArray[np.bool_],
+) -> None:
+    start = 0
+    for t in range(len(lists)):
+        X = features[offsets[lists[t]] : offsets[lists[t] + 1]]
+        ranking = rankings[start : start + len(X)]
+        seen = feedback[: min(len(feedback), len(X))]
+        token[:] = 0
+        rank(state, X, uniforms[t], ranking, token)
+        for p in range(len(seen)):
+            if not 0 <= ranking[p] < len(X):
+                raise ValueError("the learner's rank kernel fills a ranking with something else than its items")
+            seen[p] = perceived[start + ranking[p]]
+        update(state, X, ranking, token, seen)
+        explored[t] = token[0] > 0
+        start += len(X)
+
+
+def _record(
+    runs: Sequence[Play],
+    rounds: Rounds,
+    measure: Measure,
+    sequence: Ints | None,
+    at: Ints | None,
+    progress: Callable[[int], None],
+) -> list[Trace]:
+    """Let each run fill rankings chunk by chunk, so that memory does not grow with the horizon, and sum up."""
+    lengths = list_lengths(rounds)
+    sequence = np.arange(len(lengths)) if sequence is None else _numbers_of_lists(sequence, len(lengths))
+    n, m = len(sequence), int(lengths.max())
+    at = np.arange(1, n + 1) if at is None else ascending("at", at, n)
+    traces = [Trace(at, np.empty(len(at)), np.empty(len(at), dtype=np.int64)) for _ in runs]
+    running = np.zeros((len(runs), 2))
+    value = _evaluation(measure, rounds, lengths)
+    length = chunk_length(m)
+    turn = length if len(runs) == 1 else max(_SHORTEST_TURN, _CACHE // (4 * m * (1 + rounds.features.shape[1])))
+    rankings, explored = np.empty((len(runs), length * m), np.int64), np.empty((len(runs), length), np.bool_)
+    for first in range(0, n, length):
+        lists = sequence[first : first + length]
+        starts = np.r_[0, np.cumsum(lengths[lists])]
+        relevance = _relevance_of(rounds, lists, starts)
+        chunks = [Chunk(lists, starts, relevance, *filled) for filled in zip(rankings, explored, strict=True)]
+        turns = [begin(chunk) for begin, chunk in zip(runs, chunks, strict=True)]
+        for low in range(0, len(lists), turn):
+            for play_rounds in turns:
+                play_rounds(low, min(low + turn, len(lists)))
+        here = slice(*np.searchsorted(at, (first + 1, first + len(lists) + 1)))
+        for trace, chunk, sums in zip(traces, chunks, running, strict=True):
+            _add_up(value(chunk), chunk.explored, sums, at[here] - first, trace.value[here], trace.explored[here])
+        progress(len(lists))
+    return traces
+
+
+def _numbers_of_lists(sequence: Ints, count: int) -> Ints:
+    sequence = np.ascontiguousarray(sequence, dtype=np.int64)
+    if sequence.ndim != 1 or len(sequence) == 0 or sequence.min() < 0 or sequence.max() >= count:
+        raise ValueError(f"sequence: must be numbers of lists, from 0 to {count - 1}, one for each round")
+    return sequence
+
+
+def _relevance_of(rounds: Rounds, lists: Ints, starts: Ints) -> NDArray[np.uint8]:
+    """The relevance of these lists, one after the other."""
+    first, last = rounds.offsets[lists[0]], rounds.offsets[lists[-1] + 1]
+    if np.all(np.diff(lists) == 1):
+        return rounds.relevance[first:last]
+    relevance = np.empty(starts[-1], dtype=np.uint8)
+    _gather(rounds.relevance, rounds.offsets, lists, relevance)
+    return relevance
+
+
+@kernel
+def _gather(relevance: NDArray[np.uint8], offsets: Ints, lists: Ints, out: NDArray[np.uint8]) -> None:
+    start = 0
+    for n in lists:
+        for row in range(offsets[n], offsets[n + 1]):
+            out[start] = relevance[row]
+            start += 1
+
+
+def _evaluation(measure: Measure, rounds: Rounds, lengths: Ints) -> Callable[[Chunk], Floats]:
+    """What gives the value of each ranking of a chunk: sums of gains, if that is what the measure is."""
+    linear = isinstance(measure, LinearForm) and type(measure).values is LinearForm.values
+    if linear and lengths.min() < lengths.max():
+        worth = list_worth(cast("LinearMeasure", measure), rounds.relevance, rounds.offsets)
+        return lambda chunk: worth.values(chunk.lists, chunk.rankings[: chunk.starts[-1]])
+    return lambda chunk: values_of_lists(measure, chunk.rankings, chunk.relevance, chunk.starts)
+
+
+@kernel
+def _add_up(
+    values: Floats, explored: NDArray[np.bool_], running: Floats, at: Ints, total: Floats, count: Ints
+) -> None:
+    """Running sums of values (NaN: skipped) and of explored rounds, noted after each number of rounds of `at`."""
+    value, marks, i = running[0], running[1], 0
+    for t in range(len(values)):
+        if not np.isnan(values[t]):
+            value += values[t]
+        marks += explored[t]
+        if i < len(at) and at[i] == t + 1:
+            total[i] = value
+            count[i] = int(marks)
+            i += 1
+    running[0], running[1] = value, marks
+
+
+def chunk_length(m: int) -> int:
+    """Rounds of m items to work on at a time: enough to forget the overhead, few enough to stay in cache."""
+    return max(64, 2**17 // m)
