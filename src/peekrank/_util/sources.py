@@ -1,0 +1,144 @@
+"""Digests of code: of the modules that something depends on, and of nothing else.
+
+Found without importing anything: modules are parsed, and followed through their imports. Comments, docstrings and
+layout do not count, since they cannot change what is computed.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+_PACKAGE = Path(__file__).parent.parent
+
+
+class Sources:
+    """The source files of a package, as they were when this was made, whatever becomes of them.
+
+    Parameters
+    ----------
+    package
+        The folder of the package; its name is that of the package.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name, text in {"a": "from p import b", "b": "x = 1  # one", "c": "from p.a import y"}.items():
+    ...         (Path(folder) / "p").mkdir(exist_ok=True)
+    ...         _ = (Path(folder) / "p" / f"{name}.py").write_text(text)
+    ...     Sources(Path(folder) / "p").closure("p.a")
+    ['p.a', 'p.b']
+    """
+
+    def __init__(self, package: Path) -> None:
+        self._package = package.name
+        self._files = {_module(package, path): path for path in sorted(package.rglob("*.py"))}
+        self._content = {name: path.read_bytes() for name, path in self._files.items()}
+        self._trees: dict[str, ast.Module] = {}
+        self._digests: dict[str, str] = {}
+
+    def closure(self, *modules: str) -> list[str]:
+        """These modules and all modules of the package that they import, directly or not, anywhere in their code.
+
+        A name of a package stands for its ``__init__``. One outside this package has no sources here, and is left
+        out; one inside it that does not exist is a ValueError.
+        """
+        found: set[str] = set()
+        left = [name for name in modules if self._inside(name)]
+        for name in left:
+            if name not in self._files:
+                raise ValueError(f"no module '{name}' in {self._package}")
+        while left:
+            name = left.pop()
+            if name not in found:
+                found.add(name)
+                left += self._imported(name)
+        return sorted(found)
+
+    def digest(self, *modules: str) -> str:
+        """Digest of what these modules, and all they import, compute."""
+        whole = hashlib.sha256()
+        for name in self.closure(*modules):
+            whole.update(f"{name}\0{self._digest(name)}\0".encode())
+        return whole.hexdigest()[:16]
+
+    def _inside(self, name: str) -> bool:
+        return name == self._package or name.startswith(f"{self._package}.")
+
+    def _tree(self, name: str) -> ast.Module:
+        if name not in self._trees:
+            self._trees[name] = ast.parse(self._content[name], str(self._files[name]))
+        return self._trees[name]
+
+    def _digest(self, name: str) -> str:
+        if name not in self._digests:
+            self._digests[name] = hashlib.sha256("\0".join(_written(self._tree(name))).encode()).hexdigest()
+        return self._digests[name]
+
+    def _imported(self, name: str) -> set[str]:
+        """Modules of the package that a module names in its imports.
+
+        Of the packages they are in, nothing is taken but what is imported from them: that the ``__init__`` of a
+        package of learners imports all of them makes none of them depend on the others.
+        """
+        found = set()
+        for node in ast.walk(self._tree(name)):
+            if isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                base = self._base(name, node)
+                members = {f"{base}.{alias.name}" for alias in node.names}
+                found |= {member if member in self._files else base for member in members}
+        return found & self._files.keys()
+
+    def _base(self, name: str, node: ast.ImportFrom) -> str:
+        """The module that names are imported from, dots resolved."""
+        if not node.level:
+            return node.module or ""
+        is_package = self._files[name].name == "__init__.py"
+        above = name.split(".")[: None if is_package and node.level == 1 else is_package - node.level]
+        return ".".join([*above, *([node.module] if node.module else [])])
+
+
+def _module(package: Path, path: Path) -> str:
+    parts = [package.name, *path.relative_to(package).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _written(node: ast.AST) -> Iterator[str]:
+    """What a tree says, in one form for all versions of Python: without docstrings and fields that are empty."""
+    yield type(node).__name__
+    for name in node._fields:
+        value = getattr(node, name, None)
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, ast.AST):
+                if not _is_text(part):
+                    yield name
+                    yield from _written(part)
+            elif part is not None and name != "kind":
+                yield f"{name}={part!r}"
+    yield "."
+
+
+def _is_text(node: ast.AST) -> bool:
+    """Whether a statement is a mere text, as a docstring is."""
+    return (
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    )
+
+
+@cache
+def package_sources() -> Sources:
+    """The sources of this package, as they were when they were first asked for."""
+    return Sources(_PACKAGE)
+
+
+def code_digest(*modules: str) -> str:
+    """Digest of what modules of this package, and all they import, compute.
+
+    >>> code_digest("peekrank.regret") == code_digest("peekrank.regret", "peekrank.types")
+    True
+    """
+    return package_sources().digest(*modules)
