@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--name", help="of the setting: in titles, in marks of the page and of the picture's file")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--runs", type=int, default=RUNS)
-    parser.add_argument("--page", type=Path, help="a page to put the table into, with a picture in pictures/")
+    parser.add_argument("--page", type=Path, help="a page to put the table into, with a picture in ../pictures/")
     options = parser.parse_args(arguments)
     if options.runs < 2:
         parser.error("--runs: two at least, or there is no spread")
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     lines = table(played, yahoo=options.shape == "yahoo")
     sys.stdout.write("\n".join(lines) + "\n")
     if options.page:
-        save_as(picture(played), options.page.parent / "pictures" / f"ct16-{name}.svg")
+        save_as(picture(played), options.page.parents[1] / "pictures" / f"ct16-{name}.svg")
         write_page(options.page, name, lines)
 
 

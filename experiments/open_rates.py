@@ -48,7 +48,7 @@ seen? The papers answer for k = 1 and leave the rest open:
 
 They are settled here, for all m, all k and any number of grades. CT16's question, which is about surrogates, has
 the same answer where the game of NDCG is hopeless: regret in a calibrated surrogate grows as T there, by Theorem
-2(d) of [surrogates](surrogates.md). For k = m - 1 and binary relevance it depends on the surrogate (Theorem 3
+2(d) of [surrogates](../surrogates/index.md). For k = m - 1 and binary relevance it depends on the surrogate (Theorem 3
 there).
 
 | measure | relevance | hopeless: T | T^(2/3) | sqrt(T) | theorem of [rates](rates.md) |
@@ -75,7 +75,7 @@ the classification theorem of the literature (Bartok et al. 2014; Lattimore & Sz
 rankings, all outcomes, their cells, neighbours and signal matrices. *Exact*: losses are rational, and so is all
 arithmetic (AP, AUC). *Balls*: losses are irrational (NDCG); what is equal is equal term by term in whole numbers,
 what is not is certified by ball arithmetic. No cell is undecided, and none contradicts a theorem: the script would
-stop. [Certificates](games.md) let others check a cell.
+stop. [Certificates](index.md) let others check a cell.
 
 **Conjectured** is nothing. Beyond the tables below, the theorems stand alone.
 """

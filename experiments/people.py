@@ -302,7 +302,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--jester", type=Path, required=True, help="ratings of 100 jokes, a row for each person")
     parser.add_argument("--horizon", type=int, default=LONG, help="rounds of the long runs")
     parser.add_argument("--runs", type=int, default=RUNS)
-    parser.add_argument("--page", type=Path, help="a page to put the tables into, with pictures in pictures/")
+    parser.add_argument("--page", type=Path, help="a page to put the tables into, with pictures in ../pictures/")
     options = parser.parse_args(arguments)
     if options.runs < 2:
         parser.error("--runs: two at least, or there is no spread")
@@ -319,7 +319,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.page:
         for p in played[1::2]:
             name = f"people-{p.setting.data.title}-{p.setting.measure.replace('@', '')}.svg".lower()
-            save_as(picture(p), options.page.parent / "pictures" / name)
+            save_as(picture(p), options.page.parents[1] / "pictures" / name)
         put_into(options.page, BEGIN, lines)
 
 

@@ -44,7 +44,7 @@ def game_lines(game: Game, findings: Findings) -> list[str]:
         *head,
         *game_table(findings).markdown(),
         "",
-        f"![worst regret against rounds](pictures/{game.name}.svg)",
+        f"![worst regret against rounds](../pictures/{game.name}.svg)",
     ]
 
 

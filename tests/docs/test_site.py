@@ -97,7 +97,7 @@ def test_the_navigation_holds_every_page_and_no_other() -> None:
 
 @pytest.mark.parametrize("name", learners.ALL)
 def test_every_learner_has_its_page(name: str) -> None:
-    assert in_navigation()[f"{name}.md"] == name
+    assert in_navigation()[f"learners/{name}.md"] == name
 
 
 @pytest.mark.parametrize("name", surrogates.ALL)
@@ -129,7 +129,7 @@ def test_what_the_api_reference_shows_is_there(name: str) -> None:
 @pytest.mark.parametrize("name", peekrank.__all__)
 def test_every_public_name_is_in_the_api_reference(name: str) -> None:
     home = getattr(peekrank, name).__module__
-    assert {home, home.rpartition(".")[0]} & in_reference()
+    assert any(f"{home}.".startswith(f"{listed}.") for listed in in_reference())
 
 
 def test_what_a_page_would_fetch_from_a_network_is_found(tmp_path: Path) -> None:

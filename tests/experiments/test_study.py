@@ -512,7 +512,7 @@ def test_the_page_has_every_game_with_its_picture_and_every_learner_has_one() ->
         table = page.partition(f"### {game.title}: ")[2].partition("![")[0]
         rows = [line for line in table.splitlines() if line.startswith("| `")]
         assert [line.split("`")[1] for line in rows] == list(game.learners)
-        assert f"](pictures/{game.name}.svg)" in page
+        assert f"](../pictures/{game.name}.svg)" in page
     assert set(rates.PAGES) == FOR_FIXED_ITEMS
     for name in (*rates.PAGES, *(game.name for game in rates.GRID)):
         assert 1_000 < (script.PICTURES / f"{name}.svg").stat().st_size < 100_000

@@ -112,7 +112,8 @@ def test_a_node_lost_in_the_middle_loses_nothing(
 COMMAND = """
 import time
 from pathlib import Path
-from peekrank import cli, run_files, sweep_runs
+from peekrank.cli import app as cli
+from peekrank.experiments import run_files, sweep_runs
 from peekrank.experiments.runs import play_run
 
 def play(settings, job, tick):
@@ -285,7 +286,7 @@ def test_an_address_that_does_not_answer(
 def test_an_address_that_answers_but_is_no_ray(tmp_path: Path) -> None:
     script = """
 import sys
-from peekrank import ray_engine
+from peekrank.jobs import ray as ray_engine
 assert ray_engine._PATIENCE_OF_RAY.keys() == (shorter := dict.fromkeys(ray_engine._PATIENCE_OF_RAY, "1")).keys()
 ray_engine._PATIENCE_OF_RAY = shorter
 ray_engine.Ray(sys.argv[1]).do_all([1], print, print, print, str)

@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from helpers.html import Page
+from helpers.strict_html import Page
 from peekrank.experiments.experiment import Experiment, Result
 from peekrank.experiments.runs import run
 from peekrank.reports import plots

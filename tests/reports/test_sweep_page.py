@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from helpers.html import Page
+from helpers.strict_html import Page
 from helpers.scripts import load_benchmark
 from peekrank.experiments.sweep import Sweep
 from peekrank.experiments.sweep_runs import CELL, Finished, run_sweep
