@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from helpers.strict_html import Page
 from helpers.scripts import load_benchmark
+from helpers.strict_html import Page
 from peekrank.experiments.sweep import Sweep
 from peekrank.experiments.sweep_runs import CELL, Finished, run_sweep
 from peekrank.jobs.folder import versions
