@@ -48,8 +48,8 @@ seen? The papers answer for k = 1 and leave the rest open:
 
 They are settled here, for all m, all k and any number of grades. CT16's question, which is about surrogates, has
 the same answer where the game of NDCG is hopeless: regret in a calibrated surrogate grows as T there, by Theorem
-2(d) of [surrogates](../surrogates/index.md). For k = m - 1 and binary relevance it depends on the surrogate (Theorem 3
-there).
+2(d) of [surrogates](../surrogates/index.md). For k = m - 1 and binary relevance it depends on the surrogate
+(Theorem 3 there).
 
 | measure | relevance | hopeless: T | T^(2/3) | sqrt(T) | theorem of [rates](rates.md) |
 |---|---|---|---|---|---|
