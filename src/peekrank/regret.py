@@ -59,7 +59,10 @@ def regret(measure: Measure, trace: Trace, best: Floats) -> Floats:
 
 
 class Exponent(NamedTuple):
-    """Fitted exponent of the growth of regret, with a 95 % interval over runs (NaN where it cannot be had)."""
+    """Fitted exponent of the growth of regret, with a 95 % interval over runs (NaN where it cannot be had).
+
+    The interval contains the value.
+    """
 
     value: float
     low: float
@@ -69,9 +72,9 @@ class Exponent(NamedTuple):
 def fit_exponent(at: Ints, regrets: Floats, *, seed: int = 0) -> Exponent:
     """Slope b of log(mean regret) = a + b log(t) over the last decade of rounds, by least squares.
 
-    The interval is the bootstrap's, over runs: too narrow for a handful of them, and of the learner's luck alone
-    if all runs have the same rounds. The slope tells how the curve of one horizon bends; the rate of a learner
-    tuned to its horizon is a matter of several horizons.
+    The interval is the bootstrap's, over runs, widened to the value itself where that lies outside: too narrow for
+    a handful of runs, and of the learner's luck alone if all runs have the same rounds. The slope tells how the
+    curve of one horizon bends; the rate of a learner tuned to its horizon is a matter of several horizons.
 
     Parameters
     ----------
@@ -107,7 +110,7 @@ def fit_exponent(at: Ints, regrets: Floats, *, seed: int = 0) -> Exponent:
     if np.isnan(resampled).any():
         return Exponent(value, np.nan, np.nan)
     low, high = np.quantile(resampled, [0.025, 0.975])
-    return Exponent(value, float(low), float(high))
+    return Exponent(value, min(value, float(low)), max(value, float(high)))
 
 
 def _best_by_sorting(measure: LinearMeasure, relevance: NDArray[Any], at: Ints) -> Floats:
