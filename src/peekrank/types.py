@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -64,7 +65,8 @@ class Learner(Protocol):
     """A frozen dataclass of hyper-parameters with two kernels."""
 
     name: ClassVar[str]
-    contextual: ClassVar[bool]
+    contextual: ClassVar[bool]  # whether it uses features of items
+    any_length: ClassVar[bool]  # whether lists may differ in length: it keeps nothing about single items
     kernels: ClassVar[Kernels]
 
     @property
@@ -75,6 +77,21 @@ class Learner(Protocol):
     @property
     def min_k(self) -> int:
         """The smallest k it can learn from."""
+        ...
+
+    @property
+    def max_grade(self) -> int:
+        """The largest grade it can be told; 255 is the largest there is."""
+        ...
+
+    @property
+    def horizon(self) -> int | None:
+        """Rounds it is tuned for; None if it needs no such number."""
+        ...
+
+    @property
+    def measure(self) -> Any:
+        """The measure or game it is tuned for; None if it does not depend on one."""
         ...
 
     def init(self, shape: Shape) -> State:
@@ -98,6 +115,47 @@ class Learner(Protocol):
         ...
 
 
+def missing_members(learner: object) -> list[str]:
+    """What a value lacks to be a learner, in the order of `Learner`.
+
+    >>> missing_members("rtop1f")[:3]
+    ['name', 'contextual', 'any_length']
+    """
+    members = [*Learner.__annotations__, *vars(Learner)]
+    return [name for name in members if not name.startswith("_") and not hasattr(learner, name)]
+
+
+@runtime_checkable
+class Blocked(Protocol):
+    """A learner that cuts its rounds into blocks, and explores a fixed number of times in each."""
+
+    def block_count(self, shape: Shape, horizon: int) -> int:
+        """How many blocks so many rounds are cut into."""
+        ...
+
+    def moves(self, shape: Shape) -> int:
+        """Rounds per block that explore, in expectation."""
+        ...
+
+
+@runtime_checkable
+class Fallible(Protocol):
+    """A learner whose state can become one that nothing is learned from."""
+
+    def trouble(self, state: State) -> str:
+        """Why the learner has stopped learning; empty while it is healthy."""
+        ...
+
+
+@runtime_checkable
+class Weighted(Protocol):
+    """A learner that scores an item by a weighted sum of its features."""
+
+    def weights(self, state: State) -> Features:
+        """The weight of each feature."""
+        ...
+
+
 @runtime_checkable
 class Measure(Protocol):
     """A frozen dataclass with a name that round-trips: ``measure(str(x)) == x``."""
@@ -109,6 +167,16 @@ class Measure(Protocol):
 
     def values(self, rankings: Ints, relevance: NDArray[Any]) -> Floats:
         """Value of each row's ranking against the same row's relevance; NaN where the measure skips the list."""
+        ...
+
+
+@runtime_checkable
+class Cutoff(Protocol):
+    """A measure that can be told to look at the first n positions only."""
+
+    @property
+    def n(self) -> int | None:
+        """How many positions count; None: all."""
         ...
 
 
@@ -158,4 +226,14 @@ class Stream(Protocol):
 
     def rounds(self, n: int, rng: np.random.Generator) -> Rounds:
         """Draw n rounds."""
+        ...
+
+
+@runtime_checkable
+class FromFile(Protocol):
+    """A stream whose rounds are read from a file."""
+
+    @property
+    def path(self) -> Path:
+        """Where the file is."""
         ...

@@ -19,7 +19,6 @@ from peekrank import (
     Agent,
     RTop1F,
     Uniform,
-    engine,
     evaluate,
     fixed_items,
     kernel,
@@ -28,7 +27,7 @@ from peekrank import (
 )
 from peekrank.data.dataset import About, Dataset
 from peekrank.data.peek import open_dataset, save_dataset
-from peekrank.engine import generator, problem_shape, simulate_all
+from peekrank.engine import generator, loop, problem_shape, simulate_all
 from peekrank.engine.loop import chunk_length
 from peekrank.learners.rtopkf import RTopKF
 from peekrank.measures import AUC, AveragePrecision, Precision
@@ -185,7 +184,7 @@ def test_memory_mapped_lists_are_as_others(tmp_path: Path) -> None:
 
 
 def test_learners_taking_turns_are_as_by_themselves(rounds: Rounds, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "_CACHE", 1)  # so that turns are short
+    monkeypatch.setattr(loop, "_CACHE", 1)  # so that turns are short
     learners: list[Learner] = [Uniform(), RTop1F(DCG(), horizon=T), FTPL(DCG(), horizon=T)]
     together = simulate_all(learners, rounds, k=2, measure=DCG(), seeds=[1, 2, 3])
     for learner, seed, trace in zip(learners, (1, 2, 3), together, strict=True):

@@ -135,9 +135,12 @@ class Broken:
     scale: float = 1.0
     name: ClassVar[str] = "broken"
     contextual: ClassVar[bool] = False
+    any_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     max_grade: ClassVar[int] = 1
+    horizon: ClassVar[None] = None
+    measure: ClassVar[None] = None
     kernels: ClassVar[Kernels] = Kernels(_rank_by_sum, _add_answers)
 
     def __post_init__(self) -> None:
@@ -237,6 +240,21 @@ class NotCompiled(Broken):
 def test_kernels_that_are_not_compiled_are_refused() -> None:
     with pytest.raises(TypeError, match=r"decorate it with peekrank\.kernel"):
         Agent(NotCompiled(), m=3, k=1)
+
+
+class Nameless:
+    """A class with two of the members of a learner."""
+
+    contextual: ClassVar[bool] = False
+    min_k: ClassVar[int] = 1
+
+
+def test_a_learner_that_lacks_a_member_is_told_which() -> None:
+    incomplete: Any = Nameless()
+    with pytest.raises(ValueError, match="is no learner: it lacks name, any_length, kernels, full_information, "):
+        Agent(incomplete, m=3, k=1)
+    with pytest.raises(CheckError, match=r"^every_member_is_there: Nameless lacks name, any_length, kernels, "):
+        check_learner(incomplete)
 
 
 def test_check_learner_names_the_check() -> None:

@@ -82,8 +82,12 @@ class Show:
     notes: Notes
     name: ClassVar[str] = "show"
     contextual: ClassVar[bool] = False
+    any_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
+    max_grade: ClassVar[int] = 255
+    horizon: ClassVar[None] = None
+    measure: ClassVar[None] = None
     kernels: ClassVar[Kernels] = Kernels(_rank, _update)
 
     def init(self, shape: Shape) -> Notes:

@@ -33,7 +33,7 @@ from peekrank.measures import measure as measure_named
 from peekrank.spec import text_of
 from peekrank.surrogates import ListNet, NDCGSquared, RankSVM, Surrogate, softmax
 from peekrank.surrogates import surrogate as surrogate_named
-from peekrank.types import Learner, Measure, Shape
+from peekrank.types import Blocked, Learner, Measure, Shape
 
 _LONGEST = 10**12  # the longest horizon that learners accept
 _NEVER = 10**18  # a bound that says nothing up to here is taken to say nothing ever
@@ -435,9 +435,9 @@ def _largest_difference(p: _Problem) -> float:
         return float(np.ptp(finite(p.measure, p.shape, p.grades - 1).game.loss, axis=0).max())
 
 
-def _blocks(learner: Any, p: _Problem) -> tuple[int | None, float | None]:
+def _blocks(learner: Learner, p: _Problem) -> tuple[int | None, float | None]:
     """The number of blocks of a learner that has them, and the share of its rounds that explore."""
-    if not hasattr(learner, "block_count"):
+    if not isinstance(learner, Blocked):
         return None, None
     blocks = learner.block_count(p.shape, p.horizon)
     return blocks, min(1.0, blocks * learner.moves(p.shape) / p.horizon)

@@ -15,7 +15,6 @@ from typing import Any, ClassVar, TypeVar, get_args, get_type_hints
 import numpy as np
 
 from peekrank.engine import Agent, play, problem_shape, simulate
-from peekrank.engine.agent import largest_grade
 from peekrank.engine.saved import arrays_of
 from peekrank.learners import Uniform
 from peekrank.measures import measure as measure_named
@@ -34,6 +33,7 @@ from peekrank.types import (
     Rounds,
     Shape,
     Stream,
+    missing_members,
 )
 
 T = TypeVar("T")
@@ -98,7 +98,7 @@ def _with_features(learner: Learner, relevance: Grades) -> Rounds:
 
 
 def _relevance(learner: Learner, seed: int = 0) -> Grades:
-    top = min(largest_grade(learner), 4)
+    top = min(learner.max_grade, 4)
     return np.random.default_rng(seed).integers(0, top + 1, size=(_ROUNDS, _M), dtype=np.uint8)
 
 
@@ -131,6 +131,12 @@ class _Recorder:
     def values(self, rankings: Ints, relevance: Any) -> Floats:  # noqa: ARG002
         self.rankings.append(rankings.copy())
         return np.zeros(len(rankings))
+
+
+def every_member_is_there(learner: Learner) -> None:
+    """It has every member of `peekrank.types.Learner`."""
+    missing = missing_members(learner)
+    _require(not missing, f"{type(learner).__name__} lacks {', '.join(missing)}")
 
 
 def rankings_are_permutations(learner: Learner) -> None:
@@ -272,7 +278,7 @@ def memory_is_constant(learner: Learner) -> None:
 
 def keeps_its_bound(learner: Learner) -> None:
     """Mean regret stays below the stated bound: where relevance is clear, close, pure luck, or turns around."""
-    horizon = getattr(learner, "horizon", None) or _NO_HORIZON
+    horizon = learner.horizon or _NO_HORIZON
     bound = learner.bound(_shape(learner), horizon)
     if bound is None:
         return
@@ -351,12 +357,12 @@ def learns_from_features(learner: Learner) -> None:
 
 
 def _measure(learner: Learner) -> Any:
-    return getattr(learner, "measure", measure_named("dcg"))
+    return measure_named("dcg") if learner.measure is None else learner.measure
 
 
 def _horizon_to_learn_in(learner: Learner) -> int | None:
     """Rounds in which a learner with a bound must have learned; None if nothing is promised."""
-    horizon: int = getattr(learner, "horizon", None) or _NO_HORIZON
+    horizon: int = learner.horizon or _NO_HORIZON
     bound = learner.bound(_shape(learner), horizon)
     return None if bound is None or horizon < _LONG_ENOUGH else horizon
 
@@ -380,7 +386,7 @@ def _rounds(learner: Learner, means: Floats, seed: int) -> Rounds:
     """Rounds with these probabilities, the items in random order; relevant is what has the largest grade."""
     rng = np.random.default_rng([1, seed])  # independent of the learner's randomness, as the theorems ask
     relevant = rng.random(means.shape) < means[:, rng.permutation(_M)]
-    return fixed_items(relevant.astype(np.uint8) * np.uint8(getattr(learner, "max_grade", 4)))
+    return fixed_items(relevant.astype(np.uint8) * np.uint8(min(learner.max_grade, 4)))
 
 
 def _random_loss(measure: Any, rounds: Rounds, best: float) -> float:
@@ -393,6 +399,7 @@ def _random_loss(measure: Any, rounds: Rounds, best: float) -> float:
 LEARNER_CHECKS: dict[str, Callable[[Learner], None]] = {
     check.__name__: check
     for check in (
+        every_member_is_there,
         rankings_are_permutations,
         inputs_stay_as_they_were,
         same_seed_same_trajectory,

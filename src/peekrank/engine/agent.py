@@ -13,11 +13,14 @@ from peekrank._util.validate import whole
 from peekrank.engine import saved
 from peekrank.types import (
     Decision,
+    Fallible,
     Features,
     Floats,
     Ints,
     Learner,
     Shape,
+    State,
+    missing_members,
 )
 
 Seed = int | np.integer[Any] | np.random.SeedSequence | np.random.Generator
@@ -46,6 +49,8 @@ def problem_shape(learner: Learner, *, m: int, k: int, d: int = 0) -> Shape:
     ...
     ValueError: k = 11: must be between 1 and the number of items, m = 10
     """
+    if missing := missing_members(learner):
+        raise ValueError(f"{learner!r} is no learner: it lacks {', '.join(missing)} (see peekrank.types.Learner)")
     whole("m", m, 1)
     whole("d", d, 0)
     whole("k", k, 1)
@@ -96,7 +101,7 @@ class Agent:
         self._token_size = learner.token_size(self.shape)
         self._no_features = np.empty((m, d), dtype=np.float32)
         self._seen = np.empty(m, dtype=np.bool_)
-        grades = np.arange(largest_grade(learner) + 1.0)
+        grades = np.arange(learner.max_grade + 1.0)
         self._perceived = array_of(learner.perceive(grades), np.float64, grades.shape, "perceived relevance")
         kernels = learner.kernels
         ranking, token, answers = np.empty(m, dtype=np.int64), np.empty(self._token_size), np.empty(self.shape.k)
@@ -146,14 +151,19 @@ class Agent:
         """The features of a list, which may be shorter than m if the learner keeps nothing about single items."""
         m, d, _ = self.shape
         X = np.ascontiguousarray(features, dtype=np.float32)
-        rows = len(X) if any_length(self.learner) and X.ndim == 2 and 1 <= len(X) <= m else m
-        if any_length(self.learner) and X.shape != (rows, d):
+        rows = len(X) if self.learner.any_length and X.ndim == 2 and 1 <= len(X) <= m else m
+        if self.learner.any_length and X.shape != (rows, d):
             raise ValueError(f"{name} of shape {X.shape}: must be of shape (n, {d}), n from 1 to {m}")
         return array_of(X, np.float32, (rows, d), name)
 
+    @property
+    def state(self) -> State:
+        """What the learner remembers now, not to be written to."""
+        return _read_only(self._state)
+
     def trouble(self) -> str:
-        """Why nothing is learned any more, of a learner that can tell; empty if nothing is wrong."""
-        return str(self.learner.trouble(self._state)) if hasattr(self.learner, "trouble") else ""
+        """Why the learner has stopped learning; empty while it is healthy."""
+        return self.learner.trouble(self._state) if isinstance(self.learner, Fallible) else ""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For `pickle`."""
@@ -181,14 +191,16 @@ class Agent:
         return agent
 
 
-def largest_grade(learner: Learner) -> int:
-    """The largest grade a learner is made for; 255, the largest there is, if it does not say."""
-    return int(getattr(learner, "max_grade", 255))
+def _read_only(state: State) -> State:
+    """Views of the arrays of a state, and of the states within it, that cannot be written to."""
+    return type(state)(*map(_view, state))
 
 
-def any_length(learner: Learner) -> bool:
-    """Whether lists may differ in length: not for a learner that keeps something about each of a fixed set."""
-    return bool(getattr(learner, "any_length", learner.contextual))
+def _view(part: Any) -> Any:
+    if isinstance(part, np.ndarray):
+        part = part.view()
+        part.flags.writeable = False
+    return _read_only(part) if isinstance(part, tuple) else part
 
 
 _WELL, _NO_PERMUTATION = -1, -2

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from peekrank._jit import driver, kernel, machine_code
 from peekrank._util.validate import ascending
-from peekrank.engine.agent import Agent, Seed, any_length, array_of, largest_grade
+from peekrank.engine.agent import Agent, Seed, array_of
 from peekrank.engine.scoring import list_worth, values_of_lists
 from peekrank.measures import LinearForm
 from peekrank.streams.fixed import list_lengths, list_shape
@@ -196,7 +196,7 @@ def play(
 
 def _agent(learner: Learner, rounds: Rounds, k: int, seed: Seed) -> Agent:
     lengths = list_lengths(rounds)
-    m = int(lengths.max()) if any_length(learner) else list_shape(rounds)[1]
+    m = int(lengths.max()) if learner.any_length else list_shape(rounds)[1]
     return Agent(learner, m=m, k=k, d=rounds.features.shape[1], seed=seed)
 
 
@@ -204,16 +204,14 @@ def _compiled(agent: Agent, rounds: Rounds) -> Play:
     """The compiled loop of a learner at work."""
     learner, shape = agent.learner, agent.shape
     lengths, d = list_lengths(rounds), rounds.features.shape[1]
-    fits = lengths.max() <= shape.m if any_length(learner) else lengths.min() == lengths.max() == shape.m
+    fits = lengths.max() <= shape.m if learner.any_length else lengths.min() == lengths.max() == shape.m
     if not fits or d != shape.d:
         raise ValueError(
             f"lists of up to {lengths.max()} items with {d} features: the agent was made for {shape.m} items with "
             f"{shape.d} features"
         )
-    if (largest := int(rounds.relevance.max())) > largest_grade(learner):
-        raise ValueError(
-            f"relevance {largest} occurs, but {learner.name} has max_grade = {largest_grade(learner)}"
-        )
+    if (largest := int(rounds.relevance.max())) > learner.max_grade:
+        raise ValueError(f"relevance {largest} occurs, but {learner.name} has max_grade = {learner.max_grade}")
     feedback, token = np.empty(shape.k), np.zeros(learner.token_size(shape))
     fixed = (*learner.kernels, agent._state, rounds.features, rounds.offsets, feedback, token)
     loop = machine_code(

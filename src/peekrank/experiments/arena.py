@@ -103,7 +103,7 @@ def face(
             f"outcomes must hold whole numbers from 0 to {len(game.outcomes) - 1}, one for each round"
         )
     numbers = given.astype(np.int64)
-    if str(getattr(learner, "measure", game)) != str(game):
+    if learner.measure is not None and str(learner.measure) != str(game):
         raise ValueError(f"{learner.name} was made for another game or measure, not for this one")
     n = len(numbers)
     at = checkpoints(n) if at is None else ascending("at", at, n)

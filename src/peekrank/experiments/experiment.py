@@ -137,9 +137,9 @@ class Result(NamedTuple):
         There is none for a learner that was tuned to another measure or horizon than it is judged by.
         """
         made = self.experiment.make_learner(learner)
-        if getattr(made, "measure", self.experiment.make_measure()) != self.experiment.make_measure():
+        if made.measure not in (None, self.experiment.make_measure()):
             return None
-        if getattr(made, "horizon", None) not in (None, self.experiment.horizon):
+        if made.horizon not in (None, self.experiment.horizon):
             return None
         m, d, k = self.experiment.shape
         shape = problem_shape(made, m=m, k=k, d=d)

@@ -21,7 +21,7 @@ from peekrank.jobs.executor import Executor, Threads, Tick
 from peekrank.jobs.folder import check_same, claim, finished, manifest_of, write_manifest
 from peekrank.regret import best_values, checkpoints, regret
 from peekrank.streams import Orders, Ratings
-from peekrank.types import Floats, Ints, Learner, Measure, Rounds, Stream, Trace
+from peekrank.types import Floats, FromFile, Ints, Learner, Measure, Rounds, Stream, Trace
 
 CURVE_COLUMNS = {"at": pl.Int64, "value": pl.Float64, "regret": pl.Float64, "explored": pl.Int64}
 _COLUMNS = {**CURVE_COLUMNS, "seconds": pl.Float64}
@@ -235,8 +235,7 @@ def _claim(experiment: Experiment, folder: Path) -> dict[str, Any]:
 
 def data_digest(stream: Stream) -> str | None:
     """Of the content of the file that a stream reads, if it reads one."""
-    path = getattr(stream, "path", None)
-    return None if path is None else hashlib.sha256(path.read_bytes()).hexdigest()
+    return hashlib.sha256(stream.path.read_bytes()).hexdigest() if isinstance(stream, FromFile) else None
 
 
 def _experiment_of(manifest: dict[str, Any], folder: Path) -> Experiment:

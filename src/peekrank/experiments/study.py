@@ -38,7 +38,7 @@ from peekrank.measures import measure as measure_named
 from peekrank.regret import Exponent, best_values, regret
 from peekrank.spec import text_of
 from peekrank.streams import CT15, Graded, Lists, Means, Switching
-from peekrank.types import Floats, Learner, Stream
+from peekrank.types import Cutoff, Floats, Learner, Stream
 
 HORIZONS = (2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000)
 GAPS = (2, 4, 8, 16, 32, 64, 128)  # means differ by one over these
@@ -84,8 +84,9 @@ def family(measure: str, m: int, k: int, horizon: int, grades: int = 2) -> list[
     (0.1, 0.1, 0.25, 0.75, 0.9)
     """
     judge = measure_named(measure)
-    counted = min(getattr(judge, "n", None) or m - 1, m - 1)
-    good = counted if getattr(judge, "n", None) else m // 2
+    cutoff = judge.n if isinstance(judge, Cutoff) else None
+    counted = min(cutoff or m - 1, m - 1)
+    good = counted if cutoff else m // 2
     above, below = np.full(counted - 1, 0.5 + _CLEARLY), np.full(m - counted - 1, 0.5 - _CLEARLY)
     found = []
     for name in ("halves", "ladder", "last two"):
@@ -286,7 +287,7 @@ class Study:
         """Proved bound on the expected regret; None for a learner that is tuned to something else, or has none."""
         judge = measure_named(self.measure)
         made = self._make(learner, horizon)
-        if getattr(made, "measure", judge) != judge or getattr(made, "horizon", None) not in (horizon, None):
+        if made.measure not in (None, judge) or made.horizon not in (None, horizon):
             return None
         return made.bound(problem_shape(made, m=self.m, k=self.k), horizon)
 

@@ -169,6 +169,7 @@ class BlockFTRL:
     discount: float = 1.0
     name: ClassVar[str] = "blockftrl"
     contextual: ClassVar[bool] = False
+    any_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     kernels: ClassVar[Kernels] = Kernels(_rank, _update)

@@ -164,6 +164,7 @@ class FeedExp3:
     max_grade: int = 1
     name: ClassVar[str] = "feedexp3"
     contextual: ClassVar[bool] = False
+    any_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     kernels: ClassVar[Kernels] = Kernels(_rank, _update)

@@ -75,6 +75,7 @@ class FTPL:
     epsilon: float | None = None
     name: ClassVar[str] = "ftpl"
     contextual: ClassVar[bool] = False
+    any_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = True
     min_k: ClassVar[int] = 1
     kernels: ClassVar[Kernels] = Kernels(_rank, _update)

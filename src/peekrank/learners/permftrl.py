@@ -100,6 +100,7 @@ class PermFTRL:
     max_grade: int = 1
     name: ClassVar[str] = "permftrl"
     contextual: ClassVar[bool] = False
+    any_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     kernels: ClassVar[Kernels] = Kernels(_rank, _update)

@@ -175,6 +175,7 @@ class RTop1F:
     epsilon: float | None = None
     name: ClassVar[str] = "rtop1f"
     contextual: ClassVar[bool] = False
+    any_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     kernels: ClassVar[Kernels] = Kernels(_rank, _update)

@@ -478,6 +478,8 @@ class RTopKF:
     radius: float | None = None
     name: ClassVar[str] = "rtopkf"
     contextual: ClassVar[bool] = True
+    any_length: ClassVar[bool] = True
+    measure: ClassVar[None] = None
     kernels: ClassVar[Kernels] = Kernels(_rank, _update)
 
     def __post_init__(self) -> None:
@@ -559,6 +561,10 @@ class RTopKF:
     def perceive(self, relevance: NDArray[Any]) -> Floats:
         """The grades as they are."""
         return np.asarray(relevance, dtype=np.float64)
+
+    def weights(self, state: RTopKFState) -> Weights:
+        """The weight of each feature."""
+        return state.w
 
     def trouble(self, state: RTopKFState) -> str:
         """Why nothing is learned any more; empty if nothing is wrong."""

@@ -94,8 +94,10 @@ class SetFTRL:
     horizon: int | None = None
     name: ClassVar[str] = "setftrl"
     contextual: ClassVar[bool] = False
+    any_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
+    max_grade: ClassVar[int] = 255
     kernels: ClassVar[Kernels] = Kernels(_rank, _update)
 
     def __post_init__(self) -> None:

@@ -44,6 +44,9 @@ class Uniform:
     any_length: ClassVar[bool] = True
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
+    max_grade: ClassVar[int] = 255
+    horizon: ClassVar[None] = None
+    measure: ClassVar[None] = None
     kernels: ClassVar[Kernels] = Kernels(_rank, _update)
 
     def init(self, shape: Shape) -> UniformState:

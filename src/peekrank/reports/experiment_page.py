@@ -19,6 +19,7 @@ from peekrank._util.atomic import write_whole
 from peekrank.experiments.experiment import Experiment, Result
 from peekrank.experiments.study import Worst
 from peekrank.jobs.folder import versions
+from peekrank.learners import RTop1F
 from peekrank.measures import DCG
 from peekrank.regret import Exponent
 from peekrank.reports import plots
@@ -213,7 +214,7 @@ def command(experiment: Experiment, folder: str) -> str:
 def _basics(result: Result) -> dict[str, Any]:
     e = result.experiment
     stream, measure = e.make_stream(), e.make_measure()
-    noise = getattr(stream, "noise", None)
+    noise = stream.noise if isinstance(stream, CT15) else None
     return {
         "e": e,
         "m": e.shape.m,
@@ -263,7 +264,7 @@ def described(experiment: Experiment) -> list[tuple[str, str]]:
     for text, made in zip(experiment.learners, experiment.make_learners(), strict=True):
         again = "The same learner with other options."
         plain = again if made.name in known else _PLAIN.get(made.name, first_line(made))
-        found.append((text, f"{plain} {_ORDERS.get(getattr(made, 'order', ''), '')}".strip()))
+        found.append((text, f"{plain} {_ORDERS[made.order] if isinstance(made, RTop1F) else ''}".strip()))
         known.add(made.name)
     return found
 

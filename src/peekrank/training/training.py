@@ -22,7 +22,7 @@ from peekrank._util.signals import interrupt_later
 from peekrank._util.validate import whole
 from peekrank.data.dataset import Dataset
 from peekrank.data.scaling import standardise_online
-from peekrank.engine import Agent, drive, problem_shape, saved
+from peekrank.engine import Agent, drive, problem_shape
 from peekrank.engine.scoring import values_of_lists
 from peekrank.jobs.executor import Threads, Tick
 from peekrank.jobs.folder import check_same, claim, finished, manifest_of
@@ -35,7 +35,7 @@ from peekrank.surrogates import Squared, Surrogate
 from peekrank.surrogates import surrogate as surrogate_named
 from peekrank.training.hindsight import Best, best_fixed, loss_along
 from peekrank.training.model import Model, Preparation, Ranked, preparation, save_model
-from peekrank.types import Floats, Ints, Learner, Measure, Rounds
+from peekrank.types import Floats, Ints, Learner, Measure, Rounds, Weighted
 
 _DATA = ("data", "test")  # fields of the manifest
 _LATE = 0.9  # part of the rounds after which the last ones begin
@@ -56,7 +56,7 @@ class AsPrinted:
     name: ClassVar[str] = "as_printed"
 
 
-_FITTING = {name: cls for name, cls in ALL.items() if getattr(cls, "any_length", cls.contextual)}
+_FITTING = {name: cls for name, cls in ALL.items() if cls.any_length}
 _FITTING[AsPrinted.name] = AsPrinted
 
 
@@ -414,15 +414,13 @@ def _run_once(training: Training, material: Material, run: int, progress: Tick) 
     regrets = _Regrets(training, lists, seed)
     frames, models = [], []
     for text, agent, curve in zip(training.learners, played.agents, played.curves, strict=True):
-        learner, state = agent.learner, saved.load(agent.dump()).state
-        weights = getattr(state, "w", None)
-        finite = not agent.trouble()
-        model = None
-        if weights is not None and finite:
+        learner, finite, model = agent.learner, not agent.trouble(), None
+        if isinstance(learner, Weighted) and finite:
             train = material.train.about
             model = Model(
-                weights, lists.preparation, text_of(learner), training.k, training.measure,
-                training.rounds, training.seed, run, train.source, train.digest or _digest(material.train),
+                learner.weights(agent.state).copy(), lists.preparation, text_of(learner), training.k,
+                training.measure, training.rounds, training.seed, run, train.source,
+                train.digest or _digest(material.train),
             )  # fmt: skip
         loss, best = regrets.of(learner, progress) if training.regret and finite else (None, None)
         ends = {

@@ -206,6 +206,7 @@ class NW2:
     printed: bool = False
     name: ClassVar[str] = "nw2"
     contextual: ClassVar[bool] = False
+    any_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     kernels: ClassVar[Kernels] = Kernels(_rank, _update)

@@ -167,7 +167,7 @@ def learned(split: Split, rounds: int, seed: int, alive: Beat = lambda: None) ->
     )
     with np.errstate(over="ignore", invalid="ignore"):  # as printed, weights may be anything
         return {
-            (e.name, k): held_out(split.test.features @ agent._state.w, split.test)
+            (e.name, k): held_out(split.test.features @ agent.state.w, split.test)
             for (e, k), agent in zip(tried, agents, strict=True)
         }
 
