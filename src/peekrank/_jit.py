@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import numba
@@ -72,6 +73,43 @@ def _compiled(function: F, **options: Any) -> F:
         return cast("F", numba.njit(function, cache=True, **options))
     finally:
         _CONFIG.CACHE_DIR = before
+
+
+def specialise(template: F, name: str, **kernels: Callable[..., Any]) -> F:
+    """Compile a function that calls kernels by the names of globals, for these kernels.
+
+    Unlike one that takes kernels as arguments, or that has them in a closure, it is kept on disk under its name,
+    which must therefore tell it from its siblings. With a kernel of somebody else's it is never kept: a change in
+    the file of that one would go unnoticed.
+
+    Parameters
+    ----------
+    template
+        A plain function; its module must have been executed as far as what it calls.
+    name
+        What is special about it, in characters that file names may have.
+    kernels
+        What its globals of these names stand for.
+
+    >>> def twice(x):
+    ...     return step(step(x))
+    >>> @kernel
+    ... def triple(x):
+    ...     return 3 * x
+    >>> specialise(twice, "triple", step=triple)(2)
+    18
+    """
+    function = FunctionType(template.__code__, {**template.__globals__, **kernels}, template.__name__)
+    function.__module__, function.__doc__ = template.__module__, template.__doc__
+    function.__qualname__ = f"{template.__qualname__}-{name}"
+    if all(map(_kept, kernels.values())):
+        return cast("F", kernel(function))
+    return cast("F", numba.njit(function, **_OPTIONS))
+
+
+def _kept(kernel: Any) -> bool:
+    """Whether a kernel is kept on disk."""
+    return not _CONFIG.DISABLE_JIT and kernel.stats.cache_path is not None
 
 
 def driver(function: F) -> F:
