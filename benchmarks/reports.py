@@ -37,7 +37,7 @@ def chromium() -> str | None:
 def synthetic(sweep: Sweep) -> Finished:
     """Curves as a sweep has them, made up: what they look like costs nothing to make."""
     rng = np.random.default_rng(0)
-    return Finished(sweep, [_made_up(cell, rng) for cell in sweep.cells()])
+    return Finished(sweep, [_made_up(cell, rng) for cell in sweep.settings])
 
 
 def _made_up(cell: Experiment, rng: np.random.Generator) -> Result:

@@ -42,10 +42,8 @@ def best(turns: list[Took]) -> Took:
 
 def bare(sweep: Sweep, *, with_best: bool) -> None:
     """The runs of a sweep and nothing else: rounds are drawn once for all learners, and so is the best ranking."""
-    for cell in sweep.cells():
-        stream, measure, learners, at = (
-            cell.make_stream(), cell.make_measure(), cell.make_learners(), checkpoints(cell.horizon)
-        )  # fmt: skip
+    for cell in sweep.settings:
+        stream, measure, learners, at = *cell.parts, checkpoints(cell.horizon)
         for run in range(cell.runs):
             rounds, seed = cell.rounds(run, stream), cell.learner_seed(run)
             if with_best:
@@ -66,7 +64,7 @@ def main() -> None:
     four = ("rtop1f", "rtop1f:order=fixed", "uniform", "ftpl")
     long = Sweep("long", four, ("ct15:m=20",), ("dcg",), (1,), (30_000,), options.runs)
     tiny = Sweep("tiny", four, ("ct15:m=5",), ("dcg",), (1,), (100,), options.tiny)
-    compile_kernels(long.cells()[0])
+    compile_kernels(long.settings[0])
     alone, regrets, swept, again, quick = [], [], [], [], []
     for _ in range(options.turns):
         with tempfile.TemporaryDirectory() as name:

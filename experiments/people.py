@@ -161,7 +161,7 @@ def late_from(result: Result) -> tuple[int, int]:
 
 def comparators(experiment: Experiment, start: int) -> Comparators:
     """What is best for all, in the rounds after the first `start`, and for each by itself."""
-    measure = experiment.make_measure()
+    measure = experiment.parts.measure
     if not isinstance(measure, LinearMeasure):
         raise ValueError(f"measure = {measure}: must be linear, for its best ranking is found by sorting")
     best_late, own = [], []
@@ -242,7 +242,7 @@ def multiple(result: Result, learner: str) -> str:
     experiment = result.experiment
     if learner not in experiment.learners:
         return ""
-    made = experiment.make_learner(learner)
+    made = experiment.learner(learner)
     bound = made.bound(problem_shape(made, m=experiment.shape.m, k=experiment.k), experiment.horizon)
     if bound is None:
         return ""

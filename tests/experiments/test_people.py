@@ -78,7 +78,7 @@ def by_hand(experiment: Experiment, learner: str, value: Callable[[Floats], Floa
     lost, total, late, best_late = [], [], [], []
     for run in range(RUNS):
         rows = experiment.rounds(run).relevance.reshape(HORIZON, 7).astype(np.float64)
-        made = experiment.make_learner(learner)
+        made = experiment.learner(learner)
         agent = Agent(made, m=7, k=experiment.k, seed=experiment.learner_seed(run))
         values = []
         for row in rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from peekrank import DCG, simulate
+from peekrank import CT15, DCG, Precision, RTop1F, simulate
 from peekrank.experiments.experiment import Experiment
 from peekrank.experiments.runs import read, run, write_tables
 from peekrank.jobs.executor import InterruptedRunError
@@ -32,12 +33,27 @@ def files(folder: Path) -> dict[str, bytes]:
 def test_curves_are_those_of_simulate(tmp_path: Path) -> None:
     result = run(SMALL, tmp_path)
     at = checkpoints(300)
-    for learner, name in zip(SMALL.make_learners(), SMALL.learners, strict=True):
+    for learner, name in zip(SMALL.parts.learners, SMALL.learners, strict=True):
         for r in range(3):
             rounds = SMALL.rounds(r)
             trace = simulate(learner, rounds, k=1, measure=DCG(), seed=SMALL.learner_seed(r), at=at)
             expected = regret(DCG(), trace, best_values(DCG(), rounds, at))
             assert np.array_equal(result.regrets(name)[r], expected)
+
+
+def test_stream_measure_and_learners_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the experiment to its tables: a file behind a stream may be long, and a learner's tables large."""
+    made: Counter[str] = Counter()
+    for cls in (CT15, Precision, RTop1F):
+
+        def count(self: Any, cls: type = cls, check: Any = cls.__post_init__) -> None:
+            made[cls.__name__] += 1
+            check(self)
+
+        monkeypatch.setattr(cls, "__post_init__", count)
+    experiment = replace(SMALL, measure="p@2", runs=2)
+    write_tables(run(experiment, tmp_path, workers=2), tmp_path)
+    assert made == {"CT15": 1, "Precision": 1, "RTop1F": 1}
 
 
 def test_results_do_not_depend_on_workers(tmp_path: Path) -> None:

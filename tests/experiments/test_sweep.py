@@ -48,7 +48,7 @@ def read(text: str, folder: Path) -> Sweep:
 
 
 def test_cells_are_all_combinations() -> None:
-    cells = SMALL.cells()
+    cells = SMALL.settings
     assert {(c.stream, c.measure, c.k, c.horizon) for c in cells} == {
         ("ct15:m=5", measure, k, horizon) for measure in ("dcg", "p@2") for k in (1, 2) for horizon in (60, 90)
     }
@@ -71,7 +71,7 @@ def test_the_digest_tells_sweeps_apart_and_spellings_not() -> None:
         ({"learners": ()}, "must be a list of one or more"),
         (
             {"learners": ("uniform", "rtop1f", "rtop1f:horizon=60")},
-            "learners 'rtop1f' and 'rtop1f:horizon=60' are the same in the cell with .* horizon 60",
+            "learners 'rtop1f' and 'rtop1f:horizon=60' are the same in the setting with .* horizon 60",
         ),
         ({"streams": ("nowhere.soc",)}, r"No such file or directory: 'nowhere\.soc'"),
         ({"runs": 10**9}, "runs = 1000000000: 16,000,000,000 in all; must be 10,000,000 at most"),
@@ -88,7 +88,7 @@ def test_the_digest_tells_sweeps_apart_and_spellings_not() -> None:
         ({"k": (1, 6)}, "k = 6: stream 'ct15:m=5' has 5 items"),
         (
             {"measures": ("dcg", "ndcg")},
-            "learner 'rtop1f' does not fit the cell with .* measure 'ndcg', .*: ndcg cannot be learned",
+            "learner 'rtop1f' does not fit the setting with .* measure 'ndcg', .*: ndcg cannot be learned",
         ),
         ({"learners": ("uniform", "rtop1f:ordre=fixed")}, "learner 'rtop1f:ordre=fixed' .* did you mean 'order'"),
     ],
@@ -102,7 +102,7 @@ def test_the_example_is_a_sweep(tmp_path: Path) -> None:
     sweep = read(EXAMPLE, tmp_path)
     assert sweep.name == "example"
     assert sweep.k == (1,)  # one value stands for a list of one
-    assert len(sweep.cells()) == 8
+    assert len(sweep.settings) == 8
 
 
 @settings(deadline=None, derandomize=True)
@@ -174,7 +174,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
 
 def test_runs_are_those_of_simulate(tmp_path: Path) -> None:
     done = run_sweep(SMALL, tmp_path / "sweep")
-    cell = SMALL.cells()[3]
+    cell = SMALL.settings[3]
     alone = runs.run(cell, tmp_path / "alone")
     for learner in cell.learners:
         assert np.array_equal(done.results[3].regrets(learner), alone.regrets(learner))
@@ -196,7 +196,7 @@ def test_the_folder_says_what_is_in_it(tmp_path: Path) -> None:
     for digest, what in manifest["runs"].items():
         assert what["code"] in manifest["code"]
         cell = next(
-            i for i, c in enumerate(SMALL.cells())
+            i for i, c in enumerate(SMALL.settings)
             if (c.measure, c.k, c.horizon) == (what["measure"], what["k"], what["horizon"])
         )  # fmt: skip
         learner = what["learner"].partition(":")[0]
@@ -443,7 +443,7 @@ def test_one_learner_has_nobody_to_be_compared_with(tmp_path: Path) -> None:
 
 def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
     run_sweep(SMALL, tmp_path / "mine")
-    runs.run(SMALL.cells()[0], tmp_path / "experiment")
+    runs.run(SMALL.settings[0], tmp_path / "experiment")
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.txt").write_text("1")
     before = contents(tmp_path)

@@ -128,7 +128,7 @@ def test_cumulative_regret_draws_means_bounds_and_exponents(result: Result) -> N
             x, y = drawn(bound)
             np.testing.assert_array_equal(x, result.at)
             assert y[-1] == pytest.approx(summary.bound)
-            made = SMALL.make_learner(summary.learner)
+            made = SMALL.learner(summary.learner)
             shape = SMALL.shape._replace(k=6) if made.full_information else SMALL.shape
             assert list(y) == [made.bound(shape, int(t)) for t in result.at]
             assert bound.get_color() == line.get_color()

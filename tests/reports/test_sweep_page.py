@@ -104,7 +104,7 @@ def test_the_commands_repeat_it(finished: Finished, tmp_path: Path) -> None:
     assert lines[-2:] == ["END", "peekrank sweep small-again.toml --out small-again"]
     assert Sweep(**tomllib.loads("\n".join(lines[1:-2]))) == SMALL
     commands = [cell["command"] for cell in drawn((tmp_path / "report.html").read_text())["cells"]]
-    assert commands == [command(cell, "results/again") for cell in SMALL.cells()]
+    assert commands == [command(cell, "results/again") for cell in SMALL.settings]
 
 
 def test_the_summary_is_that_of_the_sweep(finished: Finished, tmp_path: Path) -> None:

@@ -427,10 +427,10 @@ def _investigate(study: Study, folder: Path, workers: int) -> Findings:
 def _sweep(sweep: Sweep, folder: Path, engine: Executor) -> Finished:
     from peekrank.experiments import runs, sweep_runs
 
-    wanted = len(sweep.cells()) * len(sweep.learners) * sweep.runs
+    wanted = len(sweep.settings) * len(sweep.learners) * sweep.runs
     if isinstance(engine, Threads):
         with err.status("compiling (once)"):
-            runs.compile_kernels(sweep.cells()[0])
+            runs.compile_kernels(sweep.settings[0])
     with _rounds_bar(
         sweep.rounds, lambda: f"{sweep_runs.finished_runs(sweep, folder)} of {wanted} runs", folder
     ) as tick:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,14 @@ from peekrank.measures import measure as measure_named
 from peekrank.regret import Exponent, fit_exponent
 from peekrank.streams import stream as stream_named
 from peekrank.types import Floats, Ints, Learner, Measure, Rounds, Shape, Stream
+
+
+class Parts(NamedTuple):
+    """The values that the specifications of an experiment name."""
+
+    stream: Stream
+    measure: Measure
+    learners: tuple[Learner, ...]
 
 
 @dataclass(frozen=True)
@@ -66,35 +75,28 @@ class Experiment:
             raise ValueError("no learner given: name at least one, for instance rtop1f")
         if len(set(self.learners)) < len(self.learners):
             raise ValueError(f"a learner is given twice: {' '.join(self.learners)}")
-        for learner in self.make_learners():
+        for learner in self.parts.learners:
             learner.init(problem_shape(learner, m=self.shape.m, k=self.k, d=self.shape.d))
+
+    @cached_property
+    def parts(self) -> Parts:
+        """Stream, measure and learners, made once; what a learner's specification leaves open is filled in."""
+        stream, measure = stream_named(self.stream), measure_named(self.measure)
+        open_fields = {"measure": measure, "horizon": self.horizon, "max_grade": stream.max_grade}
+        return Parts(stream, measure, tuple(learner_named(text, **open_fields) for text in self.learners))
 
     @property
     def shape(self) -> Shape:
         """Size of the problem."""
-        stream = self.make_stream()
-        return Shape(stream.m, stream.d, self.k)
+        return Shape(self.parts.stream.m, self.parts.stream.d, self.k)
 
-    def make_stream(self) -> Stream:
-        """The stream."""
-        return stream_named(self.stream)
-
-    def make_measure(self) -> Measure:
-        """The measure."""
-        return measure_named(self.measure)
-
-    def make_learners(self) -> list[Learner]:
-        """The learners."""
-        return [self.make_learner(text) for text in self.learners]
-
-    def make_learner(self, text: str) -> Learner:
-        """A learner, with what its specification leaves open filled in."""
-        max_grade = self.make_stream().max_grade
-        return learner_named(text, measure=self.make_measure(), horizon=self.horizon, max_grade=max_grade)
+    def learner(self, text: str) -> Learner:
+        """The learner with this specification, one of those given."""
+        return self.parts.learners[self.learners.index(text)]
 
     def rounds(self, run: int, stream: Stream | None = None) -> Rounds:
         """The rounds of a run, the same for all its learners; `stream` is the stream, where it is made already."""
-        source = self.make_stream() if stream is None else stream
+        source = self.parts.stream if stream is None else stream
         return source.rounds(self.horizon, np.random.default_rng(self._seed(run * self.redraw, 0)))
 
     def learner_seed(self, run: int) -> np.random.SeedSequence:
@@ -136,8 +138,8 @@ class Result(NamedTuple):
 
         There is none for a learner that was tuned to another measure or horizon than it is judged by.
         """
-        made = self.experiment.make_learner(learner)
-        if made.measure not in (None, self.experiment.make_measure()):
+        made, measure = self.experiment.learner(learner), self.experiment.parts.measure
+        if made.measure not in (None, measure):
             return None
         if made.horizon not in (None, self.experiment.horizon):
             return None

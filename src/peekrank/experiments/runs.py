@@ -29,10 +29,10 @@ _COLUMNS = {**CURVE_COLUMNS, "seconds": pl.Float64}
 
 def compile_kernels(experiment: Experiment) -> None:
     """Compile the loop of each learner, once for each process, so that no run is slowed down by it."""
-    world, measure = experiment.make_stream().rounds(1, np.random.default_rng(0)), experiment.make_measure()
+    world, measure = experiment.parts.stream.rounds(1, np.random.default_rng(0)), experiment.parts.measure
     with interrupt_later():
         best_values(measure, world, np.array([1]))
-        for learner in experiment.make_learners():
+        for learner in experiment.parts.learners:
             simulate(learner, world, k=experiment.k, measure=measure)
 
 
@@ -70,7 +70,7 @@ def run(
     if missing:
         compile_kernels(experiment)
         _do(experiment, folder, manifest, missing, engine, progress)
-    result = read(folder)
+    result = _read(experiment, folder)
     if missing:
         manifest["seconds"] = manifest.get("seconds", 0.0) + time.perf_counter() - started
         manifest["finished"] = True
@@ -80,7 +80,10 @@ def run(
 
 def read(folder: Path) -> Result:
     """Read a finished experiment."""
-    experiment = _experiment_of(manifest_of(folder, "experiment"), folder)
+    return _read(_experiment_of(manifest_of(folder, "experiment"), folder), folder)
+
+
+def _read(experiment: Experiment, folder: Path) -> Result:
     at = checkpoints(experiment.horizon)
     curves = {}
     for i, name in enumerate(experiment.learners):
@@ -119,7 +122,7 @@ class Setting(NamedTuple):
 
     experiment: Experiment
     stream: Stream
-    learners: list[Learner]
+    learners: tuple[Learner, ...]
     measure: Measure
     at: Ints
     world: tuple[Rounds, Floats] | None  # rounds and best values of every run, if they are not drawn anew
@@ -138,7 +141,7 @@ def setting_of(experiment: Experiment, drawn: dict[tuple[str, int], Rounds] | No
     >>> int(setting_of(Experiment(("uniform",), "ct15", "dcg", k=1, horizon=1000)).at[-1])
     1000
     """
-    stream, measure, at = experiment.make_stream(), experiment.make_measure(), checkpoints(experiment.horizon)
+    stream, measure, at = experiment.parts.stream, experiment.parts.measure, checkpoints(experiment.horizon)
     held = stream.in_memory() if isinstance(stream, Orders | Ratings) else stream
     world = None
     if not experiment.redraw:
@@ -146,7 +149,7 @@ def setting_of(experiment: Experiment, drawn: dict[tuple[str, int], Rounds] | No
         if key not in drawn:
             drawn[key] = experiment.rounds(0, held)
         world = drawn[key], best_values(measure, drawn[key], at)
-    return Setting(experiment, held, experiment.make_learners(), measure, at, world)
+    return Setting(experiment, held, experiment.parts.learners, measure, at, world)
 
 
 class Curve(NamedTuple):
@@ -226,7 +229,7 @@ def _read_run(path: Path, at: Ints) -> pl.DataFrame:
 def _claim(experiment: Experiment, folder: Path) -> dict[str, Any]:
     about = {
         "experiment": asdict(experiment),
-        "data": {"content": data_digest(experiment.make_stream())},
+        "data": {"content": data_digest(experiment.parts.stream)},
         "seeds": "SeedSequence(seed, spawn_key=(run, 0)) draws the rounds, (run, 1) is the learner's",
         "finished": False,
     }

@@ -486,7 +486,7 @@ def _play(job: tuple[Cell, Path], tick: Tick) -> Iterator[pl.DataFrame]:
 def play_cell(cell: Cell, progress: Callable[[int], None] = lambda _: None) -> pl.DataFrame:
     """Final regrets of all learners in all runs on a stream; the rounds of a run are the same for all learners."""
     e = cell.experiment
-    judge, made, at = e.make_measure(), e.make_learners(), np.array([e.horizon])
+    judge, made, at = e.parts.measure, e.parts.learners, np.array([e.horizon])
     regrets = np.empty((len(made), e.runs))
     for run in range(e.runs):
         rounds, seed = e.rounds(run), e.learner_seed(run)

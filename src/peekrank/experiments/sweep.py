@@ -8,6 +8,7 @@ import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ streams = ["ct15", "ct15:noise=0.5"]                    # or files of people: "v
 measures = ["dcg", "p@3"]
 k = 1                                                   # answers a round; several: [1, 2]
 horizons = [1000, 4000]                                 # rounds
-runs = 10                                               # of each learner in each cell
+runs = 10                                               # of each learner in each setting
 seed = 0
 redraw = true                                           # each run has rounds of its own, the same for all learners
 """
@@ -59,7 +60,7 @@ class FieldError(ValueError):
 class Sweep:
     """Which learners run on all combinations of streams, measures, k and horizons.
 
-    Every combination is a cell, an `Experiment` with the seed of the sweep: ``peekrank simulate`` repeats it.
+    Every combination is a setting, an `Experiment` with the seed of the sweep: ``peekrank simulate`` repeats it.
 
     Parameters
     ----------
@@ -76,14 +77,14 @@ class Sweep:
     horizons
         Numbers of rounds.
     runs
-        Number of runs of each learner in each cell.
+        Number of runs of each learner in each setting.
     seed
         Randomness of everything.
     redraw
         Whether each run has rounds of its own; otherwise only the learner's randomness differs.
 
     >>> sweep = Sweep("s", ("rtop1f", "uniform"), ("ct15",), ("dcg", "p@3"), k=(1, 2), horizons=(100,), runs=5)
-    >>> len(sweep.cells()), sweep.digest[:8]
+    >>> len(sweep.settings), sweep.digest[:8]
     (4, 'fd16aa09')
     """
 
@@ -117,10 +118,12 @@ class Sweep:
             )
         self._check_fit()
 
-    def cells(self) -> list[Experiment]:
+    @cached_property
+    def settings(self) -> tuple[Experiment, ...]:
         """One experiment for each stream, measure, k and horizon, the last changing fastest."""
-        combinations = product(self.streams, self.measures, self.k, self.horizons)
-        return [Experiment(self.learners, *cell, self.runs, self.seed, self.redraw) for cell in combinations]
+        return tuple(
+            self._setting(*where) for where in product(self.streams, self.measures, self.k, self.horizons)
+        )
 
     @property
     def digest(self) -> str:
@@ -129,9 +132,9 @@ class Sweep:
 
     @property
     def rounds(self) -> int:
-        """Rounds of all learners in all runs of all cells."""
-        cells = len(self.streams) * len(self.measures) * len(self.k)
-        return cells * sum(self.horizons) * self.runs * len(self.learners)
+        """Rounds of all learners in all runs of all settings."""
+        each = len(self.streams) * len(self.measures) * len(self.k)
+        return each * sum(self.horizons) * self.runs * len(self.learners)
 
     def toml(self) -> str:
         """As the text of a file that `read_sweep` reads.
@@ -142,26 +145,37 @@ class Sweep:
         return "".join(f"{f.name} = {_toml(getattr(self, f.name))}\n" for f in fields(self))
 
     def _check_fit(self) -> None:
-        """Raise unless every learner fits every cell, and is another one than the others there, naming both."""
+        """Raise unless every learner fits every setting, and is another one than the others there, naming both."""
         for stream, m in ((stream, stream_named(stream).m) for stream in self.streams):
             if max(self.k) > m:
                 raise FieldError(
                     f"k = {max(self.k)}: stream '{stream}' has {counted(m, 'item')}", "k", max(self.k)
                 )
-        for cell in product(self.streams, self.measures, self.k, self.horizons):
-            stream, measure, k, horizon = cell
-            where = f"the cell with stream '{stream}', measure '{measure}', k = {k}, horizon {horizon}"
+        for setting in self.settings:
             seen: dict[str, str] = {}
-            for learner in self.learners:
-                try:
-                    text = text_of(Experiment((learner,), *cell).make_learner(learner))
-                except (ValueError, OSError) as error:
-                    message = f"learner '{learner}' does not fit {where}: {error}"
-                    raise FieldError(message, "learners", learner) from None
+            for learner, text in zip(self.learners, map(text_of, setting.parts.learners), strict=True):
                 if text in seen:
+                    where = _place(setting.stream, setting.measure, setting.k, setting.horizon)
                     message = f"learners '{seen[text]}' and '{learner}' are the same in {where}"
                     raise FieldError(message, "learners", learner)
                 seen[text] = learner
+
+    def _setting(self, stream: str, measure: str, k: int, horizon: int) -> Experiment:
+        where = (stream, measure, k, horizon)
+        try:
+            return Experiment(self.learners, *where, self.runs, self.seed, self.redraw)
+        except (ValueError, OSError):
+            for learner in self.learners:
+                try:
+                    Experiment((learner,), *where)
+                except (ValueError, OSError) as error:
+                    message = f"learner '{learner}' does not fit {_place(*where)}: {error}"
+                    raise FieldError(message, "learners", learner) from None
+            raise
+
+
+def _place(stream: str, measure: str, k: int, horizon: int) -> str:
+    return f"the setting with stream '{stream}', measure '{measure}', k = {k}, horizon {horizon}"
 
 
 def digest_of(value: Any) -> str:

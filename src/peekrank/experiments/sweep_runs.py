@@ -156,13 +156,13 @@ def finished_runs(sweep: Sweep, folder: Path) -> int:
 
 def _plan(sweep: Sweep) -> _Plan:
     code = digest_of(_code())
-    cells = sweep.cells()
+    cells = list(sweep.settings)
     digests: list[list[str]] = []
     identities: dict[str, dict[str, Any]] = {}
-    streams = {text: _what_is_drawn(cell.make_stream()) for text, cell in {c.stream: c for c in cells}.items()}
+    streams = {text: _what_is_drawn(cell.parts.stream) for text, cell in {c.stream: c for c in cells}.items()}
     for cell in cells:
         digests.append([])
-        for learner in cell.make_learners():
+        for learner in cell.parts.learners:
             identity = {
                 "learner": text_of(learner),
                 **streams[cell.stream],

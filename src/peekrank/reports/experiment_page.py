@@ -173,7 +173,7 @@ def roles(experiment: Experiment) -> Roles:
     ['ftpl']
     """
     sorted_out = Roles([], [], [])
-    for name, made in zip(experiment.learners, experiment.make_learners(), strict=True):
+    for name, made in zip(experiment.learners, experiment.parts.learners, strict=True):
         if made.name == "uniform":
             sorted_out.uniform.append(name)
         else:
@@ -183,7 +183,7 @@ def roles(experiment: Experiment) -> Roles:
 
 def repeats_paper(experiment: Experiment) -> bool:
     """Whether this is the simulation of CT15, section 10, whatever its size."""
-    return isinstance(experiment.make_stream(), CT15) and experiment.make_measure() == DCG() and experiment.k == 1
+    return isinstance(experiment.parts.stream, CT15) and experiment.parts.measure == DCG() and experiment.k == 1
 
 
 def falls(result: Result, learners: Sequence[str]) -> tuple[list[int], list[Fall]]:
@@ -213,7 +213,7 @@ def command(experiment: Experiment, folder: str) -> str:
 
 def _basics(result: Result) -> dict[str, Any]:
     e = result.experiment
-    stream, measure = e.make_stream(), e.make_measure()
+    stream, measure = e.parts.stream, e.parts.measure
     noise = stream.noise if isinstance(stream, CT15) else None
     return {
         "e": e,
@@ -235,12 +235,12 @@ def _basics(result: Result) -> dict[str, Any]:
 def _settings(result: Result) -> list[tuple[str, str, str, str | None]]:
     """What was set: name, value, explanation, and what the paper had."""
     e = result.experiment
-    stream = e.make_stream()
+    stream = e.parts.stream
     rows = [
         ("stream", e.stream, first_line(stream)),
         ("items", f"{e.shape.m:,}", "m, the length of the list"),
         ("answers seen", f"{e.k:,}", "k, counted from the top of the list"),
-        ("judged by", plots.measure_label(result), first_line(e.make_measure())),
+        ("judged by", plots.measure_label(result), first_line(e.parts.measure)),
         ("rounds", f"{e.horizon:,}", "T, one person each"),
         ("runs of each learner", f"{e.runs:,}", ""),
         ("rounds in each run", "drawn anew" if e.redraw else "the same", "what people want"),
@@ -261,7 +261,7 @@ def _positions(m: int, k: int) -> list[tuple[str, bool]]:
 def described(experiment: Experiment) -> list[tuple[str, str]]:
     """Each learner in plain words, and only the options of one that was described before."""
     found, known = [], set()
-    for text, made in zip(experiment.learners, experiment.make_learners(), strict=True):
+    for text, made in zip(experiment.learners, experiment.parts.learners, strict=True):
         again = "The same learner with other options."
         plain = again if made.name in known else _PLAIN.get(made.name, first_line(made))
         found.append((text, f"{plain} {_ORDERS[made.order] if isinstance(made, RTop1F) else ''}".strip()))
@@ -318,7 +318,7 @@ def _best_per_round(result: Result) -> float:
     """Value of the best fixed ranking in hindsight, per round; all learners of a run share it."""
     e = result.experiment
     last = result.curves[e.learners[0]].filter(pl.col("at") == e.horizon)
-    sign = 1 if e.make_measure().higher_is_better else -1
+    sign = 1 if e.parts.measure.higher_is_better else -1
     return float((last["value"] + sign * last["regret"]).to_numpy().mean()) / e.horizon
 
 

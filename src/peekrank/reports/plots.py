@@ -210,7 +210,7 @@ def inline_svg(figure: Figure) -> str:
 
 def measure_label(result: Result) -> str:
     """The measure's name as people write it: DCG, Precision@3."""
-    return _measure_name(result.experiment.make_measure())
+    return _measure_name(result.experiment.parts.measure)
 
 
 def worst_regret(findings: Findings, *, learners: Sequence[str] | None = None) -> Figure:

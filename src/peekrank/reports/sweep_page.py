@@ -80,8 +80,8 @@ def write_sweep_report(finished: Finished, path: Path) -> Path:
         sweep=sweep,
         cells=len(finished.results),
         learners=described(first),
-        streams=[(text, first_line(e.make_stream())) for text, e in _first_of("stream", finished).items()],
-        measures=[(text, first_line(e.make_measure())) for text, e in _first_of("measure", finished).items()],
+        streams=[(text, first_line(e.parts.stream)) for text, e in _first_of("stream", finished).items()],
+        measures=[(text, first_line(e.parts.measure)) for text, e in _first_of("measure", finished).items()],
         wins=Counter(lowest).most_common(),
         shown_different=int((comparisons["adjusted"].fill_nan(None) <= LEVEL).sum()) if len(comparisons) else 0,
         level=LEVEL,
@@ -95,7 +95,7 @@ def write_sweep_report(finished: Finished, path: Path) -> Path:
         contents=[
             (text, digest)
             for text, e in _first_of("stream", finished).items()
-            if (digest := data_digest(e.make_stream()))
+            if (digest := data_digest(e.parts.stream))
         ],
         file=f"{_file_name(sweep.name)}-again.toml",
         folder=f"{_file_name(sweep.name)}-again",
@@ -182,7 +182,7 @@ def _curves_of(
     result: Result, summary: pl.DataFrame, most: int, bounds: dict[tuple[object, ...], Floats | None]
 ) -> dict[str, Any]:
     e, drawn = result.experiment, thin(result.at, most)
-    packed, setting = [], (e.measure, e.horizon, e.shape, e.make_stream().max_grade)
+    packed, setting = [], (e.measure, e.horizon, e.shape, e.parts.stream.max_grade)
     for name, limit in zip(e.learners, summary["bound"], strict=True):
         problem = (name, *setting)
         if problem not in bounds:  # the same for all streams of a shape
@@ -192,7 +192,7 @@ def _curves_of(
     return {
         "what": ", ".join(f"{name} {_cell_text(name, e)}" for name in CELL),
         "measure": plots.measure_label(result),
-        "gain": e.make_measure().higher_is_better,
+        "gain": e.parts.measure.higher_is_better,
         "of": len(result.at),
         "at": result.at[drawn].tolist(),
         "curves": packed,
