@@ -6,12 +6,18 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
+from types import FunctionType
+from typing import Any, NamedTuple
 
 import pytest
+from numba.core import types
 
 import peekrank
-from peekrank._jit import fingerprint
+from peekrank._jit.content import content_digest
+from peekrank._jit.kernel_cache import _typed
 
 PACKAGE = Path(peekrank.__file__).parent
 
@@ -47,24 +53,92 @@ def run(script: str, **environment: str) -> str:
     return done.stdout
 
 
-def test_an_edit_in_a_helper_of_another_file_is_noticed(tmp_path: Path) -> None:
-    copy = tmp_path / "peekrank"
-    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    where = {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+@pytest.fixture
+def copied(tmp_path: Path) -> tuple[Path, dict[str, str]]:
+    """A copy of the package, to be edited, and the environment to run it in with a cache of its own."""
+    shutil.copytree(PACKAGE, tmp_path / "peekrank", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path / "peekrank", {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+
+
+def cached(environment: dict[str, str]) -> dict[Path, int]:
+    """The files of a cache, and when each was written."""
+    files = Path(environment["NUMBA_CACHE_DIR"]).rglob("*.kernel")
+    return {path: path.stat().st_mtime_ns for path in files}
+
+
+def test_an_edit_in_a_helper_of_another_file_is_noticed(copied: tuple[Path, dict[str, str]]) -> None:
+    package, where = copied
     assert run(SORT, **where) == "1 2 0\n"
-    assert list((tmp_path / "cache").rglob("*perturbed_leader*.nbi")), "the caller is not cached at all"
-    helper = copy / "kernels" / "sorting.py"
+    assert any("perturbed_leader" in path.name for path in cached(where)), "the caller is not cached at all"
+    helper = package / "kernels" / "sorting.py"
     helper.write_text(helper.read_text().replace("int(scores[j] < score)", "int(scores[j] > score)"))
     assert run(SORT, **where) == "0 2 1\n"
 
 
-def test_fingerprint_sees_content_and_names(tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text("x = 1")
-    first = fingerprint(tmp_path)
-    (tmp_path / "a.py").write_text("x = 2")
-    second = fingerprint(tmp_path)
-    (tmp_path / "a.py").rename(tmp_path / "b.py")
-    assert len({first, second, fingerprint(tmp_path)}) == 3
+def test_comments_docstrings_and_other_code_compile_nothing_anew(copied: tuple[Path, dict[str, str]]) -> None:
+    package, where = copied
+    assert run(SORT, **where) == "1 2 0\n"
+    before = cached(where)
+    helper = package / "kernels" / "sorting.py"
+    text = helper.read_text().replace("a stable sort, O(m log m)", "another docstring")
+    helper.write_text(f"# a comment that moves every line\n\n{text}\n\nOTHER = 'code'\n")
+    assert run(SORT, **where) == "1 2 0\n"
+    assert cached(where) == before
+
+
+def test_damaged_files_of_the_cache_are_compiled_anew(tmp_path: Path) -> None:
+    here = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    assert run(SORT, **here) == "1 2 0\n"
+    damages: list[Callable[[bytes], bytes]] = [
+        lambda whole: b"",
+        lambda whole: b"no code",
+        lambda whole: whole[: len(whole) // 2],
+        lambda whole: whole[:-99] + bytes([whole[-99] ^ 1]) + whole[-98:],
+    ]
+    *files, last = sorted(cached(here))
+    assert len(files) >= len(damages)
+    for path, damage in zip(files, cycle(damages), strict=False):
+        path.write_bytes(damage(path.read_bytes()))
+    last.unlink()
+    last.mkdir()  # can be neither read nor written
+    damaged = {path: path.read_bytes() for path in files}
+    assert run(SORT, **here) == "1 2 0\n"
+    assert not [path.name for path in files if path.read_bytes() == damaged[path]]
+
+
+def digest_of(text: str, **names: object) -> str:
+    """The digest of the last function that a text defines; all its functions count as kernels."""
+    space: dict[str, Any] = {"__name__": "m", **names}
+    exec(text, space)  # noqa: S102
+    functions = [value for value in space.values() if isinstance(value, FunctionType)]
+    return content_digest(functions[-1], None, lambda value: (value, None) if value in functions else None)
+
+
+HELPED = "LIMIT = 3\ndef helper(x):\n    return min(x, LIMIT)\ndef f(x):\n    return helper(x) + 1\n"
+
+
+def test_what_a_kernel_is_compiled_from() -> None:
+    assert digest_of(HELPED) == digest_of(HELPED.replace("def f", "# more\n\ndef f") + "LATER = 4\n")
+    edits = [("= 3", "= 4"), ("= 3", "= 3.0"), ("min", "max"), ("+ 1", "+ 2"), ("def f(x)", "def f(x=1)")]
+    others = {digest_of(HELPED.replace(old, new)) for old, new in edits}
+    assert len(others | {digest_of(HELPED)}) == 1 + len(edits)
+    assert digest_of("def f(x):\n    return f(x - 1)")  # recursion ends
+
+
+def test_a_kernel_that_names_what_cannot_be_digested_is_not_cached() -> None:
+    with pytest.raises(TypeError, match="a list in a kernel"):
+        digest_of("def f(x):\n    return things", things=[1])
+
+
+def test_names_of_fields_count_in_the_types_of_arguments() -> None:
+    class Pair(NamedTuple):
+        a: float
+        b: float
+
+    kind: Any = types.NamedUniTuple
+    forth = _typed(kind(types.float64, 2, Pair))
+    Pair._fields = ("b", "a")
+    assert _typed(kind(types.float64, 2, Pair)) != forth
 
 
 def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path) -> None:

@@ -12,6 +12,9 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 import platformdirs
+from numba.core.dispatcher import Dispatcher
+
+from peekrank._jit.kernel_cache import KernelCache
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -19,7 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 # Inlined by force, kernels do not copy their state of many arrays to each other. Either halves a small round.
 _OPTIONS: Any = {"nogil": True, "error_model": "numpy", "_nrt": False, "forceinline": True}
 _CONFIG: Any = numba.config  # its attributes are made at run time, unknown to type checkers
-_PACKAGE = Path(__file__).parent
+_PACKAGE = Path(__file__).parent.parent
 
 
 def fingerprint(folder: Path) -> str:
@@ -42,15 +45,9 @@ def sources() -> str:
 
 
 @cache
-def cache_folder() -> str | None:
-    """Where compiled kernels of exactly this source live; None where no such folder can be made."""
-    root = Path(_CONFIG.CACHE_DIR or platformdirs.user_cache_dir("peekrank", appauthor=False))
-    folder = root / sources()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return None
-    return str(folder)
+def cache_folder() -> Path:
+    """Where compiled kernels live."""
+    return Path(_CONFIG.CACHE_DIR or platformdirs.user_cache_dir("peekrank", appauthor=False)) / "kernels"
 
 
 def kernel(function: F) -> F:
@@ -64,15 +61,15 @@ def sum_kernel(function: F) -> F:
 
 
 def _compiled(function: F, **options: Any) -> F:
-    folder = cache_folder() if Path(function.__code__.co_filename).is_relative_to(_PACKAGE) else None
-    if folder is None:
-        return cast("F", numba.njit(function, **options))
-    before = _CONFIG.CACHE_DIR
-    _CONFIG.CACHE_DIR = folder  # read only while the function is being decorated
-    try:
-        return cast("F", numba.njit(function, cache=True, **options))
-    finally:
-        _CONFIG.CACHE_DIR = before
+    compiled: Any = numba.njit(function, **options)
+    if not _CONFIG.DISABLE_JIT and Path(function.__code__.co_filename).is_relative_to(_PACKAGE):
+        compiled._cache = KernelCache(cache_folder(), compiled.py_func, options, _helper)
+    return cast("F", compiled)
+
+
+def _helper(value: object) -> tuple[Any, object] | None:
+    """The function and the options of a value that is a kernel."""
+    return (value.py_func, value.targetoptions) if isinstance(value, Dispatcher) else None
 
 
 def specialise(template: F, name: str, **kernels: Callable[..., Any]) -> F:

@@ -1,0 +1,77 @@
+"""What a kernel is compiled from: its code, the constants it names, and the kernels it calls."""
+
+from __future__ import annotations
+
+import dis
+import hashlib
+from collections.abc import Callable, Iterator
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+Helper = Callable[[object], tuple[FunctionType, object] | None]
+
+
+def content_digest(function: FunctionType, options: object, helper: Helper) -> str:
+    """Digest of all that the machine code of a kernel depends on; a TypeError if something in it has no digest.
+
+    numba itself notices a change in the file that defines a function, not one in the helpers that it calls from
+    other files: it would go on returning the old helper's results. It also compiles anew after any change of that
+    file. This digest is made of bytecode, so that comments, docstrings and all other code count for nothing.
+
+    Parameters
+    ----------
+    function, options
+        What is compiled, and how.
+    helper
+        Tells the function and the options of a value that is a kernel; None of any other value.
+
+    >>> def area(radius):
+    ...     return pi * radius**2
+    >>> before = content_digest(FunctionType(area.__code__, {"pi": 3.0}), None, lambda value: None)
+    >>> before == content_digest(FunctionType(area.__code__, {"pi": 3.14}), None, lambda value: None)
+    False
+    """
+    kernels = [(function, options)]
+    digest = hashlib.sha256()
+    for code, how in kernels:  # it grows while it is read, until it has all helpers of helpers
+        parts = [f"{code.__module__}.{code.__qualname__}", repr(how), repr(code.__defaults__)]
+        parts += _instructions(code.__code__)
+        for name, value in _named(code):
+            found = helper(value)
+            if found is not None and found not in kernels:
+                kernels.append(found)
+            parts.append(f"{name} = {f'kernel {kernels.index(found)}' if found else _constant(value)}")
+        digest.update("\0".join([*parts, ""]).encode())
+    return digest.hexdigest()
+
+
+def _instructions(code: CodeType) -> Iterator[str]:
+    for instruction in dis.get_instructions(code):
+        if isinstance(instruction.argval, CodeType):
+            yield from _instructions(instruction.argval)
+        else:
+            yield f"{instruction.opname} {instruction.argval!r}"
+
+
+def _named(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    """The globals that a function names, and the variables of functions around it."""
+    for name in sorted({i.argval for i in dis.get_instructions(function.__code__) if i.opname == "LOAD_GLOBAL"}):
+        if name in function.__globals__:  # else it is built in
+            yield name, function.__globals__[name]
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        yield name, cell.cell_contents
+
+
+def _constant(value: object) -> str:
+    """A text that differs where values differ; a TypeError for a value that may hide more than it shows."""
+    if isinstance(value, bool | int | float | str | np.number):
+        return f"{type(value).__name__} {value!r}"
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return f"{value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
+    if isinstance(value, ModuleType) and value.__name__ in ("math", "numpy"):
+        return value.__name__
+    if isinstance(value, BuiltinFunctionType | np.ufunc):
+        return str(value)
+    raise TypeError(f"a {type(value).__name__} in a kernel")

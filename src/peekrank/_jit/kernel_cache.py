@@ -1,0 +1,96 @@
+"""Machine code on disk: a file for each kernel and types of arguments, named by what it was compiled from."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core import config, serialize, types
+from numba.core.caching import NullCache
+from numba.core.compiler import CompileResult
+
+from peekrank._jit.content import Helper, content_digest
+from peekrank._util.atomic import write_whole
+
+_CONFIG: Any = config  # these have no types, as far as they are used here
+_RESULT: Any = CompileResult
+_SERIALIZE: Any = serialize
+_CHECKSUM = hashlib.sha256().digest_size
+
+
+class KernelCache(NullCache):
+    """What numba asks for compiled code before it compiles, and gives it to afterwards.
+
+    A file that is damaged, cannot be read or cannot be written is done without.
+
+    Parameters
+    ----------
+    folder
+        Where the files are.
+    function, options, helper
+        As for `content_digest`.
+    """
+
+    def __init__(self, folder: Path, function: FunctionType, options: object, helper: Helper) -> None:
+        self._folder, self._function, self._options, self._helper = folder, function, options, helper
+
+    @cached_property
+    def _content(self) -> str:
+        """Found when it is first needed: not before all helpers are defined."""
+        return content_digest(self._function, self._options, self._helper)
+
+    @property
+    def cache_path(self) -> str:
+        """Where the files are."""
+        return str(self._folder)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The compiled code for arguments of these types; None if there is none."""
+        target_context.refresh()
+        try:
+            blob = self._path(sig, target_context.codegen()).read_bytes()
+            if hashlib.sha256(blob[_CHECKSUM:]).digest() != blob[:_CHECKSUM]:
+                return None
+            return _RESULT._rebuild(target_context, *_SERIALIZE.loads(blob[_CHECKSUM:]))
+        except Exception:  # whatever it is that is wrong with the file
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep compiled code."""
+        if data.library.has_dynamic_globals:  # addresses, true for this process only
+            return
+        with suppress(OSError, ValueError, TypeError):
+            path = self._path(sig, data.codegen)
+            body = _SERIALIZE.dumps(data._reduce())
+            write_whole(path, lambda part: part.write_bytes(hashlib.sha256(body).digest() + body))
+
+    def _path(self, sig: Any, codegen: Any) -> Path:
+        about = (
+            self._content, *map(_typed, sig), codegen.magic_tuple(), _CONFIG.BOUNDSCHECK, _CONFIG.OPT,
+            numba.__version__, np.__version__, sys.version,
+        )  # fmt: skip
+        name = f"{self._function.__module__}.{self._function.__qualname__}"
+        return self._folder / f"{name}-{hashlib.sha256(repr(about).encode()).hexdigest()[:32]}.kernel"
+
+
+def _typed(kind: Any) -> str:
+    """A type in words; numba's own leave out the names of the fields of a record."""
+    if isinstance(kind, types.BaseNamedTuple):
+        record: Any = kind
+        return f"{record.instance_class.__module__}.{record}{record.fields}{_members(kind)}"
+    if isinstance(kind, types.BaseTuple):
+        return _members(kind)
+    if isinstance(kind, types.Callable):
+        raise TypeError(f"{kind} as an argument")  # its name is an address
+    return str(kind)
+
+
+def _members(kind: Any) -> str:
+    return f"({', '.join(map(_typed, kind))})"
