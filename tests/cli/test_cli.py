@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -15,7 +14,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from peekrank._util.signals import interrupt_later
 from peekrank.cli.app import app
 
 QUICK = ["simulate", "rtop1f", "uniform", "--horizon", "200", "--runs", "2", "--workers", "1"]
@@ -100,6 +98,7 @@ def test_a_broken_line_of_a_file_is_named() -> None:
     assert "votes.soc, line 3" in done.output
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_keeps_finished_runs_and_says_how_to_go_on() -> None:
     command = [sys.executable, "-c", "from peekrank.cli.app import main; main()", "simulate", "uniform", "rtop1f"]
     command += ["--stream", "ct15:m=60", "--horizon", "300000", "--runs", "40", "--workers", "2"]
@@ -133,20 +132,6 @@ def test_narrow_terminals_lose_no_letter_of_the_table(columns: str) -> None:
     for name in ("rtop1f", "uniform"):
         assert name in narrow
     assert Counter(c for c in narrow if c.isalnum()) == Counter(c for c in wide if c.isalnum())
-
-
-def test_ctrl_c_waits_for_the_compiler() -> None:
-    reached: list[bool] = []
-
-    def compile_for_a_while() -> None:
-        with interrupt_later():
-            os.kill(os.getpid(), signal.SIGINT)
-            reached.append(True)
-
-    with pytest.raises(KeyboardInterrupt):
-        compile_for_a_while()
-    assert reached
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_list_names_every_learner_measure_and_stream() -> None:

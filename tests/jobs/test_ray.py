@@ -134,6 +134,7 @@ cli.main()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGTERM])
 def test_signals_keep_what_is_finished_and_leave_no_process(
     way: signal.Signals, cluster: Any, tmp_path: Path

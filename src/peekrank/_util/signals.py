@@ -12,6 +12,8 @@ from contextlib import contextmanager
 def interrupt_later() -> Iterator[None]:
     """Hold Ctrl-C back: raised inside the compiler, it would be lost, and while writing it leaves half a file.
 
+    Afterwards it goes where it would have gone: a process that was started to ignore it, by nohup, does.
+
     >>> with interrupt_later():
     ...     print(2)
     2
@@ -26,4 +28,4 @@ def interrupt_later() -> Iterator[None]:
     finally:
         signal.signal(signal.SIGINT, before)
     if caught:
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
