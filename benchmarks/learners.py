@@ -22,8 +22,9 @@ from rich.table import Table
 
 from peekrank import CT15, simulate
 from peekrank.engine import problem_shape
-from peekrank.learners import ALL, learner
+from peekrank.learners import learner
 from peekrank.measures import measure
+from peekrank.registry import LEARNERS
 from peekrank.types import Floats, Learner, Measure, Rounds
 
 SIZES = (10, 100, 1000)
@@ -139,7 +140,7 @@ def main() -> None:
         *(f"{us:,.2f}" for us in bare),
         f"{bare[-1] / bare[0]:,.0f}x",
     )
-    for name, cls in ALL.items():
+    for name, cls in LEARNERS.items():
         if cls.contextual:
             continue
         cells, costs = [], {}

@@ -30,7 +30,7 @@ from peekrank._util.atomic import put_into
 from peekrank.engine import problem_shape
 from peekrank.experiments.experiment import Experiment, Result
 from peekrank.experiments.runs import run
-from peekrank.learners import ALL
+from peekrank.registry import LEARNERS
 from peekrank.reports.plots import save_as
 from peekrank.reports.style import (
     COLOURS,
@@ -121,7 +121,7 @@ def jester(path: Path) -> Data:
 def candidates() -> list[str]:
     """Every registered learner for a fixed set of items, tuned to the horizon, and without one where it can."""
     found = []
-    for name, cls in ALL.items():
+    for name, cls in LEARNERS.items():
         if not cls.contextual:
             optional = any(f.name == "horizon" for f in fields(cls)) and type(None) in get_args(
                 get_type_hints(cls)["horizon"]
@@ -264,7 +264,7 @@ def picture(played: Played) -> Figure:
         above.set(xscale="log", xlabel="rounds", ylabel="share of uniform's regret")
         lines = []
         for name in shown:
-            place = list(ALL).index(name.partition(":")[0])
+            place = list(LEARNERS).index(name.partition(":")[0])
             colour = COLOURS[(place - 2) % len(COLOURS)]  # black, the last one, for what sees everything
             marker = MARKERS[place % len(MARKERS)]
             dashes = "--" if ":" in name else "-"

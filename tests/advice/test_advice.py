@@ -16,10 +16,10 @@ from peekrank import Agent, BlockFTRL, FeedExp3, RTop1F, measure
 from peekrank.advice import Advice, advise, advise_surrogate
 from peekrank.games.rate import Rate, Verdict
 from peekrank.games.theorems import rate_of
-from peekrank.learners import ALL, learner
+from peekrank.learners import learner
 from peekrank.learners._shared import constants
 from peekrank.measures import LinearForm, Relevance, learnable
-from peekrank.surrogates import ALL as SURROGATES
+from peekrank.registry import LEARNERS, SURROGATES
 from peekrank.surrogates import surrogate
 from peekrank.types import Floats, Shape
 
@@ -139,8 +139,8 @@ def test_the_exploration_share_is_what_the_agent_does() -> None:
 
 def test_a_weaker_guarantee_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "guarantees" not in str(advise("p@3", 10, 1, horizon=10**6))
-    fewer = {name: cls for name, cls in ALL.items() if name not in ("setftrl", "permftrl")}
-    monkeypatch.setattr("peekrank.learners.ALL", fewer)  # the registry itself keeps its order
+    fewer = {name: cls for name, cls in LEARNERS.items() if name not in ("setftrl", "permftrl")}
+    monkeypatch.setattr("peekrank.registry.LEARNERS", fewer)
     for problem in (("p@3", 10, 1), ("dcg", 10, 9)):
         advice = advise(*problem, horizon=10**6)
         assert advice.verdict.rate is Rate.SQRT

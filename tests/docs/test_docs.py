@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from peekrank.cli.app import app
-from peekrank.learners import ALL
+from peekrank.registry import LEARNERS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
@@ -31,7 +31,7 @@ def test_there_are_commands_to_run() -> None:
     assert len(COMMANDS) >= 3
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", LEARNERS.built_in)
 def test_every_learner_is_named_in_the_readme(name: str) -> None:
     assert name in (ROOT / "README.md").read_text()
 

@@ -22,7 +22,7 @@ from mkdocs.config.defaults import MkDocsConfig
 
 import peekrank
 from helpers.scripts import ROOT, load_script
-from peekrank import learners, measures, surrogates
+from peekrank.registry import LEARNERS, MEASURES, SURROGATES
 
 HOOKS = load_script("pages")
 FROM_ROOT = [ROOT / name for name in HOOKS.PAGES]
@@ -95,17 +95,17 @@ def test_the_navigation_holds_every_page_and_no_other() -> None:
     assert set(in_navigation()) == there
 
 
-@pytest.mark.parametrize("name", learners.ALL)
+@pytest.mark.parametrize("name", LEARNERS.built_in)
 def test_every_learner_has_its_page(name: str) -> None:
     assert in_navigation()[f"learners/{name}.md"] == name
 
 
-@pytest.mark.parametrize("name", surrogates.ALL)
+@pytest.mark.parametrize("name", SURROGATES.built_in)
 def test_every_surrogate_has_its_page(name: str) -> None:
     assert in_navigation()[f"surrogates/{name}.md"] == name
 
 
-@pytest.mark.parametrize("name", measures.ALL)
+@pytest.mark.parametrize("name", MEASURES.built_in)
 def test_every_measure_has_its_row(name: str) -> None:
     assert "measures.md" in in_navigation()
     assert re.search(rf"^\| `{name}[`@]", (ROOT / "docs" / "measures.md").read_text(encoding="utf-8"), re.M)

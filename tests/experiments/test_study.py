@@ -28,16 +28,17 @@ from peekrank.experiments.study import (
     lower_bound_pair,
 )
 from peekrank.jobs.executor import InterruptedRunError
-from peekrank.learners import ALL, SetFTRL, Uniform
+from peekrank.learners import SetFTRL, Uniform
 from peekrank.measures import Precision
 from peekrank.measures import measure as measure_named
 from peekrank.papers.ours import rates
+from peekrank.registry import LEARNERS
 from peekrank.reports import plots
 from peekrank.streams import Lists, Means, stream
 from peekrank.types import Floats, Shape
 
 ROOT = Path(__file__).parents[2]
-FOR_FIXED_ITEMS = {name for name, cls in ALL.items() if not cls.contextual}
+FOR_FIXED_ITEMS = {name for name, cls in LEARNERS.items() if not cls.contextual}
 TINY = Study("p@1", m=3, k=1, learners=("setftrl", "uniform"), horizons=(20, 40), runs=3, seed=7)
 
 

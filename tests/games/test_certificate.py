@@ -28,8 +28,9 @@ from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
 from peekrank.games.rate import Rate
 from peekrank.games.theorems import rate_of
-from peekrank.measures import ALL, measure
+from peekrank.measures import measure
 from peekrank.papers.ct16 import table as ct16_table
+from peekrank.registry import MEASURES
 
 Proof = dict[str, Any]
 
@@ -60,7 +61,7 @@ def proof_of(name: str, m: int, k: int, grades: int = 2) -> Proof:
     return certificate(analysis_of(name, m, k, grades))
 
 
-NAMES = [name for name in ALL if name != "p"] + [
+NAMES = [name for name in MEASURES.built_in if name != "p"] + [
     "p@1",
     "p@2",
     "p@3",

@@ -15,7 +15,7 @@ from peekrank.games.game import Game
 from peekrank.games.rate import Rate, Verdict
 from peekrank.games.rate_table import Cell, Source, Table, sensible_source, tabulate, usual_measures
 from peekrank.games.theorems import rate_of
-from peekrank.measures import ALL
+from peekrank.registry import MEASURES
 from peekrank.reports import plots
 
 
@@ -26,7 +26,7 @@ def rates(table: Table) -> dict[str, list[str]]:
 @pytest.mark.parametrize("m", [1, 2, 3, 5, 20, 1000])
 def test_usual_measures_are_all_with_cut_offs_in_range(m: int) -> None:
     made = [measure(name) for name in usual_measures(m)]
-    assert {type(judge) for judge in made} == set(ALL.values())
+    assert {type(judge) for judge in made} == {MEASURES[name] for name in MEASURES.built_in}
     assert all(1 <= n <= m for judge in made if (n := getattr(judge, "n", None)))
 
 

@@ -17,7 +17,8 @@ from peekrank.games.exact.numbers import UndecidedError
 from peekrank.games.interactions import interaction_order
 from peekrank.games.rate import Rate, Verdict
 from peekrank.games.theorems import rate_of
-from peekrank.measures import ALL, DCG, measure
+from peekrank.measures import DCG, measure
+from peekrank.registry import MEASURES
 from peekrank.types import Floats, Ints
 
 OPTIONS = [
@@ -34,7 +35,7 @@ OPTIONS = [
 
 def names(m: int) -> list[str]:
     cutoffs = [f"{base}@{n}" for base in ("p", "dcg", "ndcg") for n in range(1, m + 2)]
-    return [name for name in ALL if name != "p"] + cutoffs + OPTIONS
+    return [name for name in MEASURES.built_in if name != "p"] + cutoffs + OPTIONS
 
 
 def lists(m: int, grades: int) -> Ints:

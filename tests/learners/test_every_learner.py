@@ -28,8 +28,8 @@ from peekrank import (
 )
 from peekrank.checks import LEARNER_CHECKS, CheckError, check_learner
 from peekrank.kernels.sorting import SortSpace, shuffle, sort_descending, sort_space
-from peekrank.learners import ALL
 from peekrank.learners.rtopkf import RTopKF
+from peekrank.registry import LEARNERS as REGISTRY
 from peekrank.surrogates import KL, ListNet, RankSVM, SmoothDCG
 from peekrank.types import Features, Floats, Ints, Kernels, Learner, Shape
 
@@ -69,7 +69,7 @@ LEARNERS: list[Learner] = [
 
 
 def test_every_registered_learner_is_checked() -> None:
-    assert {type(learner) for learner in LEARNERS} == set(ALL.values())
+    assert {type(learner) for learner in LEARNERS} == {REGISTRY[name] for name in REGISTRY.built_in}
 
 
 @pytest.mark.parametrize("check", LEARNER_CHECKS.values(), ids=LEARNER_CHECKS.keys())

@@ -12,8 +12,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from peekrank.measures import NDCG
+from peekrank.registry import SURROGATES
 from peekrank.surrogates import (
-    ALL,
     KL,
     Limits,
     ListNet,
@@ -268,8 +268,8 @@ def test_names_round_trip(phi: Surrogate) -> None:
 
 
 def test_codes_and_orders_are_data() -> None:
-    assert sorted(cls.code for cls in ALL.values()) == list(range(len(ALL)))
-    assert {name: cls.min_k for name, cls in ALL.items()} == {
+    assert sorted(cls.code for cls in SURROGATES.values()) == list(range(len(SURROGATES)))
+    assert {name: cls.min_k for name, cls in SURROGATES.items()} == {
         "squared": 1, "kl": 1, "smoothdcg": 1, "ranksvm": 2, "listnet": None, "ndcgsquared": None,
     }  # fmt: skip
 

@@ -19,8 +19,8 @@ from peekrank.jobs.folder import finished
 from peekrank.learners.rtopkf import RTopKF
 from peekrank.measures import NDCG, evaluate
 from peekrank.measures import measure as measure_named
+from peekrank.registry import SURROGATES
 from peekrank.reports import plots
-from peekrank.surrogates import ALL as SURROGATES
 from peekrank.surrogates import KL, ListNet, RankSVM, Squared, Surrogate
 from peekrank.training import training as learning
 from peekrank.training.hindsight import best_fixed, loss_along

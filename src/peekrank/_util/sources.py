@@ -74,7 +74,7 @@ class Sources:
 
     def _digest(self, name: str) -> str:
         if name not in self._digests:
-            self._digests[name] = hashlib.sha256("\0".join(_written(self._tree(name))).encode()).hexdigest()
+            self._digests[name] = _digest(self._tree(name))
         return self._digests[name]
 
     def _imported(self, name: str) -> set[str]:
@@ -105,6 +105,19 @@ class Sources:
 def _module(package: Path, path: Path) -> str:
     parts = [package.name, *path.relative_to(package).with_suffix("").parts]
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def text_digest(code: str | bytes) -> str:
+    """Digest of what the text of one module computes.
+
+    >>> text_digest("x = 1  # one") == text_digest("x=1")
+    True
+    """
+    return _digest(ast.parse(code))[:16]
+
+
+def _digest(tree: ast.Module) -> str:
+    return hashlib.sha256("\0".join(_written(tree)).encode()).hexdigest()
 
 
 def _written(node: ast.AST) -> Iterator[str]:

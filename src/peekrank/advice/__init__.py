@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from peekrank import learners
+from peekrank import learners, registry
 from peekrank._util.text import counted
 from peekrank._util.validate import whole
 from peekrank.games.rate import Rate, Verdict
@@ -404,14 +404,14 @@ class _Choice(NamedTuple):
 
 def _choose(p: _Problem) -> _Choice | None:
     """The learner with the smallest bound among those that fit; learners of finite games only if no other does."""
-    quick = [name for name in learners.ALL if name not in learners.FINITE]
+    quick = [name for name in registry.LEARNERS if name not in learners.FINITE]
     return _best_of(quick, p) or _best_of(learners.FINITE, p)
 
 
 def _best_of(names: Sequence[str], p: _Problem) -> _Choice | None:
     found = []
     for name in names:
-        cls = learners.ALL[name]
+        cls = registry.LEARNERS[name]
         if cls.contextual or p.k < cls.min_k or (cls.full_information and p.k < p.m):
             continue
         try:

@@ -391,12 +391,12 @@ app.command()(_plain_errors()(cli_reproduce.reproduce))
 
 @app.command(name="list")
 def list_names() -> None:
-    """List the learners, measures and streams, with what each is."""
-    from peekrank import learners, measures, streams
+    """List the learners, measures, surrogates and streams, with what each is."""
+    from peekrank.registry import KINDS
 
-    for kind, registry in (("learner", learners.ALL), ("measure", measures.ALL), ("stream", streams.ALL)):
-        table = Table(kind, "what it is", box=None, pad_edge=False)
-        for name, cls in registry.items():
+    for kind in KINDS:
+        table = Table(kind.kind, "what it is", box=None, pad_edge=False)
+        for name, cls in kind.items():
             table.add_row(name, escape((cls.__doc__ or "").splitlines()[0]))
         out.print(table, "")
 

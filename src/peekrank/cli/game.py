@@ -17,7 +17,6 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from peekrank import measures, surrogates
 from peekrank._util.text import counted
 from peekrank._util.validate import choice, whole
 from peekrank.advice import Advice, SurrogateAdvice, Witness, advise, advise_surrogate
@@ -31,6 +30,8 @@ from peekrank.games.rate import Rate
 from peekrank.games.rate_table import MEANINGS, Source, sensible_source, settle, tabulate
 from peekrank.games.rate_table import Table as RateTable
 from peekrank.games.theorems import rate_of
+from peekrank.measures import measure as measure_named
+from peekrank.registry import MEASURES, SURROGATES
 from peekrank.spec import nearest
 from peekrank.types import Measure
 
@@ -238,12 +239,10 @@ def tell_certificate(proof: Mapping[str, Any], path: Path, told: Mapping[str, An
 def advice_on(name: str, m: int, k: int, horizon: int | None, grades: int) -> Advice | SurrogateAdvice:
     """Advice on the measure or surrogate of this name; what is said of a surrogate holds for any horizon."""
     base = re.split("[@+/]", name)[0]
-    if base in surrogates.ALL:
+    if base in SURROGATES:
         return advise_surrogate(name, m, k, grades)
-    if base not in measures.ALL:
-        raise ValueError(
-            f"unknown measure or surrogate '{name}': {nearest(base, [*measures.ALL, *surrogates.ALL])}"
-        )
+    if base not in MEASURES:
+        raise ValueError(f"unknown measure or surrogate '{name}': {nearest(base, [*MEASURES, *SURROGATES])}")
     if horizon is None:
         raise ValueError(
             f"{name} needs --horizon, the number of rounds: bounds and the choice of a learner depend on it"
@@ -281,12 +280,12 @@ def _tell_witness(witness: Witness, json_file: Path | None) -> list[RenderableTy
 
 def _named(name: str) -> Measure | Game:
     if Path(name).suffix.lower() not in (".csv", ".json"):
-        if re.split("[@+]", name)[0] in measures.ALL:
-            return measures.measure(name)
+        if re.split("[@+]", name)[0] in MEASURES:
+            return measure_named(name)
         if name in CLASSIC:
             return CLASSIC[name].game
         if not Path(name).exists():
-            raise ValueError(f"unknown measure or game '{name}': {nearest(name, [*measures.ALL, *CLASSIC])}")
+            raise ValueError(f"unknown measure or game '{name}': {nearest(name, [*MEASURES, *CLASSIC])}")
     return read_game(name)
 
 

@@ -183,7 +183,7 @@ class Agent:
         blob
             What `dump` returned.
         learner
-            The same learner as was dumped; needed only for one that is not in `peekrank.learners.ALL`.
+            The same learner as was dumped; needed only for one that is not in `peekrank.registry.LEARNERS`.
         """
         found = saved.load(blob, learner)
         agent = cls(found.learner, m=found.shape.m, k=found.shape.k, d=found.shape.d, seed=found.rng)

@@ -35,6 +35,7 @@ from peekrank.jobs.executor import Executor, Threads, Tick
 from peekrank.jobs.folder import check_same, claim
 from peekrank.learners._shared import ShortHorizonWarning
 from peekrank.measures import measure as measure_named
+from peekrank.registry import LEARNERS
 from peekrank.regret import Exponent, best_values, regret
 from peekrank.spec import text_of
 from peekrank.streams import CT15, Graded, Lists, Means, Switching
@@ -177,7 +178,7 @@ def fitting(
     (['blockftrl', 'blockftrl:horizon=none'], 'measure = dcg: setftrl learns which n items to sho')
     """
     judge, fit, unfit = measure_named(measure), [], {}
-    for name, cls in all_learners.ALL.items():
+    for name, cls in LEARNERS.items():
         if name in _REFERENCES or cls.contextual or (cls.full_information and k < m):
             continue
         if name in all_learners.FINITE and m > _FINITE_UP_TO:

@@ -16,8 +16,8 @@ from typing import Any
 from peekrank._util.text import counted
 from peekrank._util.validate import whole
 from peekrank.experiments.experiment import Experiment
-from peekrank.learners import ALL as LEARNERS
 from peekrank.measures import measure as measure_named
+from peekrank.registry import LEARNERS
 from peekrank.spec import nearest, text_of
 from peekrank.streams import stream as stream_named
 

@@ -12,10 +12,11 @@ import numpy as np
 from peekrank._util.validate import whole
 from peekrank.games.exact.numbers import Exact, base_and_power, shortest
 from peekrank.games.game import Game
-from peekrank.measures import ALL, AUC, DCG, NDCG, AveragePrecision, PairwiseLoss, Precision, SumLoss
+from peekrank.measures import AUC, DCG, NDCG, AveragePrecision, PairwiseLoss, Precision, SumLoss
 from peekrank.measures import measure as measure_named
 from peekrank.types import Ints, Measure
 
+_EXACT = (SumLoss, PairwiseLoss, Precision, AUC, AveragePrecision, DCG, NDCG)
 Scales = tuple[tuple[Fraction, ...], ...]
 
 
@@ -72,7 +73,7 @@ def losses(measure: Measure, rankings: Ints, relevance: Ints) -> tuple[Exact, tu
     m = rankings.shape[1]
     plain = np.zeros(len(relevance), dtype=np.int64)
     shown = relevance.T[rankings].transpose(0, 2, 1)  # (actions, outcomes, positions)
-    known = measure if type(measure) in ALL.values() else None  # what a subclass inherits may be overridden
+    known = measure if type(measure) in _EXACT else None  # what a subclass inherits may be overridden
     match known:
         case SumLoss():
             return (shown @ np.arange(1, m + 1))[None], (2,), _one(1), plain

@@ -1,27 +1,25 @@
-"""One learner a file; `ALL` is the registry, `learner` makes one from its specification."""
+"""One learner per file, imported when it is first used; `learner` makes one from its specification."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from peekrank.learners.blockftrl import BlockFTRL
-from peekrank.learners.feedexp3 import FeedExp3
-from peekrank.learners.ftpl import FTPL
-from peekrank.learners.nw2.learner import NW2
-from peekrank.learners.permftrl import PermFTRL
-from peekrank.learners.rtop1f import RTop1F
-from peekrank.learners.rtopkf import RTopKF
-from peekrank.learners.setftrl import SetFTRL
-from peekrank.learners.uniform import Uniform
+from peekrank.registry import LEARNERS
 from peekrank.spec import build
-from peekrank.types import Learner
 
-ALL: dict[str, type[Any]] = {
-    cls.name: cls for cls in (Uniform, FTPL, RTop1F, SetFTRL, PermFTRL, BlockFTRL, NW2, FeedExp3, RTopKF)
-}
+if TYPE_CHECKING:
+    from peekrank.learners.blockftrl import BlockFTRL
+    from peekrank.learners.feedexp3 import FeedExp3
+    from peekrank.learners.ftpl import FTPL
+    from peekrank.learners.nw2.learner import NW2
+    from peekrank.learners.permftrl import PermFTRL
+    from peekrank.learners.rtop1f import RTop1F
+    from peekrank.learners.rtopkf import RTopKF
+    from peekrank.learners.setftrl import SetFTRL
+    from peekrank.learners.uniform import Uniform
+    from peekrank.types import Learner
 
-
-FINITE = (NW2.name, FeedExp3.name)  # those that list all actions of a game, which takes time
+FINITE = ("nw2", "feedexp3")  # those that list all actions of a game, which takes time
 
 
 def learner(text: str, **context: Any) -> Learner:
@@ -33,12 +31,11 @@ def learner(text: str, **context: Any) -> Learner:
     >>> learner("rtop1f:order=fixed", measure=DCG(), horizon=10_000)
     RTop1F(measure=DCG(n=None, gains='exponential'), horizon=10000, max_grade=1, order='fixed', blocks=None, ...)
     """
-    made: Learner = build("learner", ALL, text, **context)
+    made: Learner = build("learner", LEARNERS, text, **context)
     return made
 
 
 __all__ = [
-    "ALL",
     "FTPL",
     "NW2",
     "BlockFTRL",
@@ -50,3 +47,7 @@ __all__ = [
     "Uniform",
     "learner",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    return LEARNERS.built_in_class(name)

@@ -27,6 +27,7 @@ from peekrank.measures.evaluation import (
     linear_parts,
     powers,
 )
+from peekrank.registry import MEASURES
 from peekrank.spec import nearest
 from peekrank.types import Floats, Ints, LinearMeasure, Measure
 
@@ -83,13 +84,13 @@ def measure(name: str) -> Measure:
     >>> measure("ndcg@10+linear")
     NDCG(n=10, gains='linear', blank='1')
     """
-    match = re.fullmatch(r"(\w+)(?:@(\d+))?((?:\+\w+)*)", name)
+    match = re.fullmatch(r"([\w-]+)(?:@(\d+))?((?:\+\w+)*)", name)
     if match is None:
         raise ValueError(f"'{name}' is not the name of a measure, such as dcg, p@3 or ndcg@10+linear")
     base, cutoff, options = match[1], match[2], match[3].split("+")[1:]
-    if base not in ALL:
-        raise ValueError(f"unknown measure '{base}': {nearest(base, ALL)}")
-    known = {field.name: field for field in fields(ALL[base])}
+    if base not in MEASURES:
+        raise ValueError(f"unknown measure '{base}': {nearest(base, MEASURES)}")
+    known = {field.name: field for field in fields(MEASURES[base])}
     given: dict[str, Any] = {"n": int(cutoff)} if cutoff else {}
     for option in options:
         if option not in _OPTIONS:
@@ -103,7 +104,7 @@ def measure(name: str) -> Measure:
         raise ValueError(f"measure '{name}': '{base}' has no {'cut-off' if foreign == ['n'] else foreign[-1]}")
     if "n" in known and known["n"].default is MISSING and not cutoff:
         raise ValueError(f"measure '{base}' needs a cut-off, as in '{base}@3'")
-    made: Measure = ALL[base](**given)
+    made: Measure = MEASURES[base](**given)
     return made
 
 
@@ -435,11 +436,6 @@ def learnable(measure: Measure, max_grade: int) -> LinearMeasure:
         "over items of discount(rank) x gain(relevance). Give the learner a measure of its own that is, for "
         "instance measure=dcg, measure=sumloss or measure=p@3"
     )
-
-
-ALL: dict[str, Any] = {
-    cls.name: cls for cls in (SumLoss, PairwiseLoss, DCG, Precision, NDCG, AveragePrecision, AUC)
-}
 
 
 def _ranks(m: int) -> Floats:

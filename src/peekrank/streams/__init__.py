@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from peekrank.registry import STREAMS
 from peekrank.spec import build
 from peekrank.streams.adversary import Adversary
 from peekrank.streams.fixed import fixed_items
@@ -13,7 +14,6 @@ from peekrank.streams.synthetic import CT15, Drifting, Graded, Lists, Means, Swi
 from peekrank.types import Stream
 
 __all__ = [
-    "ALL",
     "CT15",
     "Adversary",
     "Drifting",
@@ -30,10 +30,6 @@ __all__ = [
     "stream",
 ]
 
-_CLASSES: tuple[type[Stream], ...] = (CT15, Means, Lists, Graded, Switching, Drifting, Orders, Ratings, Adversary)
-
-ALL: dict[str, type[Stream]] = {cls.name: cls for cls in _CLASSES}
-
 
 def stream(text: str, **context: Any) -> Stream:
     """Make the stream that a specification names; the path of a file of preferences is one too.
@@ -46,9 +42,10 @@ def stream(text: str, **context: Any) -> Stream:
     'top3'
     """
     path = Path(text)
-    if text.partition(":")[0] not in ALL:
+    if text.partition(":")[0] not in STREAMS:
         if path.suffix.lower() in ORDER_FILES:
             return Orders(path)
         if path.suffix.lower() == ".csv":
             return Ratings(path)
-    return build("stream", ALL, text, **context)
+    made: Stream = build("stream", STREAMS, text, **context)
+    return made

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peekrank._util.validate import positive
-from peekrank.spec import nearest
+from peekrank.registry import SURROGATES
+from peekrank.spec import build
 from peekrank.types import Floats
 
 
@@ -302,28 +303,22 @@ class NDCGSquared(_Plain):
         return np.asarray(1 / np.log2(np.arange(2, m + 2)))
 
 
-_CLASSES: tuple[type[Surrogate], ...] = (Squared, KL, SmoothDCG, RankSVM, ListNet, NDCGSquared)
-
-ALL: dict[str, type[Surrogate]] = {cls.name: cls for cls in _CLASSES}
-
-
 def surrogate(name: str) -> Surrogate:
     """The surrogate with this name.
 
     >>> surrogate("smoothdcg/0.1")
     SmoothDCG(epsilon=0.1)
     """
-    base, slash, parameter = name.partition("/")
-    if base not in ALL:
-        raise ValueError(f"unknown surrogate '{base}': {nearest(base, ALL)}")
-    if not slash:
-        return ALL[base]()
-    if base != SmoothDCG.name:
-        raise ValueError(f"surrogate '{name}': '{base}' has no parameter")
-    try:
-        return SmoothDCG(float(parameter))
-    except ValueError as error:
-        raise ValueError(f"surrogate '{name}': {error}") from None
+    if "/" in name:
+        base, _, parameter = name.partition("/")
+        if base != SmoothDCG.name:
+            raise ValueError(f"surrogate '{name}': '{base}' has no parameter")
+        try:
+            return SmoothDCG(float(parameter))
+        except ValueError as error:
+            raise ValueError(f"surrogate '{name}': {error}") from None
+    made: Surrogate = build("surrogate", SURROGATES, name)
+    return made
 
 
 def softmax(x: ArrayLike) -> Floats:

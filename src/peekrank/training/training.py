@@ -26,9 +26,9 @@ from peekrank.engine import Agent, drive, problem_shape
 from peekrank.engine.scoring import values_of_lists
 from peekrank.jobs.executor import Threads, Tick
 from peekrank.jobs.folder import check_same, claim, finished, manifest_of
-from peekrank.learners import ALL
 from peekrank.learners.rtopkf import RTopKF
 from peekrank.measures import measure as measure_named
+from peekrank.registry import LEARNERS
 from peekrank.regret import checkpoints
 from peekrank.spec import build, text_of
 from peekrank.surrogates import Squared, Surrogate
@@ -56,8 +56,10 @@ class AsPrinted:
     name: ClassVar[str] = "as_printed"
 
 
-_FITTING = {name: cls for name, cls in ALL.items() if cls.any_length}
-_FITTING[AsPrinted.name] = AsPrinted
+def _fitting() -> dict[str, type[Any]]:
+    """The learners for lists with features."""
+    known = {name: cls for name, cls in LEARNERS.items() if cls.any_length}
+    return {**known, AsPrinted.name: AsPrinted}
 
 
 def make_learner(text: str, rounds: int) -> Learner:
@@ -66,13 +68,13 @@ def make_learner(text: str, rounds: int) -> Learner:
     >>> make_learner("as_printed:surrogate=kl", 1000).gamma.__round__(3)
     0.1
     """
-    name = text.partition(":")[0]
-    if name in ALL and name not in _FITTING:
+    name, known = text.partition(":")[0], _fitting()
+    if name in LEARNERS and name not in known:
         raise ValueError(
             f"learner '{text}': {name} learns about a fixed set of items, not from features; "
-            f"use {' or '.join(_FITTING)}"
+            f"use {' or '.join(known)}"
         )
-    made: Any = build("learner", _FITTING, text, horizon=rounds)
+    made: Any = build("learner", known, text, horizon=rounds)
     learner: Learner = made
     return RTopKF.as_printed(made.surrogate, made.horizon) if isinstance(made, AsPrinted) else learner
 

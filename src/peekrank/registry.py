@@ -1,0 +1,338 @@
+"""What is known by name: learners, measures, surrogates and streams, built in or of your own.
+
+A class of your own is known once `register` has seen it, once `load` has imported the file or module that defines
+it (``--import mine.py`` on the command line, ``import = ["mine.py"]`` in a sweep), or if an installed package has
+it as an entry point of the group ``peekrank.learners``, ``peekrank.measures``, ``peekrank.surrogates`` or
+``peekrank.streams``. Built-in classes are kept as "module:Class" and imported on first use: to look up is quick.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import re
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from inspect import get_annotations
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from peekrank._util.sources import Sources, text_digest
+
+C = TypeVar("C", bound=type[Any])
+T = TypeVar("T")
+
+_OURS = {"peekrank", *sys.stdlib_module_names} - {"__main__"}
+_NAME = re.compile(r"[A-Za-z]\w*(-\w+)*")  # what needs no quotes, and holds no sign that specifications use
+
+
+class Registry(Mapping[str, type[Any]]):
+    """The classes of one kind by name: built-in ones first, then those of entry points, then registered ones.
+
+    Parameters
+    ----------
+    kind
+        What the classes are, in a word.
+    protocol
+        The protocol they satisfy, as "module:Class".
+    built_in
+        Where the classes of the package are: name -> "module:Class".
+
+    >>> "rtop1f" in LEARNERS, LEARNERS["rtop1f"].__name__
+    (True, 'RTop1F')
+    """
+
+    def __init__(self, kind: str, protocol: str, built_in: Mapping[str, str]) -> None:
+        self.kind, self.group = kind, f"peekrank.{kind}s"
+        self.built_in = built_in
+        self._protocol = protocol
+        self._known: dict[str, type[Any] | str] = dict(built_in)
+        self._asked = False  # for entry points
+
+    def __getitem__(self, name: str) -> type[Any]:
+        if name not in self:
+            raise KeyError(name)
+        found = self._known[name]
+        if isinstance(found, str):
+            found = self._known[name] = _attribute(found)
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        if name not in self._known:
+            self._add_entry_points()
+        return name in self._known
+
+    def __iter__(self) -> Iterator[str]:
+        self._add_entry_points()
+        return iter(tuple(self._known))
+
+    def __len__(self) -> int:
+        self._add_entry_points()
+        return len(self._known)
+
+    def built_in_class(self, class_name: str) -> type[Any]:
+        """The built-in class that Python calls so; an AttributeError if there is none, as modules need it."""
+        for address in self.built_in.values():
+            if address.endswith(f":{class_name}"):
+                return _attribute(address)
+        raise AttributeError(f"no {self.kind} of this package is called {class_name}")
+
+    def add(self, cls: type[Any]) -> None:
+        """Make a class known by its name; a ValueError if the name is taken, or the class not of this kind."""
+        missing = self.missing(cls)
+        if missing:
+            raise ValueError(f"{_place(cls)} is no {self.kind}: it has no {', '.join(missing)}")
+        if not (is_dataclass(cls) and cls.__dataclass_params__.frozen):  # type: ignore[attr-defined]
+            raise ValueError(
+                f"{_place(cls)} must be a frozen dataclass: its fields are the {self.kind}'s parameters"
+            )
+        name: object = cls.name  # type: ignore[attr-defined]
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ValueError(f"{_place(cls)} has the name {name!r}: must be letters, digits, _ and -")
+        there = self._known.get(name)
+        if there is not None and _address(there) != _address(
+            cls
+        ):  # one that is defined again replaces the old one
+            raise ValueError(
+                f"{self.kind} '{name}' is both {_place(there)} and {_place(cls)}: choose another name"
+            )
+        self._known[name] = cls
+
+    def missing(self, cls: type[Any]) -> list[str]:
+        """Members of the protocol that a class lacks; a field of a dataclass counts as one."""
+        own = {field.name for field in fields(cls)} if is_dataclass(cls) else set()
+        return [name for name in self.members() if name not in own and not hasattr(cls, name)]
+
+    def members(self) -> list[str]:
+        """Public members of the protocol."""
+        bases = [base for base in _attribute(self._protocol).__mro__ if base not in (*Protocol.__mro__, object)]
+        names = [name for base in bases for name in (*get_annotations(base), *vars(base))]
+        return [name for name in dict.fromkeys(names) if not name.startswith("_")]
+
+    def _add_entry_points(self) -> None:
+        """Add what installed packages offer; what is wrong with one of them is a warning."""
+        if self._asked:
+            return
+        self._asked = True
+        from importlib.metadata import entry_points  # takes as long as all else here
+
+        for point in sorted(entry_points(group=self.group), key=lambda p: (p.name, p.value)):
+            try:
+                self.add(point.load())
+            except Exception as error:
+                package = point.dist.name if point.dist else "an unknown package"
+                warnings.warn(
+                    f"entry point '{point.name} = {point.value}' ({self.group}, of {package}) is left out: "
+                    f"{error if isinstance(error, ValueError) else _told(error)}",
+                    stacklevel=2,
+                )
+
+
+LEARNERS = Registry(
+    "learner",
+    "peekrank.types:Learner",
+    {
+        "uniform": "peekrank.learners.uniform:Uniform",
+        "ftpl": "peekrank.learners.ftpl:FTPL",
+        "rtop1f": "peekrank.learners.rtop1f:RTop1F",
+        "setftrl": "peekrank.learners.setftrl:SetFTRL",
+        "permftrl": "peekrank.learners.permftrl:PermFTRL",
+        "blockftrl": "peekrank.learners.blockftrl:BlockFTRL",
+        "nw2": "peekrank.learners.nw2.learner:NW2",
+        "feedexp3": "peekrank.learners.feedexp3:FeedExp3",
+        "rtopkf": "peekrank.learners.rtopkf:RTopKF",
+    },
+)
+MEASURES = Registry(
+    "measure",
+    "peekrank.types:Measure",
+    {
+        "sumloss": "peekrank.measures:SumLoss",
+        "pairwiseloss": "peekrank.measures:PairwiseLoss",
+        "dcg": "peekrank.measures:DCG",
+        "p": "peekrank.measures:Precision",
+        "ndcg": "peekrank.measures:NDCG",
+        "ap": "peekrank.measures:AveragePrecision",
+        "auc": "peekrank.measures:AUC",
+    },
+)
+SURROGATES = Registry(
+    "surrogate",
+    "peekrank.surrogates:Surrogate",
+    {
+        "squared": "peekrank.surrogates:Squared",
+        "kl": "peekrank.surrogates:KL",
+        "smoothdcg": "peekrank.surrogates:SmoothDCG",
+        "ranksvm": "peekrank.surrogates:RankSVM",
+        "listnet": "peekrank.surrogates:ListNet",
+        "ndcgsquared": "peekrank.surrogates:NDCGSquared",
+    },
+)
+STREAMS = Registry(
+    "stream",
+    "peekrank.types:Stream",
+    {
+        "ct15": "peekrank.streams.synthetic:CT15",
+        "means": "peekrank.streams.synthetic:Means",
+        "lists": "peekrank.streams.synthetic:Lists",
+        "graded": "peekrank.streams.synthetic:Graded",
+        "switching": "peekrank.streams.synthetic:Switching",
+        "drifting": "peekrank.streams.synthetic:Drifting",
+        "orders": "peekrank.streams.preferences:Orders",
+        "ratings": "peekrank.streams.preferences:Ratings",
+        "adversary": "peekrank.streams.adversary:Adversary",
+    },
+)
+KINDS = (LEARNERS, MEASURES, SURROGATES, STREAMS)
+
+
+def register(cls: C) -> C:
+    """Make a class known by its name, as what it is: a learner, a measure, a surrogate or a stream.
+
+    Which it is follows from its members. It is returned, so that this can be a decorator.
+
+    >>> from dataclasses import dataclass
+    >>> from peekrank.measures import DCG, measure
+    >>> @register
+    ... @dataclass(frozen=True)
+    ... class FirstTwo(DCG):
+    ...     name = "first-two"
+    ...     n: int = 2
+    >>> measure("first-two")
+    FirstTwo(n=2, gains='exponential')
+    """
+    _nearest_kind(cls).add(cls)
+    return cls
+
+
+def load(source: str | Path) -> list[type[Any]]:
+    """Import a file ``mine.py``, or a module, and register the classes it defines: these.
+
+    Classes whose names begin with an underscore are left alone. A file is imported once, and by itself: a module
+    that needs others beside it belongs in a package, which is imported by name.
+    """
+    if str(source).endswith(".py"):
+        module = _module_of_file(Path(source))
+    else:
+        module = _run(str(source), lambda: importlib.import_module(str(source)))
+    defined = [cls for name, cls in vars(module).items() if _defines(module, cls) and not name.startswith("_")]
+    found = [cls for cls in defined if any(not kind.missing(cls) for kind in KINDS)]
+    if not found:
+        nearly = "".join(map(_nearly, defined))
+        raise ValueError(f"{source} defines no learner, measure, surrogate or stream{nearly}")
+    return [register(cls) for cls in found]
+
+
+def origins(*values: object) -> dict[str, str]:
+    """Code outside this package that values are made of: class and file -> digest of the code's content.
+
+    What a value holds counts, too: a learner's measure, for instance. Of a package, what its
+    module imports from it counts; comments and docstrings do not.
+
+    >>> from peekrank.measures import DCG
+    >>> origins(DCG())
+    {}
+    """
+    found: dict[str, str] = {}
+    for value in values:
+        for cls in type(value).__mro__:
+            if cls.__module__.partition(".")[0] not in _OURS:
+                file = Path(_place(cls).rpartition(" of ")[2])
+                found[f"{cls.__qualname__} of {file.name}"] = _digest(cls.__module__)
+        if is_dataclass(value):
+            found |= origins(*(getattr(value, field.name) for field in fields(value)))
+    return found
+
+
+def _nearest_kind(cls: type[Any]) -> Registry:
+    return min(KINDS, key=lambda kind: len(kind.missing(cls)) / len(kind.members()))
+
+
+def _nearly(cls: type[Any]) -> str:
+    """What a class lacks that has half of what its kind needs, or more."""
+    kind = _nearest_kind(cls)
+    missing = kind.missing(cls)
+    if 2 * len(missing) > len(kind.members()):
+        return ""
+    return f"; {cls.__qualname__} would be a {kind.kind} if it had {', '.join(missing)}"
+
+
+def _attribute(address: str) -> type[Any]:
+    module, _, name = address.partition(":")
+    found: type[Any] = getattr(importlib.import_module(module), name)
+    return found
+
+
+def _address(cls: type[Any] | str) -> str:
+    return cls if isinstance(cls, str) else f"{cls.__module__}:{cls.__qualname__}"
+
+
+def _place(cls: type[Any] | str) -> str:
+    """Where a class is defined, for people."""
+    module, _, name = _address(cls).partition(":")
+    return f"{name} of {_FILES[module].path if module in _FILES else module}"
+
+
+class _File(NamedTuple):
+    path: Path
+    digest: str
+
+
+_FILES: dict[str, _File] = {}  # files imported by `load`, by the names of their modules
+
+
+def _module_of_file(path: Path) -> ModuleType:
+    """The module of a file, by a name of its own: files of the same name may stand in different folders."""
+    place = path.resolve()
+    name = f"{path.stem}_{hashlib.sha256(str(place).encode()).hexdigest()[:8]}"
+    if name in _FILES:
+        return sys.modules[name]
+    if not place.is_file():
+        raise ValueError(f"{path}: there is no such file to import")
+    code = place.read_bytes()
+    module = sys.modules[name] = ModuleType(name)  # dataclasses look their module up
+    module.__file__ = str(place)
+    try:
+        _run(str(path), lambda: exec(compile(code, place, "exec"), vars(module)))  # noqa: S102
+        _FILES[name] = _File(path, text_digest(code))
+    except ValueError:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _run(source: str, action: Callable[[], T]) -> T:
+    """Import something of a stranger: whatever goes wrong is a ValueError that says what, and in which line."""
+    try:
+        return action()
+    except (Exception, SystemExit) as error:
+        lines = [line for file, line, *_ in traceback.extract_tb(error.__traceback__) if file.endswith(source)]
+        line = f", line {lines[-1]}" if lines else ""
+        raise ValueError(f"{source}{line} cannot be imported: {_told(error)}") from error
+
+
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _defines(module: ModuleType, value: object) -> bool:
+    """Whether a value is a class of a module, or of one within it."""
+    return isinstance(value, type) and f"{value.__module__}.".startswith(f"{module.__name__}.")
+
+
+@cache
+def _digest(module: str) -> str:
+    """Digest of the code of a module and of what it imports from its own package; empty if there is no file."""
+    if module in _FILES:
+        return _FILES[module].digest
+    package, file = sys.modules[module.partition(".")[0]], getattr(sys.modules[module], "__file__", None)
+    if file is None:
+        return ""
+    if hasattr(package, "__path__"):
+        return Sources(Path(package.__path__[0])).digest(module)
+    return text_digest(Path(file).read_bytes())
