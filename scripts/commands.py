@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from peekrank.cli.app import app
+from peekrank.cli.app import COMMANDS, command_named
 
 PAGE = Path(__file__).parent.parent / "docs" / "commands.md"
 _PURPOSE = """\
@@ -19,17 +19,13 @@ _DEFAULT = re.compile(r"(?P<what>.*?)(?:  \[(?:default: \(?(?P<default>.*?)\)?|(
 
 def reference() -> str:
     """The whole page."""
-    group: Any = typer.main.get_command(app)
-    overview = [
-        f"| [`{name}`](#peekrank-{name}) | {command.help.partition(chr(10))[0]} |"
-        for name, command in group.commands.items()
-    ]
+    overview = [f"| [`{name}`](#peekrank-{name}) | {line} |" for name, line in COMMANDS.items()]
     parts = [
         "# Commands",
         "<!-- Written by scripts/commands.py; make commands writes it anew. -->",
         _PURPOSE,
         _table(("command", "what it does"), overview),
-        *(part for name, command in group.commands.items() for part in _section(name, command)),
+        *(part for name in COMMANDS for part in _section(name, command_named(name))),
     ]
     return "\n\n".join(parts) + "\n"
 

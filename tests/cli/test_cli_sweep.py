@@ -7,9 +7,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from peekrank.cli.app import app
+from helpers.command_line import peekrank
 from peekrank.experiments import runs
 from peekrank.experiments.sweep import Sweep
 from peekrank.jobs.executor import InterruptedRunError, Threads
@@ -18,7 +18,7 @@ SMALL = Sweep("small", ("rtop1f", "uniform"), ("ct15:m=5",), ("dcg",), k=(1, 2),
 
 
 def sweep(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["sweep", *arguments], catch_exceptions=False, env={"COLUMNS": "200"})
+    return peekrank("sweep", *arguments)
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,9 @@ import numpy as np
 import polars as pl
 import pytest
 from scipy import stats
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from peekrank.cli.app import app
+from helpers.command_line import peekrank
 from peekrank.data.dataset import Dataset
 from peekrank.data.generated import Layout, make_dataset
 from peekrank.experiments import runs
@@ -66,8 +66,8 @@ def _among_them(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(made)
 
 
-def peekrank_compare(*arguments: str, columns: int = 200) -> Result:
-    return CliRunner().invoke(app, ["compare", *arguments], catch_exceptions=False, env={"COLUMNS": str(columns)})
+def compare(*arguments: str, columns: int = 200) -> Result:
+    return peekrank("compare", *arguments, columns=columns)
 
 
 def said(done: Result) -> str:
@@ -89,7 +89,7 @@ def last_regrets(folder: str, learner: str) -> Floats:
 
 
 def test_folds_are_compared_by_the_corrected_test(tmp_path: Path) -> None:
-    done = peekrank_compare(*FOLDS, "--folds", "--csv", str(tmp_path / "found.csv"))
+    done = compare(*FOLDS, "--folds", "--csv", str(tmp_path / "found.csv"))
     assert "Differences of held-out ndcg@10 over 3 folds, higher is better, k 1, rounds 150" in said(done)
     assert "test parts have 0.40 times the queries of training parts" in said(done)
     table = pl.read_csv(tmp_path / "found.csv")
@@ -114,7 +114,7 @@ def holm_of_three(p: list[float]) -> list[float]:
 
 
 def test_runs_of_experiments_are_compared_by_their_last_regret(tmp_path: Path) -> None:
-    done = peekrank_compare("simulated0", "precision", "--csv", str(tmp_path / "found.csv"))
+    done = compare("simulated0", "precision", "--csv", str(tmp_path / "found.csv"))
     assert (
         "Differences of regret over paired runs, lower is better, stream ct15:m=5, k 1, horizon 200, runs 4"
         in said(done)
@@ -133,32 +133,32 @@ def test_runs_of_experiments_are_compared_by_their_last_regret(tmp_path: Path) -
 
 
 def test_quality_is_told_with_its_direction_and_its_limit() -> None:
-    gain, loss = peekrank_compare("fold0"), peekrank_compare("loss")
+    gain, loss = compare("fold0"), compare("loss")
     assert "held-out ndcg@10 over paired runs, higher is better" in said(gain)
     assert "held-out sumloss over paired runs, lower is better" in said(loss)
     assert "they tell of other orders and other luck, not of other queries" in said(gain)
 
 
 def test_without_test_parts_folders_are_independent(tmp_path: Path) -> None:
-    done = peekrank_compare("untested0", "untested1", "--folds", "--csv", str(tmp_path / "found.csv"))
+    done = compare("untested0", "untested1", "--folds", "--csv", str(tmp_path / "found.csv"))
     assert "Differences of average ndcg@10 over 2 folds, higher is better" in said(done)
     assert "no test parts: folders count as independent" in said(done)
     qualities = [pl.read_csv(f"untested{i}/summary.csv")["quality"].to_numpy() for i in range(2)]
     ours, chance = (np.array([quality[i] for quality in qualities]) for i in (0, 2))
     expected = stats.ttest_rel(ours, chance).pvalue
     assert pl.read_csv(tmp_path / "found.csv")["p"][1] == pytest.approx(expected)
-    assert "independent" in said(peekrank_compare("simulated0", "simulated1", "--folds"))
+    assert "independent" in said(compare("simulated0", "simulated1", "--folds"))
 
 
 def test_a_table_for_papers_and_one_for_pages(tmp_path: Path) -> None:
     files = [str(tmp_path / "new" / "a.tex"), str(tmp_path / "a.md")]
-    assert peekrank_compare("fold0", "--latex", files[0], "--markdown", files[1]).exit_code == 0
+    assert compare("fold0", "--latex", files[0], "--markdown", files[1]).exit_code == 0
     assert r"\texttt{rtopkf:surrogate=kl} & \texttt{uniform}" in Path(files[0]).read_text()
     assert "| `rtopkf` | `uniform` |" in Path(files[1]).read_text()
 
 
 def test_a_table_fits_a_terminal() -> None:
-    done = peekrank_compare(*FOLDS, "--folds", columns=80)
+    done = compare(*FOLDS, "--folds", columns=80)
     rows = [line for line in done.stdout.splitlines() if line.startswith(" rtopkf")]
     assert [len(line.split()) for line in rows] == [6, 6, 6]  # two names, difference and interval, p, verdict
     assert max(map(len, rows)) <= 80
@@ -170,7 +170,7 @@ def test_a_learner_that_diverged_is_not_compared_and_the_others_are(tmp_path: Pa
         train = part(30, i)
         huge = train._replace(features=train.features * np.float32(1e8))
         learn(training, gather(huge, part(12, 10 + i)), tmp_path / f"wild{i}")
-    done = peekrank_compare(*(str(tmp_path / f"wild{i}") for i in range(2)), "--folds")
+    done = compare(*(str(tmp_path / f"wild{i}") for i in range(2)), "--folds")
     assert "as_printed has no held-out ndcg@10 in 2 of 2 runs" in said(done)
     assert said(done).count("no outcome") == 2
 
@@ -203,7 +203,7 @@ def test_a_learner_that_diverged_is_not_compared_and_the_others_are(tmp_path: Pa
     ],
 )  # fmt: skip
 def test_what_cannot_be_compared_is_a_line_and_code_2(arguments: str, message: str) -> None:
-    done = peekrank_compare(*arguments.split())
+    done = compare(*arguments.split())
     assert done.exit_code == 2
     assert message in " ".join(done.stderr.split())
     assert not done.stdout
@@ -216,7 +216,7 @@ def test_a_damaged_manifest_is_named(field: str, tmp_path: Path) -> None:
     manifest = json.loads(file.read_text())
     del manifest["test"][field]
     file.write_text(json.dumps(manifest))
-    done = peekrank_compare(str(tmp_path / "damaged"))
+    done = compare(str(tmp_path / "damaged"))
     assert done.exit_code == 2
     assert f"manifest.json does not describe its field test: '{field}'" in " ".join(done.stderr.split())
 
@@ -226,5 +226,5 @@ def test_folds_of_different_code_are_a_note(tmp_path: Path) -> None:
     shutil.copytree("fold1", tmp_path / "older")
     file = tmp_path / "older" / "manifest.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "sources": "other"}))
-    assert "different versions of peekrank" in said(peekrank_compare("fold0", str(tmp_path / "older"), "--folds"))
-    assert "different versions" not in said(peekrank_compare("fold0", "fold1", "--folds"))
+    assert "different versions of peekrank" in said(compare("fold0", str(tmp_path / "older"), "--folds"))
+    assert "different versions" not in said(compare("fold0", "fold1", "--folds"))

@@ -9,11 +9,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from rich.console import Console
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from peekrank.cli import app as cli
-from peekrank.cli import rates as cli_rates
+from helpers.command_line import peekrank
 from peekrank.experiments import study as laboratory
 from peekrank.experiments.study import Worst
 from peekrank.jobs.executor import InterruptedRunError, Threads
@@ -24,9 +22,7 @@ TWO = (*QUICK, "setftrl", "uniform")
 
 
 def rates(*arguments: str, columns: int = 200) -> Result:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cli, "out", Console(width=columns))
-        return CliRunner().invoke(cli.app, ["rates", *arguments], catch_exceptions=False)
+    return peekrank("rates", *arguments, columns=columns)
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +57,7 @@ def test_the_same_command_goes_on_and_says_the_same() -> None:
 
 
 def test_without_names_all_learners_that_fit_take_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli_rates, "fitting", lambda *_, **__: (("rtop1f",), {"other": "because " * 40}))
+    monkeypatch.setattr(laboratory, "fitting", lambda *_, **__: (("rtop1f",), {"other": "because " * 40}))
     done = rates(*QUICK)
     assert done.exit_code == 0, done.output
     assert "rtop1f" in done.stdout

@@ -8,10 +8,8 @@ import shlex
 from pathlib import Path
 
 import pytest
-from rich.console import Console
-from typer.testing import CliRunner
 
-from peekrank.cli import app as cli
+from helpers.command_line import peekrank
 
 PAGES = sorted((Path(__file__).parents[2] / "docs" / "tutorials").glob("*.md"))
 BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.M | re.S)
@@ -19,7 +17,7 @@ LIKE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def run(command: str) -> str:
-    done = CliRunner().invoke(cli.app, shlex.split(command)[1:], catch_exceptions=False)
+    done = peekrank(*shlex.split(command)[1:], columns=100)
     assert done.exit_code == 0, done.output
     return done.stdout
 
@@ -27,8 +25,6 @@ def run(command: str) -> str:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_commands_print_what_the_page_says(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr(cli, "out", Console(width=100))  # the one that is there may have taken its width already
     checker, commands = doctest.OutputChecker(), 0
     for kind, content in BLOCK.findall(page.read_text(encoding="utf-8")):
         if kind == "console":

@@ -11,18 +11,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
+from helpers.command_line import peekrank
+from helpers.reproductions import invented
 from helpers.scripts import load_experiment
-from peekrank import papers as reproduction
-from peekrank.cli import app as cli
 from peekrank.data.generated import Layout, make_dataset
 from peekrank.experiments.arena import Crossing, cross
 from peekrank.experiments.experiment import Experiment, Result
 from peekrank.games.analysis import analyse
 from peekrank.games.ranking import ranking_game
 from peekrank.games.rate import Rate
-from peekrank.jobs.executor import InterruptedRunError
 from peekrank.papers import ALL, definitions
 from peekrank.papers.ct15 import figures as ct15_figures
 from peekrank.papers.ct15 import observability as ct15_observability
@@ -32,7 +30,7 @@ from peekrank.papers.ct16 import figure as ct16_figure
 from peekrank.papers.ct16 import surrogates as ct16_surrogates
 from peekrank.papers.ct16 import table as ct16_table
 from peekrank.papers.ours import arena, bounds, hopeless, open_rates
-from peekrank.papers.record import Claim, Folder, How, Made, Reproduction, read_record
+from peekrank.papers.record import Claim, Folder, How, Made, read_record
 from peekrank.papers.zt import classification as zt_classification
 from peekrank.papers.zt import tables as zt_tables
 from peekrank.regret import checkpoints
@@ -42,17 +40,8 @@ QUICKLY = How(Path("nowhere"), quick=True)
 SQRT, TWO_THIRDS, LINEAR, ZERO = Rate.SQRT, Rate.TWO_THIRDS, Rate.LINEAR, Rate.ZERO
 
 
-def reproduce(*arguments: str) -> Any:
-    return CliRunner().invoke(cli.app, ["reproduce", *arguments], catch_exceptions=False)
-
-
 def differing(claims: Any) -> list[str]:
     return [claim.what for claim in claims if not claim.holds]
-
-
-def invented(name: str = "mine", *, holds: bool = True, make: Any = None) -> Reproduction:
-    claim = Claim("the answer", "42", "42" if holds else "41", holds)
-    return Reproduction(name, "nobody", "an answer", (1, 1), make or (lambda _: Made([claim])))
 
 
 # --- all of it
@@ -61,7 +50,7 @@ def invented(name: str = "mine", *, holds: bool = True, make: Any = None) -> Rep
 def test_everything_is_made_in_a_look_and_nothing_twice(tmp_path: Path) -> None:
     """About 80 s of processor time, most of it compiling."""
     folder = tmp_path / "all"
-    done = reproduce("--quick", "--out", str(folder))
+    done = peekrank("reproduce", "--quick", "--out", folder, columns=80)
     assert done.exit_code == 0, done.output
     _, kept = read_record(folder)
     assert list(kept) == list(ALL)
@@ -81,7 +70,7 @@ def test_everything_is_made_in_a_look_and_nothing_twice(tmp_path: Path) -> None:
     differ = len(differing(claims))
     assert f"{len(claims)} claims: {len(claims) - differ} hold, {differ} differ" in done.stdout
     written = (folder / "claims.json").stat().st_mtime_ns
-    assert reproduce("--all", "--quick", "--out", str(folder)).stdout == done.stdout
+    assert peekrank("reproduce", "--all", "--quick", "--out", folder, columns=80).stdout == done.stdout
     assert (folder / "claims.json").stat().st_mtime_ns == written
 
 
@@ -501,66 +490,6 @@ def test_folders_of_something_else_are_refused(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=r"claims\.json cannot be read as the record"):
             Folder(tmp_path / "quick", quick=True)
     assert (tmp_path / "full" / "letter.txt").read_text() == "mine"
-
-
-# --- the command
-
-
-def test_without_names_everything_is_listed() -> None:
-    listed = reproduce().stdout
-    for name, item in ALL.items():
-        (line,) = [line for line in listed.splitlines() if line.startswith(f" {name} ")]
-        assert item.source.split()[0] in line
-    assert "--all" in listed
-
-
-def test_an_unknown_name_gets_the_nearest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    done = reproduce("ct15-tabel-1")
-    assert done.exit_code == 2
-    assert "unknown reproduction 'ct15-tabel-1': did you mean 'ct15-table-1'?" in done.stderr
-    done = reproduce("rates", "--all")
-    assert done.exit_code == 2
-    assert "--all does not go with names" in done.stderr
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_difference_is_a_finding_and_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    items = {"good": invented("good"), "bad": invented("bad", holds=False)}
-    monkeypatch.setattr(reproduction, "ALL", items)
-    monkeypatch.chdir(tmp_path)
-    done = reproduce("bad", "good", "bad")
-    assert done.exit_code == 0
-    assert "2 claims: 1 hold, 1 differ" in done.stdout
-    assert [line.split()[-1] for line in done.stdout.splitlines() if "answer: 42" in line] == ["differs", "holds"]
-    assert list(read_record(tmp_path / "reproduction")[1]) == ["bad", "good"]
-    assert reproduce("good", "--quick").exit_code == 0
-    assert list(read_record(tmp_path / "reproduction-quick")[1]) == ["good"]
-
-
-@pytest.mark.parametrize("stop", [KeyboardInterrupt, InterruptedRunError])
-def test_what_is_finished_is_kept_when_the_user_stops(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: type[BaseException]
-) -> None:
-    calls: list[str] = []
-
-    def first(_: How) -> Made:
-        calls.append("first")
-        return Made([Claim("a", "b", "c", holds=True)])
-
-    def second(_: How) -> Made:
-        calls.append("second")
-        if calls.count("second") == 1:
-            raise stop
-        return Made([Claim("d", "e", "f", holds=True)])
-
-    items = {"first": invented("first", make=first), "second": invented("second", make=second)}
-    monkeypatch.setattr(reproduction, "ALL", items)
-    done = reproduce("--all", "--out", str(tmp_path / "out"))
-    assert done.exit_code == 130
-    assert "1 of 2 are finished; they, and what is done of second, are kept in" in " ".join(done.stderr.split())
-    assert reproduce("--all", "--out", str(tmp_path / "out")).exit_code == 0
-    assert calls == ["first", "second", "second"]
 
 
 # --- the page

@@ -1,1 +1,1 @@
-"""The command line."""
+"""The command line: each command is a module, whole: it parses, calls and prints."""

@@ -1,21 +1,43 @@
-"""A progress bar for what may be over in a moment."""
+"""Bars and other signs that something is under way, on standard error."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
 
+import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.status import Status
+
+from peekrank.cli._errors import complain
 
 _MOMENT = 1.0  # second
 
 
+def status(what: str) -> Status:
+    """A sign that turns while something goes on whose end cannot be foreseen."""
+    return Console(stderr=True).status(what)
+
+
 @contextmanager
-def passing_bar(what: str, console: Console, *amounts: ProgressColumn) -> Iterator[Callable[[float, int], None]]:
+def passing_bar(what: str, *amounts: ProgressColumn) -> Iterator[Callable[[float, int], None]]:
     """A bar that comes if it takes longer than a moment, and goes when done; call it with done and total."""
-    bar = Progress(TextColumn(what), BarColumn(), *amounts, TimeRemainingColumn(), console=console, transient=True)
+    console = Console(stderr=True)
+    columns = amounts or (TaskProgressColumn(),)
+    bar = Progress(TextColumn(what), BarColumn(), *columns, TimeRemainingColumn(), console=console, transient=True)
     task = bar.add_task(what)
     begun = time.monotonic()
 
@@ -29,3 +51,24 @@ def passing_bar(what: str, console: Console, *amounts: ProgressColumn) -> Iterat
     finally:
         if bar.live.is_started:
             bar.stop()
+
+
+@contextmanager
+def rounds_bar(rounds: int, finished: Callable[[], str], folder: Path) -> Iterator[Callable[[int], None]]:
+    """A bar of rounds; Ctrl-C says what is finished, and ends with code 130."""
+    from peekrank.jobs.executor import InterruptedRunError
+
+    columns = TextColumn("rounds"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("rounds", total=rounds)
+        try:
+            yield lambda n: bar.advance(task, n)
+        except InterruptedRunError:
+            bar.stop()
+            stopped(f"{finished()} are finished and kept", folder)
+
+
+def stopped(kept: str, folder: Path) -> NoReturn:
+    """Say what is kept of work that was stopped, and end with code 130."""
+    complain(f"stopped; {kept} in {folder}{os.sep} - the same command goes on from there")
+    raise typer.Exit(130)

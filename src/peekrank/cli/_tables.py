@@ -11,8 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from peekrank._util.atomic import write_whole
-from peekrank.experiments.comparison import LEVEL, UNCLEAR
+from peekrank.cli._outputs import write_text
 from peekrank.reports.experiment_page import chance, interval
 from peekrank.reports.markup import Table as PaperTable
 from peekrank.reports.markup import code
@@ -124,6 +123,8 @@ def cell_texts(row: dict[str, Any], cell: Sequence[str]) -> list[str]:
 
 def _word(row: dict[str, Any]) -> str:
     """The verdict on the learner of a row, which need not name it again."""
+    from peekrank.experiments.comparison import UNCLEAR
+
     verdict = str(row["verdict"])
     words = {f"{row['learner']} is better": "better", f"{row['other']} is better": "worse", UNCLEAR: "unclear"}
     return words.get(verdict, verdict.partition(":")[0])
@@ -131,6 +132,8 @@ def _word(row: dict[str, Any]) -> str:
 
 def verdicts_explained(test: str) -> Text:
     """What to read in a table of comparisons made by this test."""
+    from peekrank.experiments.comparison import LEVEL
+
     return Text(
         "A verdict is on the learner, against the one after minus. It is by the adjusted p-value "
         f"({test}, Holm's correction over all rows): chance alone makes a wrong one among them with probability "
@@ -145,10 +148,6 @@ def write_paper(sheet: Sheet, *, latex: Path | None, markdown: Path | None) -> N
     named = [[code(e) if head in _NAMES else e for head, e in zip(heads, row, strict=True)] for row in rows]
     table = PaperTable(tuple(heads), named)
     if latex:
-        _write(latex, table.latex())
+        write_text(latex, table.latex())
     if markdown:
-        _write(markdown, "\n".join(table.markdown()))
-
-
-def _write(path: Path, text: str) -> None:
-    write_whole(path, lambda part: part.write_text(text + "\n", encoding="utf-8"))
+        write_text(markdown, "\n".join(table.markdown()))

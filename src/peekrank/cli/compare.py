@@ -1,35 +1,53 @@
-"""What ``peekrank compare`` reads and says: learners over the runs of folders, or over folds of a data set."""
+"""``peekrank compare``."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
+import typer
 from rich.text import Text
 
 from peekrank._util.atomic import write_whole
+from peekrank._util.signals import interrupt_later
 from peekrank._util.text import counted, presentable
 from peekrank._util.validate import whole
+from peekrank.cli._outputs import check_outputs, say
 from peekrank.cli._tables import Sheet, compared, shown, verdicts_explained, write_paper
-from peekrank.cli.game import check_files
-from peekrank.experiments import runs
-from peekrank.experiments.comparison import Group, compare
-from peekrank.jobs.folder import read_manifest
-from peekrank.training import training as learning
 
 if TYPE_CHECKING:
     import polars as pl
-    from rich.console import RenderableType
 
+    from peekrank.experiments.comparison import Group
     from peekrank.types import Floats
 
 _MADE = {"experiment": "an experiment (peekrank simulate)", "training": "a training (peekrank learn)"}
 
 
-class Results(NamedTuple):
+def command(
+    folders: Annotated[list[Path], typer.Argument(help="Folders of `peekrank simulate` or of `peekrank learn`.")],
+    folds: Annotated[
+        bool, typer.Option("--folds", help="They are folds of one data set: compare over folds, not over runs.")
+    ] = False,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the table as CSV.")] = None,
+    latex: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the table as LaTeX.")] = None,
+    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the table as Markdown.")] = None,
+) -> None:
+    """Tell which learners are better, over runs or folds, and which differences may be luck."""
+    _check_files(folders, csv, latex, markdown)
+    found = _compare_folders(folders, folds=folds)
+    with interrupt_later():
+        if csv:
+            write_whole(csv, found.table.write_csv)
+        write_paper(found.sheet, latex=latex, markdown=markdown)
+    say(*shown(found.title, found.sheet, "--csv FILE writes all"), verdicts_explained(found.test))
+    say(*map(Text, found.remarks))
+
+
+class _Results(NamedTuple):
     """What a folder has for a comparison."""
 
     folder: Path
@@ -46,7 +64,7 @@ class Results(NamedTuple):
     code: tuple[object, object]
 
 
-class Compared(NamedTuple):
+class _Compared(NamedTuple):
     """What was found: as a table of numbers, as one of texts, and in words."""
 
     table: pl.DataFrame
@@ -56,9 +74,9 @@ class Compared(NamedTuple):
     remarks: list[str]
 
 
-def check_outputs(folders: Sequence[Path], *files: Path | None) -> None:
+def _check_files(folders: Sequence[Path], *files: Path | None) -> None:
     """Raise a ValueError now if one of these files could not, or should not, be written later."""
-    check_files(*files)
+    check_outputs(*files)
     for file in filter(None, files):
         if file.name == "manifest.json":
             raise ValueError(f"{file}: a manifest is never replaced by a table; choose another name")
@@ -67,8 +85,10 @@ def check_outputs(folders: Sequence[Path], *files: Path | None) -> None:
                 raise ValueError(f"{file} would be among the results in {folder}; choose a file elsewhere")
 
 
-def compare_folders(folders: Sequence[Path], *, folds: bool) -> Compared:
+def _compare_folders(folders: Sequence[Path], *, folds: bool) -> _Compared:
     """Compare every two learners of each folder over its runs, or of all folders over these, which are folds."""
+    from peekrank.experiments.comparison import compare
+
     for i, folder in enumerate(folders):
         if folder.resolve() in [other.resolve() for other in folders[:i]]:
             raise ValueError(f"{folder} is given twice")
@@ -84,7 +104,7 @@ def compare_folders(folders: Sequence[Path], *, folds: bool) -> Compared:
     cell = [*groups[0][0]] if folds else [*groups[0][0], "runs"]
     over = counted(len(results), "fold") if folds else "paired runs"
     better = "lower" if first.lower_is_better else "higher"
-    return Compared(
+    return _Compared(
         table.rename({"runs": "folds"}) if folds else table,
         compared(table, cell),
         f"Differences of {first.what} over {over}, {better} is better",
@@ -93,20 +113,9 @@ def compare_folders(folders: Sequence[Path], *, folds: bool) -> Compared:
     )
 
 
-def tell(found: Compared) -> list[RenderableType]:
-    """The table, and how to read it."""
-    said = [*shown(found.title, found.sheet, "--csv FILE writes all"), verdicts_explained(found.test)]
-    return said + [Text(remark) for remark in found.remarks]
+def _read(folder: Path) -> _Results:
+    from peekrank.jobs.folder import read_manifest
 
-
-def write(found: Compared, *, csv: Path | None, latex: Path | None, markdown: Path | None) -> None:
-    """Write the table into the files that are named."""
-    if csv:
-        write_whole(csv, found.table.write_csv)
-    write_paper(found.sheet, latex=latex, markdown=markdown)
-
-
-def _read(folder: Path) -> Results:
     manifest = read_manifest(folder)
     if "experiment" in manifest:
         return _of_experiment(folder, manifest)
@@ -118,10 +127,12 @@ def _read(folder: Path) -> Results:
     raise ValueError(f"{folder} holds neither {made}: only these can be compared")
 
 
-def _of_experiment(folder: Path, manifest: dict[str, Any]) -> Results:
+def _of_experiment(folder: Path, manifest: dict[str, Any]) -> _Results:
+    from peekrank.experiments import runs
+
     result = runs.read(folder)
     e = result.experiment
-    return Results(
+    return _Results(
         folder,
         "experiment",
         "regret",
@@ -137,11 +148,13 @@ def _of_experiment(folder: Path, manifest: dict[str, Any]) -> Results:
     )
 
 
-def _of_training(folder: Path, manifest: dict[str, Any]) -> Results:
+def _of_training(folder: Path, manifest: dict[str, Any]) -> _Results:
+    from peekrank.training import training as learning
+
     outcome = learning.read(folder)
     t, train = outcome.training, _part(folder, manifest, "data")
     test = None if manifest.get("test") is None else _part(folder, manifest, "test")
-    return Results(
+    return _Results(
         folder,
         "training",
         f"{'held-out' if test else 'average'} {t.measure}",
@@ -178,7 +191,7 @@ def _code(manifest: dict[str, Any]) -> tuple[object, object]:
     return manifest.get("versions"), manifest.get("sources")
 
 
-def _check(results: list[Results], *, folds: bool) -> None:
+def _check(results: list[_Results], *, folds: bool) -> None:
     """Refuse folders that have nothing to compare, or that do not belong in one table."""
     first = results[0]
     for i, result in enumerate(results):
@@ -210,24 +223,24 @@ def _text(value: object) -> str:
     return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _group(result: Results) -> Group:
+def _group(result: _Results) -> Group:
     return {"folder": presentable(str(result.folder)), **result.about}, result.outcomes
 
 
-def _fold_group(results: list[Results]) -> Group:
+def _fold_group(results: list[_Results]) -> Group:
     """One outcome for each fold: the mean over its runs, or none if that of a run is missing."""
     first = results[0]
     about = {name: value for name, value in first.about.items() if name in first.fold}
     return about, {name: np.array([r.outcomes[name].mean() for r in results]) for name in first.outcomes}
 
 
-def _overlap(results: list[Results]) -> float:
+def _overlap(results: list[_Results]) -> float:
     """Queries of test parts over those of training parts; 0 without test parts."""
     sizes = [r.queries for r in results if r.queries]
     return sum(test for test, _ in sizes) / sum(train for _, train in sizes) if sizes else 0.0
 
 
-def _missing(results: list[Results]) -> Iterator[str]:
+def _missing(results: list[_Results]) -> Iterator[str]:
     """Who has no outcome somewhere. To leave out such runs alone would favour a learner that diverges."""
     for result in results:
         for name, outcomes in result.outcomes.items():
@@ -236,7 +249,7 @@ def _missing(results: list[Results]) -> Iterator[str]:
                 yield f"{name} has no {result.what} {where}: it is not compared there."
 
 
-def _on_runs(results: list[Results]) -> Iterator[str]:
+def _on_runs(results: list[_Results]) -> Iterator[str]:
     yield from dict.fromkeys(result.limit for result in results if result.limit)
 
 

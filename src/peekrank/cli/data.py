@@ -1,22 +1,21 @@
-"""The command ``peekrank data``: what a data set holds, in words and as JSON, and its conversion."""
+"""``peekrank data``."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.filesize import decimal
-from rich.markup import escape
-from rich.progress import DownloadColumn, TransferSpeedColumn
-from rich.table import Table
 from rich.text import Text
 
-from peekrank.cli._progress import passing_bar
+from peekrank.cli._inputs import read_data
+from peekrank.cli._options import JsonFile
+from peekrank.cli._outputs import check_replaceable, labelled, say, write_json
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from peekrank.data.dataset import Dataset, Description
 
 _ODDITIES = {
@@ -32,7 +31,7 @@ _ODDITIES = {
 }
 
 
-def data(
+def command(
     file: Annotated[Path, typer.Argument(help="A LETOR or SVMlight text, plain or gzip, or a .peek file.")],
     out: Annotated[Path | None, typer.Option(metavar="FILE.peek", help="Write it, to be opened at once.")] = None,
     scaling: Annotated[
@@ -48,12 +47,9 @@ def data(
     base: Annotated[
         int | None, typer.Option(help="Smallest feature id, 0 or 1.", show_default="found out")
     ] = None,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write the answer as JSON.")
-    ] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Describe a file of judged documents with features, and convert it into a form that opens at once."""
-    from peekrank._util.atomic import write_whole
     from peekrank.data.dataset import describe
     from peekrank.data.peek import SUFFIX, save_dataset
 
@@ -66,26 +62,12 @@ def data(
         raise ValueError(f"{named[-1]}: each of FILE, --train, --out and --json must be a file of its own")
     loaded = _load(file, scaling, train, features, base)
     found = describe(loaded)
-    console = Console()
-    console.print(_tell(found), highlight=False)
+    say(_shown(found))
     if out:
         save_dataset(loaded, out)
-        console.print(
-            f"Written to {escape(str(out))}, {decimal(out.stat().st_size)}", highlight=False, soft_wrap=True
-        )
+        say(Text(f"Written to {out}, {decimal(out.stat().st_size)}"))
     if json_file:
-        text = json.dumps(found.as_dict(), indent=1, allow_nan=False)
-        write_whole(json_file, lambda part: part.write_text(text + "\n", encoding="utf-8"))
-
-
-def check_replaceable(file: Path) -> None:
-    """Raise a ValueError if there is a model or a compact data set of this name, which no table should replace."""
-    from peekrank.data.peek import is_compact
-    from peekrank.training.model import is_model
-
-    if file.exists() and (is_model(file) or is_compact(file)):
-        what = "a model" if is_model(file) else "a data set"
-        raise ValueError(f"{file}: is {what}, which would be replaced; remove it first, or choose another name")
+        write_json(json_file, found.as_dict())
 
 
 def _load(file: Path, scaling: str, train: Path | None, features: int | None, base: int | None) -> Dataset:
@@ -109,27 +91,9 @@ def _load(file: Path, scaling: str, train: Path | None, features: int | None, ba
     return standardise(loaded, fit_standardisation(fitted_on)) if scaling == "global" else loaded
 
 
-def read_data(file: Path, features: int | None, base: int | None) -> Dataset:
-    """The data set of a file, text or compact."""
-    from peekrank.data.letor import read_letor
-    from peekrank.data.peek import is_compact, open_dataset
-
-    if is_compact(file):
-        opened = open_dataset(file)
-        there, first = opened.features.shape[1], opened.about.base
-        if features not in (None, there) or base not in (None, first):
-            raise ValueError(f"{file.name}: has {there} features with ids from {first}; convert the text again")
-        return opened
-    amounts = DownloadColumn(), TransferSpeedColumn()
-    with passing_bar(f"reading {file.name}", Console(stderr=True), *amounts) as progress:
-        return read_letor(file, features=features, base=base, progress=progress)
-
-
-def _tell(found: Description) -> Table:
+def _shown(found: Description) -> Table:
     """What there is to say, with labels in a column."""
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
+    grid = labelled()
     about = found.about
     source = f"{about.source}, sha256 {about.digest[:16]}" if about.digest else about.source
     shortest, median, longest = found.lengths

@@ -1,27 +1,31 @@
-"""What the command line says of games: words and tables to print, and dictionaries for JSON."""
+"""``peekrank game``."""
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+import typer
 from rich.box import SIMPLE
 from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from peekrank._util.signals import interrupt_later
 from peekrank._util.text import counted
 from peekrank._util.validate import choice, whole
-from peekrank.advice import Advice, SurrogateAdvice, Witness, advise, advise_surrogate
+from peekrank.cli._options import JsonFile
+from peekrank.cli._outputs import check_outputs, labelled, say, write_json
+from peekrank.cli._progress import passing_bar, status
 from peekrank.games.analysis import Analysis, analyse
 from peekrank.games.cells import Cells, Progress, pair_count
+from peekrank.games.certificate import certificate as certificate_of
 from peekrank.games.classic import CLASSIC
 from peekrank.games.files import read_game
 from peekrank.games.game import Game
@@ -31,14 +35,13 @@ from peekrank.games.rate_table import MEANINGS, Source, sensible_source, settle,
 from peekrank.games.rate_table import Table as RateTable
 from peekrank.games.theorems import rate_of
 from peekrank.measures import measure as measure_named
-from peekrank.registry import MEASURES, SURROGATES
+from peekrank.registry import MEASURES
 from peekrank.spec import nearest
 from peekrank.types import Measure
 
 _QUICK_TABLE, _QUICK_CELL = 4_000, 50_000  # numbers in a loss matrix that the definitions take some seconds for
 _PICTURES = (".png", ".svg", ".pdf")
 _MOST_ACTIONS = 40
-_MOST_LISTS = 16
 _STYLES = {
     Rate.ZERO: "bold cyan",
     Rate.SQRT: "bold green",
@@ -66,13 +69,64 @@ _CELL = _Usage("a measure", ("--m", "--k"), ("--grades", "--from", "--json", "--
 _OWN = _Usage("a single game", (), ("--json", "--certificate"), "apple-tasting")
 
 
-class Told(NamedTuple):
+class _Told(NamedTuple):
     """What is to be said to people, and as JSON, with the table or analysis that it comes from."""
 
     shown: list[RenderableType]
     data: dict[str, Any]
     table: RateTable | None = None
     analysis: Analysis | None = None
+
+
+def command(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="A measure, a classic game, or a .csv or .json file; without: all measures, every k."),
+    ] = None,
+    m: Annotated[int | None, typer.Option("--m", help="Number of items.")] = None,
+    k: Annotated[int | None, typer.Option("--k", help="Number of items, from the top, that are answered.")] = None,
+    grades: Annotated[int | None, typer.Option(help="Number of relevance grades.", show_default="2")] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            help="Where rates come from: theorem, definitions (slow for many items), or both.",
+            show_default="both if that is quick",
+        ),
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the table: .png, .svg or .pdf.")
+    ] = None,
+    certificate: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the proof, for your own check, as JSON.")
+    ] = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Tell how fast regret must grow, and why: whether a problem can be learned at all."""
+    if picture is not None and picture.suffix.lower() not in _PICTURES:
+        raise ValueError(f"{picture}: a picture is a file that ends in png, svg or pdf")
+    check_outputs(json_file, certificate, picture, read=[Path(name)] if name else [])
+    files = {"--picture": picture, "--certificate": certificate, "--json": json_file}
+    options = {"--m": m, "--k": k, "--grades": grades, "--from": source, **files}
+    with passing_bar("working it out") as progress:
+        told = _tell(name, options, progress)
+    say(*told.shown)
+    if json_file:
+        write_json(json_file, told.data)
+    if picture and told.table:
+        _draw(told.table, picture)
+    if certificate and told.analysis:
+        with status("proving it"):
+            proof = certificate_of(told.analysis)
+        write_json(certificate, proof, indent=None)
+        say("", *_tell_certificate(proof, certificate, told.data))
+
+
+def _draw(table: RateTable, picture: Path) -> None:
+    from peekrank.reports import plots
+
+    with interrupt_later():
+        plots.save_as(plots.rates(table), picture)
 
 
 def _subject(name: str | None, options: Mapping[str, object]) -> Measure | Game | None:
@@ -92,22 +146,7 @@ def _subject(name: str | None, options: Mapping[str, object]) -> Measure | Game 
     return subject
 
 
-def check_files(*files: Path | None, picture: Path | None = None, game: str | None = None) -> None:
-    """Raise a ValueError now if one of these files could not be written later, or is that of the game itself."""
-    if picture is not None and picture.suffix.lower() not in _PICTURES:
-        raise ValueError(f"{picture}: a picture is a file that ends in png, svg or pdf")
-    paths = [path for path in (*files, picture) if path is not None]
-    for path in paths:
-        above = next(folder for folder in path.absolute().parents if folder.exists())
-        if path.exists() and not path.is_file():
-            raise ValueError(f"{path} is no regular file; the name of one is wanted")
-        if not above.is_dir() or not os.access(above, os.W_OK):
-            raise ValueError(f"{path} cannot be written: {above} is no folder that can be written to")
-    if len({path.resolve() for path in (*paths, Path(game or ""))}) < len(paths) + 1:
-        raise ValueError(f"{paths[-1]}: each output needs a file of its own")
-
-
-def tell(name: str | None, options: Mapping[str, Any], progress: Progress) -> Told:
+def _tell(name: str | None, options: Mapping[str, Any], progress: Progress) -> _Told:
     """What there is to say about a measure, a game, or all measures, with the options of the command line."""
     subject = _subject(name, options)
     if isinstance(subject, Game):
@@ -129,7 +168,7 @@ def tell(name: str | None, options: Mapping[str, Any], progress: Progress) -> To
     )
 
 
-def _tell_table(m: int, grades: int, source: Source, progress: Progress) -> Told:
+def _tell_table(m: int, grades: int, source: Source, progress: Progress) -> _Told:
     """The rates of all measures for every k, with what they mean."""
     table = tabulate(None, m, grades, source, progress)
     title = f"How regret grows in T rounds: m = {counted(m, 'item')}, the first k answered, {_grades(grades)}"
@@ -139,7 +178,7 @@ def _tell_table(m: int, grades: int, source: Source, progress: Progress) -> Told
         shown.add_column(f"k={_span(span)}", no_wrap=True)
     for name, cells in zip(table.measures, table.cells, strict=True):
         shown.add_row(Text(name), *(_rate(cell.rate) for cell in cells))
-    legend = _grid()
+    legend = labelled()
     present = {cell.rate for cells in table.cells for cell in cells}
     for rate, meaning in MEANINGS.items():
         if rate in present:
@@ -152,7 +191,7 @@ def _tell_table(m: int, grades: int, source: Source, progress: Progress) -> Told
         "both": "Worked out from the definitions, and the same by the theorems of docs/games/rates.md.",
     }
     data = {"m": m, "grades": grades, "from": source, "cells": table.rows()}
-    return Told([f"[bold]{title}", shown, legend, "", origin[source]], data, table=table)
+    return _Told([f"[bold]{title}", shown, legend, "", origin[source]], data, table=table)
 
 
 def _span(span: range) -> str:
@@ -164,7 +203,7 @@ def _span(span: range) -> str:
     return f"{span[0]:,}" if len(span) == 1 else f"{span[0]:,}..{span[-1]:,}"
 
 
-def _tell_measure(measure: Measure, m: int, k: int, grades: int, source: Source, progress: Progress) -> Told:
+def _tell_measure(measure: Measure, m: int, k: int, grades: int, source: Source, progress: Progress) -> _Told:
     """The rate of one ranking game, by theorem, by the definitions, or both."""
     proved = rate_of(measure, m, k, grades) if source != "definitions" else None
     found = analyse(ranking_game(measure, m, k, grades), progress=progress) if source != "theorem" else None
@@ -190,10 +229,10 @@ def _tell_measure(measure: Measure, m: int, k: int, grades: int, source: Source,
         "reason": proved and proved.reason,
         "definitions": found and _facts(found),
     }
-    return Told([f"[bold]{problem}", shown], data, analysis=found)
+    return _Told([f"[bold]{problem}", shown], data, analysis=found)
 
 
-def _tell_game(name: str, game: Game, progress: Progress) -> Told:
+def _tell_game(name: str, game: Game, progress: Progress) -> _Told:
     """The class of a classic game or of one from a file, action by action."""
     found = analyse(game, progress=progress)
     example = CLASSIC.get(name)
@@ -209,10 +248,10 @@ def _tell_game(name: str, game: Game, progress: Progress) -> Told:
     shown = _rate_rows(found.rate)
     _add_facts(shown, found, "actions")
     data = {"game": name, "rate": found.rate and str(found.rate), "definitions": _facts(found), "actions": actions}
-    return Told([*heading, shown], data, analysis=found)
+    return _Told([*heading, shown], data, analysis=found)
 
 
-def tell_certificate(proof: Mapping[str, Any], path: Path, told: Mapping[str, Any]) -> list[RenderableType]:
+def _tell_certificate(proof: Mapping[str, Any], path: Path, told: Mapping[str, Any]) -> list[RenderableType]:
     """What a certificate holds, how to check it, and for a hopeless ranking game how to play its adversaries.
 
     A Text among these is a command, to be copied: it must not be wrapped.
@@ -236,48 +275,6 @@ def tell_certificate(proof: Mapping[str, Any], path: Path, told: Mapping[str, An
     return shown
 
 
-def advice_on(name: str, m: int, k: int, horizon: int | None, grades: int) -> Advice | SurrogateAdvice:
-    """Advice on the measure or surrogate of this name; what is said of a surrogate holds for any horizon."""
-    base = re.split("[@+/]", name)[0]
-    if base in SURROGATES:
-        return advise_surrogate(name, m, k, grades)
-    if base not in MEASURES:
-        raise ValueError(f"unknown measure or surrogate '{name}': {nearest(base, [*MEASURES, *SURROGATES])}")
-    if horizon is None:
-        raise ValueError(
-            f"{name} needs --horizon, the number of rounds: bounds and the choice of a learner depend on it"
-        )
-    return advise(name, m, k, horizon, grades)
-
-
-def tell_advice(advice: Advice | SurrogateAdvice, json_file: Path | None) -> list[RenderableType]:
-    """Advice with its labels in a column, and the witness of a hopeless surrogate, or where it is written to."""
-    shown = _grid()
-    for line in str(advice).splitlines():
-        label, _, text = line.partition(": ")
-        shown.add_row(label, Text(text))
-    if isinstance(advice, Advice) or advice.witness is None:
-        return [shown]
-    return [shown, "", *_tell_witness(advice.witness, json_file)]
-
-
-def _tell_witness(witness: Witness, json_file: Path | None) -> list[RenderableType]:
-    """Both adversaries, list by list, if they are few."""
-    if len(witness.relevance) > _MOST_LISTS:
-        where = f"{json_file} has them" if json_file else "--json FILE writes them"
-        return [Text(f"The adversaries have {len(witness.relevance):,} lists: {where}.")]
-    used = max(i for row in witness.relevance for i, grade in enumerate(row, 1) if grade)
-    table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
-    table.add_column(f"relevance of items 1 to {used}")
-    for header in ("adversary p", "adversary q"):
-        table.add_column(header, justify="right")
-    for row, *chances in zip(*witness[:3], strict=True):
-        table.add_row(" ".join(map(str, row[:used])), *(f"{chance:g}" for chance in chances))
-    others = " All other items are irrelevant." if used < len(witness.relevance[0]) else ""
-    said = f"Of any k items, both adversaries show the same relevances equally often.{others}"
-    return [table, Text(said)]
-
-
 def _named(name: str) -> Measure | Game:
     if Path(name).suffix.lower() not in (".csv", ".json"):
         if re.split("[@+]", name)[0] in MEASURES:
@@ -297,15 +294,8 @@ def _rate(rate: Rate | None) -> Text:
     return Text("?", style="dim") if rate is None else Text(rate, style=_STYLES[rate])
 
 
-def _grid() -> Table:
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
-    return grid
-
-
 def _rate_rows(rate: Rate | None) -> Table:
-    grid = _grid()
+    grid = labelled()
     grid.add_row(
         "rate", "undecided" if rate is None else _rate(rate).append(f", {MEANINGS[rate]}", style="default")
     )

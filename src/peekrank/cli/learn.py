@@ -1,32 +1,75 @@
-"""The commands ``peekrank learn`` and ``peekrank rank``: what they read, and what they say."""
+"""``peekrank learn``."""
 
 from __future__ import annotations
 
 import math
-import sys
+import os
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from peekrank._util.signals import interrupt_later
 from peekrank._util.text import counted, presentable
-from peekrank.cli.data import check_replaceable, read_data
+from peekrank.cli._inputs import note_rounding, read_data
+from peekrank.cli._options import THREADS, Folder, Seed, Workers
+from peekrank.cli._outputs import say
+from peekrank.cli._progress import rounds_bar, status
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from peekrank.data.dataset import Dataset
-    from peekrank.training.model import Ranked
-    from peekrank.training.training import Material, Outcome, Summary
-    from peekrank.types import Measure
+    from peekrank.training.training import Material, Outcome, Summary, Training
 
 _CLOSE = 0.01  # part of the regret: a gap above it is told
+
+
+def command(
+    data: Annotated[Path, typer.Argument(help="Training part: LETOR or SVMlight text, or a .peek file.")],
+    learners: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Learners: rtopkf rtopkf:surrogate=kl as_printed:surrogate=squared uniform.",
+            show_default="rtopkf",
+        ),
+    ] = None,
+    test: Annotated[Path | None, typer.Option(metavar="FILE", help="Hold the result against this part.")] = None,
+    k: Annotated[int, typer.Option("--k", help="Number of documents, from the top, that are answered.")] = 1,
+    surrogate: Annotated[
+        str | None, typer.Option(help="squared, kl, ranksvm, smoothdcg or listnet.", show_default="squared")
+    ] = None,
+    as_printed: Annotated[
+        bool, typer.Option("--as-printed", help="The paper's algorithm with the paper's parameters.")
+    ] = False,
+    measure: Annotated[str, typer.Option(help="Quality: ndcg@10, ndcg@10+skip, p@3, ap ...")] = "ndcg@10",
+    rounds: Annotated[int, typer.Option(help="Number of rounds.")] = 100_000,
+    runs: Annotated[int, typer.Option(help="Number of runs, each in an order of its own.")] = 5,
+    seed: Seed = 0,
+    scaling: Annotated[
+        str, typer.Option(help="Scale features: none, query (min-max), global (mean, sd), online (as they come).")
+    ] = "none",
+    regret: Annotated[
+        bool, typer.Option("--regret", help="Regret in the surrogate against the best fixed weights; slower.")
+    ] = False,
+    workers: Workers = THREADS,
+    folder: Folder = Path("learned"),
+) -> None:
+    """Train rankers on judged documents, revealing k judgements per round, and save them."""
+    from peekrank.reports import plots
+    from peekrank.training.training import Training
+
+    chosen = choose(learners, surrogate, as_printed=as_printed)
+    training = Training(chosen, k, rounds, measure, runs, seed, regret)
+    material = _gather(data, test, scaling)
+    outcome = _learn(training, material, folder, workers)
+    with interrupt_later():
+        plots.save(plots.average_quality(outcome), folder, "quality")
+    say(*_shown(outcome, material, folder), Text(f"Tables, picture, models and manifest are in {folder}{os.sep}"))
 
 
 def choose(named: list[str] | None, surrogate: str | None, *, as_printed: bool) -> tuple[str, ...]:
@@ -47,7 +90,7 @@ def choose(named: list[str] | None, surrogate: str | None, *, as_printed: bool) 
     return (f"{name}:surrogate={surrogate}" if surrogate else name,)
 
 
-def gather(train: Path, test: Path | None, scaling: str) -> Material:
+def _gather(train: Path, test: Path | None, scaling: str) -> Material:
     """Read a training and perhaps a test part, and prepare both alike."""
     from peekrank.training import training as learning
 
@@ -62,16 +105,22 @@ def gather(train: Path, test: Path | None, scaling: str) -> Material:
     material = learning.gather(data, held_out, scaling=scaling)
     for part in (material.train, material.test):
         if part:
-            _note_rounding(part)
+            note_rounding(part)
     return material
 
 
-def _note_rounding(data: Dataset) -> None:
-    if data.about.rounded:
-        warnings.warn(f"{data.about.source}: real-valued relevance is rounded to grades", stacklevel=2)
+def _learn(training: Training, material: Material, folder: Path, workers: int) -> Outcome:
+    from peekrank.jobs.folder import finished
+    from peekrank.training import training as learning
+
+    with status("compiling (once)"):
+        learning.compile_kernels(training, material)
+    total = learning.rounds_of(training)
+    with rounds_bar(total, lambda: f"{finished(folder)} of {counted(training.runs, 'run')}", folder) as tick:
+        return learning.learn(training, material, folder, workers=workers, progress=tick)
 
 
-def tell(outcome: Outcome, material: Material, folder: Path) -> list[RenderableType]:
+def _shown(outcome: Outcome, material: Material, folder: Path) -> list[RenderableType]:
     """The table of a training, and what there is to know about it."""
     from peekrank.training.training import model_file
 
@@ -120,67 +169,3 @@ def _spread(mean: float | None, sd: float | None, form: str = ".4f") -> str:
     if mean is None or sd is None or math.isnan(mean):
         return "–"
     return f"{mean:{form}}" if math.isnan(sd) else f"{mean:{form}} ± {sd:{form}}"
-
-
-def rank(
-    model: Annotated[Path, typer.Argument(help="A model that `peekrank learn` saved.")],
-    data: Annotated[Path, typer.Argument(help="Documents: LETOR or SVMlight text, or a .peek file.")],
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where to write.", show_default="the terminal")
-    ] = None,
-    measure: Annotated[
-        str | None, typer.Option(help="Tell the quality, if DATA has relevance: ndcg@10, p@3 ...")
-    ] = None,
-) -> None:
-    """Rank the documents of each query by a learned model: a table of qid, document, position and score.
-
-    Documents and positions count from 1; document 3 is the query's third in the file.
-    """
-    from peekrank._util.atomic import write_whole
-    from peekrank.measures import measure as measure_named
-    from peekrank.training.model import load_model
-
-    judge = measure_named(measure) if measure else None
-    if out:
-        if out.resolve() in (model.resolve(), data.resolve()):
-            raise ValueError(f"{out}: --out must be a file of its own")
-        check_replaceable(out)
-    learned = load_model(model)
-    ranked = learned.rank(read_data(data, None, learned.preparation.base))
-    verdict = _judge(ranked, judge) if judge else ""
-    text = _as_table(ranked)
-    if out:
-        write_whole(out, lambda part: part.write_text(text, encoding="utf-8"))
-    else:
-        sys.stdout.write(text)
-    console = Console(stderr=out is None)  # what is piped on is the table and nothing else
-    if verdict:
-        console.print(verdict, highlight=False)
-    if out:
-        console.print(f"Written to {escape(str(out))}", highlight=False, soft_wrap=True)
-
-
-def _judge(ranked: Ranked, measure: Measure) -> str:
-    """The quality, and how many queries it is of."""
-    _note_rounding(ranked.data.graded())
-    values, queries = ranked.judged(measure), len(ranked.data.queries)
-    if not len(values):
-        return f"{measure} counts none of {counted(queries, 'query', 'queries')}"
-    skipped = f", {queries - len(values):,} skipped" if len(values) < queries else ""
-    return f"{measure} {values.mean():.4f} over {counted(len(values), 'query', 'queries')}{skipped}"
-
-
-def _as_table(ranked: Ranked) -> str:
-    import numpy as np
-    import polars as pl
-
-    offsets = ranked.data.offsets
-    lengths = np.diff(offsets)
-    first = np.repeat(offsets[:-1], lengths)
-    columns = {
-        "qid": np.repeat(ranked.data.queries, lengths),
-        "document": ranked.rankings + 1,
-        "position": np.arange(len(first)) - first + 1,
-        "score": ranked.scores[first + ranked.rankings].astype(np.float32),
-    }
-    return pl.DataFrame(columns).write_csv(separator="\t")

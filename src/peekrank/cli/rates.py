@@ -1,18 +1,64 @@
-"""What the command line says of a study: its table, and which learners could not take part."""
+"""``peekrank rates``."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.box import SIMPLE
-from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from peekrank._util.validate import whole
-from peekrank.experiments.study import Findings, Study, fitting
-from peekrank.reports.experiment_page import bound_text, exponent_text, regret_text
+from peekrank.cli._options import THREADS, Folder, Grades, Items, Revealed, Seed, Workers
+from peekrank.cli._outputs import say
+from peekrank.cli._progress import rounds_bar, status
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from peekrank.experiments.study import Findings, Study
+
+
+def command(
+    measure: Annotated[str, typer.Argument(help="What rankings are judged by: dcg, p@3, sumloss ...")],
+    m: Items,
+    k: Revealed,
+    learners: Annotated[
+        list[str] | None,
+        typer.Argument(help="Learners, for instance: rtop1f setftrl:horizon=none.", show_default="all that fit"),
+    ] = None,
+    grades: Grades = 2,
+    horizons: Annotated[str, typer.Option(help="Numbers of rounds.")] = "2000,4000,8000,16000,32000,64000,128000",
+    runs: Annotated[int, typer.Option(help="Number of runs for each stream and horizon.")] = 10,
+    seed: Seed = 0,
+    workers: Workers = THREADS,
+    folder: Folder = Path("rates"),
+) -> None:
+    """Measure how fast regret grows: the worst of a family of streams, for horizons from short to long."""
+    from peekrank.experiments.study import Study
+    from peekrank.reports import plots
+
+    lengths = read_horizons(horizons)
+    with status("looking which learners fit"):
+        chosen, unfit = choose(learners, measure, m, k, grades=grades, horizons=lengths)
+    findings = _investigate(Study(measure, m, k, chosen, grades, lengths, runs, seed), folder, workers)
+    plots.save(plots.worst_regret(findings), folder, "rates")
+    say(*_shown(findings, unfit), Text(f"Tables, picture and manifest are in {folder}{os.sep}"))
+
+
+def _investigate(study: Study, folder: Path, workers: int) -> Findings:
+    from peekrank.experiments.study import compile_kernels, finished, investigate
+
+    with status("compiling (once)"):
+        compile_kernels(study)
+    wanted = len(study.streams) * len(study.horizons)
+    with rounds_bar(study.rounds, lambda: f"{finished(folder)} of {wanted} cells", folder) as tick:
+        return investigate(study, folder, workers=workers, progress=tick)
 
 
 def read_horizons(text: str) -> tuple[int, ...]:
@@ -33,6 +79,8 @@ def choose(
     """The learners that are named, or all that fit, and why the others do not; a ValueError if none does."""
     if named:
         return tuple(named), {}
+    from peekrank.experiments.study import fitting
+
     for horizon in horizons:
         whole("horizons", horizon, 1)
     whole("m", m, 2)
@@ -47,8 +95,10 @@ def choose(
     return fit, unfit
 
 
-def tell(findings: Findings, unfit: Mapping[str, str]) -> list[RenderableType]:
+def _shown(findings: Findings, unfit: Mapping[str, str]) -> list[RenderableType]:
     """The table of a study, what its columns mean, and why learners are missing."""
+    from peekrank.reports.experiment_page import bound_text, exponent_text, regret_text
+
     study = findings.study
     last = study.horizons[-1]
     table = Table(title=_title(study), title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))

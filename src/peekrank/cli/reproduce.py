@@ -1,4 +1,4 @@
-"""The command ``peekrank reproduce``: every figure, table and claim, and what came out."""
+"""``peekrank reproduce``."""
 
 from __future__ import annotations
 
@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.markup import escape
-from rich.progress import TaskProgressColumn
 from rich.table import Table
+from rich.text import Text
 
-from peekrank.cli._progress import passing_bar
+from peekrank.cli._options import THREADS, Workers
+from peekrank.cli._outputs import say
+from peekrank.cli._progress import passing_bar, stopped
 
 if TYPE_CHECKING:
     from peekrank.papers.record import Claim, Reproduction
 
-_THREADS = os.cpu_count() or 1
 
-
-def reproduce(
+def command(
     names: Annotated[
         list[str] | None, typer.Argument(help="What to make.", show_default="nothing: list what there is")
     ] = None,
@@ -38,7 +37,7 @@ def reproduce(
             show_default="reproduction, or reproduction-quick",
         ),
     ] = None,
-    workers: Annotated[int, typer.Option(help="Number of threads.", show_default="one per core")] = _THREADS,
+    workers: Workers = THREADS,
 ) -> None:
     """Make the figures, tables and claims of the papers, and ours: what is stated, what came out, a verdict.
 
@@ -47,47 +46,39 @@ def reproduce(
     from peekrank._util.validate import whole
     from peekrank.papers import ALL, reproduction
 
-    out = Console()
     if not (names or everything or quick):
-        out.print(listing(list(ALL.values())))
+        say(_listing(list(ALL.values())))
         return
     if names and everything:
         raise ValueError("--all does not go with names: give either")
     whole("workers", workers, 1)
     items = [reproduction(name) for name in dict.fromkeys(names or ALL)]
-    _make(
-        items, folder or Path("reproduction-quick" if quick else "reproduction"), out, quick=quick, workers=workers
-    )
+    _make(items, folder or Path("reproduction-quick" if quick else "reproduction"), quick=quick, workers=workers)
 
 
-def _make(items: Sequence[Reproduction], path: Path, out: Console, *, quick: bool, workers: int) -> None:
+def _make(items: Sequence[Reproduction], path: Path, *, quick: bool, workers: int) -> None:
     from peekrank.jobs.executor import InterruptedRunError
     from peekrank.papers.record import Folder
 
-    err = Console(stderr=True)
     folder = Folder(path, quick=quick)
     total = differ = 0
     for n, item in enumerate(items):
         try:
-            with passing_bar(f"{item.name} ({n + 1} of {len(items)})", err, TaskProgressColumn()) as progress:
+            with passing_bar(f"{item.name} ({n + 1} of {len(items)})") as progress:
                 kept = folder.make(item, workers=workers, progress=progress)
         except (InterruptedRunError, KeyboardInterrupt):
-            err.print(
-                f"stopped; {n} of {len(items)} are finished; they, and what is done of {item.name}, are kept in "
-                f"{path}{os.sep} - the same command goes on from there",
-                highlight=False,
-                soft_wrap=True,
-            )
-            raise typer.Exit(130) from None
+            stopped(f"{n} of {len(items)} are finished; they, and what is done of {item.name}, are kept", path)
         total += len(kept.claims)
         differ += kept.differ
-        out.print(verdicts(item, kept.claims))
+        say(_verdicts(item, kept.claims))
     said = f"{total} claims: {total - differ} hold, {differ} differ"
-    out.print(said + (" (docs/papers/reproduce.md says why)." if differ else "."), highlight=False, soft_wrap=True)
-    out.print(f"Claims, tables and pictures are in {path}{os.sep}", highlight=False, soft_wrap=True)
+    say(
+        Text(said + (" (docs/papers/reproduce.md says why)." if differ else ".")),
+        Text(f"Claims, tables and pictures are in {path}{os.sep}"),
+    )
 
 
-def listing(items: Sequence[Reproduction]) -> Table:
+def _listing(items: Sequence[Reproduction]) -> Table:
     """What there is, from where, and how long it takes."""
     table = Table(
         title="peekrank reproduce NAME ... [--quick]", title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0)
@@ -97,18 +88,18 @@ def listing(items: Sequence[Reproduction]) -> Table:
     for mode in ("quick", "full"):
         table.add_column(mode, justify="right", no_wrap=True)
     for item in items:
-        table.add_row(item.name, escape(f"{item.source}: {item.statement}"), *map(duration, item.seconds))
+        table.add_row(item.name, escape(f"{item.source}: {item.statement}"), *map(_duration, item.seconds))
     quick, full = (sum(seconds) for seconds in zip(*(item.seconds for item in items), strict=True))
     table.add_row(
         "--all",
         "everything; times are of one core, roughly; one by itself may have to compile first, for 15 s",
-        duration(quick),
-        duration(full),
+        _duration(quick),
+        _duration(full),
     )
     return table
 
 
-def verdicts(item: Reproduction, claims: Sequence[Claim]) -> Table:
+def _verdicts(item: Reproduction, claims: Sequence[Claim]) -> Table:
     """What is stated, what came out, and whether it is the same."""
     title = f"{item.name}: {item.source}, {item.statement}"
     table = Table("statement", "here", title=escape(title), title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
@@ -119,10 +110,10 @@ def verdicts(item: Reproduction, claims: Sequence[Claim]) -> Table:
     return table
 
 
-def duration(seconds: int) -> str:
+def _duration(seconds: int) -> str:
     """Seconds or minutes, in whole numbers.
 
-    >>> duration(45), duration(800)
+    >>> _duration(45), _duration(800)
     ('45 s', '13 min')
     """
     return f"{seconds} s" if seconds < 100 else f"{round(seconds / 60)} min"

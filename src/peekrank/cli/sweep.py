@@ -1,26 +1,60 @@
-"""What ``peekrank sweep`` chooses and says: the engine, the tables of all cells, the comparisons of learners."""
+"""``peekrank sweep``."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
+import typer
 from rich.text import Text
 
+from peekrank._util.signals import interrupt_later
 from peekrank._util.text import counted
 from peekrank._util.validate import choice
+from peekrank.cli._options import THREADS, Folder, Workers
+from peekrank.cli._outputs import say
+from peekrank.cli._progress import rounds_bar, status
 from peekrank.cli._tables import Sheet, cell_texts, compared, shown, verdicts_explained, write_paper
-from peekrank.experiments.sweep_runs import CELL, Finished
-from peekrank.jobs.executor import Threads
-from peekrank.regret import Exponent
-from peekrank.reports.experiment_page import exponent_text, number, percent
-from peekrank.reports.sweep_page import MOST_PICTURES, write_pictures, write_sweep_report
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from peekrank.experiments.sweep import Sweep
+    from peekrank.experiments.sweep_runs import Finished
     from peekrank.jobs.executor import Executor
+
+
+def command(
+    file: Annotated[
+        Path | None, typer.Argument(help="What to run, as TOML; --example shows one.", show_default=False)
+    ] = None,
+    folder: Folder = Path("sweep"),
+    engine: Annotated[
+        str, typer.Option(help="What does the work: threads, or ray (pip install 'peekrank\\[ray]').")
+    ] = "threads",
+    address: Annotated[
+        str | None, typer.Option(help="Ray cluster: host:port or auto.", show_default="one on this machine")
+    ] = None,
+    workers: Workers = THREADS,
+    latex: Annotated[bool, typer.Option("--latex", help="Write the tables as LaTeX, too.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Write the tables as Markdown, too.")] = False,
+    example: Annotated[bool, typer.Option("--example", help="Print a file to begin with, and stop.")] = False,
+) -> None:
+    """Run learners over all combinations of streams, measures, k and horizons, and tell which are better."""
+    from peekrank.experiments.sweep import EXAMPLE, read_sweep
+
+    if example:
+        say(Text(EXAMPLE.rstrip()))
+        return
+    if file is None:
+        raise ValueError("no file given; `peekrank sweep --example > example.toml` makes one to begin with")
+    chosen = engine_named(engine, address, workers)
+    finished = _sweep(read_sweep(file), folder, chosen)
+    with interrupt_later():
+        _write_papers(finished, folder, latex=latex, markdown=markdown)
+        pictures = _write_report(finished, folder)
+    say(*_shown(finished), Text(f"Tables, runs and manifest are in {folder}{os.sep}"), pictures)
 
 
 def engine_named(name: str, address: str | None, workers: int) -> Executor:
@@ -29,6 +63,8 @@ def engine_named(name: str, address: str | None, workers: int) -> Executor:
     >>> engine_named("threads", None, 2)
     Threads(workers=2)
     """
+    from peekrank.jobs.executor import Threads
+
     choice("engine", name, Literal["threads", "ray"])
     if name == "threads":
         if address is not None:
@@ -39,8 +75,23 @@ def engine_named(name: str, address: str | None, workers: int) -> Executor:
     return Ray(address, workers)
 
 
-def tell(finished: Finished) -> list[RenderableType]:
+def _sweep(sweep: Sweep, folder: Path, engine: Executor) -> Finished:
+    from peekrank.experiments.runs import compile_kernels
+    from peekrank.experiments.sweep_runs import finished_runs, run_sweep
+    from peekrank.jobs.executor import Threads
+
+    wanted = len(sweep.settings) * len(sweep.learners) * sweep.runs
+    if isinstance(engine, Threads):
+        with status("compiling (once)"):
+            compile_kernels(sweep.settings[0])
+    with rounds_bar(sweep.rounds, lambda: f"{finished_runs(sweep, folder)} of {wanted} runs", folder) as tick:
+        return run_sweep(sweep, folder, engine=engine, progress=tick)
+
+
+def _shown(finished: Finished) -> list[RenderableType]:
     """The tables of a sweep, and what their columns mean."""
+    from peekrank.experiments.sweep_runs import CELL
+
     sweep = finished.sweep
     title = f"{sweep.name}: {counted(sweep.runs, 'run')}, seed {sweep.seed}" + (
         ", same rounds" if not sweep.redraw else ""
@@ -52,8 +103,10 @@ def tell(finished: Finished) -> list[RenderableType]:
     return said
 
 
-def write_papers(finished: Finished, folder: Path, *, latex: bool, markdown: bool) -> None:
+def _write_papers(finished: Finished, folder: Path, *, latex: bool, markdown: bool) -> None:
     """Write both tables, or the first if there is one learner only, as papers and pages have them."""
+    from peekrank.experiments.sweep_runs import CELL
+
     for outdated in [folder / f"{name}{end}" for name in ("summary", "comparisons") for end in (".tex", ".md")]:
         outdated.unlink(missing_ok=True)
     sheets = {"summary": _summary(finished)}
@@ -67,8 +120,10 @@ def write_papers(finished: Finished, folder: Path, *, latex: bool, markdown: boo
         )
 
 
-def write_report(finished: Finished, folder: Path) -> Text:
+def _write_report(finished: Finished, folder: Path) -> Text:
     """Write the report, and pictures unless there are too many cells; tell where they are."""
+    from peekrank.reports.sweep_page import MOST_PICTURES, write_pictures, write_sweep_report
+
     report = write_sweep_report(finished, folder / "report.html")
     if write_pictures(finished, folder / "pictures"):
         return Text(f"The report is {report}, its pictures are in {folder / 'pictures'}{os.sep}")
@@ -77,6 +132,10 @@ def write_report(finished: Finished, folder: Path) -> Text:
 
 
 def _summary(finished: Finished) -> Sheet:
+    from peekrank.experiments.sweep_runs import CELL
+    from peekrank.regret import Exponent
+    from peekrank.reports.experiment_page import exponent_text, number, percent
+
     heads = [*CELL, "learner", "regret ± sd", "exponent, 95 %", "bound", "explored"]
     rows = [
         [

@@ -1,4 +1,4 @@
-"""The command line as a user meets it."""
+"""``peekrank simulate`` as a user meets it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from peekrank.cli.app import app
+from helpers.command_line import peekrank
 
 QUICK = ["simulate", "rtop1f", "uniform", "--horizon", "200", "--runs", "2", "--workers", "1"]
-
-
-def peekrank(*arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments), catch_exceptions=False, env={"COLUMNS": "200"})
 
 
 @pytest.fixture(autouse=True)
@@ -100,7 +95,7 @@ def test_a_broken_line_of_a_file_is_named() -> None:
 
 @pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_keeps_finished_runs_and_says_how_to_go_on() -> None:
-    command = [sys.executable, "-c", "from peekrank.cli.app import main; main()", "simulate", "uniform", "rtop1f"]
+    command = [sys.executable, "-m", "peekrank", "simulate", "uniform", "rtop1f"]
     command += ["--stream", "ct15:m=60", "--horizon", "300000", "--runs", "40", "--workers", "2"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         deadline = time.monotonic() + 90
@@ -116,33 +111,14 @@ def test_ctrl_c_keeps_finished_runs_and_says_how_to_go_on() -> None:
     assert "Traceback" not in output
 
 
-def test_demo_writes_a_report() -> None:
-    done = peekrank("demo", "--out", "shown")
-    assert done.exit_code == 0
-    report = Path("shown/report.html")
-    assert report.resolve().as_uri() in done.output.replace("\n", "")
-    assert "<svg" in report.read_text()
-
-
-@pytest.mark.parametrize("columns", ["60", "80", "120"])
-def test_narrow_terminals_lose_no_letter_of_the_table(columns: str) -> None:
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_narrow_terminals_lose_no_letter_of_the_table(columns: int) -> None:
     assert peekrank(*QUICK).exit_code == 0
     wide = peekrank(*QUICK).stdout
-    narrow = CliRunner().invoke(app, QUICK, env={"COLUMNS": columns}).stdout
+    narrow = peekrank(*QUICK, columns=columns).stdout
     for name in ("rtop1f", "uniform"):
         assert name in narrow
     assert Counter(c for c in narrow if c.isalnum()) == Counter(c for c in wide if c.isalnum())
-
-
-def test_list_names_every_learner_measure_and_stream() -> None:
-    done = peekrank("list")
-    assert done.exit_code == 0
-    for name in ("rtop1f", "ftpl", "uniform", "ndcg", "auc", "ct15", "drifting", "ratings"):
-        assert name in done.output
-
-
-def test_version() -> None:
-    assert peekrank("--version").output.startswith("peekrank 0.")
 
 
 def test_warnings_are_notes() -> None:

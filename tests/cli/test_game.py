@@ -1,4 +1,4 @@
-"""The commands about games and advice as a user meets them."""
+"""``peekrank game`` as a user meets it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
-from typer.testing import CliRunner, Result
 
-from peekrank.advice import advise, advise_surrogate
-from peekrank.cli import app as cli
-from peekrank.cli import game as cli_games
+from helpers.command_line import peekrank, rows
+from peekrank.cli import game as game_command
 from peekrank.games import certificate as witness
 from peekrank.games.analysis import Analysis, analyse
 from peekrank.games.cells import pair_count
@@ -24,19 +21,6 @@ from peekrank.games.ranking import ranking_game
 from peekrank.games.rate import Rate, Verdict
 
 APPLES = ", good, rotten\neat, 0, 1\nbin, 1, 0\n\nsweet, sour\n-, -\n"
-
-
-def peekrank(*arguments: str, columns: int = 200) -> Result:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cli, "out", Console(width=columns))
-        return CliRunner().invoke(cli.app, list(arguments), catch_exceptions=False)
-
-
-def rows(done: Result) -> dict[str, str]:
-    """The lines of an answer by their labels."""
-    assert done.exit_code == 0, done.output
-    parts = [line.strip().partition(" ") for line in done.stdout.splitlines()]
-    return {label: text.strip() for label, _, text in parts}
 
 
 def read(path: str) -> Any:
@@ -103,7 +87,7 @@ def test_neighbouring_pairs_are_counted_up_to_symmetry(name: str, m: int) -> Non
 
 
 def test_a_disagreement_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli_games, "rate_of", lambda *_: Verdict(Rate.LINEAR, "theorem", "a slip"))
+    monkeypatch.setattr(game_command, "rate_of", lambda *_: Verdict(Rate.LINEAR, "theorem", "a slip"))
     done = peekrank("game", "dcg", "--m", "2", "--k", "1")
     assert done.exit_code == 2
     assert "the theorem says T, the definitions say sqrt(T)" in done.output
@@ -156,7 +140,7 @@ def test_what_is_undecided_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     def undecided(game: Game, **_: Any) -> Analysis:
         return Analysis(game, None, None, undecided="whether actions 0 and 1 are neighbours")
 
-    monkeypatch.setattr(cli_games, "analyse", undecided)
+    monkeypatch.setattr(game_command, "analyse", undecided)
     done = peekrank("game", "bandit", "--certificate", "proof.json")
     assert "rate       undecided" in done.stdout
     assert "whether actions 0 and 1 are neighbours: neither exact" in done.stdout
@@ -296,99 +280,24 @@ def test_a_failed_write_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(path: Path, _: Any) -> None:
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr("peekrank._util.atomic.write_whole", full)
+    monkeypatch.setattr("peekrank.cli._outputs.write_whole", full)
     done = peekrank("game", "bandit", "--json", "a.json")
     assert done.exit_code == 2
     assert "No space left on device" in done.output
 
 
-@pytest.mark.parametrize("place", ["analyse", "certificate"])
+@pytest.mark.parametrize("place", ["analyse", "certificate_of"])
 def test_ctrl_c_leaves_files_as_they_were(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli_games if place == "analyse" else witness, place, stop)
+    monkeypatch.setattr(game_command, place, stop)
     Path("proof.json").write_text("mine")
     done = peekrank("game", "bandit", "--certificate", "proof.json")
     assert done.exit_code == 130
     assert "stopped" in done.output
     assert [path.name for path in Path().iterdir()] == ["proof.json"]
     assert Path("proof.json").read_text() == "mine"
-
-
-# --- advice
-
-
-def test_advice_is_printed_and_written() -> None:
-    done = peekrank("advise", "ndcg@10", "--m", "100", "--k", "5", "--horizon", "10000000", "--json", "a.json")
-    said = rows(done)
-    assert said["rate"].startswith("T (theorem): ")
-    assert said["learner"] == "none"
-    assert "learn dcg@10 with blockftrl" in said["change"]
-    wanted = advise("ndcg@10", m=100, k=5, horizon=10_000_000)
-    assert read("a.json") == json.loads(json.dumps(wanted.as_dict()))
-    for line, wanted_line in zip(done.stdout.splitlines(), str(wanted).splitlines(), strict=True):
-        assert line.split() == wanted_line.replace(":", "", 1).split()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["ndgc", "--m", "3", "--k", "1"], "unknown measure or surrogate 'ndgc': did you mean 'ndcg'?"),
-        (["squard", "--m", "3", "--k", "1"], "unknown measure or surrogate 'squard': did you mean 'squared'?"),
-        (["kl/2", "--m", "3", "--k", "1"], "surrogate 'kl/2': 'kl' has no parameter"),
-        (["dcg", "--m", "3", "--k", "4"], "k = 4: must be a whole number, from 1 to 3"),
-        (["dcg", "--m", "3", "--k", "1", "--json", "."], ". is no regular file"),
-    ],
-)
-def test_bad_questions_for_advice(arguments: list[str], message: str) -> None:
-    done = peekrank("advise", *arguments, "--horizon", "10")
-    assert done.exit_code == 2
-    assert message in done.output
-
-
-def test_a_measure_needs_a_horizon_and_a_surrogate_does_not() -> None:
-    done = peekrank("advise", "dcg", "--m", "3", "--k", "1")
-    assert done.exit_code == 2
-    assert "dcg needs --horizon, the number of rounds" in done.output
-    without = peekrank("advise", "kl", "--m", "3", "--k", "1")
-    assert rows(without)["rate"].startswith("T^(2/3): its gradient can be estimated without bias from one answer")
-    assert "adversary" not in without.stdout
-    assert peekrank("advise", "kl", "--m", "3", "--k", "1", "--horizon", "10").stdout == without.stdout
-
-
-def test_advice_on_a_hopeless_surrogate_shows_the_witness() -> None:
-    done = peekrank("advise", "ndcgsquared", "--m", "10", "--k", "1", "--json", "a.json")
-    assert rows(done)["rate"].startswith("T: hopeless: one answer a round cannot tell which scores are best")
-    wanted = advise_surrogate("ndcgsquared", m=10, k=1)
-    assert wanted.witness is not None
-    assert f"regret is {wanted.witness.gap / 2:.3g} a round" in done.stdout
-    assert "relevance of items 1 to 2" in done.stdout
-    assert "All other items are irrelevant" in done.stdout
-    shown = [line.split() for line in done.stdout.splitlines() if line.startswith((" 0", " 1"))]
-    assert [[float(cell) for cell in line] for line in shown] == [
-        [*row[:2], p, q] for row, p, q in zip(*wanted.witness[:3], strict=True)
-    ]
-    assert read("a.json") == json.loads(json.dumps(wanted.as_dict()))
-    assert read("a.json")["witness"]["p"] == [0.5, 0, 0, 0.5]
-
-
-def test_a_long_witness_goes_into_the_file() -> None:
-    done = peekrank("advise", "ndcgsquared", "--m", "10", "--k", "5", "--json", "a.json")
-    assert rows(done)["The"] == "adversaries have 64 lists: a.json has them."
-    unwritten = peekrank("advise", "ndcgsquared", "--m", "10", "--k", "5")
-    assert rows(unwritten)["The"] == "adversaries have 64 lists: --json FILE writes them."
-    assert len(read("a.json")["witness"]["relevance"]) == 64
-    whole = peekrank("advise", "listnet", "--m", "3", "--k", "2", "--grades", "3")
-    assert "relevance of items 1 to 3" in whole.stdout
-    assert "All other items" not in whole.stdout
-
-
-def test_a_witness_that_is_too_long_is_said_to_be_left_out() -> None:
-    done = peekrank("advise", "ndcgsquared", "--m", "100", "--k", "13", "--json", "a.json")
-    assert rows(done)["note"].startswith("the adversaries that prove it are left out")
-    assert read("a.json")["witness"] is None
-    assert read("a.json")["notes"][0].startswith("the adversaries that prove it are left out")
 
 
 def test_one_item_is_no_items() -> None:

@@ -1,0 +1,5 @@
+"""``python -m peekrank``: the command line."""
+
+from peekrank.cli.app import main
+
+main()

@@ -1,0 +1,44 @@
+"""What went wrong, in a line on standard error; warnings as notes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Say what was wrong in a line, and end with code 2; Ctrl-C ends with code 130. Warnings are notes."""
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _say_once()
+            yield
+    except (ValueError, ArithmeticError, OSError, MemoryError) as error:
+        message = "\n".join([str(error) or "not enough memory", *getattr(error, "__notes__", ())])
+        complain(message, "error: ", "bold red")
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        complain("stopped")
+        raise typer.Exit(130) from None
+
+
+def complain(text: str, label: str = "", style: str = "bold") -> None:
+    """Print to standard error, whole lines however narrow the terminal."""
+    Console(stderr=True).print(Text.assemble((label, style), text), soft_wrap=True)
+
+
+def _say_once() -> Callable[..., None]:
+    """A way to show warnings: as notes, each once, though the same learner is made several times."""
+    said = set()
+
+    def note(message: Warning | str, *_: object) -> None:
+        if str(message) not in said:
+            said.add(str(message))
+            complain(str(message), "note: ")
+
+    return note

@@ -1,0 +1,69 @@
+"""Running an experiment: its progress, its files, and the table of its result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE
+from rich.markup import escape
+from rich.table import Table
+
+from peekrank._util.text import counted
+from peekrank.cli._progress import rounds_bar, status
+
+if TYPE_CHECKING:
+    from peekrank.experiments.experiment import Experiment, Result
+
+
+def run_experiment(experiment: Experiment, folder: Path, workers: int) -> Result:
+    """Do in a folder what is missing of an experiment, with a bar of its rounds."""
+    from peekrank.experiments import runs
+    from peekrank.jobs.folder import finished
+
+    with status("compiling (once)"):
+        runs.compile_kernels(experiment)
+    wanted = experiment.runs * len(experiment.learners)
+    total = experiment.horizon * wanted
+    with rounds_bar(total, lambda: f"{finished(folder)} of {counted(wanted, 'run')}", folder) as tick:
+        return runs.run(experiment, folder, workers=workers, progress=tick)
+
+
+def write_result(result: Result, folder: Path, *, as_csv: bool = False) -> None:
+    """Write the tables and pictures of a result."""
+    from peekrank.experiments import runs
+    from peekrank.reports import plots
+
+    runs.write_tables(result, folder, as_csv=as_csv)
+    plots.save(plots.cumulative_regret(result), folder, "regret")
+    plots.save(plots.average_regret(result), folder, "average")
+
+
+def result_table(result: Result) -> Table:
+    """One row per learner: regret, its exponent, bound, exploration and speed."""
+    from peekrank.reports.experiment_page import exponent_text, number, percent
+
+    experiment = result.experiment
+    sizes = f"{counted(experiment.horizon, 'round')}, {counted(experiment.runs, 'run')}"
+    title = f"{experiment.measure}, k = {experiment.k}, {sizes}"
+    table = Table(
+        title=f"{title}, {escape(experiment.stream)}",
+        title_justify="left",
+        box=SIMPLE,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
+    table.add_column("learner", overflow="fold", min_width=10)
+    for header in ("regret ± sd", "exponent, 95 %", "bound", "explored", "rounds/s"):
+        table.add_column(header, justify="right", overflow="fold", min_width=6)
+    for s in result.summaries():
+        speed = s.rounds_per_second
+        table.add_row(
+            escape(s.learner),
+            f"{number(s.regret)} ± {number(s.spread)}",
+            exponent_text(s.exponent),
+            number(s.bound),
+            percent(s.explored),
+            f"{speed / 1000:,.0f}k" if speed >= 10_000 else f"{speed:,.0f}",
+        )
+    return table

@@ -1,0 +1,35 @@
+"""Data sets that commands read."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.progress import DownloadColumn, TransferSpeedColumn
+
+from peekrank.cli._progress import passing_bar
+
+if TYPE_CHECKING:
+    from peekrank.data.dataset import Dataset
+
+
+def read_data(file: Path, features: int | None, base: int | None) -> Dataset:
+    """The data set of a file, text or compact."""
+    from peekrank.data.letor import read_letor
+    from peekrank.data.peek import is_compact, open_dataset
+
+    if is_compact(file):
+        opened = open_dataset(file)
+        there, first = opened.features.shape[1], opened.about.base
+        if features not in (None, there) or base not in (None, first):
+            raise ValueError(f"{file.name}: has {there} features with ids from {first}; convert the text again")
+        return opened
+    with passing_bar(f"reading {file.name}", DownloadColumn(), TransferSpeedColumn()) as progress:
+        return read_letor(file, features=features, base=base, progress=progress)
+
+
+def note_rounding(data: Dataset) -> None:
+    """Warn if relevance was rounded to grades."""
+    if data.about.rounded:
+        warnings.warn(f"{data.about.source}: real-valued relevance is rounded to grades", stacklevel=2)

@@ -1,0 +1,68 @@
+"""What commands print, and the files they write."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from peekrank._util.atomic import write_whole
+from peekrank._util.signals import interrupt_later
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+def say(*parts: RenderableType) -> None:
+    """Print one after the other. A Text is not wrapped: it may be a command or a path, to be copied."""
+    console = Console()
+    for part in parts:
+        console.print(part, highlight=False, soft_wrap=isinstance(part, Text))
+
+
+def labelled() -> Table:
+    """An empty table of labels and what belongs to them."""
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    return grid
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text and a line's end, whole; Ctrl-C has to wait."""
+    with interrupt_later():
+        write_whole(path, lambda part: part.write_text(text + "\n", encoding="utf-8"))
+
+
+def write_json(path: Path, data: dict[str, Any], indent: int | None = 1) -> None:
+    """Write an answer as JSON."""
+    write_text(path, json.dumps(data, indent=indent, allow_nan=False))
+
+
+def check_outputs(*files: Path | None, read: Sequence[Path] = ()) -> None:
+    """Raise a ValueError now if one of these files could not be written later, or is one that is read."""
+    paths = [path for path in files if path is not None]
+    for path in paths:
+        above = next(folder for folder in path.absolute().parents if folder.exists())
+        if path.exists() and not path.is_file():
+            raise ValueError(f"{path} is no regular file; the name of one is wanted")
+        if not above.is_dir() or not os.access(above, os.W_OK):
+            raise ValueError(f"{path} cannot be written: {above} is no folder that can be written to")
+    if len({path.resolve() for path in (*paths, *read)}) < len(paths) + len(read):
+        raise ValueError(f"{paths[-1]}: each output needs a file of its own")
+
+
+def check_replaceable(file: Path) -> None:
+    """Raise a ValueError if there is a model or a compact data set of this name, which no table should replace."""
+    from peekrank.data.peek import is_compact
+    from peekrank.training.model import is_model
+
+    if file.exists() and (is_model(file) or is_compact(file)):
+        what = "a model" if is_model(file) else "a data set"
+        raise ValueError(f"{file}: is {what}, which would be replaced; remove it first, or choose another name")

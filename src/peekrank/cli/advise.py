@@ -1,0 +1,89 @@
+"""``peekrank advise``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.box import SIMPLE
+from rich.table import Table
+from rich.text import Text
+
+from peekrank.advice import Advice, SurrogateAdvice, Witness, advise, advise_surrogate
+from peekrank.cli._options import Grades, Items, JsonFile, Revealed
+from peekrank.cli._outputs import check_outputs, labelled, say, write_json
+from peekrank.registry import MEASURES, SURROGATES
+from peekrank.spec import nearest
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_MOST_LISTS = 16
+
+
+def command(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="MEASURE|SURROGATE",
+            help="What rankings are judged by: dcg, p@3, ndcg@10; or what scores are: squared, kl, listnet ...",
+        ),
+    ],
+    m: Items,
+    k: Revealed,
+    horizon: Annotated[
+        int | None, typer.Option(help="Number of rounds; a measure needs it.", show_default=False)
+    ] = None,
+    grades: Grades = 2,
+    json_file: JsonFile = None,
+) -> None:
+    """Say before the first round what to expect, which learner to use, and what would help."""
+    check_outputs(json_file)
+    found = _advice_on(name, m, k, horizon, grades)
+    say(*_shown(found, json_file))
+    if json_file:
+        write_json(json_file, found.as_dict())
+
+
+def _advice_on(name: str, m: int, k: int, horizon: int | None, grades: int) -> Advice | SurrogateAdvice:
+    """Advice on the measure or surrogate of this name; what is said of a surrogate holds for any horizon."""
+    base = re.split("[@+/]", name)[0]
+    if base in SURROGATES:
+        return advise_surrogate(name, m, k, grades)
+    if base not in MEASURES:
+        raise ValueError(f"unknown measure or surrogate '{name}': {nearest(base, [*MEASURES, *SURROGATES])}")
+    if horizon is None:
+        raise ValueError(
+            f"{name} needs --horizon, the number of rounds: bounds and the choice of a learner depend on it"
+        )
+    return advise(name, m, k, horizon, grades)
+
+
+def _shown(advice: Advice | SurrogateAdvice, json_file: Path | None) -> list[RenderableType]:
+    """Advice with its labels in a column, and the witness of a hopeless surrogate, or where it is written to."""
+    shown = labelled()
+    for line in str(advice).splitlines():
+        label, _, text = line.partition(": ")
+        shown.add_row(label, Text(text))
+    if isinstance(advice, Advice) or advice.witness is None:
+        return [shown]
+    return [shown, "", *_tell_witness(advice.witness, json_file)]
+
+
+def _tell_witness(witness: Witness, json_file: Path | None) -> list[RenderableType]:
+    """Both adversaries, list by list, if they are few."""
+    if len(witness.relevance) > _MOST_LISTS:
+        where = f"{json_file} has them" if json_file else "--json FILE writes them"
+        return [Text(f"The adversaries have {len(witness.relevance):,} lists: {where}.")]
+    used = max(i for row in witness.relevance for i, grade in enumerate(row, 1) if grade)
+    table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
+    table.add_column(f"relevance of items 1 to {used}")
+    for header in ("adversary p", "adversary q"):
+        table.add_column(header, justify="right")
+    for row, *chances in zip(*witness[:3], strict=True):
+        table.add_row(" ".join(map(str, row[:used])), *(f"{chance:g}" for chance in chances))
+    others = " All other items are irrelevant." if used < len(witness.relevance[0]) else ""
+    said = f"Of any k items, both adversaries show the same relevances equally often.{others}"
+    return [table, Text(said)]

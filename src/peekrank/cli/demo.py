@@ -1,0 +1,35 @@
+"""``peekrank demo``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from peekrank.cli._experiments import result_table, run_experiment, write_result
+from peekrank.cli._options import THREADS, Workers
+from peekrank.cli._outputs import say
+
+
+def command(
+    folder: Annotated[Path, typer.Option("--out", help="Folder for the report.")] = Path("peekrank-demo"),
+    workers: Workers = THREADS,
+) -> None:
+    """Run the experiment of the first paper (its Figures 1 and 2), and explain it in a report."""
+    from peekrank.experiments.experiment import Experiment
+    from peekrank.reports.experiment_page import write_report
+
+    experiment = Experiment(
+        learners=("rtop1f", "rtop1f:order=fixed", "ftpl", "uniform"),
+        stream="ct15:m=10,noise=0.25",
+        measure="dcg",
+        k=1,
+        horizon=10_000,
+        redraw=False,
+    )
+    result = run_experiment(experiment, folder, workers)
+    write_result(result, folder)
+    report = write_report(result, folder / "report.html", title="Ranking with top-1 feedback")
+    say(result_table(result), Text(f"Now open this page in a browser: {report.resolve().as_uri()}"))

@@ -1,0 +1,83 @@
+"""``peekrank rank``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from peekrank._util.text import counted
+from peekrank.cli._inputs import note_rounding, read_data
+from peekrank.cli._outputs import check_replaceable
+
+if TYPE_CHECKING:
+    from peekrank.training.model import Ranked
+    from peekrank.types import Measure
+
+
+def command(
+    model: Annotated[Path, typer.Argument(help="A model that `peekrank learn` saved.")],
+    data: Annotated[Path, typer.Argument(help="Documents: LETOR or SVMlight text, or a .peek file.")],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to write.", show_default="the terminal")
+    ] = None,
+    measure: Annotated[
+        str | None, typer.Option(help="Tell the quality, if DATA has relevance: ndcg@10, p@3 ...")
+    ] = None,
+) -> None:
+    """Rank the documents of each query by a learned model: a table of qid, document, position and score.
+
+    Documents and positions count from 1; document 3 is the query's third in the file.
+    """
+    from peekrank._util.atomic import write_whole
+    from peekrank.measures import measure as measure_named
+    from peekrank.training.model import load_model
+
+    judge = measure_named(measure) if measure else None
+    if out:
+        if out.resolve() in (model.resolve(), data.resolve()):
+            raise ValueError(f"{out}: --out must be a file of its own")
+        check_replaceable(out)
+    learned = load_model(model)
+    ranked = learned.rank(read_data(data, None, learned.preparation.base))
+    verdict = _judge(ranked, judge) if judge else ""
+    text = _as_table(ranked)
+    if out:
+        write_whole(out, lambda part: part.write_text(text, encoding="utf-8"))
+    else:
+        sys.stdout.write(text)
+    console = Console(stderr=out is None)  # what is piped on is the table and nothing else
+    if verdict:
+        console.print(Text(verdict), soft_wrap=True)
+    if out:
+        console.print(Text(f"Written to {out}"), soft_wrap=True)
+
+
+def _judge(ranked: Ranked, measure: Measure) -> str:
+    """The quality, and how many queries it is of."""
+    note_rounding(ranked.data.graded())
+    values, queries = ranked.judged(measure), len(ranked.data.queries)
+    if not len(values):
+        return f"{measure} counts none of {counted(queries, 'query', 'queries')}"
+    skipped = f", {queries - len(values):,} skipped" if len(values) < queries else ""
+    return f"{measure} {values.mean():.4f} over {counted(len(values), 'query', 'queries')}{skipped}"
+
+
+def _as_table(ranked: Ranked) -> str:
+    import numpy as np
+    import polars as pl
+
+    offsets = ranked.data.offsets
+    lengths = np.diff(offsets)
+    first = np.repeat(offsets[:-1], lengths)
+    columns = {
+        "qid": np.repeat(ranked.data.queries, lengths),
+        "document": ranked.rankings + 1,
+        "position": np.arange(len(first)) - first + 1,
+        "score": ranked.scores[first + ranked.rankings].astype(np.float32),
+    }
+    return pl.DataFrame(columns).write_csv(separator="\t")

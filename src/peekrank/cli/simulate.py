@@ -1,0 +1,48 @@
+"""``peekrank simulate``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from peekrank.cli._experiments import result_table, run_experiment, write_result
+from peekrank.cli._options import THREADS, Folder, Revealed, Seed, Workers
+from peekrank.cli._outputs import say
+
+
+def command(
+    learners: Annotated[list[str], typer.Argument(help="Learners, for instance: rtop1f rtop1f:order=fixed ftpl.")],
+    measure: Annotated[
+        str, typer.Option(help="What rankings are judged by: dcg, p@3, ndcg@10, sumloss ...")
+    ] = "dcg",
+    stream: Annotated[str, typer.Option(help="What happens: ct15:noise=0.25, a .soc/.csv file ...")] = "ct15",
+    m: Annotated[int | None, typer.Option("--m", help="Number of items, where the stream leaves it open.")] = None,
+    k: Revealed = 1,
+    horizon: Annotated[int, typer.Option(help="Number of rounds.")] = 10_000,
+    runs: Annotated[int, typer.Option(help="Number of runs of each learner.")] = 10,
+    seed: Seed = 0,
+    same_rounds: Annotated[
+        bool, typer.Option("--same-rounds", help="The same rounds in every run: only the learners' luck differs.")
+    ] = False,
+    workers: Workers = THREADS,
+    folder: Folder = Path("results"),
+    csv: Annotated[bool, typer.Option("--csv", help="Write the curves as CSV instead of Parquet.")] = False,
+) -> None:
+    """Run learners over a stream, and compare their regret."""
+    from peekrank.experiments.experiment import Experiment
+    from peekrank.spec import text_of
+    from peekrank.streams import stream as stream_named
+
+    made = stream_named(stream) if m is None else stream_named(stream, m=m)
+    if m is not None and made.m != m:
+        raise ValueError(f"m = {m}: stream '{stream}' has {made.m} items")
+    experiment = Experiment(
+        tuple(learners), text_of(made), measure, k, horizon, runs, seed, redraw=not same_rounds
+    )
+    result = run_experiment(experiment, folder, workers)
+    write_result(result, folder, as_csv=csv)
+    say(result_table(result), Text(f"Tables, pictures and manifest are in {folder}{os.sep}"))

@@ -1,0 +1,85 @@
+"""``peekrank rank`` as a user meets it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from helpers.command_line import peekrank, refused
+from helpers.documents import letor_text
+
+QUICK = ["learn", "train.txt", "--rounds", "200", "--runs", "2", "--workers", "1"]
+
+
+@pytest.fixture(autouse=True)
+def _with_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.txt").write_text(letor_text(30, 1))
+    Path("test.txt").write_text(letor_text(10, 2))
+
+
+def test_rank_refuses_what_does_not_fit() -> None:
+    assert peekrank(*QUICK).exit_code == 0
+    model = "learned/models/rtopkf-0.json"
+    Path("wide.txt").write_text(letor_text(5, 3, d=5))
+    Path("thin.txt").write_text(letor_text(5, 3, d=3))
+    assert "wide.txt: has 5 features: must have 4, as the training part" in refused("rank", model, "wide.txt")
+    assert "thin.txt: has 3 features: must have 4" in refused("rank", model, "thin.txt", "--out", "x.tsv")
+    assert "is not a model of peekrank" in refused("rank", "train.txt", "test.txt")
+    assert "is not a model of peekrank" in refused("rank", "learned/manifest.json", "test.txt")
+    Path("broken.json").write_text(Path(model).read_text().replace('"rounds": 200', '"rounds": 201'))
+    assert "broken.json: is damaged" in refused("rank", "broken.json", "test.txt")
+    assert "nowhere.json" in refused("rank", "nowhere.json", "test.txt")
+    assert "unknown measure" in refused("rank", model, "test.txt", "--measure", "ndgc")
+    before = Path("test.txt").read_bytes()
+    assert "must be a file of its own" in refused("rank", model, "test.txt", "--out", "test.txt")
+    assert Path("test.txt").read_bytes() == before
+    assert not Path("x.tsv").exists()
+
+
+def test_sparse_text_may_lack_the_last_features() -> None:
+    assert peekrank(*QUICK).exit_code == 0
+    Path("sparse.txt").write_text("1 qid:1 1:0.5\n0 qid:1 2:0.5\n")
+    assert peekrank("rank", "learned/models/rtopkf-0.json", "sparse.txt").exit_code == 0
+
+
+def test_rank_replaces_no_model_and_no_data_set() -> None:
+    assert peekrank(*QUICK).exit_code == 0
+    model, other = "learned/models/rtopkf-0.json", Path("learned/models/rtopkf-1.json")
+    before = other.read_bytes()
+    assert "rtopkf-1.json: is a model, which would be replaced" in refused(
+        "rank", model, "test.txt", "--out", str(other)
+    )
+    assert other.read_bytes() == before
+    peekrank("data", "train.txt", "--out", "train.peek")
+    Path("train.peek").rename("plain")
+    assert "plain: is a data set, which would be replaced" in refused("rank", model, "test.txt", "--out", "plain")
+    for _ in range(2):  # an earlier table may be replaced
+        assert peekrank("rank", model, "test.txt", "--out", "ranks.tsv").exit_code == 0
+
+
+def test_rank_says_how_many_queries_count() -> None:
+    assert peekrank(*QUICK).exit_code == 0
+    model = "learned/models/rtopkf-0.json"
+    lines = [f"{int(q == 2)} qid:{q} 1:{d} 2:1 3:1 4:1\n" for q in (1, 2, 3) for d in (1, 2)]
+    Path("some.txt").write_text("".join(lines))
+    assert (
+        "ndcg@10+skip 1.0000 over 1 query, 2 skipped\n"
+        in peekrank("rank", model, "some.txt", "--measure", "ndcg@10+skip").stderr
+    )
+    assert "ndcg@10 1.0000 over 3 queries\n" in peekrank("rank", model, "some.txt", "--measure", "ndcg@10").stderr
+    Path("none.txt").write_text("".join(lines[:2] + lines[4:]))
+    none = peekrank("rank", model, "none.txt", "--measure", "ndcg@10+skip").stderr
+    assert "ndcg@10+skip counts none of 2 queries\n" in none
+    assert "nan" not in none
+
+
+def test_relevance_above_the_grades_is_refused_only_where_it_is_used() -> None:
+    assert peekrank(*QUICK).exit_code == 0
+    Path("large.txt").write_text("300 qid:1 1:0.5 2:1 3:1 4:1\n0 qid:1 1:0.25 2:1 3:1 4:1\n")
+    model = "learned/models/rtopkf-0.json"
+    assert len(peekrank("rank", model, "large.txt").stdout.splitlines()) == 3
+    judged = peekrank("rank", model, "large.txt", "--measure", "ndcg@10", "--out", "x.tsv")
+    assert (judged.exit_code, Path("x.tsv").exists()) == (2, False)
+    assert "relevance from 0 to 300: must be within 0 to 255" in judged.stderr
