@@ -13,9 +13,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from peekrank._util.atomic import put_into
 from peekrank.experiments.arena import cross
 from peekrank.papers.ours.arena import HORIZONS, LEARNERS, RUNS, games, table
+from peekrank.reports.markup import put_into
 
 BEGIN = "<!-- begin: python experiments/arena.py --page docs/experiments/arena.md -->"
 

@@ -18,7 +18,6 @@ from typing import get_args
 
 import numpy as np
 
-from peekrank._util.atomic import put_into
 from peekrank.data.generated import LAYOUTS, Kind
 from peekrank.data.letor import read_letor
 from peekrank.data.peek import open_dataset
@@ -33,7 +32,7 @@ from peekrank.papers.ct16.figure import (
     play,
     where,
 )
-from peekrank.reports.markup import row
+from peekrank.reports.markup import put_into, row
 from peekrank.reports.plots import save_as
 from peekrank.types import Rounds
 

@@ -13,8 +13,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from peekrank._util.atomic import put_into
 from peekrank.papers.ours.hopeless import CELLS, HORIZONS, LEARNERS, RUNS, Played, play, table
+from peekrank.reports.markup import put_into
 
 BEGIN = "<!-- begin: python experiments/hopeless.py --page docs/games/index.md -->"
 

@@ -26,11 +26,11 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import PercentFormatter
 
-from peekrank._util.atomic import put_into
 from peekrank.engine import problem_shape
 from peekrank.experiments.experiment import Experiment, Result
 from peekrank.experiments.runs import run
 from peekrank.registry import LEARNERS
+from peekrank.reports.markup import put_into
 from peekrank.reports.plots import save_as
 from peekrank.reports.style import (
     COLOURS,

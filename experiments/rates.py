@@ -16,7 +16,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from peekrank._util.atomic import put_into
 from peekrank.experiments.study import Findings
 from peekrank.jobs.executor import InterruptedRunError
 from peekrank.papers.ours.rates import (
@@ -31,6 +30,7 @@ from peekrank.papers.ours.rates import (
 )
 from peekrank.papers.record import How, claims_table
 from peekrank.reports import plots
+from peekrank.reports.markup import put_into
 
 ROOT = Path(__file__).parent.parent
 PAGE, PICTURES = ROOT / "docs" / "experiments" / "study.md", ROOT / "docs" / "pictures"

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from peekrank._util.atomic import put_into, write_whole
+from peekrank._util.atomic import write_whole
 from peekrank.papers import ALL
 from peekrank.papers.record import Kept, claims_table, read_record
-from peekrank.reports.markup import Table
+from peekrank.reports.markup import Table, put_into
 
 ROOT = Path(__file__).parent.parent
 PAGE, PICTURES = ROOT / "docs" / "papers" / "reproduce.md", ROOT / "docs" / "pictures"

@@ -15,7 +15,7 @@ from helpers.command_line import peekrank
 from peekrank.experiments import study as laboratory
 from peekrank.experiments.study import Worst
 from peekrank.jobs.executor import InterruptedRunError, Threads
-from peekrank.reports import experiment_page as report
+from peekrank.reports.numbers import bound_text
 
 QUICK = ("p@1", "--m", "3", "--k", "1", "--horizons", "40,80,160", "--runs", "2")
 TWO = (*QUICK, "setftrl", "uniform")
@@ -145,7 +145,7 @@ def test_narrow_terminals_lose_no_letter(columns: int) -> None:
 
 
 def test_a_bound_that_is_exceeded_is_called_so() -> None:
-    assert report.bound_text(Worst(100, "ct15", 50.0, 1.0, 0.5, 49.0)) == "49.0 exceeded"
-    assert report.bound_text(Worst(100, "ct15", 50.0, 1.0, 1.5, 49.0)) == "49.0"
-    assert report.bound_text(Worst(100, "ct15", 50.0, math.nan, math.nan, 49.0)) == "49.0"
-    assert report.bound_text(Worst(100, "ct15", 49.0, 1.0, 0.5, None)) == "–"
+    assert bound_text(Worst(100, "ct15", 50.0, 1.0, 0.5, 49.0)) == "49.0 exceeded"
+    assert bound_text(Worst(100, "ct15", 50.0, 1.0, 1.5, 49.0)) == "49.0"
+    assert bound_text(Worst(100, "ct15", 50.0, math.nan, math.nan, 49.0)) == "49.0"
+    assert bound_text(Worst(100, "ct15", 49.0, 1.0, 0.5, None)) == "–"

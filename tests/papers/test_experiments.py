@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from helpers.scripts import load_experiment
-from peekrank._util.atomic import put_into
 from peekrank.papers.ours import hopeless
+from peekrank.reports.markup import put_into
 
 ROOT = Path(__file__).parents[2]
 

@@ -19,7 +19,7 @@ from helpers.scripts import load_benchmark
 from peekrank.cli.app import app
 from peekrank.experiments.sweep import Sweep
 from peekrank.experiments.sweep_runs import CELL, Finished
-from peekrank.reports.experiment_page import number
+from peekrank.reports.numbers import number
 from peekrank.reports.sweep_page import write_sweep_report
 
 WIDTHS = [390, 1280]

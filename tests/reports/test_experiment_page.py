@@ -15,16 +15,9 @@ from helpers.strict_html import Page
 from peekrank.experiments.experiment import Experiment, Result
 from peekrank.experiments.runs import run
 from peekrank.reports import plots
-from peekrank.reports.experiment_page import (
-    command,
-    decimals,
-    falls,
-    number,
-    percent,
-    repeats_paper,
-    roles,
-    write_report,
-)
+from peekrank.reports.experiment_page import falls, repeats_paper, roles, write_report
+from peekrank.reports.numbers import decimals, number, percent
+from peekrank.reports.pages import command
 
 LEARNERS = ("rtop1f", "rtop1f:order=fixed", "ftpl", "uniform")
 PAPER = Experiment(LEARNERS, "ct15:m=10,noise=0.25", "dcg", k=1, horizon=2000, runs=3, redraw=False)

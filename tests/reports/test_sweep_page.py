@@ -20,7 +20,8 @@ from peekrank.experiments.sweep import Sweep
 from peekrank.experiments.sweep_runs import CELL, Finished, run_sweep
 from peekrank.jobs.folder import versions
 from peekrank.regret import Exponent
-from peekrank.reports.experiment_page import chance, command, exponent_text, number, percent
+from peekrank.reports.numbers import chance, exponent_text, number, percent
+from peekrank.reports.pages import command
 from peekrank.reports.sweep_page import MOST_PICTURES, thin, write_pictures, write_sweep_report
 
 SMALL = Sweep(

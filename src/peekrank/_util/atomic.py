@@ -1,10 +1,10 @@
-"""Writing files, whole or between marks."""
+"""Writing files whole."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -62,22 +62,3 @@ def _alive(process: int) -> bool:
     except PermissionError:
         return True
     return True
-
-
-def put_into(page: Path, begin: str, lines: Sequence[str]) -> None:
-    """Write lines into a page, between the line `begin` and the next ``<!-- end -->``, in place of what is there.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     page = Path(folder) / "page.md"
-    ...     _ = page.write_text("<!-- begin --> old <!-- end -->")
-    ...     put_into(page, "<!-- begin -->", ["new"])
-    ...     page.read_text().split()
-    ['<!--', 'begin', '-->', 'new', '<!--', 'end', '-->']
-    """
-    before, mark, rest = page.read_text(encoding="utf-8").partition(begin)
-    _, end, after = rest.partition("<!-- end -->")
-    if not (mark and end):
-        raise ValueError(f"{page} has no lines '{begin}' and '<!-- end -->'")
-    text = "\n".join([before + begin, "", *lines, "", end]) + after
-    write_whole(page, lambda path: path.write_text(text, encoding="utf-8"))

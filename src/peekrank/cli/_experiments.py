@@ -11,6 +11,7 @@ from rich.table import Table
 
 from peekrank._util.text import counted
 from peekrank.cli._progress import rounds_bar, status
+from peekrank.reports.numbers import exponent_text, number, percent
 
 if TYPE_CHECKING:
     from peekrank.experiments.experiment import Experiment, Result
@@ -41,8 +42,6 @@ def write_result(result: Result, folder: Path, *, as_csv: bool = False) -> None:
 
 def result_table(result: Result) -> Table:
     """One row per learner: regret, its exponent, bound, exploration and speed."""
-    from peekrank.reports.experiment_page import exponent_text, number, percent
-
     experiment = result.experiment
     sizes = f"{counted(experiment.horizon, 'round')}, {counted(experiment.runs, 'run')}"
     title = f"{experiment.measure}, k = {experiment.k}, {sizes}"

@@ -12,9 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from peekrank.cli._outputs import write_text
-from peekrank.reports.experiment_page import chance, interval
 from peekrank.reports.markup import Table as PaperTable
 from peekrank.reports.markup import code
+from peekrank.reports.numbers import chance, interval
 
 if TYPE_CHECKING:
     import polars as pl

@@ -17,6 +17,7 @@ from peekrank._util.validate import whole
 from peekrank.cli._options import THREADS, Folder, Grades, Items, Revealed, Seed, Workers
 from peekrank.cli._outputs import say
 from peekrank.cli._progress import rounds_bar, status
+from peekrank.reports.numbers import bound_text, exponent_text, regret_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -97,8 +98,6 @@ def choose(
 
 def _shown(findings: Findings, unfit: Mapping[str, str]) -> list[RenderableType]:
     """The table of a study, what its columns mean, and why learners are missing."""
-    from peekrank.reports.experiment_page import bound_text, exponent_text, regret_text
-
     study = findings.study
     last = study.horizons[-1]
     table = Table(title=_title(study), title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))

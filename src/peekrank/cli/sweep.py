@@ -16,6 +16,7 @@ from peekrank.cli._options import THREADS, Folder, Workers
 from peekrank.cli._outputs import say
 from peekrank.cli._progress import rounds_bar, status
 from peekrank.cli._tables import Sheet, cell_texts, compared, shown, verdicts_explained, write_paper
+from peekrank.reports.numbers import exponent_text, number, percent
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -134,7 +135,6 @@ def _write_report(finished: Finished, folder: Path) -> Text:
 def _summary(finished: Finished) -> Sheet:
     from peekrank.experiments.sweep_runs import CELL
     from peekrank.regret import Exponent
-    from peekrank.reports.experiment_page import exponent_text, number, percent
 
     heads = [*CELL, "learner", "regret ± sd", "exponent, 95 %", "bound", "explored"]
     rows = [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import platform
-import shlex
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -13,21 +12,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from peekrank._util.atomic import write_whole
 from peekrank.experiments.experiment import Experiment, Result
-from peekrank.experiments.study import Worst
 from peekrank.jobs.folder import versions
-from peekrank.learners import RTop1F
 from peekrank.measures import DCG
-from peekrank.regret import Exponent
 from peekrank.reports import plots
+from peekrank.reports.pages import command, described, first_line, write_page
 from peekrank.streams import CT15
 from peekrank.types import Floats, Ints
 
 _SHOWN = 10  # positions of the illustration
-_MISSING = "–"
 _PAPER = {
     "items": "10",
     "answers seen": "1",
@@ -37,17 +31,6 @@ _PAPER = {
     "rounds in each run": "the same",
     "noise": "“small”, not given",
     "seed": "not given",
-}
-_PLAIN = {
-    "rtop1f": "RTop-1F (CT15, Algorithm 1). Time is cut into blocks. In each block every item has its turn in a "
-    "place that people are asked about. All other rounds sort by the answers of earlier blocks, plus noise.",
-    "ftpl": "Follow the perturbed leader. Sorts the items by all answers so far, plus noise. It is told the "
-    "relevance of every item after each round, and so shows what complete feedback would be worth.",
-    "uniform": "A random order in every round: what knowing nothing is worth.",
-}
-_ORDERS = {
-    "leader": "While an item has its turn, the others keep the best order known so far.",
-    "fixed": "While an item has its turn, the others are in a fixed, arbitrary order.",
 }
 
 
@@ -84,88 +67,6 @@ def write_report(result: Result, path: Path, *, title: str) -> Path:
     return path
 
 
-def write_page(template: str, path: Path, **content: Any) -> None:
-    """Fill a template of the package, with numbers as they are written here, and write it in one step."""
-    environment = Environment(
-        loader=PackageLoader("peekrank.reports"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(number=number, decimals=decimals, percent=percent)
-    page = environment.get_template(template).render(content)
-    write_whole(path, lambda part: part.write_text(page, encoding="utf-8"))
-
-
-def number(value: float | None) -> str:
-    """Three significant digits or all before the point, with thousands separators; a dash for what is missing.
-
-    >>> number(11811.3), number(64.38), number(0.1046), number(float("nan"))
-    ('11,811', '64.4', '0.105', '–')
-    """
-    if value is None or math.isnan(value):
-        return _MISSING
-    size = abs(value)
-    return f"{value:,.{0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3}f}"
-
-
-def decimals(value: float, digits: int = 2) -> str:
-    """A fixed number of decimals; a dash for what is missing."""
-    return _MISSING if math.isnan(value) else f"{round(value, digits) + 0.0:.{digits}f}"  # no -0.00
-
-
-def percent(share: float) -> str:
-    """A share in percent.
-
-    >>> percent(0.215)
-    '21.5 %'
-    """
-    return _MISSING if math.isnan(share) else f"{100 * share:.1f} %"
-
-
-def interval(value: float, low: float, high: float) -> str:
-    """A value and the ends of its interval, if it has one.
-
-    >>> interval(0.666, 0.641, 0.702), interval(12.5, float("nan"), float("nan"))
-    ('0.666, 0.641..0.702', '12.5')
-    """
-    return (
-        number(value) if math.isnan(low) or math.isnan(high) else f"{number(value)}, {number(low)}..{number(high)}"
-    )
-
-
-def chance(p: float) -> str:
-    """A p-value.
-
-    >>> chance(0.0321), chance(1e-9)
-    ('0.032', '< 0.001')
-    """
-    return _MISSING if math.isnan(p) else f"{p:.3f}" if p >= 0.001 else "< 0.001"
-
-
-def regret_text(worst: Worst) -> str:
-    """Mean and spread of a learner's worst regret."""
-    return f"{number(worst.regret)} ± {number(worst.spread)}"
-
-
-def exponent_text(exponent: Exponent) -> str:
-    """An exponent with its interval, as far as there is one.
-
-    >>> exponent_text(Exponent(0.667, 0.65, 0.68)), exponent_text(Exponent(0.5, math.nan, math.nan))
-    ('0.67, 0.65..0.68', '0.50')
-    """
-    value, low, high = exponent
-    if math.isnan(value):
-        return _MISSING
-    return decimals(value) + ("" if math.isnan(low) else f", {decimals(low)}..{decimals(high)}")
-
-
-def bound_text(worst: Worst) -> str:
-    """The bound, and whether it was exceeded by more than luck explains."""
-    return number(worst.bound) + (" exceeded" if worst.exceeded else "")
-
-
 def roles(experiment: Experiment) -> Roles:
     """Who is told what.
 
@@ -196,19 +97,6 @@ def falls(result: Result, learners: Sequence[str]) -> tuple[list[int], list[Fall
         levels = (mean / result.at)[columns].tolist()
         found.append(Fall(name, levels, _factor(levels), _slope(result.at, mean, horizon - horizon // 10)))
     return result.at[columns].tolist(), found
-
-
-def command(experiment: Experiment, folder: str) -> str:
-    """The command line that repeats an experiment.
-
-    >>> command(Experiment(("rtop1f",), "ct15", "dcg", k=1, horizon=100, redraw=False), "results/again")
-    'peekrank simulate rtop1f --measure dcg --stream ct15 --k 1 --horizon 100 --runs 10 --seed 0 --same-rounds ...'
-    """
-    e = experiment
-    words = ["peekrank", "simulate", *e.learners, "--measure", e.measure, "--stream", e.stream, "--k", str(e.k)]
-    words += ["--horizon", str(e.horizon), "--runs", str(e.runs), "--seed", str(e.seed)]
-    words += ([] if e.redraw else ["--same-rounds"]) + ["--out", folder]
-    return shlex.join(words)
 
 
 def _basics(result: Result) -> dict[str, Any]:
@@ -256,26 +144,6 @@ def _positions(m: int, k: int) -> list[tuple[str, bool]]:
     letters = "ABCDEFGHIJ"[: min(m, _SHOWN)]
     half = len(letters) // 2
     return [(letter, position < k) for position, letter in enumerate(letters[half:] + letters[:half])]
-
-
-def described(experiment: Experiment) -> list[tuple[str, str]]:
-    """Each learner in plain words, and only the options of one that was described before."""
-    found, known = [], set()
-    for text, made in zip(experiment.learners, experiment.parts.learners, strict=True):
-        again = "The same learner with other options."
-        plain = again if made.name in known else _PLAIN.get(made.name, first_line(made))
-        found.append((text, f"{plain} {_ORDERS[made.order] if isinstance(made, RTop1F) else ''}".strip()))
-        known.add(made.name)
-    return found
-
-
-def first_line(value: object) -> str:
-    """What a value is, by the first line of its class's documentation.
-
-    >>> len(first_line(DCG())) > 10
-    True
-    """
-    return (type(value).__doc__ or "").strip().partition("\n")[0]
 
 
 def _pictures(result: Result) -> dict[str, Any]:

@@ -21,17 +21,8 @@ from peekrank.experiments.sweep_runs import CELL, Finished
 from peekrank.jobs.folder import versions
 from peekrank.regret import Exponent
 from peekrank.reports import plots
-from peekrank.reports.experiment_page import (
-    chance,
-    command,
-    described,
-    exponent_text,
-    first_line,
-    interval,
-    number,
-    percent,
-    write_page,
-)
+from peekrank.reports.numbers import chance, exponent_text, interval, number, percent
+from peekrank.reports.pages import command, described, first_line, write_page
 from peekrank.reports.style import look, mean_and_deviation
 from peekrank.types import Floats, Ints
 

@@ -20,8 +20,9 @@ from peekrank.experiments.study import HORIZONS, Cell, fit_over_horizons, play_c
 from peekrank.papers.record import Claim, How, Made
 from peekrank.regret import Exponent, fit_exponent
 from peekrank.reports import plots
-from peekrank.reports.experiment_page import falls, number
+from peekrank.reports.experiment_page import falls
 from peekrank.reports.markup import Table
+from peekrank.reports.numbers import number
 from peekrank.types import Floats
 
 STREAM = "ct15:m=10,noise=0.25"

@@ -13,8 +13,8 @@ import polars as pl
 from peekrank.games.observability import signals
 from peekrank.games.ranking import ranking_game
 from peekrank.papers.record import Claim, How, Made
-from peekrank.reports.experiment_page import number
 from peekrank.reports.markup import Table
+from peekrank.reports.numbers import number
 from peekrank.surrogates import NDCGSquared
 
 PAIR = {  # relevance, p, p tilde

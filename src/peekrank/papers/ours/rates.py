@@ -11,8 +11,8 @@ from peekrank.experiments.experiment import Experiment
 from peekrank.experiments.study import HORIZONS, Cell, Findings, Study, Worst, investigate, play_cell
 from peekrank.papers.record import Claim, How, Made, mean_exceeds
 from peekrank.reports import plots
-from peekrank.reports.experiment_page import bound_text, exponent_text, regret_text
 from peekrank.reports.markup import Table
+from peekrank.reports.numbers import bound_text, exponent_text, regret_text
 from peekrank.types import Floats
 
 QUICK, QUICK_RUNS = (1_000, 8_000), 2

@@ -1,0 +1,81 @@
+"""Numbers as people read them, on pages and in terminals."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from peekrank.experiments.study import Worst
+    from peekrank.regret import Exponent
+
+_MISSING = "–"
+
+
+def number(value: float | None) -> str:
+    """Three significant digits or all before the point, with thousands separators; a dash for what is missing.
+
+    >>> number(11811.3), number(64.38), number(0.1046), number(float("nan"))
+    ('11,811', '64.4', '0.105', '–')
+    """
+    if value is None or math.isnan(value):
+        return _MISSING
+    size = abs(value)
+    return f"{value:,.{0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3}f}"
+
+
+def decimals(value: float, digits: int = 2) -> str:
+    """A fixed number of decimals; a dash for what is missing."""
+    return _MISSING if math.isnan(value) else f"{round(value, digits) + 0.0:.{digits}f}"  # no -0.00
+
+
+def percent(share: float) -> str:
+    """A share in percent.
+
+    >>> percent(0.215)
+    '21.5 %'
+    """
+    return _MISSING if math.isnan(share) else f"{100 * share:.1f} %"
+
+
+def interval(value: float, low: float, high: float) -> str:
+    """A value and the ends of its interval, if it has one.
+
+    >>> interval(0.666, 0.641, 0.702), interval(12.5, float("nan"), float("nan"))
+    ('0.666, 0.641..0.702', '12.5')
+    """
+    return (
+        number(value) if math.isnan(low) or math.isnan(high) else f"{number(value)}, {number(low)}..{number(high)}"
+    )
+
+
+def chance(p: float) -> str:
+    """A p-value.
+
+    >>> chance(0.0321), chance(1e-9)
+    ('0.032', '< 0.001')
+    """
+    return _MISSING if math.isnan(p) else f"{p:.3f}" if p >= 0.001 else "< 0.001"
+
+
+def regret_text(worst: Worst) -> str:
+    """Mean and spread of a learner's worst regret."""
+    return f"{number(worst.regret)} ± {number(worst.spread)}"
+
+
+def exponent_text(exponent: Exponent) -> str:
+    """An exponent with its interval, as far as there is one.
+
+    >>> from peekrank.regret import Exponent
+    >>> exponent_text(Exponent(0.667, 0.65, 0.68)), exponent_text(Exponent(0.5, math.nan, math.nan))
+    ('0.67, 0.65..0.68', '0.50')
+    """
+    value, low, high = exponent
+    if math.isnan(value):
+        return _MISSING
+    return decimals(value) + ("" if math.isnan(low) else f", {decimals(low)}..{decimals(high)}")
+
+
+def bound_text(worst: Worst) -> str:
+    """The bound, and whether it was exceeded by more than luck explains."""
+    return number(worst.bound) + (" exceeded" if worst.exceeded else "")
