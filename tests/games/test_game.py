@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from helpers.ct15 import SIGNALS_3, SIGNALS_4, TABLE_1, TABLE_2, outcomes, ranking
+from helpers.games import exact_losses
 from peekrank import Precision, evaluate, measure
 from peekrank.games.analysis import analyse
 from peekrank.games.cells import orbits
@@ -21,12 +22,6 @@ from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
 from peekrank.games.rate import Rate
 from peekrank.types import Floats, Ints
-
-
-def exact_losses(game: Game) -> list[list[Fraction]]:
-    """The losses of a rational game."""
-    assert game.rational
-    return [[Fraction(int(n)) / game.scales[0][0] for n in row] for row in game.numerators[0]]
 
 
 def numbers(text: str) -> list[int]:

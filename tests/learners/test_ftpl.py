@@ -13,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from helpers import naive
+from helpers.hard_streams import cyclic, swapping
 from peekrank import DCG, FTPL, Agent, PairwiseLoss, Precision, Shape, SumLoss, fixed_items, measure, simulate
 from peekrank.learners._shared import constants
 from peekrank.learners.ftpl import FTPLState
@@ -232,11 +233,6 @@ def test_noise_is_what_the_bound_lives_on() -> None:
     assert worst_regret_of_two_items(1e6, 400) >= 400 / 4 > learner.bound(Shape(2, 0, 2), 400)
 
 
-def cyclic(T: int, m: int) -> NDArray[Any]:
-    """Item t mod m alone is relevant: the leader has always just been overtaken."""
-    return np.eye(m, dtype=int)[np.arange(T) % m]
-
-
 def alternating(T: int, m: int) -> NDArray[Any]:
     return (np.arange(T)[:, None] + np.arange(m)) % 2
 
@@ -250,12 +246,7 @@ def punishing(T: int, m: int) -> NDArray[Any]:
     return rows
 
 
-def switching(T: int, m: int) -> NDArray[Any]:
-    """After half of the rounds the relevant and the irrelevant items change places."""
-    return ((np.arange(m) < m // 2) ^ (np.arange(T)[:, None] < T // 2)).astype(int)
-
-
-@pytest.mark.parametrize("stream", [cyclic, alternating, punishing, switching])
+@pytest.mark.parametrize("stream", [cyclic, alternating, punishing, swapping])
 @pytest.mark.parametrize("loss", [SumLoss(), DCG()], ids=str)
 def test_regret_on_hard_streams_is_within_the_bound(stream: Callable[[int, int], Any], loss: Any) -> None:
     T, m = 2000, 5

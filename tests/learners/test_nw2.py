@@ -13,6 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 from helpers import naive
+from helpers.games import exact_losses
+from helpers.hard_streams import bernoulli, cyclic, swapping
 from peekrank import Agent, Game, Precision, Shape, fixed_items, measure, simulate
 from peekrank.checks import LEARNER_CHECKS
 from peekrank.games.classic import classic
@@ -151,10 +153,6 @@ def test_cells_of_games(name: str) -> None:
         np.testing.assert_allclose(
             game.loss[action], t.weight[d] * game.loss[i] + (1 - t.weight[d]) * game.loss[j], atol=1e-12
         )
-
-
-def exact_losses(game: Game) -> list[list[Fraction]]:
-    return [[Fraction(int(x)) / game.scales[0][0] for x in row] for row in game.numerators[0]]
 
 
 # --- shares
@@ -610,20 +608,7 @@ def test_bound_of_the_mean_and_of_nothing_to_learn() -> None:
     assert NW2(classic("trivial")).bound(Shape(2, 0, 1), 100) == 0
 
 
-def bernoulli(T: int, m: int, seed: int) -> NDArray[Any]:
-    rng = np.random.default_rng([7, seed])
-    return (rng.random((T, m)) < rng.permutation(np.linspace(0.9, 0.1, m))).astype(int)
-
-
-def cyclic(T: int, m: int, seed: int) -> NDArray[Any]:
-    return np.eye(m, dtype=int)[(np.arange(T) + seed) % m]
-
-
-def switching(T: int, m: int, seed: int) -> NDArray[Any]:
-    return (((np.arange(m) + seed) % m < m // 2) ^ (np.arange(T)[:, None] < 2 * T // 5)).astype(int)
-
-
-@pytest.mark.parametrize("stream", [bernoulli, cyclic, switching])
+@pytest.mark.parametrize("stream", [bernoulli, cyclic, swapping])
 @pytest.mark.parametrize(("m", "n", "k"), [(3, 1, 1), (3, 2, 1), (5, 2, 2)])
 @pytest.mark.parametrize("known", [True, False])
 def test_regret_is_within_the_bound(stream: Callable[..., Any], m: int, n: int, k: int, known: bool) -> None:

@@ -12,11 +12,11 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
+from helpers.hard_streams import bernoulli, cyclic, mean_regret, swapping
 from peekrank import Agent, Precision, RTop1F, Shape, fixed_items, measure, play, simulate
 from peekrank._jit import driver
 from peekrank.checks import LEARNER_CHECKS
 from peekrank.learners.setftrl import SetFTRL, SetFTRLState
-from peekrank.regret import best_values, regret
 from peekrank.types import Features, Floats, Ints, Learner
 
 NO_FEATURES: Features = np.empty((0, 0), dtype=np.float32)
@@ -307,11 +307,6 @@ def test_bound(m: int, n: int, T: int) -> None:
         assert mean.bound(shape, T) == pytest.approx(known.bound(shape, T) / n, rel=1e-12)
 
 
-def bernoulli(T: int, m: int, seed: int) -> NDArray[Any]:
-    rng = np.random.default_rng([7, seed])
-    return (rng.random((T, m)) < rng.permutation(np.linspace(0.8, 0.2, m))).astype(int)
-
-
 def close(T: int, m: int, seed: int) -> NDArray[Any]:
     """Differences of the size that is hardest to learn in T rounds."""
     rng = np.random.default_rng([8, seed])
@@ -319,35 +314,17 @@ def close(T: int, m: int, seed: int) -> NDArray[Any]:
     return (rng.random((T, m)) < rng.permutation(means)).astype(int)
 
 
-def cyclic(T: int, m: int, seed: int) -> NDArray[Any]:
-    return np.eye(m, dtype=int)[(np.arange(T) + seed) % m]
-
-
-def switching(T: int, m: int, seed: int) -> NDArray[Any]:
-    """After two fifths of the rounds the relevant and the irrelevant items change places."""
-    return (((np.arange(m) + seed) % m < m // 2) ^ (np.arange(T)[:, None] < 2 * T // 5)).astype(int)
-
-
-def mean_regret(learner: Any, rows: list[NDArray[Any]], k: int) -> float:
-    total, at = 0.0, np.array([len(rows[0])])
-    for seed, row in enumerate(rows):
-        rounds = fixed_items(row)
-        trace = simulate(learner, rounds, k=k, measure=learner.measure, seed=seed, at=at)
-        total += float(regret(learner.measure, trace, best_values(learner.measure, rounds, at))[0])
-    return total / len(rows)
-
-
-@pytest.mark.parametrize("stream", [bernoulli, close, cyclic, switching])
+@pytest.mark.parametrize("stream", [bernoulli, close, cyclic, swapping])
 @pytest.mark.parametrize(("m", "n", "k"), [(5, 1, 1), (5, 2, 1), (5, 2, 2), (5, 2, 4), (5, 4, 1), (10, 3, 10)])
 @pytest.mark.parametrize("known", [True, False])
 def test_regret_is_within_the_bound(stream: Callable[..., Any], m: int, n: int, k: int, known: bool) -> None:
     T = 3000
-    rows = [stream(T, m, seed) for seed in range(6)]
+    rounds = [fixed_items(stream(T, m, seed)) for seed in range(6)]
     learner = SetFTRL(Precision(n), T if known else None)
     bound = learner.bound(Shape(m, 0, k), T)
-    assert mean_regret(learner, rows, k) < bound
+    assert mean_regret(learner, rounds, k) < bound
     mean = SetFTRL(Precision(n, mean=True), T if known else None)
-    assert mean_regret(mean, rows[:2], k) == pytest.approx(mean_regret(learner, rows[:2], k) / n, abs=1e-8)
+    assert mean_regret(mean, rounds[:2], k) == pytest.approx(mean_regret(learner, rounds[:2], k) / n, abs=1e-8)
 
 
 def clear(T: int, seed: int) -> NDArray[Any]:
@@ -359,10 +336,10 @@ def test_regret_grows_slower_than_that_of_blocks() -> None:
     """P@2 of five items from one answer a round: T^(1/2) against T^(2/3), a third of the regret at T = 20,000."""
     grown = {}
     for T in (2000, 20_000):
-        rows = [clear(T, seed) for seed in range(5)]
+        rounds = [fixed_items(clear(T, seed)) for seed in range(5)]
         for learner in (SetFTRL(Precision(2), T), SetFTRL(Precision(2)), RTop1F(Precision(2), horizon=T)):
             anytime = learner.horizon is None
-            grown[learner.name, anytime, T] = mean_regret(learner, rows, 1)
+            grown[learner.name, anytime, T] = mean_regret(learner, rounds, 1)
     blocks = grown["rtop1f", False, 20_000]
     for anytime in (False, True):
         mine = grown["setftrl", anytime, 20_000]
@@ -372,8 +349,8 @@ def test_regret_grows_slower_than_that_of_blocks() -> None:
 
 
 def test_without_a_horizon_it_is_not_far_behind() -> None:
-    rows = [close(5000, 5, seed) for seed in range(8)]
-    known, anytime = (mean_regret(SetFTRL(Precision(2), T), rows, 1) for T in (5000, None))
+    rounds = [fixed_items(close(5000, 5, seed)) for seed in range(8)]
+    known, anytime = (mean_regret(SetFTRL(Precision(2), T), rounds, 1) for T in (5000, None))
     assert anytime < 1.5 * known
 
 
