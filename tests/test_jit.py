@@ -10,14 +10,17 @@ from collections.abc import Callable
 from itertools import cycle
 from pathlib import Path
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 from numba.core import types
 
 import peekrank
+from peekrank._jit import Kernel, kernel, specialise, unspecialised
+from peekrank._jit.compiler import _typed
 from peekrank._jit.content import content_digest
-from peekrank._jit.kernel_cache import _typed
+from peekrank.engine.loop import _loop
+from peekrank.kernels.sorting import sort_descending
 
 PACKAGE = Path(peekrank.__file__).parent
 
@@ -107,11 +110,12 @@ def test_damaged_files_of_the_cache_are_compiled_anew(tmp_path: Path) -> None:
 
 
 def digest_of(text: str, **names: object) -> str:
-    """The digest of the last function that a text defines; all its functions count as kernels."""
+    """The digest of the kernel `f` of a text, whose functions all are kernels."""
     space: dict[str, Any] = {"__name__": "m", **names}
     exec(text, space)  # noqa: S102
-    functions = [value for value in space.values() if isinstance(value, FunctionType)]
-    return content_digest(functions[-1], None, lambda value: (value, None) if value in functions else None)
+    functions = {name: value for name, value in space.items() if isinstance(value, FunctionType)}
+    space.update({name: Kernel(function, kept=False) for name, function in functions.items()})
+    return content_digest(space["f"])
 
 
 HELPED = "LIMIT = 3\ndef helper(x):\n    return min(x, LIMIT)\ndef f(x):\n    return helper(x) + 1\n"
@@ -152,9 +156,24 @@ def test_same_bits_without_the_compiler_and_within_bounds(setting: str, tmp_path
     assert run(TRACE, **{setting: "1"}, NUMBA_CACHE_DIR=str(tmp_path)) == run(TRACE)
 
 
-def test_import_compiles_nothing_and_loads_no_compiler() -> None:
-    loaded = run("import sys, peekrank; print('numba' in sys.modules, 'matplotlib' in sys.modules)")
-    assert loaded == "False False\n"
+def test_importing_learners_loads_no_compiler() -> None:
+    modules = "learners.rtop1f, peekrank.learners.rtopkf, peekrank.measures, peekrank.engine, peekrank.advice"
+    late = "{'numba', 'llvmlite', 'matplotlib'}"
+    assert run(f"import sys, peekrank.{modules}; print({late} & set(sys.modules))") == "set()\n"
+
+
+def test_a_template_is_not_called_itself() -> None:
+    with pytest.raises(TypeError, match="specialise it"):
+        unspecialised(1)
+
+
+def test_a_specialised_function_is_kept_if_its_kernels_are() -> None:
+    def template(x: float) -> float:
+        return x
+
+    assert cast("Kernel", specialise(_loop, "ours", _rank=sort_descending)).kept
+    assert not cast("Kernel", specialise(_loop, "theirs", _rank=kernel(template))).kept
+    assert not cast("Kernel", specialise(template, "theirs", _rank=sort_descending)).kept
 
 
 def test_unknown_name_of_the_package() -> None:

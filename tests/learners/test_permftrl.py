@@ -24,7 +24,7 @@ from peekrank import (
 )
 from peekrank.checks import LEARNER_CHECKS, check_learner
 from peekrank.engine import generator
-from peekrank.engine.loop import _loop
+from peekrank.engine.loop import compiled_loop
 from peekrank.learners._shared import position_weights
 from peekrank.learners.permftrl import PermFTRL, PermFTRLState
 from peekrank.types import Features, Floats, Ints, LinearMeasure
@@ -294,8 +294,8 @@ def test_nothing_drifts_in_a_million_rounds(k: int, horizon: int | None) -> None
     state, rng = learner.init(shape), np.random.default_rng(4)
     costs = (rng.random((T, m)) < p).astype(np.float64)
     rankings, explored = np.empty(T * m, dtype=np.int64), np.empty(T, dtype=np.bool_)
-    _loop(
-        *PermFTRL.kernels, state, np.empty((T * m, 0), np.float32), np.arange(0, T * m + 1, m), np.empty(k),
+    compiled_loop(PermFTRL.kernels)(
+        state, np.empty((T * m, 0), np.float32), np.arange(0, T * m + 1, m), np.empty(k),
         np.zeros(1 + k), generator(0).random((T, m)), np.arange(T), costs.reshape(-1), rankings, explored,
     )  # fmt: skip
     assert state.rounds[0] == T

@@ -14,7 +14,7 @@ from scipy.optimize import minimize_scalar
 
 from helpers.hard_streams import bernoulli, cyclic, mean_regret, swapping
 from peekrank import Agent, Precision, RTop1F, Shape, fixed_items, measure, play, simulate
-from peekrank._jit import driver
+from peekrank._jit import specialise, unspecialised
 from peekrank.checks import LEARNER_CHECKS
 from peekrank.learners.setftrl import SetFTRL, SetFTRLState
 from peekrank.types import Features, Floats, Ints, Learner
@@ -354,9 +354,11 @@ def test_without_a_horizon_it_is_not_far_behind() -> None:
     assert anytime < 1.5 * known
 
 
-@driver
+rank = update = unspecialised
+
+
 def farthest_from_n(
-    rank: Any, update: Any, state: SetFTRLState, rng: np.random.Generator, X: Features, relevant: Floats,
+    state: SetFTRLState, rng: np.random.Generator, X: Features, relevant: Floats,
     uniforms: Floats, ranking: Ints, token: Floats, feedback: Floats, count: int,
 ) -> float:  # fmt: skip
     """Play on; how far the sum of x ever was from n, NaN if it ever was NaN."""
@@ -380,8 +382,9 @@ def test_a_million_rounds_do_not_drift(horizon: int | None) -> None:
     """All is finite, x adds up to n in every round, and the estimates are still right."""
     T, m, n = 10**6, 5, 2
     state = SetFTRL(Precision(n), horizon).init(Shape(m, 0, 1))
-    farthest = farthest_from_n(
-        *SetFTRL.kernels, state, np.random.default_rng(0), NO_FEATURES, np.array([1.0, 1, 0, 0, 0]),
+    rank, update = SetFTRL.kernels
+    farthest = specialise(farthest_from_n, "setftrl", rank=rank, update=update)(
+        state, np.random.default_rng(0), NO_FEATURES, np.array([1.0, 1, 0, 0, 0]),
         np.empty(m), np.empty(m, dtype=np.int64), np.zeros(2), np.zeros(1), T,
     )  # fmt: skip
     assert farthest < 1e-13

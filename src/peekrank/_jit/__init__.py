@@ -1,36 +1,76 @@
-"""`kernel` and `driver`: the only place where numba is configured."""
+"""`kernel`: functions that are compiled when they are first used. numba is known to this folder only.
+
+It is loaded with the first kernel that is called: importing learners, measures and games takes no compiler.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from functools import cache
+from functools import cache, update_wrapper
 from pathlib import Path
+from threading import RLock
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
-import numba
 import numpy as np
-import platformdirs
-from numba.core.dispatcher import Dispatcher
-
-from peekrank._jit.kernel_cache import KernelCache
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Without numba's runtime (`_nrt`) arrays are not reference-counted, and a kernel that allocates does not compile.
-# Inlined by force, kernels do not copy their state of many arrays to each other. Either halves a small round.
-_OPTIONS: Any = {"nogil": True, "error_model": "numpy", "_nrt": False, "forceinline": True}
-_CONFIG: Any = numba.config  # its attributes are made at run time, unknown to type checkers
 _PACKAGE = Path(__file__).parent.parent
+_LOCK = RLock()  # of two threads that use a kernel first, one makes it
+
+
+class Kernel:
+    """A function that is compiled when it is first used, by Python or by another kernel.
+
+    Parameters
+    ----------
+    function
+        A plain function.
+    kept
+        Whether its machine code is kept on disk.
+    any_order
+        Whether its sums may be added up in any order.
+    """
+
+    def __init__(self, function: FunctionType, *, kept: bool, any_order: bool = False) -> None:
+        self.function, self.kept, self.any_order = function, kept, any_order
+        self._compiled: Any = None
+        self._codes: dict[Any, Any] = {}  # numba takes a millisecond to find one, as long as 3,000 rounds
+        update_wrapper(self, function)
+
+    @property
+    def compiled(self) -> Any:
+        """What numba makes of the function: itself, if compiling is switched off."""
+        with _LOCK:
+            if self._compiled is None:
+                from peekrank._jit.compiler import compiled
+
+                self._compiled = compiled(self)
+        return self._compiled
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What numba asks of a global that a kernel names."""
+        return self.compiled._numba_type_
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the compiled function."""
+        return self.compiled(*arguments)
+
+    def code(self, arguments: tuple[object, ...]) -> Any:
+        """The machine code for arguments of these types."""
+        key = tuple(map(_kind, arguments))
+        if key not in self._codes:
+            from peekrank._jit.compiler import code
+
+            self._codes[key] = code(self.compiled, arguments)
+        return self._codes[key]
 
 
 def fingerprint(folder: Path) -> str:
-    """Digest of every source file below a folder.
-
-    numba notices a change in the file that defines a cached function, not one in the helpers it calls from other
-    files; it would go on returning the old helper's results. Keying the cache by all sources closes that hole.
-    """
+    """Digest of every source file below a folder."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
         digest.update(f"{path.relative_to(folder)}\0".encode())
@@ -44,50 +84,40 @@ def sources() -> str:
     return fingerprint(_PACKAGE)
 
 
-@cache
-def cache_folder() -> Path:
-    """Where compiled kernels live."""
-    return Path(_CONFIG.CACHE_DIR or platformdirs.user_cache_dir("peekrank", appauthor=False)) / "kernels"
-
-
 def kernel(function: F) -> F:
     """Compile a leaf function, and keep the machine code on disk if the function belongs to this package."""
-    return _compiled(function, **_OPTIONS)
+    return cast("F", Kernel(cast("FunctionType", function), kept=_ours(function)))
 
 
 def sum_kernel(function: F) -> F:
     """A kernel whose sums may be added up in any order, several at a time; all else stays as strict as ever."""
-    return _compiled(function, fastmath={"reassoc"}, **_OPTIONS)
+    return cast("F", Kernel(cast("FunctionType", function), kept=_ours(function), any_order=True))
 
 
-def _compiled(function: F, **options: Any) -> F:
-    compiled: Any = numba.njit(function, **options)
-    if not _CONFIG.DISABLE_JIT and Path(function.__code__.co_filename).is_relative_to(_PACKAGE):
-        compiled._cache = KernelCache(cache_folder(), compiled.py_func, options, _helper)
-    return cast("F", compiled)
+def _ours(function: Callable[..., Any]) -> bool:
+    return Path(function.__code__.co_filename).is_relative_to(_PACKAGE)
 
 
-def _helper(value: object) -> tuple[Any, object] | None:
-    """The function and the options of a value that is a kernel."""
-    return (value.py_func, value.targetoptions) if isinstance(value, Dispatcher) else None
+def unspecialised(*_: Any) -> Any:
+    """What a global stands for that `specialise` replaces by a kernel."""
+    raise TypeError("this function is a template: specialise it for its kernels")
 
 
 def specialise(template: F, name: str, **kernels: Callable[..., Any]) -> F:
     """Compile a function that calls kernels by the names of globals, for these kernels.
 
-    Unlike one that takes kernels as arguments, or that has them in a closure, it is kept on disk under its name,
-    which must therefore tell it from its siblings. With a kernel of somebody else's it is never kept: a change in
-    the file of that one would go unnoticed.
+    Unlike one that takes kernels as arguments it is kept on disk, if all of them are.
 
     Parameters
     ----------
     template
         A plain function; its module must have been executed as far as what it calls.
     name
-        What is special about it, in characters that file names may have.
+        What is special about it, in characters that file names may have; must tell it from its siblings.
     kernels
-        What its globals of these names stand for.
+        What its globals of these names stand for, which are `unspecialised` before.
 
+    >>> step = unspecialised
     >>> def twice(x):
     ...     return step(step(x))
     >>> @kernel
@@ -99,19 +129,8 @@ def specialise(template: F, name: str, **kernels: Callable[..., Any]) -> F:
     function = FunctionType(template.__code__, {**template.__globals__, **kernels}, template.__name__)
     function.__module__, function.__doc__ = template.__module__, template.__doc__
     function.__qualname__ = f"{template.__qualname__}-{name}"
-    if all(map(_kept, kernels.values())):
-        return cast("F", kernel(function))
-    return cast("F", numba.njit(function, **_OPTIONS))
-
-
-def _kept(kernel: Any) -> bool:
-    """Whether a kernel is kept on disk."""
-    return not _CONFIG.DISABLE_JIT and kernel.stats.cache_path is not None
-
-
-def driver(function: F) -> F:
-    """Compile a loop that takes kernels as arguments: never cached on disk, since such an entry is never hit."""
-    return cast("F", numba.njit(function, **_OPTIONS))
+    kept = _ours(template) and all(isinstance(kernel, Kernel) and kernel.kept for kernel in kernels.values())
+    return cast("F", Kernel(function, kept=kept))
 
 
 def machine_code(kernel: F, *arguments: object) -> F:
@@ -119,17 +138,9 @@ def machine_code(kernel: F, *arguments: object) -> F:
 
     The caller must pass arguments of exactly these types, since nothing checks them any more.
     """
-    if _CONFIG.DISABLE_JIT:
-        return kernel
-    if not hasattr(kernel, "compile"):
+    if not isinstance(kernel, Kernel):
         raise TypeError(f"{kernel.__name__} is not compiled: decorate it with peekrank.kernel")
-    key = (kernel, *map(_kind, arguments))
-    if key not in _FOUND:
-        _FOUND[key] = kernel.compile(tuple(map(numba.typeof, arguments)))
-    return cast("F", _FOUND[key])
-
-
-_FOUND: dict[Any, Any] = {}  # numba takes a millisecond to find what it has compiled, as long as 3,000 rounds
+    return cast("F", kernel.code(arguments))
 
 
 def _kind(argument: object) -> Any:
@@ -138,4 +149,4 @@ def _kind(argument: object) -> Any:
         return argument.dtype, argument.ndim, argument.flags.num
     if isinstance(argument, tuple):
         return (type(argument), *map(_kind, argument))
-    return argument if hasattr(argument, "compile") else type(argument)  # a kernel is a type of its own
+    return type(argument)

@@ -4,45 +4,40 @@ from __future__ import annotations
 
 import dis
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
-Helper = Callable[[object], tuple[FunctionType, object] | None]
+from peekrank._jit import Kernel
 
 
-def content_digest(function: FunctionType, options: object, helper: Helper) -> str:
+def content_digest(kernel: Kernel) -> str:
     """Digest of all that the machine code of a kernel depends on; a TypeError if something in it has no digest.
 
     numba itself notices a change in the file that defines a function, not one in the helpers that it calls from
     other files: it would go on returning the old helper's results. It also compiles anew after any change of that
     file. This digest is made of bytecode, so that comments, docstrings and all other code count for nothing.
 
-    Parameters
-    ----------
-    function, options
-        What is compiled, and how.
-    helper
-        Tells the function and the options of a value that is a kernel; None of any other value.
-
     >>> def area(radius):
     ...     return pi * radius**2
-    >>> before = content_digest(FunctionType(area.__code__, {"pi": 3.0}), None, lambda value: None)
-    >>> before == content_digest(FunctionType(area.__code__, {"pi": 3.14}), None, lambda value: None)
+    >>> def digest(pi):
+    ...     return content_digest(Kernel(FunctionType(area.__code__, {"pi": pi}), kept=False))
+    >>> digest(3.0) == digest(3.14)
     False
     """
-    kernels = [(function, options)]
+    kernels = [kernel]
     digest = hashlib.sha256()
-    for code, how in kernels:  # it grows while it is read, until it has all helpers of helpers
-        parts = [f"{code.__module__}.{code.__qualname__}", repr(how), repr(code.__defaults__)]
-        parts += _instructions(code.__code__)
-        for name, value in _named(code):
-            found = helper(value)
-            if found is not None and found not in kernels:
-                kernels.append(found)
-            parts.append(f"{name} = {f'kernel {kernels.index(found)}' if found else _constant(value)}")
+    for one in kernels:  # it grows while it is read, until it has all helpers of helpers
+        function = one.function
+        parts = [f"{function.__module__}.{function.__qualname__}", f"{one.any_order} {function.__defaults__}"]
+        parts += _instructions(function.__code__)
+        for name, value in _named(function):
+            if isinstance(value, Kernel) and value not in kernels:
+                kernels.append(value)
+            what = f"kernel {kernels.index(value)}" if isinstance(value, Kernel) else _constant(value)
+            parts.append(f"{name} = {what}")
         digest.update("\0".join([*parts, ""]).encode())
     return digest.hexdigest()
 

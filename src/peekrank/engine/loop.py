@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from functools import cache
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from peekrank._jit import driver, kernel, machine_code
+from peekrank._jit import kernel, machine_code, specialise, unspecialised
 from peekrank._util.validate import ascending
 from peekrank.engine.agent import Agent, Seed, array_of
 from peekrank.engine.scoring import list_worth, values_of_lists
@@ -19,6 +20,7 @@ from peekrank.types import (
     Features,
     Floats,
     Ints,
+    Kernels,
     Learner,
     LinearMeasure,
     Measure,
@@ -47,10 +49,16 @@ class Chunk(NamedTuple):
     explored: NDArray[np.bool_]
 
 
-Turn = Callable[[int, int], None]  # plays rounds low to high of a chunk
+class Run(Protocol):
+    """An agent on its way through rounds, a chunk at a time."""
 
+    def begin(self, chunk: Chunk) -> None:
+        """Take up a chunk."""
+        ...
 
-Play = Callable[[Chunk], Turn]
+    def turn(self, low: int, high: int) -> None:
+        """Play rounds `low` to `high` of the chunk."""
+        ...
 
 
 def simulate(
@@ -153,7 +161,7 @@ def drive(
     >>> len(trace.at), bool(agent.rank().token[2] > 1)  # it is in a later block now
     (100, True)
     """
-    return _record([_compiled(agent, rounds) for agent in agents], rounds, measure, sequence, at, progress)
+    return _record([_CompiledRun(agent, rounds) for agent in agents], rounds, measure, sequence, at, progress)
 
 
 def play(
@@ -177,20 +185,8 @@ def play(
     >>> bool(np.array_equal(play(learner, rounds, **how).value, simulate(learner, rounds, **how).value))
     True
     """
-    agent = _agent(learner, rounds, k, seed)
-
-    def begin(chunk: Chunk) -> Turn:
-        def turn(low: int, high: int) -> None:
-            for t in range(low, high):
-                n, here = chunk.lists[t], slice(chunk.starts[t], chunk.starts[t + 1])
-                decision = agent.rank(rounds.features[rounds.offsets[n] : rounds.offsets[n + 1]])
-                agent.update(decision, chunk.relevance[here][decision.ranking[: agent.shape.k]])
-                chunk.rankings[here] = decision.ranking
-                chunk.explored[t] = decision.token[0] > 0
-
-        return turn
-
-    (trace,) = _record([begin], rounds, measure, sequence, at, progress)
+    run = _PlainRun(_agent(learner, rounds, k, seed), rounds)
+    (trace,) = _record([run], rounds, measure, sequence, at, progress)
     return trace
 
 
@@ -200,8 +196,58 @@ def _agent(learner: Learner, rounds: Rounds, k: int, seed: Seed) -> Agent:
     return Agent(learner, m=m, k=k, d=rounds.features.shape[1], seed=seed)
 
 
-def _compiled(agent: Agent, rounds: Rounds) -> Play:
-    """The compiled loop of a learner at work."""
+class _PlainRun:
+    """Asks the agent and tells it, round by round."""
+
+    def __init__(self, agent: Agent, rounds: Rounds) -> None:
+        self._agent, self._rounds = agent, rounds
+
+    def begin(self, chunk: Chunk) -> None:
+        """Take up a chunk."""
+        self._chunk = chunk
+
+    def turn(self, low: int, high: int) -> None:
+        """Play rounds `low` to `high` of the chunk."""
+        chunk, (features, _, offsets) = self._chunk, self._rounds
+        for t in range(low, high):
+            n, here = chunk.lists[t], slice(chunk.starts[t], chunk.starts[t + 1])
+            decision = self._agent.rank(features[offsets[n] : offsets[n + 1]])
+            self._agent.update(decision, chunk.relevance[here][decision.ranking[: self._agent.shape.k]])
+            chunk.rankings[here] = decision.ranking
+            chunk.explored[t] = decision.token[0] > 0
+
+
+class _CompiledRun:
+    """Calls the agent's kernels on the agent's state, many rounds at a time."""
+
+    def __init__(self, agent: Agent, rounds: Rounds) -> None:
+        learner, shape = agent.learner, agent.shape
+        lengths = _fitting(agent, rounds)
+        self._learner, self._rng = learner, agent._rng
+        feedback, token = np.empty(shape.k), np.zeros(learner.token_size(shape))
+        self._fixed = (agent._state, rounds.features, rounds.offsets, feedback, token)
+        self._uniforms = np.empty((chunk_length(int(lengths.max())), learner.draws(shape)))
+        numbers, marks = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
+        self._loop = machine_code(
+            compiled_loop(learner.kernels), *self._fixed, self._uniforms, numbers, np.empty(0), numbers, marks
+        )
+
+    def begin(self, chunk: Chunk) -> None:
+        """Take up a chunk."""
+        seen = self._learner.perceive(chunk.relevance)
+        self._perceived = array_of(seen, np.float64, chunk.relevance.shape, "perceived relevance")
+        self._chunk = chunk
+
+    def turn(self, low: int, high: int) -> None:
+        """Play rounds `low` to `high` of the chunk."""
+        _, starts, _, rankings, explored = chunk = self._chunk
+        these, rows = slice(low, high), slice(starts[low], starts[high])
+        drawn = self._rng.random(out=self._uniforms[: high - low])
+        self._loop(*self._fixed, drawn, chunk.lists[these], self._perceived[rows], rankings[rows], explored[these])
+
+
+def _fitting(agent: Agent, rounds: Rounds) -> Ints:
+    """The lengths of the lists, if they, their features and their grades are what the agent was made for."""
     learner, shape = agent.learner, agent.shape
     lengths, d = list_lengths(rounds), rounds.features.shape[1]
     fits = lengths.max() <= shape.m if learner.any_length else lengths.min() == lengths.max() == shape.m
@@ -212,32 +258,22 @@ def _compiled(agent: Agent, rounds: Rounds) -> Play:
         )
     if (largest := int(rounds.relevance.max())) > learner.max_grade:
         raise ValueError(f"relevance {largest} occurs, but {learner.name} has max_grade = {learner.max_grade}")
-    feedback, token = np.empty(shape.k), np.zeros(learner.token_size(shape))
-    fixed = (*learner.kernels, agent._state, rounds.features, rounds.offsets, feedback, token)
-    loop = machine_code(
-        _loop, *fixed, np.empty((0, 0)), np.empty(0, dtype=np.int64), np.empty(0), np.empty(0, dtype=np.int64),
-        np.empty(0, dtype=np.bool_),
-    )  # fmt: skip
-    uniforms = np.empty((chunk_length(int(lengths.max())), learner.draws(shape)))
-
-    def begin(chunk: Chunk) -> Turn:
-        seen = learner.perceive(chunk.relevance)
-        perceived = array_of(seen, np.float64, chunk.relevance.shape, "perceived relevance")
-
-        def turn(low: int, high: int) -> None:
-            these, rows = slice(low, high), slice(chunk.starts[low], chunk.starts[high])
-            drawn = agent._rng.random(out=uniforms[: high - low])
-            loop(*fixed, drawn, chunk.lists[these], perceived[rows], chunk.rankings[rows], chunk.explored[these])
-
-        return turn
-
-    return begin
+    return lengths
 
 
-@driver
+@cache
+def compiled_loop(kernels: Kernels) -> Callable[..., None]:
+    """The loop over rounds for the kernels of a learner."""
+    rank, update = kernels
+    name = f"{rank.__module__}.{rank.__qualname__}-{update.__qualname__}"
+    return specialise(_loop, name, _rank=rank, _update=update)
+
+
+_rank: Callable[[State, Features, Floats, Ints, Floats], None] = unspecialised
+_update: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
+
+
 def _loop(
-    rank: Any,
-    update: Any,
     state: State,
     features: Features,
     offsets: Ints,
@@ -255,18 +291,18 @@ def _loop(
         ranking = rankings[start : start + len(X)]
         seen = feedback[: min(len(feedback), len(X))]
         token[:] = 0
-        rank(state, X, uniforms[t], ranking, token)
+        _rank(state, X, uniforms[t], ranking, token)
         for p in range(len(seen)):
             if not 0 <= ranking[p] < len(X):
                 raise ValueError("the learner's rank kernel fills a ranking with something else than its items")
             seen[p] = perceived[start + ranking[p]]
-        update(state, X, ranking, token, seen)
+        _update(state, X, ranking, token, seen)
         explored[t] = token[0] > 0
         start += len(X)
 
 
 def _record(
-    runs: Sequence[Play],
+    runs: Sequence[Run],
     rounds: Rounds,
     measure: Measure,
     sequence: Ints | None,
@@ -289,10 +325,11 @@ def _record(
         starts = np.r_[0, np.cumsum(lengths[lists])]
         relevance = _relevance_of(rounds, lists, starts)
         chunks = [Chunk(lists, starts, relevance, *filled) for filled in zip(rankings, explored, strict=True)]
-        turns = [begin(chunk) for begin, chunk in zip(runs, chunks, strict=True)]
+        for run, chunk in zip(runs, chunks, strict=True):
+            run.begin(chunk)
         for low in range(0, len(lists), turn):
-            for play_rounds in turns:
-                play_rounds(low, min(low + turn, len(lists)))
+            for run in runs:
+                run.turn(low, min(low + turn, len(lists)))
         here = slice(*np.searchsorted(at, (first + 1, first + len(lists) + 1)))
         for trace, chunk, sums in zip(traces, chunks, running, strict=True):
             _add_up(value(chunk), chunk.explored, sums, at[here] - first, trace.value[here], trace.explored[here])

@@ -1,4 +1,7 @@
-"""Machine code on disk: a file for each kernel and types of arguments, named by what it was compiled from."""
+"""numba, loaded with the first kernel that is used, and its machine code on disk.
+
+There is a file for each kernel and types of its arguments, named by all that its content depends on.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +10,44 @@ import sys
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from types import FunctionType
 from typing import Any
 
 import numba
 import numpy as np
+import platformdirs
 from numba.core import config, serialize, types
 from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
 
-from peekrank._jit.content import Helper, content_digest
+from peekrank._jit import Kernel
+from peekrank._jit.content import content_digest
 from peekrank._util.atomic import write_whole
 
+# Without numba's runtime (`_nrt`) arrays are not reference-counted, and a kernel that allocates does not compile.
+# Inlined by force, kernels do not copy their state of many arrays to each other. Either halves a small round.
+_OPTIONS: Any = {"nogil": True, "error_model": "numpy", "_nrt": False, "forceinline": True}
 _CONFIG: Any = config  # these have no types, as far as they are used here
 _RESULT: Any = CompileResult
 _SERIALIZE: Any = serialize
 _CHECKSUM = hashlib.sha256().digest_size
+
+
+def compiled(kernel: Kernel) -> Any:
+    """What numba makes of a kernel's function."""
+    made: Any = numba.njit(kernel.function, fastmath={"reassoc"} if kernel.any_order else False, **_OPTIONS)
+    if kernel.kept and not _CONFIG.DISABLE_JIT:
+        made._cache = KernelCache(kernel)
+    return made
+
+
+def code(made: Any, arguments: tuple[object, ...]) -> Any:
+    """The machine code for arguments of these types."""
+    return made if _CONFIG.DISABLE_JIT else made.compile(tuple(map(numba.typeof, arguments)))
+
+
+def _folder() -> Path:
+    """Where compiled kernels live."""
+    return Path(_CONFIG.CACHE_DIR or platformdirs.user_cache_dir("peekrank", appauthor=False)) / "kernels"
 
 
 class KernelCache(NullCache):
@@ -32,24 +57,17 @@ class KernelCache(NullCache):
 
     Parameters
     ----------
-    folder
-        Where the files are.
-    function, options, helper
-        As for `content_digest`.
+    kernel
+        What is compiled.
     """
 
-    def __init__(self, folder: Path, function: FunctionType, options: object, helper: Helper) -> None:
-        self._folder, self._function, self._options, self._helper = folder, function, options, helper
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
 
     @cached_property
     def _content(self) -> str:
         """Found when it is first needed: not before all helpers are defined."""
-        return content_digest(self._function, self._options, self._helper)
-
-    @property
-    def cache_path(self) -> str:
-        """Where the files are."""
-        return str(self._folder)
+        return content_digest(self._kernel)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The compiled code for arguments of these types; None if there is none."""
@@ -73,11 +91,11 @@ class KernelCache(NullCache):
 
     def _path(self, sig: Any, codegen: Any) -> Path:
         about = (
-            self._content, *map(_typed, sig), codegen.magic_tuple(), _CONFIG.BOUNDSCHECK, _CONFIG.OPT,
+            self._content, _OPTIONS, *map(_typed, sig), codegen.magic_tuple(), _CONFIG.BOUNDSCHECK, _CONFIG.OPT,
             numba.__version__, np.__version__, sys.version,
         )  # fmt: skip
-        name = f"{self._function.__module__}.{self._function.__qualname__}"
-        return self._folder / f"{name}-{hashlib.sha256(repr(about).encode()).hexdigest()[:32]}.kernel"
+        name = f"{self._kernel.function.__module__}.{self._kernel.function.__qualname__}"
+        return _folder() / f"{name}-{hashlib.sha256(repr(about).encode()).hexdigest()[:32]}.kernel"
 
 
 def _typed(kind: Any) -> str:
