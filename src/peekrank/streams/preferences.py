@@ -19,7 +19,6 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
-from scipy.stats import rankdata
 
 from peekrank._util.validate import whole
 from peekrank.streams.fixed import fixed_items
@@ -322,6 +321,8 @@ def read_ratings(path: str | PathLike[str]) -> Preferences:
 
 def _better(scores: Floats) -> Ints:
     """Count the items that the same person puts strictly above each item; missing ones come last."""
+    from scipy.stats import rankdata  # a second, which only files of preferences need
+
     return rankdata(np.where(np.isnan(scores), np.inf, -scores), method="min", axis=1).astype(np.int64) - 1
 
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from math import isfinite
+from math import erfc, isfinite, sqrt
 from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
-from scipy.special import bdtrc, ndtr
 
 from peekrank._util.validate import positive, whole
 from peekrank.streams.fixed import fixed_items, row_chunks
@@ -195,6 +194,8 @@ class Graded:
 
     def rounds(self, n: int, rng: Generator) -> Rounds:
         """Draw n rounds."""
+        from scipy.special import bdtrc
+
         chance = rng.permutation(np.linspace(_LOW, _HIGH, self.m))
         tails = bdtrc(np.arange(float(self.max_grade))[:, None], self.max_grade, chance)
         return _draw(n, self.m, rng, lambda _: tails)
@@ -295,7 +296,7 @@ def _draw(n: int, m: int, rng: Generator, tails: Callable[[Ints], Iterable[Float
 
 def _noisy_halves(count: int, m: int, noise: float, rng: Generator) -> Floats:
     """Draw, `count` times, the relevant half of m items; give P(R(i) = 1) under thresholded Gaussian noise."""
-    flip = float(ndtr(-0.5 / noise)) if noise else 0.0
+    flip = erfc(0.5 / noise / sqrt(2)) / 2 if noise else 0.0  # of a standard Gaussian below -0.5 / noise
     means = np.where(np.arange(m) < m // 2, 1 - flip, flip)
     return rng.permuted(np.tile(means, (count, 1)), axis=1)
 

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from flint import fmpq
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
 from peekrank.games.exact.numbers import UndecidedError
 from peekrank.types import Floats
@@ -31,6 +30,8 @@ def maximise(objective: Floats, rows: Floats, limits: Floats) -> Optimum:
     >>> maximise(np.array([1.0, 1.0]), np.array([[2.0, 1.0]]), np.array([2.0])).value
     2.0
     """
+    from scipy.optimize import linprog  # half a second, which most commands need not wait
+
     found = linprog(-objective, A_ub=rows, b_ub=limits, method="highs-ds")
     if found.x is None:
         raise UndecidedError(f"a linear program that was not solved: {found.message}")
