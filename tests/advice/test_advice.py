@@ -13,7 +13,7 @@ import pytest
 from scipy.optimize import linprog, minimize
 
 from peekrank import Agent, BlockFTRL, FeedExp3, RTop1F, measure
-from peekrank.advice import Advice, advise, advise_surrogate
+from peekrank.advice import Advice, SurrogateAdvice, advise, advise_surrogate
 from peekrank.games.rate import Rate, Verdict
 from peekrank.games.theorems import rate_of
 from peekrank.learners import learner
@@ -194,7 +194,7 @@ def test_undecided_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     def undecided(*problem: Any) -> Verdict:
         return Verdict(None, "undecided", "nobody knows")
 
-    monkeypatch.setattr("peekrank.advice.rate_of", undecided)
+    monkeypatch.setattr("peekrank.advice.measures.rate_of", undecided)
     advice = advise("ap", m=5, k=2, horizon=1000)
     assert "rate: unknown (undecided): nobody knows" in str(advice)
     assert "it is not known how fast regret must grow here" in advice.notes
@@ -422,3 +422,9 @@ def test_one_round_is_no_rounds() -> None:
 def test_wrong_questions_about_surrogates(problem: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         advise_surrogate(*problem)
+
+
+@pytest.mark.parametrize("advice", [advise("ndcg@10", 100, 5, 10**6), advise_surrogate("ndcgsquared", 10, 1)])
+def test_a_text_has_a_line_for_every_row(advice: Advice | SurrogateAdvice) -> None:
+    assert [tuple(line.split(": ", 1)) for line in str(advice).splitlines()] == advice.rows
+    assert [label for label, _ in advice.rows][:2] == ["problem", "rate"]

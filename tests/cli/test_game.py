@@ -205,7 +205,7 @@ def test_the_certificate_of_a_hopeless_game_comes_with_commands_that_run() -> No
     done = peekrank("game", "ndcg", "--m", "3", "--k", "1", "--certificate", "my proof.json", columns=80)
     assert done.exit_code == 0
     proof = read("my proof.json")
-    assert f"at least {proof['adversaries']['gap']:.3g} a round" in done.stdout.replace("\n", "")
+    assert f"at least {proof['adversaries']['gap']:.3g} per round" in done.stdout.replace("\n", "")
     commands = [shlex.split(line) for line in done.stdout.splitlines() if line.startswith("peekrank ")]
     assert [command[-1] for command in commands] == ["adversary-p", "adversary-q"]
     for _, *arguments in commands:

@@ -64,8 +64,7 @@ def _advice_on(name: str, m: int, k: int, horizon: int | None, grades: int) -> A
 def _shown(advice: Advice | SurrogateAdvice, json_file: Path | None) -> list[RenderableType]:
     """Advice with its labels in a column, and the witness of a hopeless surrogate, or where it is written to."""
     shown = labelled()
-    for line in str(advice).splitlines():
-        label, _, text = line.partition(": ")
+    for label, text in advice.rows:
         shown.add_row(label, Text(text))
     if isinstance(advice, Advice) or advice.witness is None:
         return [shown]

@@ -262,8 +262,8 @@ def _tell_certificate(proof: Mapping[str, Any], path: Path, told: Mapping[str, A
     if rate is Rate.LINEAR:
         gap = proof["adversaries"]["gap"]
         shown.append(
-            f"Whatever the learner, its expected regrets against the two add up to at least {gap:.3g} a round, so "
-            f"one of them is at least {gap / 2:.3g} a round, for ever."
+            f"Whatever the learner, its expected regrets against the two add up to at least {gap:.3g} per round, "
+            f"so one of them is at least {gap / 2:.3g} per round, for ever."
         )
         if "measure" in told:
             shown.append("To see it:")
