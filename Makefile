@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint types imports check site commands format bench lock clean
+.PHONY: demo test lint types imports check site commands format bench fuzz lock clean
 
 demo: $(READY)  ## set up, run CT15's Figures 1 and 2, write peekrank-demo/report.html
 	$(BIN)/peekrank demo --out peekrank-demo
@@ -54,6 +54,9 @@ bench: $(READY)  ## print the figures of docs/benchmarks.md and other pages
 	$(BIN)/python benchmarks/sweeps.py
 	$(BIN)/python benchmarks/reports.py
 	$(BIN)/python benchmarks/peers
+
+fuzz: $(READY)  ## try mutants of all files that are read: make fuzz SECONDS=60, or make fuzz N=100000 TARGET=letor
+	PYTHONPATH=scripts:tests $(BIN)/python -m fuzz $(if $(SECONDS),--seconds $(SECONDS)) $(if $(N),--mutants $(N)) $(if $(TARGET),--target $(TARGET))
 
 lock:  ## renew the pins after a change of dependencies (needs uv)
 	uv pip compile --universal --generate-hashes --no-header --no-annotate --python-version 3.11 --group dev pyproject.toml -o requirements/dev.txt

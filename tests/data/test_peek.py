@@ -207,6 +207,8 @@ def rewritten(path: Path, change: Callable[[Any], Any]) -> None:
             "must have the arrays features, relevance, off",
         ),
         (lambda h: h["arrays"].pop("queries"), "must have the arrays features, relevance, offsets, queries"),
+        (lambda h: h.update(size="9" * 5000), "has the size '" + "9" * 59 + "...: must be a whole number"),
+        (lambda h: h["about"].update({"\x1b[31m": 1}), r"has an unknown field '\x1b[31m' of about"),
         (lambda h: h.update(arrays=[]), "must have the arrays features, relevance, offsets, queries"),
         (lambda h: h["arrays"].update(queries=7), "a wrong kind, shape or start of queries: 7"),
         (lambda h: h["arrays"]["features"].update(shape=[7000, 3]), "a wrong kind, shape or start of features"),
@@ -225,6 +227,15 @@ def test_headers_that_make_no_sense_are_refused(saved: Path, change: Callable[[A
     assert open_dataset(saved).about == ABOUT
     rewritten(saved, change)
     with pytest.raises(ValueError, match=rf"^a\.peek: .*{re.escape(message)}"):
+        open_dataset(saved)
+
+
+@pytest.mark.parametrize("depth", [300, 950, 5000])
+def test_lists_within_lists_are_no_header(saved: Path, depth: int) -> None:
+    raw = saved.read_bytes()
+    header = b'{"about": ' + b"[" * depth + b"]" * depth + b"}"
+    saved.write_bytes(raw[:12] + len(header).to_bytes(4, "little") + hashlib.sha256(header).digest() + header)
+    with pytest.raises(ValueError, match=r"^a\.peek: its header must be JSON with about, arrays and size"):
         open_dataset(saved)
 
 

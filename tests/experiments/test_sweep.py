@@ -151,6 +151,9 @@ horizons = 100
         ('name = "n"', "name = 3", 2, "name = 3: must be a text"),
         ('streams = "ct15"', 'streams = "ct15', 7, "not TOML"),
         ("horizons = 100", "horizons = [100", 10, "not TOML"),
+        ('"ct15"', '"ct15:m=2147483647"', 7, "m = 2147483647: must be a whole number, from 1 to 1000000"),
+        ('"dcg"', f'"p@1{"0" * 400}"', 8, r"cut-off n = 10+\.\.\.|cut-off n = 10+: must be"),
+        ('"rtop1f"', f'"{"x" * 5000}"', 5, r"unknown learner 'x{780}x*\.\.\.$"),
         ("horizons = 100", "horizons = 100\nk = 3", 11, "not TOML"),
     ],
 )
@@ -170,6 +173,9 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         read_sweep(tmp_path / "sweep.toml")
     with pytest.raises(FileNotFoundError):
         read_sweep(tmp_path / "nowhere.toml")
+    for text in ("k = " + "1" * 5000, "k = " + "[" * 5000 + "]" * 5000):
+        with pytest.raises(ValueError, match=r"sweep\.toml: has numbers of thousands of digits, or lists within"):
+            read(text, tmp_path)
 
 
 def test_runs_are_those_of_simulate(tmp_path: Path) -> None:

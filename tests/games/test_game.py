@@ -346,6 +346,7 @@ def test_quoted_cells(tmp_path: Path) -> None:
         ("l,0,1\nl,1,0\n\na,b\na,b", "game.csv: two actions are named 'l'"),
         ("x,y\n\na,b", "game.csv, line 1: names of outcomes, without losses"),
         ('0,"1\n1,0\n\na,b', "game.csv, line .*: not a row of a CSV file"),
+        ('0\t"1"2\n1\t0\n\na\tb', r"game.csv, line 1: not a row of a CSV file: '\\t' expected after"),
     ],
 )
 def test_wrong_tables(tmp_path: Path, text: str, message: str) -> None:

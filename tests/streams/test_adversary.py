@@ -110,6 +110,10 @@ BROKEN: dict[str, tuple[Callable[[Proof], Any], str]] = {
         "'q' is no distribution",
     ),
     "more than one": (lambda p: p["adversaries"].update(p=[0.5] * 8), "'p' is no distribution"),
+    "a probability of 400 digits": (
+        lambda p: p["adversaries"].update(p=[10**400] * 8),
+        "cannot be read: OverflowError",
+    ),
     "not a number": (lambda p: p["adversaries"].update(p=[float("nan")] * 8), "'p' is no distribution"),
 }
 
@@ -132,6 +136,8 @@ def test_broken_certificates_are_named(fault: str, tmp_path: Path) -> None:
         (b"{", "is no certificate"),
         (b"\xff\xfe", "is no certificate"),
         (b"[1, 2]", "holds no adversaries"),
+        (b"[" * 950 + b"]" * 950, "is no certificate: has lists within lists, too deep"),
+        (b"[" * 5000 + b"]" * 5000, "is no certificate: has lists within lists, too deep"),
         (b"3", "holds no adversaries"),
     ],
 )

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from peekrank.streams import Orders, Ratings, read_orders, read_ratings, stream
+from peekrank.streams import Orders, Ratings, preferences, read_orders, read_ratings, stream
 from peekrank.streams.preferences import Above, Quantile, Top, parse_rule
 from peekrank.types import Floats
 
@@ -367,6 +367,46 @@ def test_a_relative_path_follows_the_working_folder(tmp_path: Path, monkeypatch:
 def test_a_missing_file_says_so() -> None:
     with pytest.raises(FileNotFoundError, match=r"nowhere\.soc"):
         Orders(Path("nowhere.soc")).rounds(1, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "# NUMBER ALTERNATIVES: 2\n10000001: 1,2\n",
+            "line 2: the count before ':' is 10000001, more than 10,000,000",
+        ),
+        ("# NUMBER ALTERNATIVES: 2\n9999999: 1,2\n2: 2,1\n", "the orders are of 10,000,001 people, more than"),
+        (
+            f"# NUMBER ALTERNATIVES: 2\n{'1' * 5000}: 1,2\n",
+            "line 2: the count before ':' is 1{60}[.]{3}, more than",
+        ),
+        (
+            f"# NUMBER ALTERNATIVES: {'1' * 5000}\n1: 1,2\n",
+            "line 1: NUMBER ALTERNATIVES is 1{60}[.]{3}, more than",
+        ),
+        ("# NUMBER ALTERNATIVES: 10000000000\n1: 1,2\n", "line 1: NUMBER ALTERNATIVES is 10000000000, more than"),
+        (f"# NUMBER ALTERNATIVES: 2\n1: 1,{'2' * 5000}\n", "line 2: '1,2{58}[.]{3}' is not an order"),
+        ("# NUMBER ALTERNATIVES: ²\n1: 1,2\n", "line 1: NUMBER ALTERNATIVES is '²', not a whole number"),
+        ("# NUMBER ALTERNATIVES: 2\n1: 1,\x1b[31m2\n", r"line 2: '1,\\x1b\[31m2' is not an order"),
+    ],
+)
+def test_numbers_and_letters_beyond_all_sense(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.soc"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=rf"^a\.soc(, |: ){message}"):
+        read_orders(path)
+
+
+def test_more_scores_than_fit_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preferences, "_MOST_SCORES", 5)
+    orders, ratings = tmp_path / "a.soi", tmp_path / "a.csv"
+    orders.write_text("# NUMBER ALTERNATIVES: 3\n1: 1\n1: 2\n1: 3\n")
+    ratings.write_text("1,2,3\n4,5,6\n")
+    with pytest.raises(ValueError, match=r"^a\.soi, line 3: up to here people times items are 6, more than 5"):
+        read_orders(orders)
+    with pytest.raises(ValueError, match=r"^a\.csv, line 2: up to here people times items are 6, more than 5"):
+        read_ratings(ratings)
 
 
 def test_more_people_than_there_are(tmp_path: Path) -> None:

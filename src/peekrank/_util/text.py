@@ -23,6 +23,16 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def excerpt(text: str, most: int = 60) -> str:
+    r"""What a message shows of the content of a file: nothing invisible, and no more than a line has room for.
+
+    >>> excerpt("1,\x1b[31m2"), excerpt("9" * 5000, most=4)
+    ('1,\\x1b[31m2', '9999...')
+    """
+    shown = printable(text[: most + 1])
+    return shown if len(shown) <= most else f"{shown[:most]}..."
+
+
 def presentable(name: str) -> str:
     r"""Replacement characters for the bytes of a file name that are not UTF-8: no font has a glyph for these.
 

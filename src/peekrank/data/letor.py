@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank._util.text import printable
+from peekrank._util.text import excerpt
 from peekrank._util.validate import whole
 from peekrank.data.dataset import About, Dataset
 from peekrank.types import Features, Ints
@@ -312,8 +312,7 @@ class _Table:
         """What is wrong at the cursor."""
         first = int(self.cursor[_FAULT])
         token = re.split(rb"[ \t\r\n#]", text[first : first + 4 * _SHOWN].tobytes(), maxsplit=1)[0]
-        shown = printable(token.decode(errors="backslashreplace"))
-        shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
+        shown = excerpt(token.decode(errors="backslashreplace"), _SHOWN)
         number, _, value = shown.partition(":")
         if stop == _RELEVANCE:
             return f"relevance '{shown}' is not a finite number; a line is like '{_EXAMPLE}'"

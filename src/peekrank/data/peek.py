@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._util.atomic import write_whole
+from peekrank._util.reading import read_json
+from peekrank._util.text import excerpt
 from peekrank.data.dataset import About, Dataset, check_finite
 
 SUFFIX = ".peek"
@@ -119,19 +121,21 @@ def open_dataset(path: str | PathLike[str]) -> Dataset:
 def _read_header(text: bytes, name: str) -> tuple[About, dict[str, Any], int]:
     """What the data are, where the arrays are, and how many bytes they take; checksums know no sense."""
     try:
-        content: Any = json.loads(text)
+        content = read_json(text)
     except ValueError:
         content = None
     if not isinstance(content, dict) or content.keys() != {"about", "arrays", "size"}:
         raise ValueError(f"{name}: its header must be JSON with about, arrays and size, and nothing else")
     about, places, size = content["about"], content["arrays"], content["size"]
     if not _natural(size):
-        raise ValueError(f"{name}: its header has the size {size!r}: must be a whole number")
+        raise ValueError(f"{name}: its header has the size {excerpt(repr(size))}: must be a whole number")
     if not isinstance(places, dict) or places.keys() != _KINDS.keys():
         raise ValueError(f"{name}: its header must have the arrays {', '.join(_KINDS)}, and no others")
     for array, place in places.items():
         if not _sensible(array, place, size):
-            raise ValueError(f"{name}: its header has a wrong kind, shape or start of {array}: {place!r}")
+            raise ValueError(
+                f"{name}: its header has a wrong kind, shape or start of {array}: {excerpt(repr(place))}"
+            )
     return _read_about(about, name), places, size
 
 
@@ -157,12 +161,16 @@ def _read_about(about: Any, name: str) -> About:
     for key, value in about.items():
         if key not in example:
             known = ", ".join(field.name for field in fields(About))
-            raise ValueError(f"{name}: its header has an unknown field {key!r} of about: must be of {known}")
+            raise ValueError(
+                f"{name}: its header has an unknown field {excerpt(repr(key))} of about: must be of {known}"
+            )
         if type(value) is not type(example[key]):
             wanted = type(example[key]).__name__
-            raise ValueError(f"{name}: its header has {key} = {value!r} in about: must be of type {wanted}")
+            raise ValueError(
+                f"{name}: its header has {key} = {excerpt(repr(value))} in about: must be of type {wanted}"
+            )
     if not all(map(_natural, about.get("oddities", {}).values())):
-        raise ValueError(f"{name}: its header has oddities that are no counts: {about['oddities']!r}")
+        raise ValueError(f"{name}: its header has oddities that are no counts: {excerpt(repr(about['oddities']))}")
     return About(**about)
 
 

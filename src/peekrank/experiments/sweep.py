@@ -13,7 +13,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from peekrank._util.text import counted
+from peekrank._util.text import counted, excerpt
 from peekrank._util.validate import whole
 from peekrank.experiments.experiment import Experiment
 from peekrank.measures import measure as measure_named
@@ -22,7 +22,8 @@ from peekrank.spec import nearest, text_of
 from peekrank.streams import stream as stream_named
 
 _MANY = ("learners", "streams", "measures", "k", "horizons")
-_MOST_RUNS = 10**7
+_MOST_RUNS, _MOST_ITEMS = 10**7, 10**6
+_SHOWN = 800  # characters of what is wrong
 _LEAST = {"k": 1, "horizons": 1, "runs": 1, "seed": 0}
 EXAMPLE = """\
 # Which of three learners loses least, on two streams, by two measures? peekrank sweep FILE --out FOLDER
@@ -210,7 +211,9 @@ def read_sweep(path: Path) -> Sweep:
         what, _, where = str(error).partition(" (at ")
         found = re.match(r"line (\d+)", where)
         line = int(found[1]) if found else max(1, len(text.splitlines()))
-        raise ValueError(f"{path}, line {line}: {what[:1].lower()}{what[1:]}; not TOML") from None
+        raise ValueError(f"{path}, line {line}: {what[:1].lower()}{excerpt(what[1:], _SHOWN)}; not TOML") from None
+    except (ValueError, RecursionError):
+        raise ValueError(f"{path}: has numbers of thousands of digits, or lists within lists, too deep") from None
     known = [f.name for f in fields(Sweep)]
     try:
         for key in table:
@@ -223,7 +226,8 @@ def read_sweep(path: Path) -> Sweep:
                  for key, value in table.items()}  # fmt: skip
         return Sweep(**given)
     except FieldError as error:
-        raise ValueError(f"{path}, line {_line_of(text, error.field, error.value)}: {error}") from None
+        line = _line_of(text, error.field, error.value)
+        raise ValueError(f"{path}, line {line}: {excerpt(str(error), _SHOWN)}") from None
 
 
 def _line_of(text: str, key: str, value: object) -> int:
@@ -257,7 +261,7 @@ def _take(name: str, value: Any) -> Any:
             raise ValueError(f"{name} = {value!r}: must be a text of one line")
         if name == "streams":
             made = stream_named(value)
-            whole("m", made.m, 1)  # for which a file must be there, and make sense
+            whole("m", made.m, 1, _MOST_ITEMS)  # for which a file must be there, and make sense
             return text_of(made)
         if name == "measures":
             return str(measure_named(value))

@@ -11,6 +11,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from peekrank._util.reading import read_json
+from peekrank._util.text import excerpt
 from peekrank.games.exact.numbers import rational
 from peekrank.games.game import Game
 from peekrank.spec import nearest
@@ -74,16 +76,14 @@ def read_game(path: str | PathLike[str]) -> Game:
 
 def _json(text: str) -> Game:
     try:
-        found = json.loads(text, parse_float=_decimal, parse_constant=_decimal, object_pairs_hook=_object)
+        found = read_json(text, parse_float=_decimal, parse_constant=_decimal, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
         raise _LineError(error.lineno, f"column {error.colno}: not JSON: {error.msg}") from None
-    except RecursionError:
-        raise ValueError("has lists within lists, too deep to be read") from None
     if not isinstance(found, dict):
         raise ValueError('must hold an object, {"loss": [[...]], "feedback": [[...]]}')
     for key in found:
         if key not in _KEYS:
-            raise ValueError(f"unknown key '{key}': {nearest(key, _KEYS)}")
+            raise ValueError(f"unknown key '{excerpt(key)}': {nearest(key, _KEYS)}")
     for key in ("loss", "feedback"):
         rows = found.get(key)
         if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
@@ -102,7 +102,7 @@ def _decimal(text: str) -> Decimal:
     except InvalidOperation:  # an exponent beyond all bounds
         number = Decimal("inf")
     if not number.is_finite():
-        raise ValueError(f"{text} is not a finite number")
+        raise ValueError(f"{excerpt(text)} is not a finite number")
     return number
 
 
@@ -174,7 +174,7 @@ def _rows(text: str) -> Iterator[_Row]:
                 cells.pop()
             yield _Row(table.line_num, cells)
     except csv.Error as error:
-        raise _LineError(table.line_num, f"not a row of a CSV file: {error}") from None
+        raise _LineError(table.line_num, f"not a row of a CSV file: {excerpt(str(error))}") from None
 
 
 def _shown(
@@ -201,7 +201,9 @@ def _shown(
 
 def _loss(line: int, column: int, cell: str) -> str:
     if not _is_number(cell):
-        raise _LineError(line, f"column {column}: '{cell}' is not a finite number, such as 3, 0.25 or 1/3")
+        raise _LineError(
+            line, f"column {column}: '{excerpt(cell)}' is not a finite number, such as 3, 0.25 or 1/3"
+        )
     return cell
 
 
@@ -225,4 +227,6 @@ def _reads(read: Callable[[str], object], cell: str) -> bool:
 def _check_distinct(kind: str, names: list[str]) -> None:
     for name in names:
         if not name or names.count(name) > 1:
-            raise ValueError(f"two {kind} are named '{name}'" if name else f"one of the {kind} has an empty name")
+            raise ValueError(
+                f"two {kind} are named '{excerpt(name)}'" if name else f"one of the {kind} has an empty name"
+            )

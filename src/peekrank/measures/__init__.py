@@ -446,7 +446,7 @@ def _check(measure: Any) -> None:
     for field in fields(measure):
         value = getattr(measure, field.name)
         if field.name == "n" and value is not None:
-            whole("cut-off n", value, 1)
+            whole("cut-off n", value, 1, 10**9)
         elif field.name in _CHOICES:
             choice(field.name, value, _CHOICES[field.name])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -11,6 +10,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.random import Generator
 
+from peekrank._util.reading import read_json
+from peekrank._util.text import excerpt
 from peekrank._util.validate import choice
 from peekrank.streams.fixed import fixed_items
 from peekrank.types import Floats, Grades, Rounds
@@ -69,9 +70,9 @@ class Adversary:
 def _read(path: Path, *_version: int) -> tuple[Grades, Floats, Floats]:
     """Outcomes, one relevance vector per row, and their probabilities on both sides; once for every version."""
     try:
-        proof = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"{path}: is no certificate, {error}") from None
+        proof = read_json(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path}: is no certificate: {excerpt(str(error), 200)}") from None
     if not isinstance(proof, dict) or "adversaries" not in proof:
         raise ValueError(
             f"{path}: holds no adversaries; it must be the certificate of a hopeless game, "
@@ -80,8 +81,10 @@ def _read(path: Path, *_version: int) -> tuple[Grades, Floats, Floats]:
     try:
         relevance = np.array([[int(x) for x in name.split()] for name in proof["game"]["outcomes"]])
         sides = [np.array(proof["adversaries"][side], dtype=np.float64) for side in "pq"]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"{path}: outcomes or adversaries of the certificate cannot be read: {error!r}") from None
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise ValueError(
+            f"{path}: outcomes or adversaries of the certificate cannot be read: {excerpt(repr(error), 200)}"
+        ) from None
     if relevance.ndim != 2 or relevance.shape[1] < 2 or relevance.min() < 0 or relevance.max() > 255:
         raise ValueError(f"{path}: outcomes of the game are no relevance vectors of one length, such as '0 1 1'")
     for side, p in zip("pq", sides, strict=True):

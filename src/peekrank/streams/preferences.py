@@ -20,13 +20,16 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
+from peekrank._util.text import excerpt
 from peekrank._util.validate import whole
 from peekrank.streams.fixed import fixed_items
 from peekrank.types import Floats, Grades, Ints, Rounds
 
 ORDER_FILES = (".soc", ".soi", ".toc", ".toi")  # strict or tied orders, complete or incomplete
-_MOST_PEOPLE = 10**9
-_ORDER = re.compile(r"(?:[0-9]+|\{[0-9]+(?:,[0-9]+)*\})(?:,(?:[0-9]+|\{[0-9]+(?:,[0-9]+)*\}))*")
+_MOST_PEOPLE, _MOST_ITEMS = 10**7, 10**5
+_MOST_SCORES = 10**8  # of all people and items
+_GROUP = r"(?:[0-9]{1,9}|\{[0-9]{1,9}(?:,[0-9]{1,9})*\})"
+_ORDER = re.compile(f"{_GROUP}(?:,{_GROUP})*")
 
 
 class Preferences(NamedTuple):
@@ -117,7 +120,7 @@ def parse_rule(text: str) -> Rule:
     >>> parse_rule("top3"), parse_rule("quantile4"), parse_rule("above-2.5")
     (Top(t=3), Quantile(q=4), Above(threshold=-2.5))
     """
-    if match := re.fullmatch(r"(top|quantile)([0-9]+)", text):
+    if match := re.fullmatch(r"(top|quantile)([0-9]{1,9})", text):
         return (Top if match[1] == "top" else Quantile)(int(match[2]))
     if match := re.fullmatch(r"above(-?[0-9]+(?:\.[0-9]+)?)", text):
         return Above(float(match[1]))
@@ -274,7 +277,7 @@ def read_orders(path: str | PathLike[str]) -> Preferences:
             key, _, value = text[1:].partition(":")
             header[key.strip().upper()] = line, value.strip()
         elif text:
-            m = m or _declared(path, header, "NUMBER ALTERNATIVES")
+            m = m or _declared(path, header, "NUMBER ALTERNATIVES", _MOST_ITEMS)
             if not m:
                 raise _wrong(
                     path, line, "expected a header with '# NUMBER ALTERNATIVES: m' before the first order"
@@ -282,12 +285,16 @@ def read_orders(path: str | PathLike[str]) -> Preferences:
             count, groups = _order(path, line, text)
             counts.append(count)
             scores.extend(_levels(path, line, groups, m))
+            _check_room(path, line, len(scores))
     if not counts:
         raise ValueError(f"{path.name}: holds no orders")
-    voters = _declared(path, header, "NUMBER VOTERS")
-    if voters and voters != sum(counts):
+    people = sum(counts)
+    if people > _MOST_PEOPLE:
+        raise ValueError(f"{path.name}: the orders are of {people:,} people, more than {_MOST_PEOPLE:,}")
+    voters = _declared(path, header, "NUMBER VOTERS", _MOST_PEOPLE)
+    if voters and voters != people:
         line = header["NUMBER VOTERS"][0]
-        raise _wrong(path, line, f"NUMBER VOTERS is {voters} but the orders add up to {sum(counts)}; truncated?")
+        raise _wrong(path, line, f"NUMBER VOTERS is {voters} but the orders add up to {people}; truncated?")
     table = np.array(scores).reshape(-1, m)
     return Preferences(table, np.array(counts, np.int64), _alternatives(path, header, m))
 
@@ -312,7 +319,10 @@ def read_ratings(path: str | PathLike[str]) -> Preferences:
         for column, cell in enumerate(row, 1):
             scores.append(_number(cell))
             if cell.strip() and not isfinite(scores[-1]):
-                raise _wrong(path, line, f"column {column}: '{cell}' is not a finite number; empty means unrated")
+                raise _wrong(
+                    path, line, f"column {column}: '{excerpt(cell)}' is not a finite number; empty means unrated"
+                )
+        _check_room(path, line, len(scores))
     if not scores:
         raise ValueError(f"{path.name}: holds no ratings")
     table = np.array(scores).reshape(-1, len(items))
@@ -341,6 +351,11 @@ def _wrong(path: Path, line: int, what: str) -> ValueError:
     return ValueError(f"{path.name}, line {line}: {what}")
 
 
+def _check_room(path: Path, line: int, scores: int) -> None:
+    if scores > _MOST_SCORES:
+        raise _wrong(path, line, f"up to here people times items are {scores:,}, more than {_MOST_SCORES:,}")
+
+
 def _lines(path: Path) -> Iterator[str]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -354,7 +369,7 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     try:
         yield from ((rows.line_num, row) for row in rows if row)
     except csv.Error as error:
-        raise _wrong(path, rows.line_num, f"not a row of a CSV file: {error}") from None
+        raise _wrong(path, rows.line_num, f"not a row of a CSV file: {excerpt(str(error))}") from None
 
 
 def _number(cell: str) -> float:
@@ -369,18 +384,25 @@ def _names(path: Path, line: int, row: list[str]) -> tuple[str, ...]:
     names: dict[str, None] = {}
     for column, name in enumerate(map(str.strip, row), 1):
         if not name or name in names:
-            fault = f"repeats the name '{name}'" if name else "has no name"
+            fault = f"repeats the name '{excerpt(name)}'" if name else "has no name"
             raise _wrong(path, line, f"no number here, so these name the items, but column {column} {fault}")
         names[name] = None
     return tuple(names)
 
 
-def _declared(path: Path, header: dict[str, tuple[int, str]], key: str) -> int:
+def _declared(path: Path, header: dict[str, tuple[int, str]], key: str, most: int) -> int:
     """Read a count from the header; 0 if it is not there."""
     line, value = header.get(key, (0, ""))
-    if line and not (value.isdecimal() and int(value)):
-        raise _wrong(path, line, f"{key} is '{value}', not a whole number, at least 1")
-    return int(value) if line else 0
+    return _count(path, line, key, value, most) if line else 0
+
+
+def _count(path: Path, line: int, what: str, text: str, most: int) -> int:
+    """Read how many of something there are."""
+    if not re.fullmatch("[0-9]*[1-9][0-9]*", text):
+        raise _wrong(path, line, f"{what} is '{excerpt(text)}', not a whole number, at least 1")
+    if _number(text) > most:
+        raise _wrong(path, line, f"{what} is {excerpt(text)}, more than {most:,}")
+    return int(text)
 
 
 def _alternatives(path: Path, header: dict[str, tuple[int, str]], m: int) -> tuple[str, ...]:
@@ -391,7 +413,9 @@ def _alternatives(path: Path, header: dict[str, tuple[int, str]], m: int) -> tup
     if named != set(keys):
         odd = min(named.symmetric_difference(keys))
         state = "is there too" if odd in named else "is missing"
-        raise _wrong(path, header["NUMBER ALTERNATIVES"][0], f"NUMBER ALTERNATIVES is {m} but {odd} {state}")
+        raise _wrong(
+            path, header["NUMBER ALTERNATIVES"][0], f"NUMBER ALTERNATIVES is {m} but {excerpt(odd)} {state}"
+        )
     return tuple(header[key][1] for key in keys)
 
 
@@ -399,14 +423,11 @@ def _order(path: Path, line: int, text: str) -> tuple[int, list[list[int]]]:
     """Split ``count: 1,{2,3},4`` into the count and the groups of equally good items."""
     count, _, order = (part.strip() for part in text.partition(":"))
     order = re.sub(r"\s*([,{}])\s*", r"\1", order)
-    if not (count.isdecimal() and int(count)):
-        raise _wrong(path, line, f"the count before ':' is '{count}', not a whole number, at least 1")
-    if int(count) > _MOST_PEOPLE:
-        raise _wrong(path, line, f"the count before ':' is {count}, more than {_MOST_PEOPLE:,} people")
+    people = _count(path, line, "the count before ':'", count, _MOST_PEOPLE)
     if not _ORDER.fullmatch(order):
-        raise _wrong(path, line, f"'{order}' is not an order like 1,2,{{3,4}},5")
+        raise _wrong(path, line, f"'{excerpt(order)}' is not an order like 1,2,{{3,4}},5")
     groups = re.findall(r"\{[0-9,]+\}|[0-9]+", order)
-    return int(count), [[int(item) for item in group.strip("{}").split(",")] for group in groups]
+    return people, [[int(item) for item in group.strip("{}").split(",")] for group in groups]
 
 
 def _levels(path: Path, line: int, groups: list[list[int]], m: int) -> list[float]:
@@ -415,7 +436,9 @@ def _levels(path: Path, line: int, groups: list[list[int]], m: int) -> list[floa
     scores = [nan] * m
     for level, group in enumerate(groups):
         if len(group) > 1 and ending.startswith(".s"):
-            raise _wrong(path, line, f"items {group} are tied, but a {ending} file holds strict orders")
+            raise _wrong(
+                path, line, f"items {excerpt(str(group))} are tied, but a {ending} file holds strict orders"
+            )
         for item in group:
             if not 1 <= item <= m:
                 raise _wrong(path, line, f"item {item} is not one of the {m} alternatives")

@@ -7,13 +7,15 @@ import json
 from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
 from peekrank._util.atomic import write_whole
+from peekrank._util.reading import read_json
+from peekrank._util.text import excerpt
 from peekrank._util.validate import choice
 from peekrank.data.dataset import Dataset, check_finite
 from peekrank.data.scaling import (
@@ -30,6 +32,11 @@ from peekrank.streams.fixed import list_lengths
 from peekrank.types import Features, Floats, Ints, Measure, Rounds
 
 _KIND, _FORMAT = "peekrank model", 1
+_LARGEST = float(np.finfo(np.float32).max)
+_TYPES = {
+    **dict.fromkeys(("learner", "measure", "source", "digest", "scaling", "fitted_on"), str),
+    **dict.fromkeys(("k", "rounds", "seed", "run", "features", "base"), int),
+}
 
 
 class Preparation(NamedTuple):
@@ -211,7 +218,7 @@ def load_model(path: str | PathLike[str]) -> Model:
     """Read a model; a ValueError says what is wrong with a file that is foreign or damaged."""
     path = Path(path)
     try:
-        content: Any = json.loads(path.read_bytes())
+        content = read_json(path.read_bytes())
     except ValueError:
         content = None
     if not isinstance(content, dict) or content.get("kind") != _KIND:
@@ -219,18 +226,41 @@ def load_model(path: str | PathLike[str]) -> Model:
             f"{path.name}: is not a model of peekrank, or is cut short; `peekrank learn` writes models/*.json"
         )
     if content.get("format") != _FORMAT:
-        raise ValueError(f"{path.name}: has format {content.get('format')}; this peekrank reads format {_FORMAT}")
+        raise ValueError(
+            f"{path.name}: has format {excerpt(repr(content.get('format')))}; this peekrank reads format {_FORMAT}"
+        )
     if content.pop("checksum", None) != _checksum(content):
         raise ValueError(f"{path.name}: is damaged: its content does not match its checksum")
+    _check_content(content, path.name)
     fitted = None
     if content["mean"] is not None:
-        fitted = Standardisation(np.array(content["mean"]), np.array(content["deviation"]), content["fitted_on"])
+        mean, deviation = (np.array(content[key], np.float64) for key in ("mean", "deviation"))
+        fitted = Standardisation(mean, deviation, content["fitted_on"])
     columns = {name: content[name] for name in ("features", "base", "scaling", "fitted_on")}
     about = {name: content[name] for name in Model._fields if name not in ("weights", "preparation")}
     weights = np.array(content["weights"], np.float32)
     model = Model(weights=weights, preparation=Preparation(**columns, standardisation=fitted), **about)
     _check_numbers(model, path.name)
     return model
+
+
+def _check_content(content: dict[str, Any], name: str) -> None:
+    """Raise a ValueError unless all is there, of its type: anyone can compute a checksum."""
+    for key, kind in _TYPES.items():
+        if type(content.get(key)) is not kind:
+            wanted = "a text" if kind is str else "a whole number"
+            raise ValueError(f"{name}: its {key} is {excerpt(repr(content.get(key)))}: must be {wanted}")
+    if content["scaling"] not in get_args(LearningScaling):
+        known = ", ".join(get_args(LearningScaling))
+        raise ValueError(f"{name}: its scaling is '{excerpt(content['scaling'])}': must be one of {known}")
+    vectors = ["weights"] if content.setdefault("mean") is None else ["weights", "mean", "deviation"]
+    for key in vectors:
+        if not _is_vector(content.get(key)):
+            raise ValueError(f"{name}: its {key} must be a list of numbers that float32 can hold")
+
+
+def _is_vector(values: Any) -> bool:
+    return isinstance(values, list) and all(type(x) in (int, float) and abs(x) <= _LARGEST for x in values)
 
 
 def is_model(path: Path) -> bool:
