@@ -280,7 +280,7 @@ def _use_game(game: Game) -> None:
 
 
 def _use_sweep(sweep: Sweep) -> None:
-    assert len(sweep.cells()) > 0
+    assert sweep.rounds > 0
     with TemporaryDirectory() as folder:
         path = Path(folder) / "again.toml"
         path.write_text(sweep.toml(), encoding="utf-8")
