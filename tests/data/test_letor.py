@@ -182,6 +182,14 @@ def test_digest_is_of_the_text_and_the_source_a_name() -> None:
     assert (plain.about.source, packed.about.source) == ("a.txt", "a.gz")
 
 
+@pytest.mark.parametrize("block", [16, 17, 40, len(PLAIN), len(PLAIN) + 1])
+def test_digest_is_of_all_blocks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(letor, "_BLOCK", block)
+    for raw in (PLAIN, PLAIN * 20, PLAIN.rstrip(b"\n")):
+        for name, content in (("a.txt", raw), ("a.gz", pack(raw))):
+            assert read_letor(written(content, name)).about.digest == hashlib.sha256(raw).hexdigest()
+
+
 def test_query_numbers_in_comments() -> None:
     data = read_letor(written(b"1.5 1:0.25 # 12\n0 2:1 #12\r\n4 1:1 # 3 \n"))
     assert data.queries.tolist() == [12, 3]

@@ -304,6 +304,33 @@ def test_discounting_follows_change(horizon: int | None) -> None:
     assert lost[1] < 0.3 * lost[0]
 
 
+@pytest.mark.parametrize("discount", [1.0, 0.8, 0.3])
+def test_the_step_size_counts_the_squares_of_discounted_blocks(discount: float) -> None:
+    """A block that counts for discount^n after n others moves the leader by its square."""
+    learner, shape, rng = BlockFTRL(SumLoss(), discount=discount), Shape(3, 0, 1), np.random.default_rng(1)
+    state, w, lengths = learner.init(shape), position_weights(SumLoss(), 3), np.array([])
+    for _ in range(400):
+        begins = state.clock[0] == 0
+        shown = show(state, rng.random(4))
+        if begins:
+            lengths = np.append(lengths, state.clock[2])
+            ages = np.arange(len(lengths))[::-1]
+            rate = state.rate / np.sqrt(np.sum((discount**ages * lengths) ** 2))
+            x = np.empty(3)
+            x[state.space.order] = state.space.x
+            np.testing.assert_allclose(x, closed_form(state.scores, rate, w), atol=1e-9)
+        tell(state, shown, rng.random(3) < 0.5)
+    assert len(lengths) > 10
+
+
+@pytest.mark.parametrize("discount", [0.8, 0.3])
+def test_with_a_horizon_the_step_size_is_that_of_the_blocks_remembered(discount: float) -> None:
+    shape = Shape(4, 0, 1)
+    plain, forgetful = (BlockFTRL(DCG(), 9000, discount=x).init(shape) for x in (1.0, discount))
+    remembered = sum(discount ** (2 * age) for age in range(plain.blocks))
+    assert forgetful.rate == pytest.approx(plain.rate * np.sqrt(plain.blocks / remembered), rel=1e-12)
+
+
 # --- checks, answers late, missing, never
 
 

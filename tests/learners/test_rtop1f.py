@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2_contingency
 
 from helpers import naive
-from peekrank import CT15, DCG, Precision, RTop1F, Shape, SumLoss, fixed_items, measure, simulate
+from peekrank import CT15, DCG, Agent, Precision, RTop1F, Shape, SumLoss, fixed_items, measure, simulate
 from peekrank.learners._shared import ShortHorizonWarning, constants
 from peekrank.learners.rtop1f import RTop1FState
 from peekrank.types import Features, Floats, Ints
@@ -651,3 +651,19 @@ def test_a_short_horizon_is_said() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         RTop1F(DCG(), horizon=5000).init(Shape(10, 0, 1))
+
+
+@pytest.mark.parametrize(("k", "cells"), [(1, 5), (2, 3), (5, 1)])
+def test_a_token_of_no_cell_is_refused_and_changes_nothing(k: int, cells: int) -> None:
+    for cell in (-1, cells, cells + 1, 2**40):
+        agent = Agent(RTop1F(SumLoss(), horizon=400), m=5, k=k)
+        decision, before = agent.rank(), agent.dump()
+        decision.token[:2] = 1, cell
+        for answer in (1.0, np.nan):
+            with pytest.raises(ValueError, match="not one of this agent's"):
+                agent.update(decision, [answer] * k)
+        assert agent.dump() == before
+    agent = Agent(RTop1F(SumLoss(), horizon=400), m=5, k=k)
+    decision = agent.rank()
+    decision.token[:2] = 1, cells - 1
+    agent.update(decision, [1] * k)

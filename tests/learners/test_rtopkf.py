@@ -424,3 +424,38 @@ def test_too_few_answers_are_refused() -> None:
     with pytest.raises(ValueError, match="rtopkf needs items with features"):
         Agent(RTopKF(), m=5, k=1)
     assert Agent(RTopKF(ListNet()), m=5, k=1, d=D).shape.k == 5
+
+
+@pytest.mark.parametrize(("rounds", "gamma"), [(0, 0.5), (1, 0.5), (6, 0.5), (8, 9 ** (-1 / 3)), (999, 0.1)])
+def test_without_a_gamma_it_is_one_half_at_most(rounds: int, gamma: float) -> None:
+    """t^(-1/3) in round t: above one half before the eighth."""
+    state = RTopKF().init(Shape(5, D, 1))
+    state.sums[0] = rounds
+    token = np.zeros(RTopKF().token_size(Shape(5, D, 1)))
+    uniforms, ranking = np.full(RTopKF().draws(Shape(5, D, 1)), 0.99), np.empty(5, dtype=np.int64)
+    RTopKF().kernels.rank(state, np.zeros((5, D), np.float32), uniforms, ranking, token)
+    assert token[1] == pytest.approx(gamma, rel=1e-12)
+
+
+@pytest.mark.parametrize(("horizon", "gamma"), [(1, 0.5), (7, 0.5), (27, 1 / 3), (1000, 0.1)])
+def test_as_printed_gamma_is_one_half_at_most(horizon: int, gamma: float) -> None:
+    assert RTopKF.as_printed(Squared(), horizon).gamma == pytest.approx(gamma, rel=1e-12)
+
+
+def test_one_feature_is_enough_to_learn_from() -> None:
+    """What a list with one feature teaches is what it teaches with a second one that is zero."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 4, 1)).astype(np.float32)
+    one, two = (Agent(RTopKF(), m=4, k=1, d=d, seed=3) for d in (1, 2))
+    last = []
+    for lists in X:
+        relevance = (lists[:, 0] > 0).astype(float)
+        for agent, features in ((one, lists), (two, np.pad(lists, ((0, 0), (0, 1))))):
+            decision = agent.rank(features)
+            agent.update(decision, relevance[decision.ranking[:1]])
+            last.append(decision.ranking.tolist())
+    assert last[::2] == last[1::2]
+    ordered = [ranking == np.argsort(-lists[:, 0]).tolist() for ranking, lists in zip(last[::2], X, strict=True)]
+    assert np.mean(ordered[300:]) > 0.5
+    with pytest.raises(ValueError, match="features"):
+        one.rank()
