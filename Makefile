@@ -4,12 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint types imports check site commands format bench fuzz lock clean
+QUICK := -m 'not slow and not browser and not ray'
+
+.PHONY: demo test check lint types imports tests site portable coverage commands format bench fuzz lock clean
 
 demo: $(READY)  ## set up, run CT15's Figures 1 and 2, write peekrank-demo/report.html
 	$(BIN)/peekrank demo --out peekrank-demo
 
-test: lint types imports check site  ## set up, then everything that CI runs
+test: lint types imports tests site  ## set up, then everything that CI runs; 7 minutes on two cores
+
+check: lint  ## set up, then all tests but those that are slow, open a browser or start Ray; 2 minutes on two cores
+	$(BIN)/pytest -n auto --dist worksteal $(QUICK)
 
 $(READY): requirements/dev.txt pyproject.toml
 	$(PYTHON) -c 'import sys; assert (3, 11) <= sys.version_info < (3, 14), "peekrank needs Python 3.11 to 3.13: make PYTHON=python3.11 ..."'
@@ -28,13 +33,21 @@ types: $(READY)
 imports: $(READY)
 	$(BIN)/lint-imports
 
-check: $(READY)
-	$(BIN)/pytest -n auto
+tests: $(READY)
+	$(BIN)/pytest -n auto --dist worksteal
 
 # The theme announces its successor at every build; the pins of requirements/ say what is used here. Not --quiet, which
 # also hides from --strict what it counts.
 site: $(READY)  ## build the documentation into site/, warnings being errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+portable: $(READY)  ## the numeric part of the tests with the instruction sets of other machines
+	$(BIN)/python scripts/portable.py
+
+# numba hides compiled lines from coverage: tests of kernels run again without the compiler.
+coverage: $(READY)  ## which lines the quick tests reach
+	$(BIN)/pytest -q -n auto --dist worksteal $(QUICK) --cov --cov-report=
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -n auto --dist worksteal -m 'not slow and not compiled' tests/kernels tests/learners --cov --cov-append
 
 commands: $(READY)  ## write docs/commands.md anew after a change of the command line
 	$(BIN)/python scripts/commands.py

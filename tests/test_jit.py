@@ -69,6 +69,7 @@ def cached(environment: dict[str, str]) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in files}
 
 
+@pytest.mark.slow
 def test_an_edit_in_a_helper_of_another_file_is_noticed(copied: tuple[Path, dict[str, str]]) -> None:
     package, where = copied
     assert run(SORT, **where) == "1 2 0\n"
@@ -145,12 +146,14 @@ def test_names_of_fields_count_in_the_types_of_arguments() -> None:
     assert _typed(kind(types.float64, 2, Pair)) != forth
 
 
+@pytest.mark.slow
 def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
     assert run(SORT, NUMBA_CACHE_DIR=str(blocked)) == "1 2 0\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", ["NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK"])
 def test_same_bits_without_the_compiler_and_within_bounds(setting: str, tmp_path: Path) -> None:
     assert run(TRACE, **{setting: "1"}, NUMBA_CACHE_DIR=str(tmp_path)) == run(TRACE)

@@ -44,6 +44,7 @@ def can_be_listed(m: int, grades: int) -> bool:
     return m <= 6 and grades**m <= 1024
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MEASURES)
 def test_small_problems(name: str) -> None:
     for problem in (p for p in PROBLEMS if p[0] == name):
@@ -123,6 +124,7 @@ def test_the_learner_with_the_smallest_bound_is_taken() -> None:
     assert advise("p@2", 5, 1, 1000).learner == "setftrl:measure=p@2,horizon=1000"
 
 
+@pytest.mark.slow
 def test_the_exploration_share_is_what_the_agent_does() -> None:
     advice = advise("dcg", m=6, k=2, horizon=2000)
     assert advice.learner is not None

@@ -53,6 +53,7 @@ def test_again_does_nothing_and_says_the_same() -> None:
     assert {path: path.stat().st_mtime_ns for path in Path("sweep/runs").iterdir()} == before
 
 
+@pytest.mark.slow
 def test_the_example_runs() -> None:
     shown = sweep("--example")
     Path("example.toml").write_text(shown.stdout.replace("[1000, 4000]", "[100, 200]").replace("= 10 ", "= 2 "))

@@ -88,6 +88,7 @@ def last_regrets(folder: str, learner: str) -> Floats:
     return np.array([pl.read_parquet(file)["regret"][-1] for file in files])
 
 
+@pytest.mark.slow
 def test_folds_are_compared_by_the_corrected_test(tmp_path: Path) -> None:
     done = compare(*FOLDS, "--folds", "--csv", str(tmp_path / "found.csv"))
     assert "Differences of held-out ndcg@10 over 3 folds, higher is better, k 1, rounds 150" in said(done)

@@ -9,6 +9,7 @@ import pytest
 from helpers.command_line import peekrank
 
 
+@pytest.mark.slow
 def test_demo_writes_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     done = peekrank("demo", "--out", "shown")

@@ -128,6 +128,7 @@ def test_every_kind_of_action_is_named() -> None:
     assert read("out.json")["actions"][2]["duplicate_of"] == "[left]"
 
 
+@pytest.mark.slow
 def test_many_actions_are_cut_short_but_not_in_json() -> None:
     loss = [[i, -i] for i in range(42)]
     Path("game.json").write_text(json.dumps({"loss": loss, "feedback": [["a", "b"]] * 42}))
@@ -190,6 +191,7 @@ def test_pictures(kind: str, start: bytes) -> None:
     assert content == Path(f"folder/b.{kind}").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["--m", "7"], ["ndcg", "--m", "3", "--k", "1"], ["telling-duplicate"]])
 @pytest.mark.parametrize("columns", [80, 120])
 def test_narrow_terminals_lose_no_letter(arguments: list[str], columns: int) -> None:

@@ -39,6 +39,7 @@ def _with_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("test.txt").write_text(letor_text(10, 2))
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_page_run_one_after_the_other() -> None:
     found = commands("docs/data/learn.md")
     assert [command.split()[1] for command in found] == ["data", "learn", "rank", "learn"]
@@ -240,6 +241,7 @@ def test_one_run_is_no_runs() -> None:
     assert "k = 1, 1 round, 1 run, train.txt" in done.stdout
 
 
+@pytest.mark.slow
 def test_names_that_are_not_utf_8_are_shown_with_replacements() -> None:
     name = os.fsdecode(b"bad\xffname.txt")
     Path(name).write_bytes(Path("train.txt").read_bytes())

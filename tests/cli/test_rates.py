@@ -138,6 +138,7 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "the same command goes on from there" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [60, 80, 120])
 def test_narrow_terminals_lose_no_letter(columns: int) -> None:
     wide, narrow = rates(*TWO).stdout, rates(*TWO, columns=columns).stdout

@@ -93,6 +93,7 @@ def test_a_broken_line_of_a_file_is_named() -> None:
     assert "votes.soc, line 3" in done.output
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_keeps_finished_runs_and_says_how_to_go_on() -> None:
     command = [sys.executable, "-m", "peekrank", "simulate", "uniform", "rtop1f"]
@@ -111,6 +112,7 @@ def test_ctrl_c_keeps_finished_runs_and_says_how_to_go_on() -> None:
     assert "Traceback" not in output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [60, 80, 120])
 def test_narrow_terminals_lose_no_letter_of_the_table(columns: int) -> None:
     assert peekrank(*QUICK).exit_code == 0

@@ -204,6 +204,7 @@ def test_the_table_has_a_row_for_every_crossing() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_page_holds_the_table_of_the_experiment() -> None:
     page = (ROOT / "docs" / "experiments" / "arena.md").read_text(encoding="utf-8")
     table = page.partition(experiment.BEGIN)[2].partition("<!-- end -->")[0].strip().splitlines()

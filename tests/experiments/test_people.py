@@ -93,6 +93,7 @@ def by_hand(experiment: Experiment, learner: str, value: Callable[[Floats], Floa
     return ByHand(lost, mean(total), mean(late), mean(best_late))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("measure", "value"), [("dcg", dcg), ("p@3", hits)])
 def test_figures_are_what_playing_by_hand_gives(measure: str, value: Any, orders: Path) -> None:
     setting = people.Setting(people.sushi(orders), measure, HORIZON)
@@ -180,6 +181,7 @@ def test_pictures_show_shares(played: Any, monkeypatch: pytest.MonkeyPatch) -> N
     assert ftpl.get_ydata()[-1] == pytest.approx(people.figures(played, 1, "ftpl").share)
 
 
+@pytest.mark.slow
 def test_the_command_fills_a_page(
     orders: Path,
     ratings: Path,

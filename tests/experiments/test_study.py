@@ -160,6 +160,7 @@ def test_exponents_that_cannot_be_had() -> None:
 # --- families
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("measure", "counted", "good"),
     [
@@ -484,6 +485,7 @@ def verdicts(found: dict[Any, Findings], ct15: dict[str, Floats]) -> dict[str, b
     return {claim.what: claim.holds for claim in rates.claims(found, ct15)}
 
 
+@pytest.mark.slow
 def test_claims_hold_and_differ() -> None:
     slow = ("setftrl", "permftrl", "setftrl:horizon=none", "permftrl:horizon=none", "nw2")
     powers = {**dict.fromkeys(slow, 0.5), "nw2:printed=true": 1.0}

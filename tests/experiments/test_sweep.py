@@ -339,6 +339,7 @@ run_sweep(read_sweep(Path(sys.argv[1])), Path(sys.argv[2]), engine=Threads(2))
 """
 
 
+@pytest.mark.slow
 def test_killed_without_warning_it_comes_to_the_same_bytes(tmp_path: Path) -> None:
     sweep = replace(SMALL, streams=("ct15:m=20",), horizons=(10_000, 12_000), runs=25)
     (tmp_path / "sweep.toml").write_text(sweep.toml())

@@ -40,6 +40,7 @@ def analyses(name: str, m: int, grades: int) -> list[Analysis]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "m", "grades"), CASES)
 def test_definitions_and_theorems_agree(name: str, m: int, grades: int) -> None:
     found = analyses(name, m, grades)
@@ -63,6 +64,7 @@ WITHOUT = [(name, 3) for name in [*names(3), "ndcg@2+linear"]]
 WITHOUT += [(name, 4) for name in ("p@2", "dcg@1", "auc", "ndcg@2")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "m"), WITHOUT)
 def test_symmetries_do_not_change_the_rate(name: str, m: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(geometry, "_VOLLEYS", 1)

@@ -94,6 +94,7 @@ def test_small_games(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(rates) == 4, "all four rates are met"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("volleys", [0, 1])
 def test_games_with_more_actions_and_outcomes(volleys: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(geometry, "_VOLLEYS", volleys)
@@ -192,6 +193,7 @@ def test_border_points_of_ranking_games(name: str, m: int, grades: int) -> None:
 # --- symmetries
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("m", "name"), [*((3, name) for name in [*MEASURES, *NORMALISED]), (4, "ap"), (4, "dcg@2")]
 )

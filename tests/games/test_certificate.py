@@ -76,6 +76,7 @@ GAMES += [(name, m, k, 3) for name in NAMES for m in (2, 3) for k in range(1, m 
 GAMES += [("ndcg+linear", 3, k, 3) for k in (1, 2, 3)] + [("ap", 5, 4, 2), ("p@2", 5, 1, 2), ("dcg", 5, 2, 2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "m", "k", "grades"), GAMES)
 def test_certificates_of_ranking_games_pass_the_printed_check(name: str, m: int, k: int, grades: int) -> None:
     analysis = analysis_of(name, m, k, grades)
@@ -100,6 +101,7 @@ def random_game(seed: int) -> tuple[list[list[int]], list[list[int]]]:
     return loss.tolist(), rng.integers(0, rng.integers(1, 4), size=(actions, outcomes)).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", range(10))
 def test_certificates_of_random_games_pass_the_printed_check(block: int) -> None:
     for seed in range(20 * block, 20 * block + 20):
@@ -108,6 +110,7 @@ def test_certificates_of_random_games_pass_the_printed_check(block: int) -> None
         assert check(json.loads(json.dumps(proof))) == game_twin(loss, feedback).rate, seed
 
 
+@pytest.mark.slow
 def test_random_games_are_of_all_classes() -> None:
     rates = {analyse(Game.of(*random_game(seed))).rate for seed in range(60)}
     assert rates == set(Rate)
@@ -301,6 +304,7 @@ def test_only_hopeless_games_have_adversaries(name: str, m: int, k: int) -> None
         adversaries(analyse(ranking_game(name, m, k)))
 
 
+@pytest.mark.slow
 def test_the_page_says_what_its_commands_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file and the commands of docs/games/index.md that need files, in their order."""
     monkeypatch.chdir(tmp_path)

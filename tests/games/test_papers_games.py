@@ -68,6 +68,7 @@ def stacked(g: Game, actions: tuple[int, ...]) -> Ints:
 # --- CT15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [2, 3, 4, 5])
 @pytest.mark.parametrize("name", [*STRICT, "p@1", "p@2", "p@3"])
 def test_ct15_theorem_1_global_observability(name: str, m: int) -> None:

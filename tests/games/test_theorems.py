@@ -116,6 +116,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "m", "grades"), CASES)
 def test_rates_are_those_of_the_definitions(name: str, m: int, grades: int) -> None:
     twin = Twin(name, m, grades)

@@ -26,6 +26,8 @@ from peekrank.jobs import ray as ray_engine
 from peekrank.jobs.executor import Executor, InterruptedRunError, Threads, Tick
 from peekrank.jobs.ray import Ray
 
+pytestmark = pytest.mark.ray
+
 SWEEP = Sweep("s", ("rtop1f", "uniform"), ("ct15",), ("dcg", "p@3"), k=(1,), horizons=(300,), runs=3)
 PATIENCE = 180.0  # seconds: what takes moments takes long where much else is done
 

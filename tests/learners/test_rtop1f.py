@@ -605,6 +605,7 @@ def smallest_p_value(a: Ints, b: Ints) -> float:
     return smallest * len(a.T)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", [Setting(1, "fixed"), Setting(1, "leader"), Setting(2, "leader")], ids=str)
 def test_rankings_are_distributed_as_in_algorithm_1(setting: Setting) -> None:
     """In every round, and in every two rounds in a row: exploring without replacement ties them together."""
@@ -614,6 +615,7 @@ def test_rankings_are_distributed_as_in_algorithm_1(setting: Setting) -> None:
     assert smallest_p_value(*in_a_row) > 0.01
 
 
+@pytest.mark.slow
 def test_the_comparison_of_distributions_would_notice() -> None:
     """Another order, epsilon, or number of blocks is seen at this number of runs."""
     usual = played_literally(Setting(1, "fixed"))

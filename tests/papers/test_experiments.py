@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 open_rates, script = load_experiment("open_rates"), load_experiment("hopeless")
 
 
+@pytest.mark.slow
 def test_the_page_of_open_rates_is_what_the_script_writes(capsys: pytest.CaptureFixture[str]) -> None:
     open_rates.main(["--check", "--max-m", "4"])
     assert "definitions: ndcg, 2 grades, m = 4 done" in capsys.readouterr().err
@@ -81,6 +82,7 @@ def test_tables_go_between_their_marks(tmp_path: Path) -> None:
         put_into(page, "<!-- begin: b -->", [])
 
 
+@pytest.mark.slow
 def test_the_table_of_games_has_every_cell_and_the_certified_gaps() -> None:
     page = (ROOT / "docs" / "games" / "index.md").read_text(encoding="utf-8")
     table = page.partition(script.BEGIN)[2].partition("<!-- end -->")[0].strip().splitlines()

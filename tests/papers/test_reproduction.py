@@ -48,6 +48,7 @@ def differing(claims: Any) -> list[str]:
 # --- all of it
 
 
+@pytest.mark.slow
 def test_everything_is_made_in_a_look_and_nothing_twice(tmp_path: Path) -> None:
     """About 80 s of processor time, most of it compiling."""
     folder = tmp_path / "all"

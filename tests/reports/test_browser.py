@@ -22,6 +22,8 @@ from peekrank.experiments.sweep_runs import CELL, Finished
 from peekrank.reports.numbers import number
 from peekrank.reports.sweep_page import write_sweep_report
 
+pytestmark = pytest.mark.browser
+
 WIDTHS = [390, 1280]
 LEARNERS = ("rtop1f", "rtop1f:order=fixed", "ftpl", "uniform", *(f"ftpl:epsilon=0.{i}" for i in range(1, 7)))
 MANY = Sweep("many", LEARNERS, ("ct15", "ct15:m=5"), ("dcg", "p@3"), (1, 2), (1000, 10**6), runs=4)

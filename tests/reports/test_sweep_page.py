@@ -213,6 +213,7 @@ def test_thinning_leaves_no_holes_on_either_axis() -> None:
     assert np.diff(np.log(kept))[kept[1:] > 10].max() <= 1.5 * np.log(10**5) / 49
 
 
+@pytest.mark.slow
 def test_a_large_sweep_is_thinned_cut_and_small(tmp_path: Path) -> None:
     benchmark = load_benchmark("reports")
     large = benchmark.synthetic(benchmark.large(300, 1))

@@ -215,6 +215,7 @@ def largest_norm(phi: Surrogate, limits: Limits, tries: int = 3000) -> float:
     return largest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
 @pytest.mark.parametrize("phi", EVERY, ids=str)
 def test_no_gradient_is_longer_than_the_constant(phi: Surrogate, limits: Limits) -> None:

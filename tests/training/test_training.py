@@ -238,6 +238,7 @@ def naive_loss(surrogate: Surrogate, rounds: Rounds, counts: Ints, w: Floats) ->
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("surrogate", CONVEX, ids=str)
 @pytest.mark.parametrize("radius", [None, 0.5, 100.0])
 def test_no_weights_are_better_than_the_best_by_more_than_the_gap(
