@@ -23,7 +23,8 @@ from peekrank import NDCG, Agent, simulate
 from peekrank._jit import kernel
 from peekrank.data.generated import Layout, make_dataset
 from peekrank.engine import simulate_all
-from peekrank.learners.rtopkf import RTopKF, dot
+from peekrank.kernels.vectors import dot
+from peekrank.learners.rtopkf import RTopKF
 from peekrank.surrogates import KL, ListNet, RankSVM, SmoothDCG, Squared
 from peekrank.types import Features, Floats, Ints, Rounds
 

@@ -163,14 +163,14 @@ MEASURES = Registry(
 )
 SURROGATES = Registry(
     "surrogate",
-    "peekrank.surrogates:Surrogate",
+    "peekrank.surrogates.surrogate:Surrogate",
     {
-        "squared": "peekrank.surrogates:Squared",
-        "kl": "peekrank.surrogates:KL",
-        "smoothdcg": "peekrank.surrogates:SmoothDCG",
-        "ranksvm": "peekrank.surrogates:RankSVM",
-        "listnet": "peekrank.surrogates:ListNet",
-        "ndcgsquared": "peekrank.surrogates:NDCGSquared",
+        "squared": "peekrank.surrogates.squared:Squared",
+        "kl": "peekrank.surrogates.kl:KL",
+        "smoothdcg": "peekrank.surrogates.smoothdcg:SmoothDCG",
+        "ranksvm": "peekrank.surrogates.ranksvm:RankSVM",
+        "listnet": "peekrank.surrogates.listnet:ListNet",
+        "ndcgsquared": "peekrank.surrogates.ndcgsquared:NDCGSquared",
     },
 )
 STREAMS = Registry(

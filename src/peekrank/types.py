@@ -67,7 +67,11 @@ class Learner(Protocol):
     name: ClassVar[str]
     contextual: ClassVar[bool]  # whether it uses features of items
     any_length: ClassVar[bool]  # whether lists may differ in length: it keeps nothing about single items
-    kernels: ClassVar[Kernels]
+
+    @property
+    def kernels(self) -> Kernels:
+        """The compiled functions: always the same ones for equal learners."""
+        ...
 
     @property
     def full_information(self) -> bool:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from peekrank import NDCG, Agent, Rounds, Shape, Uniform, engine, play, simulate
-from peekrank.engine import TroubleWarning, drive, simulate_all
-from peekrank.learners.rtopkf import RTopKF, RTopKFState, dot
+from peekrank import NDCG, Agent, Rounds, Shape, Uniform, play, simulate
+from peekrank.engine import TroubleWarning, drive, loop, simulate_all
+from peekrank.kernels.vectors import dot
+from peekrank.learners.rtopkf import RTopKF, RTopKFState
 from peekrank.surrogates import KL, ListNet, RankSVM, SmoothDCG, Squared, Surrogate, softmax
 from peekrank.types import Features, Floats, Ints
 
@@ -35,7 +36,7 @@ def show(state: RTopKFState, X: Features, uniforms: Floats) -> tuple[Ints, Float
     learner = RTopKF(estimator="doubly_robust")  # has the longest token
     ranking = np.full(len(X), -1, dtype=np.int64)
     token = np.zeros(learner.token_size(Shape(len(state.scores), D, state.k)))
-    RTopKF.kernels.rank(state, X, uniforms, ranking, token)
+    learner.kernels.rank(state, X, uniforms, ranking, token)
     return ranking, token
 
 
@@ -91,7 +92,7 @@ def test_estimates_are_unbiased(
     for chance, (ranking, token) in everything_shown(learner, begun(learner, m, k, seed=1), X):
         kk = min(k, n)
         state = begun(learner, m, k, seed=1)
-        RTopKF.kernels.update(state, X, ranking, token, relevance[ranking[:kk]])
+        learner.kernels.update(state, X, ranking, token, relevance[ranking[:kk]])
         total += chance
         mean += chance * state.slopes[:n]
         seen[ranking[:kk]] += chance / token[3 : 3 + kk]
@@ -144,7 +145,7 @@ def test_full_information_is_plain_gradient_descent(surrogate: Surrogate) -> Non
     for t in range(50):
         X, relevance = items(4, t), rng.integers(0, 3, 4).astype(np.float64)
         shown = show(state, X, rng.random(5))
-        RTopKF.kernels.update(state, X, *shown, relevance[shown[0]])
+        learner.kernels.update(state, X, *shown, relevance[shown[0]])
         z = X.astype(np.float64).T @ surrogate.gradient(X.astype(np.float64) @ w, relevance)
         w = w - 50 ** (-1 / 2) * z
         w *= min(1, 1.5 / np.linalg.norm(w))
@@ -152,11 +153,12 @@ def test_full_information_is_plain_gradient_descent(surrogate: Surrogate) -> Non
 
 
 def test_scale_free_steps_by_hand() -> None:
-    state, X = RTopKF(rate=0.5).init(Shape(2, D, 2)), items(2, 4)
+    learner = RTopKF(rate=0.5)
+    state, X = learner.init(Shape(2, D, 2)), items(2, 4)
     w, squares, largest = np.zeros(D), 0.0, float(np.max(np.sum(X.astype(np.float64) ** 2, axis=1)))
     for relevance in ([1.0, 0.0], [0.0, 2.0], [1.0, 1.0]):
         shown = show(state, X, np.zeros(3))
-        RTopKF.kernels.update(state, X, *shown, np.array(relevance)[shown[0]])
+        learner.kernels.update(state, X, *shown, np.array(relevance)[shown[0]])
         z = 2 * X.T @ (X @ w - relevance)
         squares += float(z @ z)
         w -= 0.5 * z / np.sqrt(largest * squares)
@@ -179,10 +181,11 @@ def test_dot_is_as_exact_as_single_precision_allows(d: int) -> None:
 
 
 def test_large_scores_do_not_overflow() -> None:
-    state, X = RTopKF(KL()).init(Shape(2, D, 1)), items(2, 0)
+    learner = RTopKF(KL())
+    state, X = learner.init(Shape(2, D, 1)), items(2, 0)
     state.w[:] = 1e6
     shown = show(state, X, np.full(3, 0.99))
-    RTopKF.kernels.update(state, X, *shown, np.array([1.0]))
+    learner.kernels.update(state, X, *shown, np.array([1.0]))
     assert np.isfinite(state.w).all()
 
 
@@ -244,7 +247,7 @@ def mean_step(learner: RTopKF, X: Features, relevance: Floats, k: int) -> tuple[
     moved = np.zeros(D)
     for chance, (ranking, token) in everything_shown(learner, begun(learner, n, k, seed=1), X):
         state = begun(learner, n, k, seed=1)
-        RTopKF.kernels.update(state, X, ranking, token, relevance[ranking[:k]])
+        learner.kernels.update(state, X, ranking, token, relevance[ranking[:k]])
         moved += chance * (state.w - before)
     return before, moved
 
@@ -357,7 +360,7 @@ def test_step_by_step_is_compiled_bit_for_bit() -> None:
 
 
 def test_learners_taking_turns_are_as_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "_CACHE", 1)  # so that turns are short
+    monkeypatch.setattr(loop, "_CACHE", 1)  # so that turns are short
     rounds = synthetic(seed=3, queries=500)
     learners = [RTopKF(), RTopKF(KL()), RTopKF(ListNet())]
     sequence = np.random.default_rng(0).integers(0, 500, 3000)

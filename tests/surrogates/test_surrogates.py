@@ -11,8 +11,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from peekrank.learners import RTopKF, learner
 from peekrank.measures import NDCG
 from peekrank.registry import SURROGATES
+from peekrank.spec import text_of
 from peekrank.surrogates import (
     KL,
     Limits,
@@ -268,8 +270,18 @@ def test_names_round_trip(phi: Surrogate) -> None:
     assert isinstance(phi, Surrogate)
 
 
-def test_codes_and_orders_are_data() -> None:
-    assert sorted(cls.code for cls in SURROGATES.values()) == list(range(len(SURROGATES)))
+def test_names_from_before_are_read() -> None:
+    assert surrogate("smoothdcg/0.1") == SmoothDCG(0.1)
+    assert str(learner("rtopkf:surrogate=smoothdcg/0.1").surrogate) == "smoothdcg:epsilon=0.1"  # type: ignore[attr-defined]
+
+
+def test_names_within_specifications() -> None:
+    text = "rtopkf:surrogate=smoothdcg:epsilon=0.1,gamma=0.2"
+    assert learner(text) == RTopKF(SmoothDCG(0.1), gamma=0.2)
+    assert text_of(learner(text)) == text
+
+
+def test_answers_that_are_needed() -> None:
     assert {name: cls.min_k for name, cls in SURROGATES.items()} == {
         "squared": 1, "kl": 1, "smoothdcg": 1, "ranksvm": 2, "listnet": None, "ndcgsquared": None,
     }  # fmt: skip
@@ -279,8 +291,9 @@ def test_codes_and_orders_are_data() -> None:
     ("name", "message"),
     [
         ("squard", "unknown surrogate 'squard'"),
-        ("kl/2", "'kl' has no parameter"),
-        ("smoothdcg/x", "surrogate 'smoothdcg/x': could not convert"),
+        ("kl/2", "unknown surrogate 'kl/2': did you mean 'kl'"),
+        ("kl:epsilon=2", "'kl' has no field 'epsilon': it has none"),
+        ("smoothdcg:epsilon=x", "surrogate 'smoothdcg:epsilon=x', field epsilon: 'x' is not a number"),
         ("smoothdcg/-1", "epsilon = -1.0: must be a positive number"),
     ],
 )

@@ -69,4 +69,6 @@ def _constant(value: object) -> str:
         return value.__name__
     if isinstance(value, BuiltinFunctionType | np.ufunc):
         return str(value)
+    if isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields"):
+        return f"{value.__module__}.{value.__qualname__} {value._fields}"
     raise TypeError(f"a {type(value).__name__} in a kernel")

@@ -118,6 +118,19 @@ def _sort_by_merging(scores: Floats, ranking: Ints, other: Ints) -> None:
 
 
 @kernel
+def place_of(scores: Floats, item: int) -> int:
+    """Place of an item in the descending order of scores, the first being 0; ties go by index.
+
+    >>> place_of(np.array([1.0, 3.0, 1.0]), 2)
+    2
+    """
+    place = 0
+    for j in range(len(scores)):
+        place += scores[j] > scores[item] or (scores[j] == scores[item] and j < item)
+    return place
+
+
+@kernel
 def shuffle(uniforms: Floats, ranking: Ints) -> None:
     """Uniformly random ranking from m - 1 uniforms (Fisher and Yates)."""
     m = len(ranking)

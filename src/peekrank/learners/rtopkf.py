@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from math import exp, exp2, log2, sqrt
+from dataclasses import astuple, dataclass, field
+from functools import cache
+from math import exp, sqrt
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from peekrank._jit import kernel, sum_kernel
+from peekrank._jit import kernel, specialise, unspecialised
 from peekrank._util.validate import choice, positive, whole
-from peekrank.kernels.sorting import SortSpace, shuffle, sort_descending, sort_space
+from peekrank.kernels.sorting import SortSpace, place_of, shuffle, sort_descending, sort_space
+from peekrank.kernels.vectors import Weights, add, add_rows, all_finite, copy, dot, score, shrink_into_ball
 from peekrank.learners._shared import answered
-from peekrank.surrogates import KL, ListNet, NDCGSquared, RankSVM, SmoothDCG, Squared, Surrogate
+from peekrank.surrogates import Squared, Surrogate
 from peekrank.surrogates import surrogate as surrogate_named
+from peekrank.surrogates.estimates import Estimate, Estimates, Estimator, Parameters, Seen, Target
 from peekrank.types import Features, Floats, Ints, Kernels, Shape
 
-Estimator = Literal["printed", "residual", "doubly_robust"]
 Below = Literal["greedy", "random"]
 Step = Literal["scale_free", "theorem"]
-Weights = NDArray[np.float32]
-
-_SQUARED, _KL, _SMOOTHDCG, _RANKSVM, _LISTNET, _NDCGSQUARED = (
-    s.code for s in (Squared, KL, SmoothDCG, RankSVM, ListNet, NDCGSquared)
-)
-_PRINTED, _ROBUST = 0, 2
 # The token: explored mark, gamma, P(first k of the greedy order), k propensities, then scores, then predictions
 _GAMMA, _TOP, _CHANCES = 1, 2, 3
 # Sums: rounds answered; for w and for the regression, squared norms of gradients and the largest of an item; the
 # constant of the regression; whether scores overflowed in the last round
 _ROUNDS, _SQUARES, _LARGEST, _SQUARES_V, _LARGEST_V, _BIAS, _OVERFLOWED = range(7)
-_HIGHEST = 30.0  # score whose exponential is taken for all higher ones, so that nothing overflows
 
 
 class RTopKFState(NamedTuple):
@@ -40,9 +35,8 @@ class RTopKFState(NamedTuple):
     w: Weights
     v: Weights  # of a regression of the targets, for doubly robust estimates
     sums: Floats
-    surrogate: int
-    epsilon: float
-    estimator: int
+    parameters: Parameters  # of the surrogate
+    robust: bool
     random_below: bool
     temperature: float
     gamma: float  # of every round, or 0: t^(-1/3) in round t
@@ -54,40 +48,17 @@ class RTopKFState(NamedTuple):
     scores: Floats
     slopes: Floats
     chances: Floats
+    pairs: Floats  # chances of two answers to be seen both; empty where no pairs count, or all are seen
     order: Ints
     items: Ints
     sorting: SortSpace
-
-
-@sum_kernel
-def dot(x: Weights, y: Weights) -> np.float32:
-    """Inner product."""
-    total = np.float32(0)
-    for f in range(len(x)):
-        total += x[f] * y[f]
-    return total
-
-
-@kernel
-def _score(X: Features, w: Weights, out: Floats) -> None:
-    for i in range(len(X)):
-        out[i] = dot(X[i], w)
-
-
-@kernel
-def _all_finite(numbers: NDArray[Any]) -> bool:
-    total = 0.0
-    for i in range(len(numbers)):
-        total += numbers[i]
-    return bool(np.isfinite(total))
 
 
 @kernel
 def _top_chances(s: RTopKFState, n: int) -> None:
     """Chance of each item to be put on top of the greedy order: all on its first, or a softmax of the scores."""
     if s.temperature == 0:
-        for i in range(n):
-            s.chances[i] = 0
+        s.chances[:n] = 0
         s.chances[s.order[0]] = 1
         return
     best = s.scores[s.order[0]]
@@ -129,8 +100,7 @@ def _show_greedy_order(s: RTopKFState, k: int, uniform: float, ranking: Ints) ->
     while uniform >= s.chances[s.order[drawn]] and drawn < len(ranking) - 1:
         uniform -= s.chances[s.order[drawn]]
         drawn += 1
-    for p in range(len(ranking)):
-        ranking[p] = s.order[p]
+    copy(s.order[: len(ranking)], ranking)
     for p in range(drawn, k - 1, -1):
         ranking[p] = ranking[p - 1]
     if drawn >= k:
@@ -141,24 +111,22 @@ def _show_greedy_order(s: RTopKFState, k: int, uniform: float, ranking: Ints) ->
 def _rank(s: RTopKFState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
     n = len(ranking)
     k = min(s.k, n)
-    _score(X, s.w, s.scores)
-    if not _all_finite(s.scores[:n]):  # nothing can be learned from them
+    score(X, s.w, s.scores)
+    if not all_finite(s.scores[:n]):  # nothing can be learned from them
         token[_GAMMA] = np.nan
         for i in range(n):
             ranking[i] = i
         return
     sort_descending(s.scores[:n], s.order[:n], s.sorting)
-    for i in range(n):
-        token[_CHANCES + s.k + i] = s.scores[i]
-    if s.estimator == _ROBUST:
+    copy(s.scores[:n], token[_CHANCES + s.k :])
+    if s.robust:
         predicted = token[_CHANCES + s.k + len(s.scores) :]
-        _score(X, s.v, predicted)
+        score(X, s.v, predicted)
         for i in range(n):
             predicted[i] += s.sums[_BIAS]
     if k == n:  # all is seen whatever is shown
-        for p in range(n):
-            ranking[p] = s.order[p]
-            token[_CHANCES + p] = 1
+        copy(s.order[:n], ranking)
+        token[_CHANCES : _CHANCES + n] = 1
         return
     gamma = s.gamma if s.gamma > 0 else min(0.5, (s.sums[_ROUNDS] + 1) ** (-1 / 3))
     _top_chances(s, n)
@@ -183,144 +151,24 @@ def _rank(s: RTopKFState, X: Features, uniforms: Floats, ranking: Ints, token: F
 
 
 @kernel
-def _rank_of(scores: Floats, item: int) -> int:
-    """Place of an item in the greedy order."""
-    place = 0
-    for j in range(len(scores)):
-        place += scores[j] > scores[item] or (scores[j] == scores[item] and j < item)
-    return place
-
-
-@kernel
-def _pair_chance(scores: Floats, token: Floats, k: int, i: int, j: int, chance_i: float, chance_j: float) -> float:
-    """Probability that two items are both seen; `chance_` are those of each."""
-    n = len(scores)
-    if k == n:
-        return 1.0
-    gamma = token[_GAMMA]
-    a, b = _rank_of(scores, i), _rank_of(scores, j)
-    low, high, seldom = (a, b, chance_j) if a < b else (b, a, chance_i)
-    if high < k - 1:
-        exploited = 1.0
-    elif high == k - 1:
-        exploited = token[_TOP]
-    elif low < k - 1:
-        exploited = (seldom - gamma * k / n) / (1 - gamma)
-    else:
-        exploited = 0.0
-    return float(gamma * k * (k - 1) / (n * (n - 1)) + (1 - gamma) * exploited)
-
-
-@kernel
-def _target(s: RTopKFState, relevance: float) -> float:
-    """What the regression predicts: the part of the gradient that depends on relevance."""
-    if s.surrogate == _KL:
-        return exp(relevance)
-    return exp2(relevance) - 1 if s.surrogate == _SMOOTHDCG else relevance
-
-
-@kernel
-def _own(s: RTopKFState, score: float) -> float:
-    """The part of the gradient that depends on the score alone, in the same unit as the target."""
-    return exp(min(score, _HIGHEST)) if s.surrogate == _KL else score
-
-
-@kernel
-def _estimate_items(s: RTopKFState, ranking: Ints, token: Floats, feedback: Floats, scores: Floats) -> None:
-    """Squared, KL, SmoothDCG: fill s.chances with estimated targets, then the slopes."""
-    n, k = len(ranking), len(feedback)
-    chances, predicted = token[_CHANCES:], token[_CHANCES + s.k + len(s.scores) :]
-    whole_list = s.estimator == _ROBUST or (s.estimator == _PRINTED and s.surrogate != _KL)
-    if not whole_list and s.surrogate != _SMOOTHDCG:
-        for p in range(k):
-            i = ranking[p]
-            s.slopes[i] = (_own(s, scores[i]) - _target(s, feedback[p])) / chances[p]
-    else:
-        for i in range(n):
-            s.chances[i] = predicted[i] if s.estimator == _ROBUST else 0.0
-        for p in range(k):
-            i = ranking[p]
-            s.chances[i] += (_target(s, feedback[p]) - s.chances[i]) / chances[p]
-        if s.surrogate != _SMOOTHDCG:
-            for i in range(n):
-                s.slopes[i] = _own(s, scores[i]) - s.chances[i]
-        else:
-            _soften(scores, s.epsilon, s.slopes)
-            total = 0.0
-            for i in range(n):
-                s.chances[i] *= s.slopes[i] / s.epsilon
-                total += s.chances[i]
-            for i in range(n):
-                s.slopes[i] = total * s.slopes[i] - s.chances[i]
-    if s.surrogate == _SQUARED:
-        for i in range(n):
-            s.slopes[i] *= 2
-
-
-@kernel
-def _soften(scores: Floats, epsilon: float, out: Floats) -> None:
-    best, total = scores[0], 0.0
-    for i in range(len(scores)):
-        best = max(best, scores[i])
-    for i in range(len(scores)):
-        out[i] = exp((scores[i] - best) / epsilon)
-        total += out[i]
-    for i in range(len(scores)):
-        out[i] /= total
-
-
-@kernel
-def _estimate_pairs(s: RTopKFState, ranking: Ints, token: Floats, feedback: Floats, scores: Floats) -> None:
-    """RankSVM, from all pairs that were seen."""
-    chances, k = token[_CHANCES:], len(feedback)
+def _fill_pairs(s: RTopKFState, ranking: Ints, token: Floats, scores: Floats) -> None:
+    """Probability of each two of the items that were seen to be both seen; s.items gets their places."""
+    k, n, gamma = len(s.pairs), len(ranking), token[_GAMMA]
     for a in range(k):
-        for b in range(k):
-            i, j = ranking[a], ranking[b]
-            if feedback[a] > feedback[b] and 1 + scores[j] > scores[i]:
-                weight = 1 / _pair_chance(scores, token, k, i, j, chances[a], chances[b])
-                s.slopes[i] -= weight
-                s.slopes[j] += weight
-
-
-@kernel
-def _whole_list(s: RTopKFState, ranking: Ints, feedback: Floats, scores: Floats) -> None:
-    """ListNet and the calibrated squared loss, from all answers."""
-    n = len(ranking)
-    if s.surrogate == _NDCGSQUARED:
-        for p in range(n):
-            s.chances[ranking[p]] = exp2(feedback[p]) - 1
-        sort_descending(s.chances[:n], s.order[:n], s.sorting)
-        largest = 0.0
-        for p in range(n):
-            largest += s.chances[s.order[p]] / log2(2.0 + p)
-        for i in range(n):
-            s.slopes[i] = 2 * (scores[i] - (s.chances[i] / largest if largest > 0 else 0.0))
-        return
-    for p in range(n):
-        s.chances[ranking[p]] = feedback[p]
-    _soften(s.chances[:n], 1.0, s.chances)
-    _soften(scores, 1.0, s.slopes)
-    for i in range(n):
-        s.slopes[i] -= s.chances[i]
-
-
-@kernel
-def _add_rows(X: Features, rows: Ints, slopes: Floats, factor: float, out: Weights) -> None:
-    """Add factor times slope times row; four rows at a time, so that `out` is read and written less often."""
-    q = 0
-    while q + 4 <= len(rows):
-        g, h, i, j = rows[q], rows[q + 1], rows[q + 2], rows[q + 3]
-        a, b = np.float32(factor * slopes[g]), np.float32(factor * slopes[h])
-        c, d = np.float32(factor * slopes[i]), np.float32(factor * slopes[j])
-        for f in range(len(out)):
-            out[f] += (a * X[g, f] + b * X[h, f]) + (c * X[i, f] + d * X[j, f])
-        q += 4
-    while q < len(rows):
-        i = rows[q]
-        a = np.float32(factor * slopes[i])
-        for f in range(len(out)):
-            out[f] += a * X[i, f]
-        q += 1
+        s.items[a] = place_of(scores, ranking[a])
+    for a in range(k):
+        for b in range(a):
+            low, high = (a, b) if s.items[a] < s.items[b] else (b, a)
+            if s.items[high] < k - 1:
+                exploited = 1.0
+            elif s.items[high] == k - 1:
+                exploited = token[_TOP]
+            elif s.items[low] < k - 1:
+                exploited = (token[_CHANCES + high] - gamma * k / n) / (1 - gamma)
+            else:
+                exploited = 0.0
+            chance = gamma * k * (k - 1) / (n * (n - 1)) + (1 - gamma) * exploited
+            s.pairs[a, b] = s.pairs[b, a] = chance
 
 
 @kernel
@@ -333,18 +181,15 @@ def _descend_scale_free(s: RTopKFState, X: Features, rows: Ints) -> None:
     if len(rows) == 1:
         s.sums[_SQUARES] += s.slopes[rows[0]] ** 2 * norm
     else:
-        for f in range(len(s.z)):
-            s.z[f] = 0
-        _add_rows(X, rows, s.slopes, 1.0, s.z)
+        s.z[:] = 0
+        add_rows(X, rows, s.slopes, 1.0, s.z)
         s.sums[_SQUARES] += dot(s.z, s.z)
     scale = s.sums[_LARGEST] * s.sums[_SQUARES]
     step = s.rate / sqrt(scale) if scale > 0 else 0.0
     if len(rows) == 1:
-        _add_rows(X, rows, s.slopes, -step, s.w)
+        add_rows(X, rows, s.slopes, -step, s.w)
     else:
-        factor = np.float32(step)
-        for f in range(len(s.w)):
-            s.w[f] -= factor * s.z[f]
+        add(s.z, -step, s.w)
 
 
 @kernel
@@ -357,59 +202,70 @@ def _descend(s: RTopKFState, X: Features) -> None:
             count += 1
     rows = s.items[:count]
     if s.step > 0:
-        _add_rows(X, rows, s.slopes, -s.step, s.w)
+        add_rows(X, rows, s.slopes, -s.step, s.w)
     elif count > 0:
         _descend_scale_free(s, X, rows)
     if s.radius < np.inf:
-        norm = sqrt(dot(s.w, s.w))
-        if norm > s.radius:
-            shrink = np.float32(s.radius / norm)
-            for f in range(len(s.w)):
-                s.w[f] *= shrink
+        shrink_into_ball(s.w, s.radius)
 
 
-@kernel
-def _predict_better(s: RTopKFState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
+# Kernels that the templates below are specialised for
+target: Target = unspecialised
+estimate: Estimate = unspecialised
+
+
+def _regress(s: RTopKFState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
     """A step of the regression on what was seen."""
     predicted = token[_CHANCES + s.k + len(s.scores) :]
     for p in range(len(feedback)):
         x = X[ranking[p]]
-        error = predicted[ranking[p]] - _target(s, feedback[p])
+        error = predicted[ranking[p]] - target(s.parameters, feedback[p])
         norm = 1 + dot(x, x)
         s.sums[_LARGEST_V] = max(s.sums[_LARGEST_V], norm)
         s.sums[_SQUARES_V] += error * error * norm
         if error != 0:
             step = error / sqrt(s.sums[_LARGEST_V] * s.sums[_SQUARES_V])
             s.sums[_BIAS] -= step
-            for f in range(len(x)):
-                s.v[f] -= np.float32(step) * x[f]
+            add(x, -step, s.v)
 
 
 @kernel
+def regress(s: RTopKFState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
+    """Nothing: only doubly robust estimates need predictions."""
+
+
 def _update(s: RTopKFState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
-    n = len(ranking)
+    n, k = len(ranking), len(feedback)
     if np.isnan(token[_GAMMA]):
         s.sums[_OVERFLOWED] = 1
         return
-    for p in range(len(feedback)):
+    for p in range(k):
         if not 0 < token[_CHANCES + p] <= 1:
             raise ValueError("the token of this decision is not one of this agent's")
     if not answered(feedback):
         return
     s.sums[_ROUNDS] += 1
     s.sums[_OVERFLOWED] = 0
-    scores = token[_CHANCES + s.k : _CHANCES + s.k + n]
-    for i in range(n):
-        s.slopes[i] = 0
-    if s.surrogate == _RANKSVM:
-        _estimate_pairs(s, ranking, token, feedback, scores)
-    elif s.surrogate in (_LISTNET, _NDCGSQUARED):
-        _whole_list(s, ranking, feedback, scores)
-    else:
-        _estimate_items(s, ranking, token, feedback, scores)
-        if s.estimator == _ROBUST:
-            _predict_better(s, X, ranking, token, feedback)
+    chances, scores, predicted = token[_CHANCES:], token[_CHANCES + s.k :], token[_CHANCES + s.k + len(s.scores) :]
+    pairs = s.pairs if k < n else s.pairs[:0]
+    if len(pairs) > 0:
+        _fill_pairs(s, ranking, token, scores[:n])
+    s.slopes[:n] = 0
+    seen = Seen(
+        scores[:n], ranking, feedback, chances[:k], pairs, predicted[:n], s.chances[:n], s.order[:n], s.sorting
+    )
+    estimate(s.parameters, seen, s.slopes[:n])
+    regress(s, X, ranking, token, feedback)
     _descend(s, X)
+
+
+@cache
+def _kernels(name: str, estimates: Estimates, estimator: Estimator) -> Kernels:
+    """The kernels that descend the surrogate of this name by one of its estimates."""
+    parts: dict[str, Any] = {"estimate": estimates.of(estimator)}
+    if estimates.target is not None and estimator == "doubly_robust":
+        parts["regress"] = specialise(_regress, name, target=estimates.target)
+    return Kernels(_rank, specialise(_update, f"{name}-{estimator}", **parts))
 
 
 @dataclass(frozen=True)
@@ -457,6 +313,7 @@ class RTopKF:
     radius
         Of the ball that w stays in; None for no ball.
 
+    >>> from peekrank.surrogates import KL
     >>> learner = RTopKF(KL(), gamma=0.1)
     >>> learner.min_k, learner.full_information
     (1, False)
@@ -480,13 +337,13 @@ class RTopKF:
     contextual: ClassVar[bool] = True
     any_length: ClassVar[bool] = True
     measure: ClassVar[None] = None
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update)
 
     def __post_init__(self) -> None:
         if self.horizon is not None:
             whole("horizon", self.horizon, 1, 10**12)
-        for name, hint in (("estimator", Estimator), ("below", Below), ("step", Step)):
-            choice(name, getattr(self, name), hint)
+        choice("estimator", self.estimator, Estimator)
+        choice("below", self.below, Below)
+        choice("step", self.step, Step)
         positive("rate", self.rate)
         if self.radius is not None:
             positive("radius", self.radius)
@@ -496,17 +353,28 @@ class RTopKF:
             raise ValueError(f"temperature = {self.temperature}: must be a number from 0 on")
         if self.step == "theorem" and self.horizon is None:
             raise ValueError("step = theorem: needs a horizon, as in horizon=250000")
-        if self.estimator == "doubly_robust" and self.surrogate.min_k != 1:
-            raise ValueError(
-                f"estimator = doubly_robust: predicts one relevance at a time, and {self.surrogate} is no sum "
-                "over items; use squared, kl or smoothdcg"
-            )
+        if self._estimates.of(self.estimator) is None:
+            what = f"predicts one relevance at a time, and {self.surrogate} is no sum over items"
+            raise ValueError(f"estimator = {self.estimator}: {what}; use squared, kl or smoothdcg")
 
     @staticmethod
     def as_printed(surrogate: Surrogate, horizon: int) -> RTopKF:
         """The paper's algorithm with the paper's parameters."""
         gamma = min(0.5, horizon ** (-1 / 3))
         return RTopKF(surrogate, horizon, "printed", "random", gamma=gamma, temperature=0.0, step="theorem")
+
+    @property
+    def kernels(self) -> Kernels:
+        """The kernels for this surrogate and estimator."""
+        return _kernels(self.surrogate.name, self._estimates, self.estimator)
+
+    @property
+    def _estimates(self) -> Estimates:
+        given: object = self.surrogate
+        if not isinstance(given, Surrogate) or given.estimates is None:
+            what = "has no estimates of its gradient that rtopkf could descend"
+            raise ValueError(f"surrogate = {given}: {what}; docs/extend.md shows what a surrogate needs")
+        return given.estimates
 
     @property
     def min_k(self) -> int:
@@ -520,20 +388,20 @@ class RTopKF:
 
     @property
     def max_grade(self) -> int:
-        """The largest grade: kl and smoothdcg are exponential in it, and gradients are float32."""
-        return 30 if self.surrogate.code in (_KL, _SMOOTHDCG) else 255
+        """The largest grade: some surrogates are exponential in it, and gradients are float32."""
+        return self._estimates.max_grade
 
     def init(self, shape: Shape) -> RTopKFState:
         """State before the first round."""
         m, d, k = shape
+        pairs = k if self.min_k > 1 and k < m else 0
         exponent = -1 / 2 if self.full_information or k >= m else -2 / 3
         return RTopKFState(
             w=np.zeros(d, dtype=np.float32),
             v=np.zeros(d, dtype=np.float32),
             sums=np.zeros(7),
-            surrogate=self.surrogate.code,
-            epsilon=getattr(self.surrogate, "epsilon", 1.0),
-            estimator=("printed", "residual", "doubly_robust").index(self.estimator),
+            parameters=astuple(self.surrogate),
+            robust=self.estimator == "doubly_robust",
             random_below=self.below == "random",
             temperature=self.temperature,
             gamma=self.gamma or 0.0,
@@ -545,6 +413,7 @@ class RTopKF:
             scores=np.zeros(m),
             slopes=np.zeros(m),
             chances=np.zeros(m),
+            pairs=np.zeros((pairs, pairs)),
             order=np.zeros(m, dtype=np.int64),
             items=np.zeros(m, dtype=np.int64),
             sorting=sort_space(m),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cache, cached_property, partial
 from math import exp, log
 from typing import Any, NamedTuple
 
@@ -11,20 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from peekrank._jit import kernel, sum_kernel
+from peekrank._jit import kernel, specialise, sum_kernel, unspecialised
 from peekrank.engine import Agent, Seed
 from peekrank.learners.rtopkf import RTopKF
 from peekrank.streams.fixed import list_lengths, row_chunks
 from peekrank.surrogates import KL, ListNet, NDCGSquared, RankSVM, Squared, Surrogate
 from peekrank.types import Features, Floats, Ints, Rounds
 
-_SQUARED, _KL, _RANKSVM, _LISTNET = (s.code for s in (Squared, KL, RankSVM, ListNet))
 _SMOOTHINGS = (1.0, 0.1, 0.01, 0.001)  # of the hinge, from far to near
 _HEADROOM = 30.0  # above the largest relevance, KL's exponential goes on as a line while a minimum is sought
 _FARTHER = 2.0  # without a ball, the certificate is for weights up to this many times as long
 _LIMITS: Any = {"maxiter": 4_000, "maxfun": 8_000, "maxcor": 30, "ftol": 1e-16, "gtol": 1e-11}
 _DECLINE, _NEAR = 40.0, 1e-6  # of the logarithm of a penalty: how far down it is tried, and how exactly
 _CHUNK = 256  # rounds
+
+# Takes smoothing, ceiling, scores, relevance, offsets, counts and slopes; see `_add_losses`
+Losses = Callable[[float, float, Floats, Floats, Ints, Floats, Floats], float]
 
 
 class Best(NamedTuple):
@@ -86,15 +88,21 @@ def _value(surrogate: Surrogate, scores: Sequence[Floats], relevance: Sequence[N
     """The sum of the losses of several lists."""
     flat, counts = np.concatenate(scores), np.ones(len(scores))
     offsets = np.append(0, np.cumsum([len(s) for s in scores]))
-    code, targets = _form(surrogate, relevance)
-    return _add_losses(code, 0.0, np.inf, flat, targets, offsets, counts, np.empty_like(flat))
+    add_losses, targets = _losses_of(surrogate), _targets(surrogate, relevance)
+    return add_losses(0.0, np.inf, flat, targets, offsets, counts, np.empty_like(flat))
 
 
-def _form(surrogate: Surrogate, relevance: Sequence[NDArray[Any]]) -> tuple[int, Floats]:
-    """Which branch of the kernel computes the loss, and what it takes for relevance."""
+def _targets(surrogate: Surrogate, relevance: Sequence[NDArray[Any]]) -> Floats:
+    """What the losses take for relevance."""
     if isinstance(surrogate, NDCGSquared):
-        return _SQUARED, np.concatenate([surrogate.target(grades) for grades in relevance])
-    return surrogate.code, np.concatenate(relevance).astype(np.float64)
+        return np.concatenate([surrogate.target(grades) for grades in relevance])
+    return np.concatenate(relevance).astype(np.float64)
+
+
+def _losses_of(surrogate: Surrogate) -> Losses:
+    """The sum of a surrogate's losses: compiled for those of the package, by definition for any other."""
+    loss = _LOSSES.get(type(surrogate))
+    return partial(_add_by_definition, surrogate) if loss is None else _compiled(loss)
 
 
 def best_fixed(surrogate: Surrogate, rounds: Rounds, counts: Ints, radius: float | None = None) -> Best:
@@ -127,7 +135,7 @@ def best_fixed(surrogate: Surrogate, rounds: Rounds, counts: Ints, radius: float
     problem = _Problem(surrogate, rounds, counts)
     found: list[tuple[float, Floats]] = []
     w = np.zeros(rounds.features.shape[1])
-    for smoothing in _SMOOTHINGS if surrogate.code == _RANKSVM else (0.0,):
+    for smoothing in _SMOOTHINGS if isinstance(surrogate, RankSVM) else (0.0,):
         w = _within(problem, smoothing, w, radius)
         found.append((smoothing, w))
     losses = [problem.exact(w) for _, w in found]
@@ -146,7 +154,8 @@ class _Problem:
 
     def __init__(self, surrogate: Surrogate, rounds: Rounds, counts: Ints) -> None:
         self.X, self.offsets = rounds.features, rounds.offsets
-        self.code, self.relevance = _form(surrogate, np.split(rounds.relevance, self.offsets[1:-1]))
+        self.relevance = _targets(surrogate, np.split(rounds.relevance, self.offsets[1:-1]))
+        self.add_losses, self.squared = _losses_of(surrogate), isinstance(surrogate, Squared | NDCGSquared)
         self.total = float(counts.sum())
         self.counts = counts / self.total
         self.ceiling = float(self.relevance.max()) + _HEADROOM
@@ -167,7 +176,7 @@ class _Problem:
 
     def solve(self, smoothing: float, start: Floats, penalty: float) -> Floats:
         """Minimise the smooth function plus penalty |w|^2 / 2."""
-        if self.code == _SQUARED:
+        if self.squared:
             return self._least_squares(penalty)
 
         def objective(scaled: Any) -> tuple[float, Floats]:
@@ -204,9 +213,7 @@ class _Problem:
 
     def _sum(self, scores: Floats, smoothing: float, ceiling: float) -> tuple[float, Floats]:
         slopes = np.empty_like(scores)
-        value = _add_losses(
-            self.code, smoothing, ceiling, scores, self.relevance, self.offsets, self.counts, slopes
-        )
+        value = self.add_losses(smoothing, ceiling, scores, self.relevance, self.offsets, self.counts, slopes)
         return value, slopes
 
 
@@ -265,9 +272,29 @@ def _add_squares(X: Features, weights: Floats, out: Floats) -> None:
             out[f] += weights[i] * X[i, f] * X[i, f]
 
 
-@kernel
+def _add_by_definition(
+    surrogate: Surrogate,
+    smoothing: float,
+    ceiling: float,
+    scores: Floats,
+    relevance: Floats,
+    offsets: Ints,
+    counts: Floats,
+    slopes: Floats,
+) -> float:
+    """As `_add_losses`, for a surrogate that nothing is compiled for; neither hinges nor exponentials change."""
+    total = 0.0
+    for q, count in enumerate(counts):
+        here = slice(offsets[q], offsets[q + 1])
+        total += count * surrogate.value(scores[here], relevance[here])
+        slopes[here] = count * surrogate.gradient(scores[here], relevance[here])
+    return total
+
+
+loss: Callable[[float, float, Floats, Floats, Floats], float] = unspecialised  # what `_add_losses` sums
+
+
 def _add_losses(
-    code: int,
     smoothing: float,
     ceiling: float,
     scores: Floats,
@@ -284,28 +311,33 @@ def _add_losses(
     for q in range(len(counts)):
         first, last = offsets[q], offsets[q + 1]
         s, r, out = scores[first:last], relevance[first:last], slopes[first:last]
-        value = 0.0
-        if code == _SQUARED:
-            for i in range(len(s)):
-                value += (s[i] - r[i]) ** 2
-                out[i] = 2 * (s[i] - r[i])
-        elif code == _KL:
-            for i in range(len(s)):
-                e, own = exp(r[i]), exp(min(s[i], ceiling))
-                value += e * (r[i] - s[i] - 1) + own * (1 + max(0.0, s[i] - ceiling))
-                out[i] = own - e
-        elif code == _LISTNET:
-            value = _cross_entropy(s, r, out)
-        elif code == _RANKSVM:
-            value = _hinges(s, r, smoothing, out)
-        total += counts[q] * value
+        total += counts[q] * loss(smoothing, ceiling, s, r, out)
         for i in range(len(s)):
             out[i] *= counts[q]
     return total
 
 
 @kernel
-def _cross_entropy(s: Floats, r: Floats, out: Floats) -> float:
+def _squares(smoothing: float, ceiling: float, s: Floats, r: Floats, out: Floats) -> float:
+    value = 0.0
+    for i in range(len(s)):
+        value += (s[i] - r[i]) ** 2
+        out[i] = 2 * (s[i] - r[i])
+    return value
+
+
+@kernel
+def _divergence(smoothing: float, ceiling: float, s: Floats, r: Floats, out: Floats) -> float:
+    value = 0.0
+    for i in range(len(s)):
+        e, own = exp(r[i]), exp(min(s[i], ceiling))
+        value += e * (r[i] - s[i] - 1) + own * (1 + max(0.0, s[i] - ceiling))
+        out[i] = own - e
+    return value
+
+
+@kernel
+def _cross_entropy(smoothing: float, ceiling: float, s: Floats, r: Floats, out: Floats) -> float:
     high_s, high_r = s[0], r[0]
     for i in range(len(s)):
         high_s, high_r = max(high_s, s[i]), max(high_r, r[i])
@@ -322,7 +354,7 @@ def _cross_entropy(s: Floats, r: Floats, out: Floats) -> float:
 
 
 @kernel
-def _hinges(s: Floats, r: Floats, smoothing: float, out: Floats) -> float:
+def _hinges(smoothing: float, ceiling: float, s: Floats, r: Floats, out: Floats) -> float:
     value = 0.0
     for i in range(len(s)):
         out[i] = 0
@@ -339,3 +371,17 @@ def _hinges(s: Floats, r: Floats, smoothing: float, out: Floats) -> float:
                 out[i] -= slope
                 out[j] += slope
     return value
+
+
+_LOSSES: dict[type[Any], Any] = {
+    Squared: _squares,
+    NDCGSquared: _squares,
+    KL: _divergence,
+    ListNet: _cross_entropy,
+    RankSVM: _hinges,
+}
+
+
+@cache
+def _compiled(loss: Callable[..., float]) -> Losses:
+    return specialise(_add_losses, loss.__name__, loss=loss)

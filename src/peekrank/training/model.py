@@ -27,7 +27,7 @@ from peekrank.data.scaling import (
 )
 from peekrank.engine.scoring import values_of_lists
 from peekrank.kernels.sorting import SortSpace, sort_descending, sort_space
-from peekrank.learners.rtopkf import dot
+from peekrank.kernels.vectors import dot
 from peekrank.streams.fixed import list_lengths
 from peekrank.types import Features, Floats, Ints, Measure, Rounds
 

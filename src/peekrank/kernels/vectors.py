@@ -1,0 +1,145 @@
+"""Inner products and sums of rows in single precision, and the softmax, for kernels."""
+
+from __future__ import annotations
+
+from math import exp, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peekrank._jit import kernel, sum_kernel
+from peekrank.types import Features, Floats, Ints
+
+Weights = NDArray[np.float32]
+
+
+@sum_kernel
+def dot(x: Weights, y: Weights) -> np.float32:
+    """Inner product.
+
+    >>> float(dot(np.float32([1, 2]), np.float32([3, 4])))
+    11.0
+    """
+    total = np.float32(0)
+    for f in range(len(x)):
+        total += x[f] * y[f]
+    return total
+
+
+@kernel
+def score(X: Features, w: Weights, out: Floats) -> None:
+    """Fill `out` with X w, row by row.
+
+    >>> out = np.empty(2)
+    >>> score(np.float32([[1, 0], [2, 3]]), np.float32([1, -1]), out)
+    >>> out
+    array([ 1., -1.])
+    """
+    for i in range(len(X)):
+        out[i] = dot(X[i], w)
+
+
+@kernel
+def copy(numbers: NDArray[Any], out: NDArray[Any]) -> None:
+    """Fill the first places of `out` with all numbers."""
+    for i in range(len(numbers)):
+        out[i] = numbers[i]
+
+
+@kernel
+def add(x: Weights, factor: float, out: Weights) -> None:
+    """Add factor times x to `out`.
+
+    >>> out = np.float32([0, 1])
+    >>> add(np.float32([1, 2]), -2.0, out)
+    >>> out
+    array([-2., -3.], dtype=float32)
+    """
+    a = np.float32(factor)
+    for f in range(len(out)):
+        out[f] += a * x[f]
+
+
+@kernel
+def shrink_into_ball(w: Weights, radius: float) -> None:
+    """Replace a vector that is longer than the radius by the nearest one that is not.
+
+    >>> w = np.float32([3, 4])
+    >>> shrink_into_ball(w, 2.5)
+    >>> w
+    array([1.5, 2. ], dtype=float32)
+    """
+    norm = sqrt(dot(w, w))
+    if norm > radius:
+        shrink = np.float32(radius / norm)
+        for f in range(len(w)):
+            w[f] *= shrink
+
+
+@kernel
+def add_rows(X: Features, rows: Ints, slopes: Floats, factor: float, out: Weights) -> None:
+    """Add factor times slope times row; four rows at a time, so that `out` is read and written less often.
+
+    Parameters
+    ----------
+    X, slopes
+        Rows, and the slope of each.
+    rows
+        Numbers of the rows to add.
+    factor
+        Of all slopes.
+    out
+        What is added to.
+
+    >>> out = np.float32([0, 1])
+    >>> add_rows(np.float32([[1, 0], [2, 3]]), np.array([1]), np.array([7.0, 0.5]), 2.0, out)
+    >>> out
+    array([2., 4.], dtype=float32)
+    """
+    q = 0
+    while q + 4 <= len(rows):
+        g, h, i, j = rows[q], rows[q + 1], rows[q + 2], rows[q + 3]
+        a, b = np.float32(factor * slopes[g]), np.float32(factor * slopes[h])
+        c, d = np.float32(factor * slopes[i]), np.float32(factor * slopes[j])
+        for f in range(len(out)):
+            out[f] += (a * X[g, f] + b * X[h, f]) + (c * X[i, f] + d * X[j, f])
+        q += 4
+    while q < len(rows):
+        i = rows[q]
+        a = np.float32(factor * slopes[i])
+        for f in range(len(out)):
+            out[f] += a * X[i, f]
+        q += 1
+
+
+@kernel
+def all_finite(numbers: NDArray[Any]) -> bool:
+    """Whether no number is NaN or infinite, nor their sum.
+
+    >>> all_finite(np.array([1.0, np.nan]))
+    False
+    """
+    total = 0.0
+    for i in range(len(numbers)):
+        total += numbers[i]
+    return bool(np.isfinite(total))
+
+
+@kernel
+def fill_softmax(numbers: Floats, temperature: float, out: Floats) -> None:
+    """Fill `out`, which may be `numbers` itself, with exp(number / temperature) over their sum.
+
+    >>> out = np.empty(2)
+    >>> fill_softmax(np.array([700.0, 700.0]), 0.1, out)
+    >>> out
+    array([0.5, 0.5])
+    """
+    best, total = numbers[0], 0.0
+    for i in range(len(numbers)):
+        best = max(best, numbers[i])
+    for i in range(len(numbers)):
+        out[i] = exp((numbers[i] - best) / temperature)
+        total += out[i]
+    for i in range(len(numbers)):
+        out[i] /= total
