@@ -72,8 +72,8 @@ fuzz: $(READY)  ## try mutants of all files that are read: make fuzz SECONDS=60,
 	PYTHONPATH=scripts:tests $(BIN)/python -m fuzz $(if $(SECONDS),--seconds $(SECONDS)) $(if $(N),--mutants $(N)) $(if $(TARGET),--target $(TARGET))
 
 lock:  ## renew the pins after a change of dependencies (needs uv)
-	uv pip compile --universal --generate-hashes --no-header --no-annotate --python-version 3.11 --group dev pyproject.toml -o requirements/dev.txt
-	uv pip compile --universal --generate-hashes --no-header --no-annotate --python-version 3.11 --group bench -c requirements/dev.txt pyproject.toml -o requirements/bench.txt
+	uv pip compile --universal --no-strip-extras --generate-hashes --no-header --no-annotate --python-version 3.11 --group dev pyproject.toml -o requirements/dev.txt
+	uv pip compile --universal --no-strip-extras --generate-hashes --no-header --no-annotate --python-version 3.11 --group bench -c requirements/dev.txt pyproject.toml -o requirements/bench.txt
 
 clean:
 	rm -rf $(VENV) peekrank-demo site .mypy_cache .ruff_cache .pytest_cache .hypothesis
