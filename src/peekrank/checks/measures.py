@@ -1,0 +1,77 @@
+"""What every measure must do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import permutations, product
+from typing import Any
+
+import numpy as np
+
+from peekrank.checks._common import require, run_all
+from peekrank.measures import measure as measure_named
+from peekrank.types import Floats, Ints, LinearMeasure, Measure
+
+_LISTS = [np.array(list(product(range(top + 1), repeat=m))) for m, top in ((1, 1), (2, 2), (4, 1), (3, 2))]
+
+
+def check_measure(measure: Measure) -> None:
+    """Run every check of a measure."""
+    run_all(MEASURE_CHECKS, measure)
+
+
+def _all_rankings(m: int) -> Ints:
+    return np.array(list(permutations(range(m))), dtype=np.int64)
+
+
+def _matrix(measure: Measure, relevance: Any) -> Floats:
+    """Value of all rankings (rows) against all lists (columns)."""
+    rankings = _all_rankings(relevance.shape[1])
+    columns = [measure.values(rankings, np.tile(row, (len(rankings), 1))) for row in relevance]
+    return np.stack(columns, axis=1)
+
+
+def name_round_trips(measure: Measure) -> None:
+    """The name of a measure makes an equal measure."""
+    require(measure_named(str(measure)) == measure, f"'{measure}' makes {measure_named(str(measure))}")
+
+
+def labels_do_not_matter(measure: Measure) -> None:
+    """Renaming the items changes nothing."""
+    for relevance in _LISTS:
+        m = relevance.shape[1]
+        rankings = np.tile(np.arange(m), (len(relevance), 1))
+        for names in _all_rankings(m):
+            plain = measure.values(rankings, relevance)
+            renamed = measure.values(names[rankings], relevance[:, np.argsort(names)])
+            require(np.allclose(plain, renamed, equal_nan=True), f"renaming items by {names} changes values")
+
+
+def sorting_by_relevance_is_best(measure: Measure) -> None:
+    """No ranking is better than the descending order of relevance."""
+    for relevance in _LISTS:
+        values = _matrix(measure, relevance)
+        descending = np.argsort(-relevance, axis=1, kind="stable").astype(np.int64)
+        sign = 1 if measure.higher_is_better else -1
+        best = sign * measure.values(descending, relevance)
+        require(not np.any(sign * values > best + 1e-12), "a ranking is better than the order of relevance")
+
+
+def linear_form_holds(measure: Measure) -> None:
+    """The form offset + discount . gain gives the same values, for grades that the measure calls linear."""
+    if not isinstance(measure, LinearMeasure):
+        return
+    for relevance in _LISTS:
+        if measure.linear(int(relevance.max())):
+            m = relevance.shape[1]
+            gains_in_order = measure.gain(relevance)[:, _all_rankings(m)].swapaxes(0, 1)
+            form = measure.offset(relevance) + gains_in_order @ measure.discount(m)
+            require(
+                np.allclose(form, _matrix(measure, relevance), equal_nan=True), "values are not the linear form"
+            )
+
+
+MEASURE_CHECKS: dict[str, Callable[[Measure], None]] = {
+    check.__name__: check
+    for check in (name_round_trips, labels_do_not_matter, sorting_by_relevance_is_best, linear_form_holds)
+}
