@@ -191,7 +191,8 @@ def test_the_command_fills_a_page(
 ) -> None:
     monkeypatch.setattr(people, "FIRST_SHOWN", 10)
     monkeypatch.setattr(people, "ANSWERS", (1,))
-    page = tmp_path / "page.md"
+    page = tmp_path / "pages" / "page.md"
+    page.parent.mkdir()
     page.write_text(f"before\n{people.BEGIN}\nold\n<!-- end -->\nafter\n")
     given = ["--sushi", str(orders), "--jester", str(ratings), "--horizon", "60", "--page", str(page)]
     people.main([*given, "--runs", "2"])

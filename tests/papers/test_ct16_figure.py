@@ -157,7 +157,8 @@ def test_the_longest_document_has_length_one() -> None:
 
 
 def test_the_figure_goes_into_a_page(tmp_path: Path) -> None:
-    source, page = tmp_path / "some.txt", tmp_path / "page.md"
+    source, page = tmp_path / "some.txt", tmp_path / "pages" / "page.md"
+    page.parent.mkdir()
     source.write_text(letor(lists()))
     page.write_text("before\n<!-- begin: mine -->\nformer table\n<!-- end -->\nafter\n")
     (tmp_path / "pictures").mkdir()

@@ -200,7 +200,7 @@ def _view(part: Any) -> Any:
     if isinstance(part, np.ndarray):
         part = part.view()
         part.flags.writeable = False
-    return _read_only(part) if isinstance(part, tuple) else part
+    return _read_only(part) if hasattr(part, "_fields") else part
 
 
 _WELL, _NO_PERMUTATION = -1, -2
