@@ -177,12 +177,3 @@ def test_a_specialised_function_is_kept_if_its_kernels_are() -> None:
     assert cast("Kernel", specialise(_loop, "ours", _rank=sort_descending)).kept
     assert not cast("Kernel", specialise(_loop, "theirs", _rank=kernel(template))).kept
     assert not cast("Kernel", specialise(template, "theirs", _rank=sort_descending)).kept
-
-
-def test_unknown_name_of_the_package() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'Ranker'"):
-        _ = peekrank.Ranker
-
-
-def test_every_public_name_is_there() -> None:
-    assert all(getattr(peekrank, name) is not None for name in peekrank.__all__)

@@ -1,96 +1,57 @@
 """Learn a whole ranking from a peek at its top: online ranking with top-k feedback.
 
-Names are loaded when they are first used: importing the package costs nothing and compiles nothing.
+Names are loaded when they are first used: importing the package costs nothing and compiles nothing. Public are the
+names below and the built-in classes of `peekrank.registry`. Editors and type checkers find them in
+``__init__.pyi``, which ``make stub`` writes.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from peekrank._jit import kernel
-    from peekrank.advice import advise, advise_surrogate
-    from peekrank.engine import Agent, play, simulate
-    from peekrank.games.analysis import analyse
-    from peekrank.games.certificate import certificate
-    from peekrank.games.game import Game
-    from peekrank.games.ranking import ranking_game
-    from peekrank.games.theorems import rate_of
-    from peekrank.learners import FTPL, NW2, BlockFTRL, FeedExp3, PermFTRL, RTop1F, SetFTRL, Uniform, learner
-    from peekrank.measures import (
-        AUC,
-        DCG,
-        NDCG,
-        AveragePrecision,
-        PairwiseLoss,
-        Precision,
-        SumLoss,
-        evaluate,
-        measure,
-    )
-    from peekrank.streams import CT15, fixed_items, stream
-    from peekrank.types import Decision, Rounds, Shape, Trace
+__version__ = "0.1.0"
 
 _HOMES = {
     "_jit": ("kernel",),
     "advice": ("advise", "advise_surrogate"),
+    "checks": ("CheckError", "check_learner", "check_measure", "check_stream"),
     "engine": ("Agent", "play", "simulate"),
+    "experiments.experiment": ("Experiment",),
+    "experiments.runs": ("run",),
     "games.analysis": ("analyse",),
+    "games.certificate": ("certificate",),
     "games.game": ("Game",),
     "games.ranking": ("ranking_game",),
     "games.theorems": ("rate_of",),
-    "games.certificate": ("certificate",),
-    "learners": ("FTPL", "NW2", "BlockFTRL", "FeedExp3", "PermFTRL", "RTop1F", "SetFTRL", "Uniform", "learner"),
-    "measures": (
-        "AUC", "DCG", "NDCG", "AveragePrecision", "PairwiseLoss", "Precision", "SumLoss", "evaluate", "measure",
-    ),
-    "streams": ("CT15", "fixed_items", "stream"),
+    "learners": ("learner",),
+    "measures": ("evaluate", "measure"),
+    "registry": ("register",),
+    "streams": ("fixed_items", "stream"),
+    "surrogates": ("surrogate",),
     "types": ("Decision", "Rounds", "Shape", "Trace"),
-}  # fmt: skip
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+}
 
-__all__ = [
-    "AUC",
-    "CT15",
-    "DCG",
-    "FTPL",
-    "NDCG",
-    "NW2",
-    "Agent",
-    "AveragePrecision",
-    "BlockFTRL",
-    "Decision",
-    "FeedExp3",
-    "Game",
-    "PairwiseLoss",
-    "PermFTRL",
-    "Precision",
-    "RTop1F",
-    "Rounds",
-    "SetFTRL",
-    "Shape",
-    "SumLoss",
-    "Trace",
-    "Uniform",
-    "advise",
-    "advise_surrogate",
-    "analyse",
-    "certificate",
-    "evaluate",
-    "fixed_items",
-    "kernel",
-    "learner",
-    "measure",
-    "play",
-    "ranking_game",
-    "rate_of",
-    "simulate",
-    "stream",
-]
+
+def _addresses() -> dict[str, str]:
+    """The module of each public name."""
+    from peekrank.registry import KINDS
+
+    named = {name: f"peekrank.{home}" for home, names in _HOMES.items() for name in names}
+    registered = (address.split(":") for kind in KINDS for address in kind.built_in.values())
+    return named | {name: module for module, name in registered}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'peekrank' has no attribute '{name}'")
-    return getattr(importlib.import_module(f"peekrank.{_HOME_OF[name]}"), name)
+    if name == "__all__":
+        found: Any = ["__version__", *sorted(_addresses())]
+    elif name.startswith("_") or name not in (homes := _addresses()):
+        raise AttributeError(f"module 'peekrank' has no attribute '{name}'", name=name)
+    else:
+        found = getattr(importlib.import_module(homes[name]), name)
+    globals()[name] = found  # so that it is asked for once
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__getattr__("__all__")})

@@ -126,7 +126,7 @@ def test_what_the_api_reference_shows_is_there(name: str) -> None:
     assert importlib.import_module(name).__doc__
 
 
-@pytest.mark.parametrize("name", peekrank.__all__)
+@pytest.mark.parametrize("name", sorted({*peekrank.__all__} - {"__version__"}))
 def test_every_public_name_is_in_the_api_reference(name: str) -> None:
     home = getattr(peekrank, name).__module__
     assert any(f"{home}.".startswith(f"{listed}.") for listed in in_reference())

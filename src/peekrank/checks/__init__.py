@@ -4,7 +4,7 @@
 the check that failed.
 """
 
-from peekrank.checks._common import CheckError
+from peekrank.checks.common import CheckError
 from peekrank.checks.learners import LEARNER_CHECKS, check_learner
 from peekrank.checks.measures import MEASURE_CHECKS, check_measure
 from peekrank.checks.streams import STREAM_CHECKS, check_stream

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, get_args, get_type_hints
 
 import numpy as np
 
-from peekrank.checks._common import CheckError, require, run_all, specification_round_trips
+from peekrank.checks.common import CheckError, require, run_all, specification_round_trips
 from peekrank.engine import Agent, play, problem_shape, simulate
 from peekrank.engine.saved import arrays_of
 from peekrank.learners import Uniform

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from peekrank.checks._common import require, run_all
+from peekrank.checks.common import require, run_all
 from peekrank.measures import measure as measure_named
 from peekrank.types import Floats, Ints, LinearMeasure, Measure
 

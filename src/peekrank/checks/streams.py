@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from peekrank.checks._common import require, run_all, specification_round_trips
+from peekrank.checks.common import require, run_all, specification_round_trips
 from peekrank.types import Rounds, Stream
 
 

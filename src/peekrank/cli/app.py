@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from peekrank import __version__
 from peekrank.cli._errors import plain_errors
 from peekrank.cli._outputs import say
 
@@ -57,9 +58,7 @@ for _name, _line in COMMANDS.items():
 @app.callback(invoke_without_command=True)
 def _options(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
     if version:
-        from importlib.metadata import version as version_of
-
-        say(f"peekrank {version_of('peekrank')}")
+        say(f"peekrank {__version__}")
         raise typer.Exit
 
 

@@ -6,12 +6,12 @@ import hashlib
 import io
 import json
 from collections.abc import Iterator
-from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from peekrank import __version__
 from peekrank.learners import learner as learner_named
 from peekrank.spec import text_of
 from peekrank.types import Learner, Shape, State
@@ -39,7 +39,7 @@ def dump(learner: Learner, shape: Shape, state: State, rng: np.random.Generator)
         "learner": text_of(learner),
         "shape": list(shape),
         "generator": generator,
-        "peekrank": version("peekrank"),
+        "peekrank": __version__,
     }
     payload = io.BytesIO()
     arrays = {f"state.{path}": array for path, array in arrays_of(state)}

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from peekrank import __version__
 from peekrank._jit import sources
 from peekrank._util.atomic import remove_leftovers, write_whole
 
@@ -17,7 +18,7 @@ FORMAT = 2
 
 def versions() -> dict[str, str]:
     """Of the packages that results depend on."""
-    return {name: version(name) for name in ("peekrank", "numpy", "numba", "scipy")}
+    return {"peekrank": __version__, **{name: version(name) for name in ("numpy", "numba", "scipy")}}
 
 
 def claim(

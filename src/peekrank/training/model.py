@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from peekrank import __version__
 from peekrank._jit import kernel
 from peekrank._util.atomic import write_whole
 from peekrank._util.reading import read_json
@@ -200,7 +200,7 @@ def save_model(model: Model, path: str | PathLike[str]) -> None:
     content = {
         "kind": _KIND,
         "format": _FORMAT,
-        "peekrank": version("peekrank"),
+        "peekrank": __version__,
         **{name: value for name, value in model._asdict().items() if name not in ("weights", "preparation")},
         "features": prepared.features,
         "base": prepared.base,

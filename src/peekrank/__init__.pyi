@@ -1,0 +1,124 @@
+from peekrank._jit import kernel as kernel
+from peekrank.advice import advise as advise
+from peekrank.advice import advise_surrogate as advise_surrogate
+from peekrank.checks import CheckError as CheckError
+from peekrank.checks import check_learner as check_learner
+from peekrank.checks import check_measure as check_measure
+from peekrank.checks import check_stream as check_stream
+from peekrank.engine import Agent as Agent
+from peekrank.engine import play as play
+from peekrank.engine import simulate as simulate
+from peekrank.experiments.experiment import Experiment as Experiment
+from peekrank.experiments.runs import run as run
+from peekrank.games.analysis import analyse as analyse
+from peekrank.games.certificate import certificate as certificate
+from peekrank.games.game import Game as Game
+from peekrank.games.ranking import ranking_game as ranking_game
+from peekrank.games.theorems import rate_of as rate_of
+from peekrank.learners import learner as learner
+from peekrank.learners.blockftrl import BlockFTRL as BlockFTRL
+from peekrank.learners.feedexp3 import FeedExp3 as FeedExp3
+from peekrank.learners.ftpl import FTPL as FTPL
+from peekrank.learners.nw2.learner import NW2 as NW2
+from peekrank.learners.permftrl import PermFTRL as PermFTRL
+from peekrank.learners.rtop1f import RTop1F as RTop1F
+from peekrank.learners.rtopkf import RTopKF as RTopKF
+from peekrank.learners.setftrl import SetFTRL as SetFTRL
+from peekrank.learners.uniform import Uniform as Uniform
+from peekrank.measures import AUC as AUC
+from peekrank.measures import DCG as DCG
+from peekrank.measures import NDCG as NDCG
+from peekrank.measures import AveragePrecision as AveragePrecision
+from peekrank.measures import PairwiseLoss as PairwiseLoss
+from peekrank.measures import Precision as Precision
+from peekrank.measures import SumLoss as SumLoss
+from peekrank.measures import evaluate as evaluate
+from peekrank.measures import measure as measure
+from peekrank.registry import register as register
+from peekrank.streams import fixed_items as fixed_items
+from peekrank.streams import stream as stream
+from peekrank.streams.adversary import Adversary as Adversary
+from peekrank.streams.preferences import Orders as Orders
+from peekrank.streams.preferences import Ratings as Ratings
+from peekrank.streams.synthetic import CT15 as CT15
+from peekrank.streams.synthetic import Drifting as Drifting
+from peekrank.streams.synthetic import Graded as Graded
+from peekrank.streams.synthetic import Lists as Lists
+from peekrank.streams.synthetic import Means as Means
+from peekrank.streams.synthetic import Switching as Switching
+from peekrank.surrogates import surrogate as surrogate
+from peekrank.surrogates.kl import KL as KL
+from peekrank.surrogates.listnet import ListNet as ListNet
+from peekrank.surrogates.ndcgsquared import NDCGSquared as NDCGSquared
+from peekrank.surrogates.ranksvm import RankSVM as RankSVM
+from peekrank.surrogates.smoothdcg import SmoothDCG as SmoothDCG
+from peekrank.surrogates.squared import Squared as Squared
+from peekrank.types import Decision as Decision
+from peekrank.types import Rounds as Rounds
+from peekrank.types import Shape as Shape
+from peekrank.types import Trace as Trace
+
+__version__: str
+
+__all__ = [
+    "AUC",
+    "CT15",
+    "DCG",
+    "FTPL",
+    "KL",
+    "NDCG",
+    "NW2",
+    "Adversary",
+    "Agent",
+    "AveragePrecision",
+    "BlockFTRL",
+    "CheckError",
+    "Decision",
+    "Drifting",
+    "Experiment",
+    "FeedExp3",
+    "Game",
+    "Graded",
+    "ListNet",
+    "Lists",
+    "Means",
+    "NDCGSquared",
+    "Orders",
+    "PairwiseLoss",
+    "PermFTRL",
+    "Precision",
+    "RTop1F",
+    "RTopKF",
+    "RankSVM",
+    "Ratings",
+    "Rounds",
+    "SetFTRL",
+    "Shape",
+    "SmoothDCG",
+    "Squared",
+    "SumLoss",
+    "Switching",
+    "Trace",
+    "Uniform",
+    "__version__",
+    "advise",
+    "advise_surrogate",
+    "analyse",
+    "certificate",
+    "check_learner",
+    "check_measure",
+    "check_stream",
+    "evaluate",
+    "fixed_items",
+    "kernel",
+    "learner",
+    "measure",
+    "play",
+    "ranking_game",
+    "rate_of",
+    "register",
+    "run",
+    "simulate",
+    "stream",
+    "surrogate",
+]
