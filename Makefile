@@ -61,6 +61,7 @@ format: $(READY)
 
 bench: $(READY)  ## print the figures of docs/benchmarks.md and other pages
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt
+	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/fixed_items.py
 	$(BIN)/python benchmarks/learners.py
 	$(BIN)/python benchmarks/nw2.py

@@ -7,8 +7,6 @@ Ratios are medians over repetitions in which both sides run one after the other,
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -99,28 +97,6 @@ def threads() -> float:
     return float(np.median([with_workers(1) / with_workers(2) for _ in range(9)]))
 
 
-def fresh_process(code: str) -> float:
-    """Median seconds that the last line a fresh process prints reports."""
-
-    def once() -> float:
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
-        return float(done.stdout.split()[-1])
-
-    once()
-    return float(np.median([once() for _ in range(5)]))
-
-
-IMPORT = "import time; t = time.perf_counter(); import peekrank; print(time.perf_counter() - t)"
-FIRST = """
-import time, numpy as np
-t = time.perf_counter()
-from peekrank import CT15, DCG, RTop1F, simulate
-rounds = CT15(m=10).rounds(10_000, np.random.default_rng(0))
-simulate(RTop1F(DCG(), horizon=10_000), rounds, k=1, measure=DCG())
-print(time.perf_counter() - t)
-"""
-
-
 def agent_microseconds(rounds: int = 20_000) -> float:
     agent = Agent(RTop1F(DCG(), horizon=rounds), m=10, k=1)
 
@@ -148,10 +124,6 @@ def main() -> None:
         f"<= {10_000 * np.log(10_000) / (10 * np.log(10)):,.0f}x (m log m)",
     )
     table.add_row("ten runs on two threads / on one", f"{threads():.2f}x", ">= 1.7x")
-    table.add_row("import peekrank", f"{fresh_process(IMPORT):.3f} s", "< 0.5 s")
-    table.add_row(
-        "first simulate of a process, imports included, warm cache", f"{fresh_process(FIRST):.2f} s", "< 3 s"
-    )
     ours = np.median([agent_microseconds() for _ in range(5)])
     table.add_row("Agent.rank + update, m = 10", f"{ours:.1f} us", "<= 15 us")
     rounds = CT15(m=100).rounds(10**6, np.random.default_rng(0))

@@ -1,5 +1,5 @@
 """``python -m peekrank``: the command line."""
 
-from peekrank.cli.app import main
+from peekrank.cli import main
 
 main()

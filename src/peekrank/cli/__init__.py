@@ -1,1 +1,45 @@
-"""The command line: each command is a module, whole: it parses, calls and prints."""
+"""The command line. `main` is where it starts: Ctrl-C is taken care of before anything else is imported."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+def main() -> None:
+    """Run the command line."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else Ctrl-C is ignored, as under nohup
+        signal.signal(signal.SIGINT, _leave)
+    from peekrank.cli.app import main as run
+
+    run()
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """While a command runs, let Ctrl-C be an exception; before and after, it ends the process at once."""
+    if signal.getsignal(signal.SIGINT) is not _leave:
+        yield
+        return
+    signal.signal(signal.SIGINT, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, _leave)
+
+
+def _leave(*_: object) -> None:
+    os.write(2, b"stopped\n")
+    os._exit(130)
+
+
+def _interrupt(_: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, except within an import: not all packages survive one there, and polars panics."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            _leave()
+        frame = frame.f_back
+    raise KeyboardInterrupt

@@ -10,12 +10,14 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from peekrank.cli import interruptible
+
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
     """Say what was wrong in a line, and end with code 2; Ctrl-C ends with code 130. Warnings are notes."""
     try:
-        with warnings.catch_warnings():
+        with interruptible(), warnings.catch_warnings():
             warnings.showwarning = _say_once()
             yield
     except (ValueError, ArithmeticError, OSError, MemoryError) as error:

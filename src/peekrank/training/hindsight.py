@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from peekrank._jit import kernel, specialise, sum_kernel, unspecialised
 from peekrank.engine import Agent, Seed
@@ -178,6 +177,7 @@ class _Problem:
         """Minimise the smooth function plus penalty |w|^2 / 2."""
         if self.squared:
             return self._least_squares(penalty)
+        from scipy.optimize import minimize  # a fifth of a second, which other commands need not wait
 
         def objective(scaled: Any) -> tuple[float, Floats]:
             w = scaled / self.scale
