@@ -21,6 +21,7 @@ class Thing:
     path: Path = Path("x")
     limit: int | None = None
     weights: tuple[float, ...] = ()
+    cap: int | None = 5
     name: ClassVar[str] = "thing"
 
 
@@ -35,6 +36,9 @@ REGISTRY: dict[str, type[Any]] = {"thing": Thing}
         Thing(1, share=1 / 3),
         Thing(1, weights=(1.0,)),
         Thing(1, path=Path("a,b.csv"), flag=True),
+        Thing(1, path=Path("[a,b].csv"), flag=True),
+        Thing(1, limit=None),
+        Thing(1, cap=None),
     ],
 )
 def test_round_trip(thing: Thing) -> None:

@@ -25,15 +25,20 @@ from peekrank.learners.rtop1f import RTop1F as RTop1F
 from peekrank.learners.rtopkf import RTopKF as RTopKF
 from peekrank.learners.setftrl import SetFTRL as SetFTRL
 from peekrank.learners.uniform import Uniform as Uniform
-from peekrank.measures import AUC as AUC
-from peekrank.measures import DCG as DCG
-from peekrank.measures import NDCG as NDCG
-from peekrank.measures import AveragePrecision as AveragePrecision
-from peekrank.measures import PairwiseLoss as PairwiseLoss
-from peekrank.measures import Precision as Precision
-from peekrank.measures import SumLoss as SumLoss
 from peekrank.measures import evaluate as evaluate
 from peekrank.measures import measure as measure
+from peekrank.measures.cascade import ERR as ERR
+from peekrank.measures.cascade import RBP as RBP
+from peekrank.measures.cascade import ReciprocalRank as ReciprocalRank
+from peekrank.measures.dcg import DCG as DCG
+from peekrank.measures.dcg import NDCG as NDCG
+from peekrank.measures.pairs import AUC as AUC
+from peekrank.measures.pairs import PairwiseLoss as PairwiseLoss
+from peekrank.measures.pairs import SumLoss as SumLoss
+from peekrank.measures.precision import AveragePrecision as AveragePrecision
+from peekrank.measures.precision import Hit as Hit
+from peekrank.measures.precision import Precision as Precision
+from peekrank.measures.precision import Recall as Recall
 from peekrank.registry import register as register
 from peekrank.streams import fixed_items as fixed_items
 from peekrank.streams import stream as stream
@@ -64,10 +69,12 @@ __all__ = [
     "AUC",
     "CT15",
     "DCG",
+    "ERR",
     "FTPL",
     "KL",
     "NDCG",
     "NW2",
+    "RBP",
     "Adversary",
     "Agent",
     "AveragePrecision",
@@ -79,6 +86,7 @@ __all__ = [
     "FeedExp3",
     "Game",
     "Graded",
+    "Hit",
     "ListNet",
     "Lists",
     "Means",
@@ -91,6 +99,8 @@ __all__ = [
     "RTopKF",
     "RankSVM",
     "Ratings",
+    "Recall",
+    "ReciprocalRank",
     "Rounds",
     "SetFTRL",
     "Shape",

@@ -1,7 +1,9 @@
 """Names that are specifications: ``rtop1f:order=fixed`` is a learner, ``ct15:m=10,noise=0.25`` a stream.
 
 The text of a value is its registered name, then the fields that differ from their defaults. It reads the same on
-the command line, in file names, in manifests and in tests.
+the command line, in file names, in manifests and in tests. A value within a value is written by its own name,
+``blockftrl:measure=rbp:p=0.95,horizon=1000``, and in brackets if it has commas of its own:
+``blockftrl:measure=[mine:a=1,b=2],horizon=1000``.
 """
 
 from __future__ import annotations
@@ -10,12 +12,14 @@ import dataclasses
 import difflib
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
+_NEXT_FIELD = re.compile(r",(?=\w+=)")
+_BRACKETS = re.compile(r"\A\[(.*)\]\Z", re.DOTALL)
 
 
 def nearest(wrong: str, known: Collection[str]) -> str:
@@ -39,11 +43,10 @@ def build(kind: str, registry: Mapping[str, type[T]], text: str, **context: Any)
     if name not in registry:
         raise ValueError(f"unknown {kind} '{name}': {nearest(name, registry)}")
     cls = registry[name]
-    hints = _hints(cls)  # type: ignore[arg-type]  # classes are hashable
     fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     given = {key: value for key, value in context.items() if key in fields}
     seen: set[str] = set()
-    for part in filter(None, re.split(r",(?=\w+=)", rest)):  # a comma within a value, such as a path, stays
+    for part in _parts(rest):
         key, equals, value = part.partition("=")
         if not equals:
             raise ValueError(f"{kind} '{text}': '{part}' is not of the form field=value")
@@ -53,9 +56,9 @@ def build(kind: str, registry: Mapping[str, type[T]], text: str, **context: Any)
         if key in seen:
             raise ValueError(f"{kind} '{text}' gives {key} twice")
         seen.add(key)
-        read = fields[key].metadata.get("read", lambda v, hint=hints[key]: _read(v, hint))
+        read = fields[key].metadata.get("read")
         try:
-            given[key] = read(value)
+            given[key] = read(_BRACKETS.sub(r"\1", value)) if read else _read(value, _hints(cls)[key])  # type: ignore[arg-type]
         except ValueError as error:
             raise ValueError(f"{kind} '{text}', field {key}: {error}") from None
     needed = [f.name for f in fields.values() if _required(f) and f.name not in given]
@@ -76,21 +79,48 @@ def text_of(value: Any) -> str:
         content = getattr(value, field.name)
         if field.default == content and type(field.default) is type(content):
             continue
-        shown.append(f"{field.name}={_write(content)}")
+        shown.append(f"{field.name}={write(content)}")
     return f"{value.name}:{','.join(shown)}" if shown else str(value.name)
+
+
+def _parts(text: str) -> Iterator[str]:
+    """The fields of a specification, one by one; a comma within a value, such as a path, stays.
+
+    >>> list(_parts("measure=[mine:a=1,b=2],path=x,y.csv,horizon=5"))
+    ['measure=[mine:a=1,b=2]', 'path=x,y.csv', 'horizon=5']
+    """
+    begin = depth = 0
+    for sign in re.finditer(rf"=\[|\]|{_NEXT_FIELD.pattern}", text):
+        if sign[0] == "," and not depth:
+            yield text[begin : sign.start()]
+            begin = sign.end()
+        elif sign[0] != ",":
+            depth = max(0, depth + (1 if sign[0] == "=[" else -1))
+    if text[begin:]:
+        yield text[begin:]
 
 
 def _required(field: dataclasses.Field[Any]) -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
-def _write(content: Any) -> str:
+def write(content: Any) -> str:
+    """What a field is written as in a specification.
+
+    >>> write(True), write((0.5, 1e300)), write(None)
+    ('true', '0.5+1e300', 'none')
+    """
+    if content is None:
+        return "none"
     if isinstance(content, tuple):
-        return "+".join(map(_write, content))
+        return "+".join(map(write, content))
     if isinstance(content, bool):
         return str(content).lower()
-    # 1e+300 without its sign: + joins the members of a tuple
-    return repr(content).replace("e+", "e") if isinstance(content, float) else str(content)
+    if isinstance(content, float):
+        # 1e+300 without its sign: + joins the members of a tuple
+        return repr(float(content)).replace("e+", "e")
+    text = str(content)
+    return f"[{text}]" if dataclasses.is_dataclass(content) and _NEXT_FIELD.search(text) else text
 
 
 def _read(text: str, hint: Any) -> Any:

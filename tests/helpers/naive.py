@@ -98,6 +98,45 @@ def auc(ranking: Ranking, relevance: Relevance, blank: str = "0") -> float:
     return pairwise_loss(ranking, relevance) / pairs if pairs else blank_value(blank)
 
 
+def rank_biased_precision(ranking: Ranking, relevance: Relevance, n: int | None = None, p: float = 0.8) -> float:
+    """Moffat & Zobel 2008: the reader looks at the first item, and goes on to the next one with chance p."""
+    looked = 1.0
+    total = 0.0
+    for item in list(ranking)[:n]:
+        total += looked * (relevance[item] > 0)
+        looked *= p
+    return (1 - p) * total
+
+
+def reciprocal_rank(ranking: Ranking, relevance: Relevance, n: int | None = None) -> float:
+    ranks = [rank for item, rank in rank_of(ranking).items() if relevance[item] > 0]
+    return 1 / min(ranks) if ranks and (n is None or min(ranks) <= n) else 0.0
+
+
+def expected_reciprocal_rank(
+    ranking: Ranking, relevance: Relevance, n: int | None = None, max_grade: int = 4
+) -> float:
+    """Chapelle et al. 2009, equation 4: sum_r 1/r P(the user stops at r), by the chances R of definition 2."""
+    R = [(2 ** relevance[item] - 1) / 2**max_grade for item in ranking]
+    total = 0.0
+    for r in range(1, len(R) + 1):
+        if n is None or r <= n:
+            stops = R[r - 1]
+            for i in range(1, r):
+                stops *= 1 - R[i - 1]
+            total += stops / r
+    return total
+
+
+def recall(ranking: Ranking, relevance: Relevance, n: int, blank: str = "0") -> float:
+    relevant = {item for item in ranking if relevance[item] > 0}
+    return len(relevant & set(list(ranking)[:n])) / len(relevant) if relevant else blank_value(blank)
+
+
+def hit(ranking: Ranking, relevance: Relevance, n: int) -> float:
+    return float(precision(ranking, relevance, n) > 0)
+
+
 TWINS: dict[str, Callable[..., float]] = {
     "sumloss": sum_loss,
     "pairwiseloss": pairwise_loss,
@@ -106,6 +145,11 @@ TWINS: dict[str, Callable[..., float]] = {
     "ndcg": ndcg,
     "ap": average_precision,
     "auc": auc,
+    "rbp": rank_biased_precision,
+    "rr": reciprocal_rank,
+    "err": expected_reciprocal_rank,
+    "recall": recall,
+    "hit": hit,
 }
 
 

@@ -31,6 +31,16 @@ NAMES = [
     "auc",
     "auc+blank1",
     "auc+skip",
+    "rbp",
+    "rbp@2:p=0.95",
+    "rr",
+    "rr@2",
+    "err",
+    "err@2:max_grade=2",
+    "recall@1",
+    "recall@2+skip",
+    "hit@1",
+    "hit@2",
 ]
 
 

@@ -2,36 +2,47 @@
 
 from __future__ import annotations
 
+import shutil
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import permutations, product
-from typing import Any
+from typing import Any, ClassVar
 
+import ir_measures
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ir_measures import Qrel, ScoredDoc
 from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, dcg_score, ndcg_score, roc_auc_score
 
 from helpers import naive
-from peekrank import registry
+from peekrank import BlockFTRL, learner, registry
 from peekrank.measures import (
     AUC,
     DCG,
+    ERR,
     NDCG,
+    RBP,
     AveragePrecision,
     Blank,
     Gains,
+    Hit,
+    LinearForm,
     PairwiseLoss,
     Precision,
+    Recall,
+    ReciprocalRank,
     SumLoss,
     evaluate,
     learnable,
     measure,
+    name_of,
 )
+from peekrank.spec import text_of
 from peekrank.types import Ints, LinearMeasure, Measure
 
 CUTOFFS = (None, 1, 2, 3, 7)
@@ -45,6 +56,11 @@ MEASURES: list[Any] = [
     *(NDCG(n, gains, blank) for n in CUTOFFS for gains in GAINS for blank in BLANKS),
     *(AveragePrecision(blank) for blank in BLANKS),
     *(AUC(blank) for blank in BLANKS),
+    *(RBP(n, p) for n in CUTOFFS for p in (0.5, 0.8, 0.95)),
+    *(ReciprocalRank(n) for n in CUTOFFS),
+    *(ERR(n, max_grade) for n in CUTOFFS for max_grade in (9, 12)),
+    *(Recall(n, blank) for n in (1, 2, 3, 7) for blank in BLANKS),
+    *(Hit(n) for n in (1, 2, 3, 7)),
 ]
 LINEAR: list[LinearMeasure] = [m for m in MEASURES if isinstance(m, LinearMeasure)]
 every_measure = pytest.mark.parametrize("m", MEASURES, ids=str)
@@ -106,7 +122,10 @@ def test_evaluate_is_the_twin(case: tuple[list[int], list[int]], m: Measure) -> 
 
 
 @settings(deadline=None, derandomize=True)
-@given(ranked_lists(), st.sampled_from([PairwiseLoss(), AUC(), DCG(), SumLoss(), Precision(2), NDCG()]))
+@given(
+    ranked_lists(),
+    st.sampled_from([PairwiseLoss(), AUC(), DCG(), SumLoss(), Precision(2), NDCG(), ERR(), RBP(), Recall(2)]),
+)
 def test_fractional_relevance(case: tuple[list[int], list[int]], m: Measure) -> None:
     ranking, relevance = case[0], [grade / 4 for grade in case[1]]
     assert evaluate(m, ranking, relevance) == pytest.approx(twin(m)(ranking, relevance), rel=1e-13)
@@ -152,6 +171,7 @@ def test_columns_order_of_memory_does_not_matter() -> None:
 @every_measure
 def test_best_and_worst_rankings(m: Measure) -> None:
     lists = graded_lists(8, 20)
+    lists[0] = np.arange(8) == 3  # hit@7 is missed by a list with one relevant item only
     down = np.argsort(-lists.astype(int), axis=1, kind="stable")
     best, worst = evaluate(m, down, lists), evaluate(m, down[:, ::-1], lists)
     assert np.all(best >= worst if m.higher_is_better else best <= worst)
@@ -161,7 +181,7 @@ def test_best_and_worst_rankings(m: Measure) -> None:
 # --- blank lists
 
 
-@pytest.mark.parametrize("kind", [NDCG, AveragePrecision])
+@pytest.mark.parametrize("kind", [NDCG, AveragePrecision, partial(Recall, 1)])
 @pytest.mark.parametrize(("blank", "value"), [("0", 0.0), ("1", 1.0), ("skip", np.nan)])
 def test_lists_without_relevant_items(kind: Any, blank: Blank, value: float) -> None:
     got = evaluate(kind(blank=blank), [[2, 0, 1], [0, 1, 2]], [[0, 0, 0], [1, 0, 0]])
@@ -203,9 +223,9 @@ def test_which_measures_are_linear_and_separable() -> None:
     binary = {m.name for m in LINEAR if m.linear(1)}
     graded = {m.name for m in LINEAR if m.linear(2)}
     separable = {m.name for m in LINEAR if m.separable}
-    assert binary == set(registry.MEASURES.built_in) - {"ap"}
-    assert graded == {"sumloss", "dcg", "p", "ndcg"}
-    assert separable == {"sumloss", "pairwiseloss", "dcg", "p"}
+    assert binary == set(registry.MEASURES.built_in) - {"ap", "rr", "err", "hit"}
+    assert graded == {"sumloss", "dcg", "p", "ndcg", "rbp", "recall"}
+    assert separable == {"sumloss", "pairwiseloss", "dcg", "p", "rbp"}
 
 
 @every_linear_measure
@@ -282,6 +302,72 @@ def test_average_precision_and_auc_of_scikit_learn(peers: tuple[Ints, Table, Tab
     np.testing.assert_allclose(AUC().values(rankings, truth), auc, rtol=1e-12, atol=1e-15)
 
 
+# --- ir_measures, which calls trec_eval, the script of MS MARCO and gdeval
+
+
+@pytest.fixture(scope="module")
+def judged(peers: tuple[Ints, Table, Table]) -> tuple[Ints, Table, Any, Any]:
+    """Lists with many relevant items, few, or none, ranked, and both as ir_measures wants them."""
+    rankings, lists = peers[0], np.where(np.arange(9) < np.arange(200)[:, None] % 9, 0, peers[1])
+    lists[:3] = 0
+    qrels = [Qrel(f"{q + 1}", f"d{i}", int(grade)) for q, row in enumerate(lists) for i, grade in enumerate(row)]
+    run = [ScoredDoc(f"{q + 1}", f"d{i}", 9.0 - p) for q, row in enumerate(rankings) for p, i in enumerate(row)]
+    return rankings, lists, qrels, run
+
+
+IR_MEASURES = {
+    "rr": ir_measures.RR,
+    "rr@3": ir_measures.RR @ 3,
+    "recall@1": ir_measures.R @ 1,
+    "recall@5": ir_measures.R @ 5,
+    "recall@20": ir_measures.R @ 20,
+    "hit@1": ir_measures.Success @ 1,
+    "hit@4": ir_measures.Success @ 4,
+    "p@4+mean": ir_measures.P @ 4,
+    "ap+blank0": ir_measures.AP,
+    "err@5": ir_measures.ERR @ 5,
+    "err@20": ir_measures.ERR @ 20,
+}
+
+
+@pytest.mark.parametrize("name", IR_MEASURES)
+def test_ir_measures(name: str, judged: tuple[Ints, Table, Any, Any]) -> None:
+    rankings, lists, qrels, run = judged
+    if name.startswith("err") and not shutil.which("perl"):
+        pytest.skip("gdeval, the reference for ERR, is a script in Perl")
+    theirs = {one.query_id: one.value for one in ir_measures.iter_calc([IR_MEASURES[name]], qrels, run)}
+    ours = measure(name).values(rankings, lists)
+    expected = [theirs.get(f"{q + 1}", 0.0) for q in range(len(lists))]  # gdeval leaves blank lists out
+    np.testing.assert_allclose(
+        ours, expected, atol=5e-6 if name.startswith("err") else 1e-12
+    )  # it prints 5 digits
+
+
+def test_values_by_hand() -> None:
+    """The first is Moffat and Zobel's example of section 4: relevant at ranks 1, 3, 4 and 10."""
+    ranking, relevance = list(range(10)), [1, 0, 1, 1, 0, 0, 0, 0, 0, 1]
+    ps = {0.5: 0.5 + 0.125 + 0.0625 + 2**-10, 0.8: 0.2 * (1 + 0.64 + 0.512 + 0.8**9)}
+    for p, value in ps.items():
+        assert evaluate(RBP(p=p), ranking, relevance) == pytest.approx(value, rel=1e-14)
+    # grades 4, 2, 0: the chances are 15/16, 3/16, 0
+    assert evaluate(ERR(), [0, 1, 2], [4, 2, 0]) == 15 / 16 + 1 / 16 * 3 / 16 / 2
+    assert evaluate(ERR(), [2, 1, 0], [4, 2, 0]) == pytest.approx(3 / 16 / 2 + 13 / 16 * 15 / 16 / 3, rel=1e-14)
+    assert evaluate(ERR(1), [2, 1, 0], [4, 2, 0]) == 0
+    assert [evaluate(measure(f"hit@{n}"), [2, 1, 0], [4, 2, 0]) for n in (1, 2, 9)] == [0, 1, 1]
+    assert [evaluate(measure(f"recall@{n}"), [2, 1, 0], [4, 2, 0]) for n in (1, 2, 9)] == [0, 0.5, 1]
+
+
+def test_blank_lists_of_the_measures_that_do_not_divide() -> None:
+    for name in ("rbp", "rr", "err", "hit@2", "recall@2"):
+        assert evaluate(measure(name), [2, 0, 1], [0, 0, 0]) == 0
+
+
+def test_weights_of_far_positions_vanish_in_silence() -> None:
+    far = RBP(p=0.5).discount(5000)
+    assert far[-1] == 0
+    assert far.sum() == 1
+
+
 # --- names
 
 
@@ -310,6 +396,16 @@ def test_names_are_unique() -> None:
         ("ap+skip", AveragePrecision("skip")),
         ("auc", AUC("0")),
         ("auc+blank1", AUC("1")),
+        ("rbp", RBP(p=0.8)),
+        ("rbp:p=0.80", RBP()),
+        ("rbp@10:p=0.95", RBP(10, 0.95)),
+        ("err@20", ERR(20, max_grade=4)),
+        ("err:max_grade=1", ERR(max_grade=1)),
+        ("rr@10", ReciprocalRank(10)),
+        ("recall@5+skip", Recall(5, "skip")),
+        ("hit@3", Hit(3)),
+        ("ndcg:n=10,gains=linear,blank=0", NDCG(10, "linear", "0")),
+        ("ndcg@10:gains=linear", NDCG(10, "linear")),
     ],
 )
 def test_names_by_hand(name: str, made: Measure) -> None:
@@ -319,7 +415,7 @@ def test_names_by_hand(name: str, made: Measure) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("", "is not the name of a measure, such as dcg, p@3 or ndcg@10"),
+        ("", "is not the name of a measure, such as dcg, p@3, ndcg@10.linear or rbp:p=0.8"),
         ("dcg@", "is not the name of a measure"),
         ("dcg@3@4", "is not the name of a measure"),
         ("dcg@-1", "is not the name of a measure"),
@@ -327,7 +423,7 @@ def test_names_by_hand(name: str, made: Measure) -> None:
         ("dcg +linear", "is not the name of a measure"),
         ("dcg+", "is not the name of a measure"),
         ("ndgc", "unknown measure 'ndgc': did you mean 'ndcg'"),
-        ("precision@3", "unknown measure 'precision'.*Known: ap, auc, dcg, ndcg, p, pairwiseloss, sumloss"),
+        ("precision@3", "unknown measure 'precision'.*Known: ap, auc, dcg, err, hit, ndcg, p, pairwiseloss"),
         ("DCG", "unknown measure 'DCG'"),
         ("dcg+linaer", "no option 'linaer': did you mean 'linear'"),
         ("sumloss@3", "'sumloss' has no cut-off"),
@@ -339,6 +435,17 @@ def test_names_by_hand(name: str, made: Measure) -> None:
         ("p@0", "cut-off n = 0"),
         ("dcg@0", "cut-off n = 0"),
         ("ndcg@0", "cut-off n = 0"),
+        ("rbp:", "is not the name of a measure"),
+        ("rbp:p", "'p' is not of the form field=value"),
+        ("rbp:q=0.5", "measure 'rbp' has no field 'q'"),
+        ("rbp:p=x", "field p: 'x' is not a number"),
+        ("rbp:p=1", "p = 1.0: must be a number above 0 and below 1"),
+        ("rbp:p=0.5,p=0.6", "gives p twice"),
+        ("dcg@3:n=4", "gives n twice"),
+        ("err:max_grade=0", "max_grade = 0: must be a whole number, from 1 to 255"),
+        ("recall", "needs a cut-off, as in 'recall@3'"),
+        ("hit+skip", "'hit' has no blank"),
+        ("p:mean=true", "needs n, as in"),
     ],
 )
 def test_bad_names(name: str, message: str) -> None:
@@ -346,7 +453,72 @@ def test_bad_names(name: str, message: str) -> None:
         measure(name)
 
 
+@pytest.mark.parametrize("p", [1e-7, 1 / 3, 0.1 + 0.2, np.float64(0.25), np.float32(0.1), 1 - 2**-53])
+def test_parameters_of_any_value_are_in_the_name(p: Any) -> None:
+    made = RBP(p=p)
+    assert measure(str(made)) == made
+    assert len({made, measure(str(made))}) == 1
+
+
+@dataclass(frozen=True)
+class Mine(LinearForm):
+    """A measure with several parameters of its own."""
+
+    n: int | None = 3
+    shape: float = 1.0
+    tuned: bool = False
+    higher_is_better: ClassVar[bool] = True
+    name: ClassVar[str] = "mine"
+
+    def discount(self, m: int) -> Any:
+        return np.arange(m, 0, -1) ** self.shape
+
+    def gain(self, relevance: Any) -> Any:
+        return relevance.astype(np.float64)
+
+
+@pytest.mark.parametrize(
+    ("made", "name"),
+    [
+        (Mine(), "mine"),
+        (Mine(5), "mine@5"),
+        (Mine(None), "mine:n=none"),
+        (Mine(shape=1e300, tuned=True), "mine:shape=1e300,tuned=true"),
+    ],
+)
+def test_a_measure_with_several_parameters_is_known_by_name_also_within_a_learner(
+    made: Mine, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(registry.MEASURES._known, "mine", Mine)
+    assert name_of(made) == str(made) == name
+    assert measure(name) == made
+    for text in ("ftpl:horizon=50", "blockftrl:horizon=50,discount=0.9"):
+        one = learner(text, measure=made)
+        assert learner(text_of(one)) == one
+        assert ("[mine:shape=1e300,tuned=true]" in text_of(one)) == (name == "mine:shape=1e300,tuned=true")
+
+
+def test_a_learner_takes_a_measure_with_a_parameter() -> None:
+    made = learner("blockftrl:measure=rbp@5:p=0.95,horizon=1000")
+    assert made == BlockFTRL(RBP(5, 0.95), horizon=1000)
+    assert text_of(made) == "blockftrl:measure=rbp@5:p=0.95,horizon=1000"
+    assert learner("blockftrl:measure=[rbp@5:p=0.95],horizon=1000") == made
+
+
 # --- bad input
+
+
+@pytest.mark.parametrize("p", [0, 1, -0.5, 1.5, np.nan, "0.8", None, True])
+def test_bad_persistence(p: Any) -> None:
+    with pytest.raises(ValueError, match=r"p = .*: must be a number above 0 and below 1"):
+        RBP(p=p)
+
+
+def test_a_grade_above_the_largest_is_no_chance() -> None:
+    with pytest.raises(
+        ValueError, match=r"grade 3, above the max_grade = 2 of err@5:max_grade=2: err:max_grade=3"
+    ):
+        evaluate(ERR(5, max_grade=2), [0, 1], [3, 0])
 
 
 @pytest.mark.parametrize("kind", [DCG, Precision, NDCG])
@@ -412,7 +584,7 @@ def test_bad_input(m: Measure, ranking: Any, relevance: Any, message: str) -> No
 @pytest.mark.parametrize("max_grade", [1, 4])
 def test_learnable_measures_are_the_separable_linear_ones(max_grade: int) -> None:
     for m in MEASURES:
-        if m.name in {"sumloss", "dcg", "p"} or (m.name == "pairwiseloss" and max_grade == 1):
+        if m.name in {"sumloss", "dcg", "p", "rbp"} or (m.name == "pairwiseloss" and max_grade == 1):
             assert learnable(m, max_grade) is m
         else:
             with pytest.raises(ValueError, match=rf"cannot be learned .* grades 0 to {max_grade}.*measure=dcg"):

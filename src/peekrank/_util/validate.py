@@ -59,6 +59,17 @@ def positive(name: str, value: Any) -> None:
         raise ValueError(f"{name} = {value!r}: must be a positive number")
 
 
+def fraction(name: str, value: Any) -> None:
+    """Raise a ValueError unless the value is a number between 0 and 1, and neither of them.
+
+    >>> fraction("p", 1.0)
+    Traceback (most recent call last):
+    ValueError: p = 1.0: must be a number above 0 and below 1
+    """
+    if isinstance(value, bool) or not isinstance(value, float | np.floating) or not 0 < value < 1:
+        raise ValueError(f"{name} = {value!r}: must be a number above 0 and below 1")
+
+
 def choice(name: str, value: object, hint: Any) -> None:
     """Raise a ValueError unless the value is one of those of a Literal type.
 

@@ -49,7 +49,7 @@ def command(
 
 def _advice_on(name: str, m: int, k: int, horizon: int | None, grades: int) -> Advice | SurrogateAdvice:
     """Advice on the measure or surrogate of this name; what is said of a surrogate holds for any horizon."""
-    base = re.split("[@+/]", name)[0]
+    base = re.split("[@+:/]", name)[0]
     if base in SURROGATES:
         return advise_surrogate(name, m, k, grades)
     if base not in MEASURES:

@@ -277,7 +277,7 @@ def _tell_certificate(proof: Mapping[str, Any], path: Path, told: Mapping[str, A
 
 def _named(name: str) -> Measure | Game:
     if Path(name).suffix.lower() not in (".csv", ".json"):
-        if re.split("[@+]", name)[0] in MEASURES:
+        if re.split("[@+:]", name)[0] in MEASURES:
             return measure_named(name)
         if name in CLASSIC:
             return CLASSIC[name].game

@@ -5,12 +5,46 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from peekrank._jit import kernel
-from peekrank.types import Floats, Ints, LinearMeasure
+from peekrank.types import Floats, Ints, LinearMeasure, Measure
 
 _POWERS = np.exp2(np.arange(256)) - 1
+
+
+def evaluate(measure: Measure, ranking: ArrayLike, relevance: ArrayLike) -> Any:
+    """Value of one ranking, or of each row of a matrix of rankings.
+
+    Parameters
+    ----------
+    measure
+        Which measure.
+    ranking
+        Items in display order, or one such row per list.
+    relevance
+        Relevance of item 0, 1, ..., in the same shape.
+
+    >>> from peekrank.measures import DCG
+    >>> round(evaluate(DCG(), [2, 0, 1], [0, 1, 1]), 4)
+    1.5
+    """
+    rankings, rel = np.asarray(ranking), np.asarray(relevance)
+    if rankings.shape != rel.shape or rankings.ndim not in (1, 2) or rankings.size == 0:
+        raise ValueError(
+            f"ranking of shape {rankings.shape} and relevance of shape {rel.shape}: "
+            "both must be one list, or one list per row, of the same shape and not empty"
+        )
+    rankings, rows = np.atleast_2d(rankings), np.atleast_2d(rel)
+    with np.errstate(invalid="ignore"):
+        shown = np.ascontiguousarray(rankings, dtype=np.int64)
+    if not np.array_equal(shown, rankings) or not are_permutations(shown, np.full(rows.shape[1], -1)):
+        raise ValueError(f"a ranking must hold each of the items 0 to {rows.shape[1] - 1} exactly once")
+    grades = rows.dtype == np.uint8
+    if not grades and (rows.dtype.kind not in "buif" or not np.all(np.isfinite(rows)) or np.any(rows < 0)):
+        raise ValueError("relevance must be numbers, finite and not negative")
+    values = measure.values(shown, rows)
+    return float(values[0]) if rel.ndim == 1 else values
 
 
 def linear_parts(measure: LinearMeasure, relevance: NDArray[Any]) -> tuple[Floats, Floats, Floats]:
@@ -115,6 +149,29 @@ def average_precision(rankings: Ints, relevant: NDArray[np.bool_], blank: float,
                 hits += 1
                 total += hits / (p + 1)
         out[t] = total / hits if hits > 0 else blank
+
+
+@kernel
+def first_relevant(rankings: Ints, relevant: NDArray[np.bool_], depth: int, out: Floats) -> None:
+    """Rank of the first relevant item of each row; infinity if none is among the first `depth`."""
+    for t in range(len(rankings)):
+        out[t] = np.inf
+        for p in range(depth):
+            if relevant[t, rankings[t, p]]:
+                out[t] = p + 1
+                break
+
+
+@kernel
+def cascade(rankings: Ints, satisfies: Floats, depth: int, out: Floats) -> None:
+    """Expected 1/rank of the first item of each row that satisfies, among the first `depth`; 0 if none does."""
+    for t in range(len(rankings)):
+        total, going_on = 0.0, 1.0
+        for p in range(depth):
+            chance = satisfies[t, rankings[t, p]]
+            total += going_on * chance / (p + 1)
+            going_on *= 1 - chance
+        out[t] = total
 
 
 def discordant_pairs(rankings: Ints, relevance: NDArray[Any]) -> Floats:

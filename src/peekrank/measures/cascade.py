@@ -1,0 +1,135 @@
+"""Measures of a reader who goes down the list and may stop at each item: RBP, reciprocal rank, ERR."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from peekrank._util.validate import fraction, whole
+from peekrank.measures.dcg import DCG
+from peekrank.measures.evaluation import cascade, first_relevant
+from peekrank.measures.form import LinearForm, Relevance, check_fields, depth
+from peekrank.measures.names import name_of
+from peekrank.types import Floats, Ints
+
+
+@dataclass(frozen=True)
+class RBP(LinearForm):
+    """Rank-biased precision: (1 - p) sum_i p^(rank(i) - 1) 1[R(i) > 0], for a reader who goes on with chance p.
+
+    Parameters
+    ----------
+    n
+        Positions that count; None for all. The weights of positions beyond are lost, not shared out.
+    p
+        Persistence, between 0 and 1: the reader looks at 1 / (1 - p) items on average.
+
+    >>> from peekrank import evaluate
+    >>> round(evaluate(RBP(p=0.5), [0, 1, 2], [1, 0, 1]), 4)
+    0.625
+
+    References
+    ----------
+    Moffat & Zobel (2008), Rank-biased precision for measurement of retrieval effectiveness, equation 4.
+    """
+
+    n: int | None = None
+    p: float = 0.8
+    name: ClassVar[str] = "rbp"
+    higher_is_better: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        fraction("p", self.p)
+        object.__setattr__(self, "p", float(self.p))
+
+    def discount(self, m: int) -> Floats:
+        """(1 - p) p^(rank - 1), and 0 beyond position n."""
+        weights = np.zeros(m)
+        counted = weights[: self.n]
+        counted[:] = (1 - self.p) * self.p ** np.arange(len(counted))
+        return weights
+
+    def gain(self, relevance: Relevance) -> Floats:
+        """1[R > 0]."""
+        return np.sign(relevance.astype(np.float64))
+
+
+@dataclass(frozen=True)
+class ReciprocalRank:
+    """Reciprocal rank of the first relevant item, 0 if there is none; its mean over lists is called MRR.
+
+    Parameters
+    ----------
+    n
+        Positions that count; None for all.
+
+    >>> from peekrank import evaluate
+    >>> evaluate(ReciprocalRank(), [0, 1, 2], [0, 1, 1])
+    0.5
+    >>> evaluate(ReciprocalRank(1), [0, 1, 2], [0, 1, 1])
+    0.0
+    """
+
+    n: int | None = None
+    name: ClassVar[str] = "rr"
+    higher_is_better: ClassVar[bool] = True
+    __str__ = name_of
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def values(self, rankings: Ints, relevance: Relevance) -> Floats:
+        """Value of each row."""
+        out = np.empty(len(rankings))
+        first_relevant(rankings, relevance > 0, depth(self.n, rankings), out)
+        return np.divide(1, out, out=out)
+
+
+@dataclass(frozen=True)
+class ERR:
+    """Expected reciprocal rank of the item that satisfies a reader: sum_p q_p prod_{i<p} (1 - q_i) / p.
+
+    q_p = (2^R - 1) / 2^max_grade is the chance that the item at position p satisfies. A reader whom nothing
+    satisfies counts 0.
+
+    Parameters
+    ----------
+    n
+        Positions that count; None for all.
+    max_grade
+        The largest grade there is: 4, as in the TREC web tracks, unless your data say otherwise. A larger one in a
+        list is an error.
+
+    >>> from peekrank import evaluate
+    >>> evaluate(ERR(max_grade=1), [0, 1, 2], [1, 0, 1])  # 1/2 + 1/2 x 1/2 / 3
+    0.5833333333333334
+
+    References
+    ----------
+    Chapelle, Metzler, Zhang & Grinspan (2009), Expected reciprocal rank for graded relevance, section 4.
+    """
+
+    n: int | None = None
+    max_grade: int = 4
+    name: ClassVar[str] = "err"
+    higher_is_better: ClassVar[bool] = True
+    __str__ = name_of
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        whole("max_grade", self.max_grade, 1, 255)
+
+    def values(self, rankings: Ints, relevance: Relevance) -> Floats:
+        """Value of each row."""
+        largest = relevance.max(initial=0)
+        if largest > self.max_grade:
+            raise ValueError(
+                f"a list has grade {largest}, above the max_grade = {self.max_grade} of {self}: "
+                f"err:max_grade={int(np.ceil(largest))} takes it"
+            )
+        out = np.empty(len(rankings))
+        cascade(rankings, DCG().gain(relevance) / 2.0**self.max_grade, depth(self.n, rankings), out)
+        return out

@@ -1,0 +1,104 @@
+"""Discounted cumulative gain, as it is and normalised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from peekrank.measures.evaluation import best_sums, powers
+from peekrank.measures.form import Blank, Gains, LinearForm, Relevance, blank_value, check_fields
+from peekrank.types import Floats
+
+
+@dataclass(frozen=True)
+class DCG(LinearForm):
+    """Discounted cumulative gain of the first n positions: sum_i (2^R(i) - 1) / log2(1 + rank(i)).
+
+    Parameters
+    ----------
+    n
+        Positions that count; None for all.
+    gains
+        ``exponential`` as in the papers, or ``linear``: R(i) instead of 2^R(i) - 1.
+
+    >>> from peekrank import evaluate
+    >>> evaluate(DCG(2), [0, 1, 2], [2, 0, 1])
+    3.0
+
+    References
+    ----------
+    CT15 section 3.
+    """
+
+    n: int | None = None
+    gains: Gains = "exponential"
+    name: ClassVar[str] = "dcg"
+    higher_is_better: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def discount(self, m: int) -> Floats:
+        """1 / log2(1 + p), and 0 beyond position n."""
+        weights = np.zeros(m)
+        counted = weights[: self.n]
+        counted[:] = np.arange(2, len(counted) + 2)
+        np.log2(counted, out=counted)  # in place: lists of millions of items are a matter of memory
+        np.reciprocal(counted, out=counted)
+        return weights
+
+    def gain(self, relevance: Relevance) -> Floats:
+        """2^R - 1, or R."""
+        if self.gains == "linear":
+            return relevance.astype(np.float64)
+        return powers(relevance) if relevance.dtype == np.uint8 else np.exp2(relevance, dtype=np.float64) - 1
+
+
+@dataclass(frozen=True)
+class NDCG(LinearForm):
+    """DCG@n divided by the largest DCG@n that any ranking of the same list has.
+
+    Parameters
+    ----------
+    n
+        Positions that count; None for all.
+    gains
+        As for DCG.
+    blank
+        Value of a list without relevant items: ``1`` as in the papers, ``0`` as in scikit-learn, or ``skip``
+        (the value is NaN, and averages leave the list out). It cancels in regret.
+
+    >>> from peekrank import evaluate
+    >>> round(evaluate(NDCG(), [0, 1, 2], [0, 1, 0]), 4)
+    0.6309
+
+    References
+    ----------
+    CT15 section 3; with three items, no learner with top-1 feedback has sublinear regret (Theorem 12).
+    """
+
+    n: int | None = None
+    gains: Gains = "exponential"
+    blank: Blank = "1"
+    name: ClassVar[str] = "ndcg"
+    higher_is_better: ClassVar[bool] = True
+    separable: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def discount(self, m: int) -> Floats:
+        """As for DCG@n."""
+        return DCG(self.n).discount(m)
+
+    def gain(self, relevance: Relevance) -> Floats:
+        """g(R) / max DCG; 0 in a blank list."""
+        gains = DCG(self.n, self.gains).gain(relevance)
+        best = best_sums(self.discount(relevance.shape[-1]), gains, relevance)
+        return gains / np.where(best > 0, best, 1)[..., None]
+
+    def offset(self, relevance: Relevance) -> Floats:
+        """The value of a blank list, 0 for others."""
+        return np.where(relevance.any(axis=-1), 0, blank_value(self.blank))

@@ -1,0 +1,79 @@
+"""Names of measures: the one grammar of specifications, with short forms for cut-offs and conventions.
+
+``ndcg@10+linear`` is short for ``ndcg:n=10,gains=linear``; what has no short form is written out, after these:
+``rbp@10:p=0.95``. A name has the short forms in the order of the fields.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import MISSING, fields
+from typing import Any
+
+from peekrank.registry import MEASURES
+from peekrank.spec import build, nearest, write
+from peekrank.types import Measure
+
+_NAME = re.compile(r"([\w-]+)(?:@(\d+))?((?:\+\w+)*)(?::(.+))?")
+_OPTIONS: dict[str, tuple[str, Any]] = {
+    "linear": ("gains", "linear"),
+    "mean": ("mean", True),
+    "blank0": ("blank", "0"),
+    "blank1": ("blank", "1"),
+    "skip": ("blank", "skip"),
+}
+_SHORT = {field: option for option, field in _OPTIONS.items()}
+
+
+def measure(name: str) -> Measure:
+    """The measure with this name.
+
+    >>> measure("ndcg@10+linear")
+    NDCG(n=10, gains='linear', blank='1')
+    >>> measure("rbp:p=0.95")
+    RBP(n=None, p=0.95)
+    """
+    match = _NAME.fullmatch(name)
+    if match is None:
+        raise ValueError(f"'{name}' is not the name of a measure, such as dcg, p@3, ndcg@10+linear or rbp:p=0.8")
+    base, cutoff, options, rest = match[1], match[2], match[3].split("+")[1:], match[4]
+    if base not in MEASURES:
+        raise ValueError(f"unknown measure '{base}': {nearest(base, MEASURES)}")
+    known = {field.name: field for field in fields(MEASURES[base])}
+    given: dict[str, Any] = {"n": cutoff} if cutoff else {}
+    for option in options:
+        if option not in _OPTIONS:
+            raise ValueError(f"measure '{name}': no option '{option}': {nearest(option, _OPTIONS)}")
+        field, value = _OPTIONS[option]
+        if field in given:
+            raise ValueError(f"measure '{name}': '{option}' and another option for {field}, choose one")
+        given[field] = write(value)
+    foreign = [field for field in given if field not in known]
+    if foreign:
+        raise ValueError(f"measure '{name}': '{base}' has no {'cut-off' if foreign == ['n'] else foreign[-1]}")
+    if "n" in known and known["n"].default is MISSING and not cutoff and not rest:
+        raise ValueError(f"measure '{base}' needs a cut-off, as in '{base}@3'")
+    written_out = ",".join([f"{field}={value}" for field, value in given.items()] + [rest] * bool(rest))
+    made: Measure = build("measure", MEASURES, f"{base}:{written_out}")
+    return made
+
+
+def name_of(measure: Any) -> str:
+    """The name of a measure, for its ``__str__``: ``measure(name_of(x)) == x`` for every registered one.
+
+    >>> from peekrank.measures import DCG, RBP
+    >>> name_of(DCG(10, gains="linear")), name_of(RBP(10, p=0.95))
+    ('dcg@10+linear', 'rbp@10:p=0.95')
+    """
+    short, rest = str(measure.name), []
+    for field in fields(measure):
+        value = getattr(measure, field.name)
+        if value == field.default:
+            continue
+        if field.name == "n" and value is not None:
+            short += f"@{value}"
+        elif (field.name, value) in _SHORT:
+            short += f"+{_SHORT[field.name, value]}"
+        else:
+            rest.append(f"{field.name}={write(value)}")
+    return ":".join([short, ",".join(rest)]) if rest else short

@@ -1,0 +1,134 @@
+"""Losses that count ranks or pairs in the wrong order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from peekrank.measures.evaluation import discordant_pairs
+from peekrank.measures.form import Blank, LinearForm, Relevance, blank_value, check_fields, ranks
+from peekrank.types import Floats, Ints
+
+
+@dataclass(frozen=True)
+class SumLoss(LinearForm):
+    """Sum of the ranks of the relevant items, a loss: sum_i rank(i) R(i).
+
+    >>> from peekrank import evaluate
+    >>> evaluate(SumLoss(), [1, 0, 2], [0, 1, 1])
+    4.0
+
+    References
+    ----------
+    CT15 section 3 and Table 1.
+    """
+
+    name: ClassVar[str] = "sumloss"
+    higher_is_better: ClassVar[bool] = False
+
+    def discount(self, m: int) -> Floats:
+        """1, 2, ..., m."""
+        return ranks(m)
+
+    def gain(self, relevance: Relevance) -> Floats:
+        """R itself."""
+        return relevance.astype(np.float64)
+
+
+@dataclass(frozen=True)
+class PairwiseLoss(LinearForm):
+    """Number of pairs in the wrong order, a loss: #{(i, j): i above j, R(i) < R(j)}.
+
+    For binary R with s ones it equals SumLoss - s(s + 1)/2, hence the same regret (CT15 equation 2); with more
+    grades it does not, and the measure is not linear (an erratum of CT15, which states no restriction).
+
+    >>> from peekrank import evaluate
+    >>> evaluate(PairwiseLoss(), [0, 1, 2], [0, 1, 2])
+    3.0
+
+    References
+    ----------
+    CT15 section 3.
+    """
+
+    name: ClassVar[str] = "pairwiseloss"
+    higher_is_better: ClassVar[bool] = False
+
+    def linear(self, max_grade: int) -> bool:
+        """Linear for binary relevance."""
+        return max_grade <= 1
+
+    def discount(self, m: int) -> Floats:
+        """1, 2, ..., m."""
+        return ranks(m)
+
+    def gain(self, relevance: Relevance) -> Floats:
+        """R itself."""
+        return relevance.astype(np.float64)
+
+    def offset(self, relevance: Relevance) -> Floats:
+        """-s(s + 1)/2 for s relevant items."""
+        s: Floats = relevance.sum(axis=-1, dtype=np.float64)
+        return -s * (s + 1) / 2
+
+    def values(self, rankings: Ints, relevance: Relevance) -> Floats:
+        """Value of each row."""
+        return discordant_pairs(rankings, relevance)
+
+
+@dataclass(frozen=True)
+class AUC(LinearForm):
+    """Share of comparable pairs in the wrong order, a **loss**: 1 minus the usual area under the ROC curve.
+
+    PairwiseLoss / #{(i, j): R(i) < R(j)}; for binary R the number of pairs is (#relevant)(#irrelevant).
+
+    Parameters
+    ----------
+    blank
+        Value of a list whose items are all equally relevant: ``0`` as in the papers, ``1`` or ``skip``.
+
+    >>> from peekrank import evaluate
+    >>> evaluate(AUC(), [0, 1, 2], [0, 1, 1])
+    1.0
+
+    References
+    ----------
+    CT15 section 3 and appendix 15.
+    """
+
+    blank: Blank = "0"
+    name: ClassVar[str] = "auc"
+    higher_is_better: ClassVar[bool] = False
+    separable: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def linear(self, max_grade: int) -> bool:
+        """Linear for binary relevance."""
+        return max_grade <= 1
+
+    def discount(self, m: int) -> Floats:
+        """1, 2, ..., m."""
+        return ranks(m)
+
+    def gain(self, relevance: Relevance) -> Floats:
+        """R / (s(m - s)) for s relevant items; 0 in a blank list."""
+        s = relevance.sum(axis=-1, dtype=np.float64)
+        pairs = s * (relevance.shape[-1] - s)
+        return relevance * np.where(pairs > 0, 1 / np.maximum(pairs, 1), 0)[..., None]
+
+    def offset(self, relevance: Relevance) -> Floats:
+        """-(s + 1) / (2(m - s)), or the value of a blank list."""
+        s = relevance.sum(axis=-1, dtype=np.float64)
+        others = relevance.shape[-1] - s
+        return np.where((s > 0) & (others > 0), -(s + 1) / (2 * np.maximum(others, 1)), blank_value(self.blank))
+
+    def values(self, rankings: Ints, relevance: Relevance) -> Floats:
+        """Value of each row."""
+        ascending = np.argsort(relevance, axis=-1, kind="stable").astype(np.int64)
+        pairs = discordant_pairs(ascending, relevance)  # the worst ranking has every pair in the wrong order
+        wrong = discordant_pairs(rankings, relevance)
+        return np.where(pairs > 0, wrong / np.maximum(pairs, 1), blank_value(self.blank))

@@ -1,0 +1,157 @@
+"""Counts of relevant items near the top: precision, recall, success, average precision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from peekrank.measures.evaluation import average_precision, first_relevant
+from peekrank.measures.form import Blank, LinearForm, Relevance, blank_value, check_fields, depth, ranks
+from peekrank.measures.names import name_of
+from peekrank.types import Floats, Ints
+
+
+@dataclass(frozen=True)
+class Precision(LinearForm):
+    """Number of relevant items among the first n: sum_i 1[rank(i) <= n] 1[R(i) > 0].
+
+    CT15 and ZT do not divide by n; most other tools do. (CT15 section 3 once prints < for <=.)
+
+    Parameters
+    ----------
+    n
+        Positions that count.
+    mean
+        Divide by n, as other tools do.
+
+    >>> from peekrank import evaluate, measure
+    >>> evaluate(Precision(2), [0, 1, 2], [1, 1, 1])
+    2.0
+    >>> evaluate(measure("p@2+mean"), [0, 1, 2], [1, 1, 1])
+    1.0
+    """
+
+    n: int
+    mean: bool = False
+    name: ClassVar[str] = "p"
+    higher_is_better: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def discount(self, m: int) -> Floats:
+        """1 for the first n positions, then 0."""
+        return (ranks(m) <= self.n) / (self.n if self.mean else 1.0)
+
+    def gain(self, relevance: Relevance) -> Floats:
+        """1[R > 0]."""
+        return np.sign(relevance.astype(np.float64))
+
+
+@dataclass(frozen=True)
+class Recall(LinearForm):
+    """Share of the relevant items that are among the first n: p@n over the number of relevant items.
+
+    Items with R > 0 are relevant.
+
+    Parameters
+    ----------
+    n
+        Positions that count.
+    blank
+        Value of a list without relevant items: ``0`` as in most tools, ``1`` or ``skip``, as for NDCG.
+
+    >>> from peekrank import evaluate
+    >>> evaluate(Recall(2), [0, 1, 2, 3], [1, 0, 1, 0])
+    0.5
+    """
+
+    n: int
+    blank: Blank = "0"
+    name: ClassVar[str] = "recall"
+    higher_is_better: ClassVar[bool] = True
+    separable: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def discount(self, m: int) -> Floats:
+        """1 for the first n positions, then 0."""
+        return Precision(self.n).discount(m)
+
+    def gain(self, relevance: Relevance) -> Floats:
+        """1[R > 0] over the number of relevant items; 0 in a blank list."""
+        relevant = relevance > 0
+        return np.asarray(relevant / np.maximum(relevant.sum(axis=-1, keepdims=True), 1))
+
+    def offset(self, relevance: Relevance) -> Floats:
+        """The value of a blank list, 0 for others."""
+        return np.where(relevance.any(axis=-1), 0, blank_value(self.blank))
+
+
+@dataclass(frozen=True)
+class Hit:
+    """Whether a relevant item is among the first n (1) or not (0), also called success@n.
+
+    Items with R > 0 are relevant. The measure is not linear in any gain, unless n = 1, where it is p@1.
+
+    Parameters
+    ----------
+    n
+        Positions that count.
+
+    >>> from peekrank import evaluate
+    >>> evaluate(Hit(2), [0, 1, 2], [0, 1, 1])
+    1.0
+    """
+
+    n: int
+    name: ClassVar[str] = "hit"
+    higher_is_better: ClassVar[bool] = True
+    __str__ = name_of
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def values(self, rankings: Ints, relevance: Relevance) -> Floats:
+        """Value of each row."""
+        out = np.empty(len(rankings))
+        first_relevant(rankings, relevance > 0, depth(self.n, rankings), out)
+        return np.isfinite(out).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class AveragePrecision:
+    """Average precision of one list ("MAP" in CT15): the mean, over relevant items, of precision at their rank.
+
+    Items with R > 0 are relevant. The measure is not linear in any gain.
+
+    Parameters
+    ----------
+    blank
+        As for NDCG.
+
+    >>> from peekrank import evaluate
+    >>> round(evaluate(AveragePrecision(), [0, 1, 2], [0, 1, 1]), 4)
+    0.5833
+
+    References
+    ----------
+    CT15 section 3 and appendix 15.
+    """
+
+    blank: Blank = "1"
+    name: ClassVar[str] = "ap"
+    higher_is_better: ClassVar[bool] = True
+    __str__ = name_of
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def values(self, rankings: Ints, relevance: Relevance) -> Floats:
+        """Value of each row."""
+        out = np.empty(len(rankings))
+        average_precision(rankings, relevance > 0, blank_value(self.blank), out)
+        return out
