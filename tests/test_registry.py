@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from helpers.own import MEASURE
 from peekrank import registry
 from peekrank.learners import RTop1F, Uniform
 from peekrank.measures import DCG, LinearForm, Relevance, measure
@@ -20,38 +20,7 @@ from peekrank.streams import CT15
 from peekrank.surrogates import Squared
 from peekrank.types import Floats
 
-MEASURE = """
-from dataclasses import dataclass
-from typing import ClassVar
-
-import numpy as np
-from peekrank.measures import DCG, LinearForm
-
-@dataclass(frozen=True)
-class Mine(LinearForm):
-    "Relevance over rank."
-    name: ClassVar[str] = "mine"
-    higher_is_better: ClassVar[bool] = True
-    power: float = 1.0
-
-    def discount(self, m):
-        return np.arange(1.0, m + 1) ** -self.power
-
-    def gain(self, relevance):
-        return relevance.astype(np.float64)
-"""
-
-
-@pytest.fixture(autouse=True)
-def _as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nothing that is registered here stays."""
-    for kind in KINDS:
-        monkeypatch.setattr(kind, "_known", {name: kind[name] for name in kind.built_in})
-        monkeypatch.setattr(kind, "_asked", False)
-    monkeypatch.setattr(registry, "_FILES", {})
-    registry._digest.cache_clear()
-    yield
-    registry._digest.cache_clear()
+pytestmark = pytest.mark.usefixtures("own_registry")
 
 
 @dataclass(frozen=True)

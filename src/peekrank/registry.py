@@ -222,14 +222,16 @@ def load(source: str | Path) -> list[type[Any]]:
     that needs others beside it belongs in a package, which is imported by name.
     """
     if str(source).endswith(".py"):
-        module = _module_of_file(Path(source))
+        module = import_file(_read(Path(source)))
     else:
         module = _run(str(source), lambda: importlib.import_module(str(source)))
     defined = [cls for name, cls in vars(module).items() if _defines(module, cls) and not name.startswith("_")]
     found = [cls for cls in defined if any(not kind.missing(cls) for kind in KINDS)]
+    lacking = [said for cls in defined if cls not in found and (said := _lacking(cls))]
     if not found:
-        nearly = "".join(map(_nearly, defined))
-        raise ValueError(f"{source} defines no learner, measure, surrogate or stream{nearly}")
+        raise ValueError("; ".join([f"{source} defines no learner, measure, surrogate or stream", *lacking]))
+    for said in lacking:
+        warnings.warn(f"{source}: {said}", stacklevel=2)
     return [register(cls) for cls in found]
 
 
@@ -254,17 +256,45 @@ def origins(*values: object) -> dict[str, str]:
     return found
 
 
+class ImportedFile(NamedTuple):
+    """A file that `load` imported: the name of its module, where it is, and its content."""
+
+    module: str
+    path: Path
+    code: bytes
+
+
+def imported_files() -> list[ImportedFile]:
+    """The files that `load` has imported, for processes on other machines."""
+    return list(_FILES.values())
+
+
+def import_file(file: ImportedFile) -> ModuleType:
+    """The module of a file that was read, here or elsewhere; a file is imported once."""
+    name, path, code = file
+    if name not in _FILES:
+        module = sys.modules[name] = ModuleType(name)  # dataclasses look their module up
+        module.__file__ = str(path)
+        try:
+            _run(str(path), lambda: exec(compile(code, path, "exec"), vars(module)))  # noqa: S102
+        except ValueError:
+            del sys.modules[name]
+            raise
+        _FILES[name] = file
+    return sys.modules[name]
+
+
 def _nearest_kind(cls: type[Any]) -> Registry:
     return min(KINDS, key=lambda kind: len(kind.missing(cls)) / len(kind.members()))
 
 
-def _nearly(cls: type[Any]) -> str:
-    """What a class lacks that has half of what its kind needs, or more."""
+def _lacking(cls: type[Any]) -> str:
+    """What a class lacks that has half of what its kind needs, or more; empty if it has less."""
     kind = _nearest_kind(cls)
     missing = kind.missing(cls)
     if 2 * len(missing) > len(kind.members()):
         return ""
-    return f"; {cls.__qualname__} would be a {kind.kind} if it had {', '.join(missing)}"
+    return f"{cls.__qualname__} would be a {kind.kind} if it had {', '.join(missing)}"
 
 
 def _attribute(address: str) -> type[Any]:
@@ -283,32 +313,16 @@ def _place(cls: type[Any] | str) -> str:
     return f"{name} of {_FILES[module].path if module in _FILES else module}"
 
 
-class _File(NamedTuple):
-    path: Path
-    digest: str
+_FILES: dict[str, ImportedFile] = {}  # by the names of their modules
 
 
-_FILES: dict[str, _File] = {}  # files imported by `load`, by the names of their modules
-
-
-def _module_of_file(path: Path) -> ModuleType:
-    """The module of a file, by a name of its own: files of the same name may stand in different folders."""
+def _read(path: Path) -> ImportedFile:
+    """A file to be imported, its module by a name of its own: files in different folders may share theirs."""
     place = path.resolve()
-    name = f"{path.stem}_{hashlib.sha256(str(place).encode()).hexdigest()[:8]}"
-    if name in _FILES:
-        return sys.modules[name]
     if not place.is_file():
         raise ValueError(f"{path}: there is no such file to import")
-    code = place.read_bytes()
-    module = sys.modules[name] = ModuleType(name)  # dataclasses look their module up
-    module.__file__ = str(place)
-    try:
-        _run(str(path), lambda: exec(compile(code, place, "exec"), vars(module)))  # noqa: S102
-        _FILES[name] = _File(path, text_digest(code))
-    except ValueError:
-        del sys.modules[name]
-        raise
-    return module
+    name = f"{path.stem}_{hashlib.sha256(str(place).encode()).hexdigest()[:8]}"
+    return _FILES.get(name) or ImportedFile(name, path, place.read_bytes())
 
 
 def _run(source: str, action: Callable[[], T]) -> T:
@@ -334,7 +348,7 @@ def _defines(module: ModuleType, value: object) -> bool:
 def _digest(module: str) -> str:
     """Digest of the code of a module and of what it imports from its own package; empty if there is no file."""
     if module in _FILES:
-        return _FILES[module].digest
+        return text_digest(_FILES[module].code)
     package, file = sys.modules[module.partition(".")[0]], getattr(sys.modules[module], "__file__", None)
     if file is None:
         return ""

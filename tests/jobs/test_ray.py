@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from helpers.own import LEARNER, MEASURE
 from peekrank.experiments import sweep_runs
 from peekrank.experiments.experiment import Experiment
 from peekrank.experiments.runs import Curve, play_run, setting_of
@@ -107,6 +108,17 @@ def test_a_node_lost_in_the_middle_loses_nothing(
     assert stuck <= {job for job, node in jobs if node != lost}
     assert not ray().is_initialized()
     run_sweep(SWEEP, tmp_path / "threads", engine=Threads(2))
+    assert contents(tmp_path / "ray") == contents(tmp_path / "threads")
+
+
+@pytest.mark.usefixtures("own_registry")
+def test_nodes_get_the_files_of_ones_own(cluster: Any, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(MEASURE + LEARNER)
+    sweep = Sweep("own", ("stubborn:first=1",), ("ct15",), ("mine",), (1,), (100,), 2, imports=(str(file),))
+    file.unlink()  # nodes have no such file
+    run_sweep(sweep, tmp_path / "ray", engine=Ray(cluster.address))
+    run_sweep(sweep, tmp_path / "threads", engine=Threads(2))
     assert contents(tmp_path / "ray") == contents(tmp_path / "threads")
 
 

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from peekrank.registry import load
+
 Items = Annotated[int, typer.Option("--m", help="Number of items.")]
 Revealed = Annotated[int, typer.Option("--k", help="Number of items, from the top, whose relevance is revealed.")]
 Grades = Annotated[int, typer.Option(help="Number of relevance grades.")]
@@ -15,5 +17,20 @@ Seed = Annotated[int, typer.Option(help="Randomness of everything.")]
 Workers = Annotated[int, typer.Option(help="Number of threads.", show_default="one per core")]
 Folder = Annotated[Path, typer.Option("--out", help="Folder for results; run again to go on.")]
 JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the answer as JSON.")]
+Imports = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--import",
+        metavar="FILE.py|MODULE",
+        help="Learners, measures, surrogates and streams of your own; can be repeated.",
+        show_default=False,
+    ),
+]
 
 THREADS = os.cpu_count() or 1
+
+
+def import_all(sources: list[str] | None) -> None:
+    """Make known what files and modules define, for the rest of the process."""
+    for source in sources or ():
+        load(source)

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from peekrank.advice import Advice, SurrogateAdvice, Witness, advise, advise_surrogate
-from peekrank.cli._options import Grades, Items, JsonFile, Revealed
+from peekrank.cli._options import Grades, Imports, Items, JsonFile, Revealed, import_all
 from peekrank.cli._outputs import check_outputs, labelled, say, write_json
 from peekrank.registry import MEASURES, SURROGATES
 from peekrank.spec import nearest
@@ -38,8 +38,10 @@ def command(
     ] = None,
     grades: Grades = 2,
     json_file: JsonFile = None,
+    imports: Imports = None,
 ) -> None:
     """Say before the first round what to expect, which learner to use, and what would help."""
+    import_all(imports)
     check_outputs(json_file)
     found = _advice_on(name, m, k, horizon, grades)
     say(*_shown(found, json_file))

@@ -15,6 +15,7 @@ from peekrank._util.atomic import write_whole
 from peekrank._util.signals import interrupt_later
 from peekrank._util.text import counted, presentable
 from peekrank._util.validate import whole
+from peekrank.cli._options import Imports, import_all
 from peekrank.cli._outputs import check_outputs, say
 from peekrank.cli._tables import Sheet, compared, shown, verdicts_explained, write_paper
 
@@ -35,8 +36,10 @@ def command(
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the table as CSV.")] = None,
     latex: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the table as LaTeX.")] = None,
     markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the table as Markdown.")] = None,
+    imports: Imports = None,
 ) -> None:
     """Tell which learners are better, over runs or folds, and which differences may be luck."""
+    import_all(imports)
     _check_files(folders, csv, latex, markdown)
     found = _compare_folders(folders, folds=folds)
     with interrupt_later():

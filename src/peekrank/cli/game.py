@@ -20,7 +20,7 @@ from rich.text import Text
 from peekrank._util.signals import interrupt_later
 from peekrank._util.text import counted
 from peekrank._util.validate import choice, whole
-from peekrank.cli._options import JsonFile
+from peekrank.cli._options import Imports, JsonFile, import_all
 from peekrank.cli._outputs import check_outputs, labelled, say, write_json
 from peekrank.cli._progress import passing_bar, status
 from peekrank.games.analysis import Analysis, analyse
@@ -101,8 +101,10 @@ def command(
         Path | None, typer.Option(metavar="FILE", help="Write the proof, for your own check, as JSON.")
     ] = None,
     json_file: JsonFile = None,
+    imports: Imports = None,
 ) -> None:
     """Tell how fast regret must grow, and why: whether a problem can be learned at all."""
+    import_all(imports)
     if picture is not None and picture.suffix.lower() not in _PICTURES:
         raise ValueError(f"{picture}: a picture is a file that ends in png, svg or pdf")
     check_outputs(json_file, certificate, picture, read=[Path(name)] if name else [])

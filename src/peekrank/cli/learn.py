@@ -17,7 +17,7 @@ from rich.text import Text
 from peekrank._util.signals import interrupt_later
 from peekrank._util.text import counted, presentable
 from peekrank.cli._inputs import note_rounding, read_data
-from peekrank.cli._options import THREADS, Folder, Seed, Workers
+from peekrank.cli._options import THREADS, Folder, Imports, Seed, Workers, import_all
 from peekrank.cli._outputs import say
 from peekrank.cli._progress import rounds_bar, status
 
@@ -58,11 +58,13 @@ def command(
     ] = False,
     workers: Workers = THREADS,
     folder: Folder = Path("learned"),
+    imports: Imports = None,
 ) -> None:
     """Train rankers on judged documents, revealing k judgements per round, and save them."""
     from peekrank.reports import plots
     from peekrank.training.training import Training
 
+    import_all(imports)
     chosen = choose(learners, surrogate, as_printed=as_printed)
     training = Training(chosen, k, rounds, measure, runs, seed, regret)
     material = _gather(data, test, scaling)

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from peekrank._util.text import counted
 from peekrank.cli._inputs import note_rounding, read_data
+from peekrank.cli._options import Imports, import_all
 from peekrank.cli._outputs import check_replaceable
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def command(
     measure: Annotated[
         str | None, typer.Option(help="Tell the quality, if DATA has relevance: ndcg@10, p@3 ...")
     ] = None,
+    imports: Imports = None,
 ) -> None:
     """Rank the documents of each query by a learned model: a table of qid, document, position and score.
 
@@ -37,6 +39,7 @@ def command(
     from peekrank.measures import measure as measure_named
     from peekrank.training.model import load_model
 
+    import_all(imports)
     judge = measure_named(measure) if measure else None
     if out:
         if out.resolve() in (model.resolve(), data.resolve()):

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from peekrank._util.validate import whole
-from peekrank.cli._options import THREADS, Folder, Grades, Items, Revealed, Seed, Workers
+from peekrank.cli._options import THREADS, Folder, Grades, Imports, Items, Revealed, Seed, Workers, import_all
 from peekrank.cli._outputs import say
 from peekrank.cli._progress import rounds_bar, status
 from peekrank.reports.numbers import bound_text, exponent_text, regret_text
@@ -39,11 +39,13 @@ def command(
     seed: Seed = 0,
     workers: Workers = THREADS,
     folder: Folder = Path("rates"),
+    imports: Imports = None,
 ) -> None:
     """Measure how fast regret grows: the worst of a family of streams, for horizons from short to long."""
     from peekrank.experiments.study import Study
     from peekrank.reports import plots
 
+    import_all(imports)
     lengths = read_horizons(horizons)
     with status("looking which learners fit"):
         chosen, unfit = choose(learners, measure, m, k, grades=grades, horizons=lengths)

@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from peekrank.cli._experiments import result_table, run_experiment, write_result
-from peekrank.cli._options import THREADS, Folder, Revealed, Seed, Workers
+from peekrank.cli._options import THREADS, Folder, Imports, Revealed, Seed, Workers, import_all
 from peekrank.cli._outputs import say
 
 
@@ -31,12 +31,14 @@ def command(
     workers: Workers = THREADS,
     folder: Folder = Path("results"),
     csv: Annotated[bool, typer.Option("--csv", help="Write the curves as CSV instead of Parquet.")] = False,
+    imports: Imports = None,
 ) -> None:
     """Run learners over a stream, and compare their regret."""
     from peekrank.experiments.experiment import Experiment
     from peekrank.spec import text_of
     from peekrank.streams import stream as stream_named
 
+    import_all(imports)
     made = stream_named(stream) if m is None else stream_named(stream, m=m)
     if m is not None and made.m != m:
         raise ValueError(f"m = {m}: stream '{stream}' has {made.m} items")

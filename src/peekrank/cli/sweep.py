@@ -12,7 +12,7 @@ from rich.text import Text
 from peekrank._util.signals import interrupt_later
 from peekrank._util.text import counted
 from peekrank._util.validate import choice
-from peekrank.cli._options import THREADS, Folder, Workers
+from peekrank.cli._options import THREADS, Folder, Imports, Workers, import_all
 from peekrank.cli._outputs import say
 from peekrank.cli._progress import rounds_bar, status
 from peekrank.cli._tables import Sheet, cell_texts, compared, shown, verdicts_explained, write_paper
@@ -41,10 +41,12 @@ def command(
     latex: Annotated[bool, typer.Option("--latex", help="Write the tables as LaTeX, too.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Write the tables as Markdown, too.")] = False,
     example: Annotated[bool, typer.Option("--example", help="Print a file to begin with, and stop.")] = False,
+    imports: Imports = None,
 ) -> None:
     """Run learners over all combinations of streams, measures, k and horizons, and tell which are better."""
     from peekrank.experiments.sweep import EXAMPLE, read_sweep
 
+    import_all(imports)
     if example:
         say(Text(EXAMPLE.rstrip()))
         return

@@ -19,6 +19,7 @@ from peekrank.engine import simulate
 from peekrank.experiments.experiment import Experiment, Result
 from peekrank.jobs.executor import Executor, Threads, Tick
 from peekrank.jobs.folder import check_same, claim, finished, manifest_of, write_manifest
+from peekrank.registry import origins
 from peekrank.regret import best_values, checkpoints, regret
 from peekrank.streams import Orders, Ratings
 from peekrank.types import Floats, FromFile, Ints, Learner, Measure, Rounds, Stream, Trace
@@ -230,6 +231,7 @@ def _claim(experiment: Experiment, folder: Path) -> dict[str, Any]:
     about = {
         "experiment": asdict(experiment),
         "data": {"content": data_digest(experiment.parts.stream)},
+        "own": origins(*experiment.parts.learners, experiment.parts.measure, experiment.parts.stream),
         "seeds": "SeedSequence(seed, spawn_key=(run, 0)) draws the rounds, (run, 1) is the learner's",
         "finished": False,
     }

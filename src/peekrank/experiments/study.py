@@ -35,7 +35,7 @@ from peekrank.jobs.executor import Executor, Threads, Tick
 from peekrank.jobs.folder import check_same, claim
 from peekrank.learners._shared import ShortHorizonWarning
 from peekrank.measures import measure as measure_named
-from peekrank.registry import LEARNERS
+from peekrank.registry import LEARNERS, origins
 from peekrank.regret import Exponent, best_values, regret
 from peekrank.spec import text_of
 from peekrank.streams import CT15, Graded, Lists, Means, Switching
@@ -526,6 +526,7 @@ def _read_cell(cell: Cell, path: Path) -> pl.DataFrame:
 def _claim(study: Study, cells: list[Cell], folder: Path) -> dict[str, Any]:
     about = {
         "study": asdict(study),
+        "own": origins(*cells[0].experiment.parts.learners, cells[0].experiment.parts.measure),
         "seeds": "SeedSequence(seed, spawn_key=(stream from 0, horizon)).generate_state(1)[0] is that of a cell",
         "cells": [
             {"stream": c.label, "horizon": c.experiment.horizon, "specification": c.experiment.stream,

@@ -17,7 +17,7 @@ from peekrank._util.text import counted, excerpt
 from peekrank._util.validate import whole
 from peekrank.experiments.experiment import Experiment
 from peekrank.measures import measure as measure_named
-from peekrank.registry import LEARNERS
+from peekrank.registry import LEARNERS, load
 from peekrank.spec import nearest, text_of
 from peekrank.streams import stream as stream_named
 
@@ -83,10 +83,13 @@ class Sweep:
         Randomness of everything.
     redraw
         Whether each run has rounds of its own; otherwise only the learner's randomness differs.
+    imports
+        Files and modules that define learners, measures, surrogates and streams of your own: they are run.
+        ``import`` in a TOML file.
 
     >>> sweep = Sweep("s", ("rtop1f", "uniform"), ("ct15",), ("dcg", "p@3"), k=(1, 2), horizons=(100,), runs=5)
     >>> len(sweep.settings), sweep.digest[:8]
-    (4, 'fd16aa09')
+    (4, '2e7a1cda')
     """
 
     name: str
@@ -98,9 +101,11 @@ class Sweep:
     runs: int = 10
     seed: int = 0
     redraw: bool = True
+    imports: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for field in fields(self):
+        object.__setattr__(self, "imports", tuple(map(_imported, self.imports)))  # before names are looked up
+        for field in fields(self)[:-1]:
             given: Any = getattr(self, field.name)
             if field.name not in _MANY:
                 object.__setattr__(self, field.name, _take(field.name, given))
@@ -143,7 +148,9 @@ class Sweep:
         >>> print(Sweep("s", ("uniform",), ("ct15",), ("dcg",), (1,), (100,)).toml().splitlines()[1])
         learners = ["uniform"]
         """
-        return "".join(f"{f.name} = {_toml(getattr(self, f.name))}\n" for f in fields(self))
+        lines = {f.name: getattr(self, f.name) for f in fields(self)}
+        lines["import"] = lines.pop("imports")
+        return "".join(f"{name} = {_toml(value)}\n" for name, value in lines.items() if value != ())
 
     def _check_fit(self) -> None:
         """Raise unless every learner fits every setting, and is another one than the others there, naming both."""
@@ -192,8 +199,9 @@ def digest_of(value: Any) -> str:
 def read_sweep(path: Path) -> Sweep:
     """Read a sweep from a TOML file.
 
-    Every field of `Sweep` is a key of the top table; one value may stand for a list of one. Paths of streams are
-    relative to the working folder, as on the command line. What is wrong is a ValueError with file and line.
+    Every field of `Sweep` is a key of the top table, ``imports`` as ``import``; one value may stand for a list of
+    one. Paths are relative to the working folder, as on the command line. What is wrong is a ValueError with file
+    and line.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -214,7 +222,7 @@ def read_sweep(path: Path) -> Sweep:
         raise ValueError(f"{path}, line {line}: {what[:1].lower()}{excerpt(what[1:], _SHOWN)}; not TOML") from None
     except (ValueError, RecursionError):
         raise ValueError(f"{path}: has numbers of thousands of digits, or lists within lists, too deep") from None
-    known = [f.name for f in fields(Sweep)]
+    known = [f.name.replace("imports", "import") for f in fields(Sweep)]
     try:
         for key in table:
             if key not in known:
@@ -222,12 +230,25 @@ def read_sweep(path: Path) -> Sweep:
         needed = [name for name in ("name", *_MANY) if name not in table]
         if needed:
             raise ValueError(f"{path}: {', '.join(needed)} missing; `peekrank sweep --example` shows a whole one")
-        given: dict[str, Any] = {key: value if key not in _MANY or isinstance(value, list) else [value]
+        many = (*_MANY, "import")
+        given: dict[str, Any] = {key.replace("import", "imports"):
+                 value if key not in many or isinstance(value, list) else [value]
                  for key, value in table.items()}  # fmt: skip
         return Sweep(**given)
     except FieldError as error:
         line = _line_of(text, error.field, error.value)
         raise ValueError(f"{path}, line {line}: {excerpt(str(error), _SHOWN)}") from None
+
+
+def _imported(source: object) -> str:
+    """Import a file or a module, by its name."""
+    try:
+        if not isinstance(source, str) or not source.strip() or not source.isprintable():
+            raise ValueError(f"import = {source!r}: must be a file mine.py, or a module")
+        load(source)
+    except (ValueError, OSError) as error:
+        raise FieldError(str(error), "import", source) from None
+    return source
 
 
 def _line_of(text: str, key: str, value: object) -> int:

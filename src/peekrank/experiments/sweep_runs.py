@@ -25,6 +25,7 @@ from peekrank.experiments.runs import Curve, Setting, data_digest, play_run, set
 from peekrank.experiments.sweep import Sweep, digest_of
 from peekrank.jobs.executor import Executor, Threads, Tick
 from peekrank.jobs.folder import FORMAT, holds_manifest, manifest_of, versions, write_manifest
+from peekrank.registry import origins
 from peekrank.regret import checkpoints
 from peekrank.spec import text_of
 from peekrank.types import Stream
@@ -172,6 +173,7 @@ def _plan(sweep: Sweep) -> _Plan:
                 "seed": cell.seed,
                 "redraw": cell.redraw,
                 "code": code,
+                "own": origins(learner, cell.parts.measure, cell.parts.stream),
             }
             digests[-1].append(digest_of(identity))
             identities[digests[-1][-1]] = identity

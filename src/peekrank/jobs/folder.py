@@ -69,6 +69,8 @@ def check_same(folder: Path, kind: str, manifest: dict[str, Any], parts: Sequenc
     for part in parts:
         was, now = old.get(part) or {}, manifest[part] or {}
         differ += [f"{name} of the {part}" for name in {**was, **now} if was.get(name) != now.get(name)]
+    was, now = old.get("own") or {}, manifest.get("own") or {}
+    differ += [f"code of {name}" for name in {**was, **now} if was.get(name) != now.get(name)]
     code = {"versions": "versions of packages", "sources": "code of peekrank"}
     differ += [what for name, what in code.items() if not differ and old.get(name) != manifest[name]]
     if differ:

@@ -19,6 +19,7 @@ from peekrank._jit import sources
 from peekrank._util.validate import whole
 from peekrank.jobs.executor import InterruptedRunError, J, R, Tick
 from peekrank.jobs.folder import versions
+from peekrank.registry import ImportedFile, import_file, imported_files
 
 _PATIENCE = 5.0  # seconds for an address to answer
 _PATIENCE_OF_RAY = {"RAY_NUM_REDIS_GET_RETRIES": "2", "RAY_py_gcs_connect_timeout_s": "5"}  # else: 14 minutes
@@ -107,13 +108,13 @@ def _do_all(
 ) -> None:
     # Ray's own retries do not tell a lost node from a job that ends its process, which would be tried for ever.
     task = ray.remote(max_retries=0)(_work)
-    shared, ours = ray.put(compute), _code()
+    shared, files, ours = [ray.put(compute)], ray.put(imported_files()), _code()
     left = iter(range(len(jobs)))
     open_tasks: dict[Any, int] = {}
     crashes: Counter[int] = Counter()
 
     def begin(number: int) -> None:
-        open_tasks[task.remote(shared, jobs[number])] = number
+        open_tasks[task.remote(files, shared, jobs[number])] = number
 
     try:
         while True:
@@ -152,9 +153,18 @@ def _do_all(
             ray.cancel(reference, force=True)
 
 
-def _work(compute: Callable[[J, Tick], Iterable[R]], job: J) -> tuple[list[R], int, dict[str, Any]]:
-    """Do a job on a node: its results, the number of rounds done, and by which code."""
+def _work(files: list[ImportedFile], shared: list[Any], job: J) -> tuple[list[Any], int, dict[str, Any]]:
+    """Do a job on a node: its results, the number of rounds done, and by which code.
+
+    What jobs share is given by reference, since it can hold values of classes of one's own: their files
+    must be imported before it is read.
+    """
+    import ray
+
+    for file in files:
+        import_file(file)
     done: list[int] = []
+    compute = ray.get(shared[0])
     return list(compute(job, done.append)), sum(done), _code()
 
 

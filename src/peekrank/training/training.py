@@ -28,7 +28,7 @@ from peekrank.jobs.executor import Threads, Tick
 from peekrank.jobs.folder import check_same, claim, finished, manifest_of
 from peekrank.learners.rtopkf import RTopKF
 from peekrank.measures import measure as measure_named
-from peekrank.registry import LEARNERS
+from peekrank.registry import LEARNERS, origins
 from peekrank.regret import checkpoints
 from peekrank.spec import build, text_of
 from peekrank.surrogates import Squared, Surrogate
@@ -517,6 +517,7 @@ def _claim(training: Training, material: Material, folder: Path) -> dict[str, An
     about = {
         "training": asdict(training),
         "data": _describe(material.train, material.preparation.scaling),
+        "own": origins(*training.make_learners(), training.make_measure()),
         "test": None if material.test is None else _describe(material.test, material.preparation.scaling),
         "seeds": "SeedSequence(seed, spawn_key=(run, 0)) orders the queries, (run, 1) is the learners'",
     }
