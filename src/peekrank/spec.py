@@ -143,7 +143,7 @@ def _read(text: str, hint: Any) -> Any:
                 value = number(text)
             except ValueError:
                 raise ValueError(f"'{text}' is not {words}") from None
-            if not math.isfinite(value):
+            if number is float and not math.isfinite(value):
                 raise ValueError(f"'{text}' is not finite")
             return value
     return Path(text) if Path in types else text
