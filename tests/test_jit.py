@@ -147,10 +147,12 @@ def test_names_of_fields_count_in_the_types_of_arguments() -> None:
 
 
 @pytest.mark.slow
-def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path) -> None:
+@pytest.mark.parametrize("variable", ["NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME"])
+def test_a_cache_that_cannot_be_written_is_done_without(variable: str, tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
-    assert run(SORT, NUMBA_CACHE_DIR=str(blocked)) == "1 2 0\n"
+    unset = {"NUMBA_CACHE_DIR": "", "XDG_CACHE_HOME": ""}
+    assert run(SORT, **{**unset, variable: str(blocked)}) == "1 2 0\n"
 
 
 @pytest.mark.slow

@@ -45,7 +45,7 @@ def code(made: Any, arguments: tuple[object, ...]) -> Any:
     return made if _CONFIG.DISABLE_JIT else made.compile(tuple(map(numba.typeof, arguments)))
 
 
-def _folder() -> Path:
+def cache_folder() -> Path:
     """Where compiled kernels live."""
     return Path(_CONFIG.CACHE_DIR or platformdirs.user_cache_dir("peekrank", appauthor=False)) / "kernels"
 
@@ -95,7 +95,7 @@ class KernelCache(NullCache):
             numba.__version__, np.__version__, sys.version,
         )  # fmt: skip
         name = f"{self._kernel.function.__module__}.{self._kernel.function.__qualname__}"
-        return _folder() / f"{name}-{hashlib.sha256(repr(about).encode()).hexdigest()[:32]}.kernel"
+        return cache_folder() / f"{name}-{hashlib.sha256(repr(about).encode()).hexdigest()[:32]}.kernel"
 
 
 def _typed(kind: Any) -> str:

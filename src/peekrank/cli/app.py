@@ -28,6 +28,7 @@ COMMANDS = {
     "compare": "Tell which learners are better, over runs or folds, and which differences may be luck.",
     "reproduce": "Make the figures, tables and claims of the papers, and ours: what is stated, what came out, a "
     "verdict.",
+    "warm": "Compile what learners and measures need, and keep it: in a container image, no process has to wait.",
     "list": "List the learners, measures, surrogates and streams, with what each is.",
 }
 
