@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "_jit": ("kernel",),
     "advice": ("advise", "advise_surrogate"),
-    "checks": ("CheckError", "check_learner", "check_measure", "check_stream"),
+    "checks": ("CheckError", "check_learner", "check_measure", "check_stream", "check_surrogate"),
     "engine": ("Agent", "play", "simulate"),
     "experiments.experiment": ("Experiment",),
     "experiments.runs": ("run",),

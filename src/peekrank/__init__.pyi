@@ -5,6 +5,7 @@ from peekrank.checks import CheckError as CheckError
 from peekrank.checks import check_learner as check_learner
 from peekrank.checks import check_measure as check_measure
 from peekrank.checks import check_stream as check_stream
+from peekrank.checks import check_surrogate as check_surrogate
 from peekrank.engine import Agent as Agent
 from peekrank.engine import play as play
 from peekrank.engine import simulate as simulate
@@ -118,6 +119,7 @@ __all__ = [
     "check_learner",
     "check_measure",
     "check_stream",
+    "check_surrogate",
     "evaluate",
     "fixed_items",
     "kernel",

@@ -18,6 +18,7 @@ import numpy as np
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PACKAGE = Path(__file__).parent.parent
+_NOT_COMPILED = "{} is not compiled: decorate it with peekrank.kernel"
 _LOCK = RLock()  # of two threads that use a kernel first, one makes it
 
 
@@ -126,10 +127,13 @@ def specialise(template: F, name: str, **kernels: Callable[..., Any]) -> F:
     >>> specialise(twice, "triple", step=triple)(2)
     18
     """
+    for part in kernels.values():
+        if not isinstance(part, Kernel):
+            raise TypeError(_NOT_COMPILED.format(part.__name__))
     function = FunctionType(template.__code__, {**template.__globals__, **kernels}, template.__name__)
     function.__module__, function.__doc__ = template.__module__, template.__doc__
     function.__qualname__ = f"{template.__qualname__}-{name}"
-    kept = _ours(template) and all(isinstance(kernel, Kernel) and kernel.kept for kernel in kernels.values())
+    kept = _ours(template) and all(cast("Kernel", part).kept for part in kernels.values())
     return cast("F", Kernel(function, kept=kept))
 
 
@@ -139,7 +143,7 @@ def machine_code(kernel: F, *arguments: object) -> F:
     The caller must pass arguments of exactly these types, since nothing checks them any more.
     """
     if not isinstance(kernel, Kernel):
-        raise TypeError(f"{kernel.__name__} is not compiled: decorate it with peekrank.kernel")
+        raise TypeError(_NOT_COMPILED.format(kernel.__name__))
     return cast("F", kernel.code(arguments))
 
 

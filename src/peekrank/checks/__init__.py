@@ -1,4 +1,4 @@
-"""What every learner, measure and stream must do: run these on your own classes too.
+"""What every learner, measure, surrogate and stream must do: run these on your own classes too.
 
 ``check_learner(MyLearner(...))`` passes silently, or raises a `CheckError` whose message begins with the name of
 the check that failed.
@@ -8,13 +8,16 @@ from peekrank.checks.common import CheckError
 from peekrank.checks.learners import LEARNER_CHECKS, check_learner
 from peekrank.checks.measures import MEASURE_CHECKS, check_measure
 from peekrank.checks.streams import STREAM_CHECKS, check_stream
+from peekrank.checks.surrogates import SURROGATE_CHECKS, check_surrogate
 
 __all__ = [
     "LEARNER_CHECKS",
     "MEASURE_CHECKS",
     "STREAM_CHECKS",
+    "SURROGATE_CHECKS",
     "CheckError",
     "check_learner",
     "check_measure",
     "check_stream",
+    "check_surrogate",
 ]

@@ -371,7 +371,7 @@ class RTopKF:
     @property
     def _estimates(self) -> Estimates:
         given: object = self.surrogate
-        if not isinstance(given, Surrogate) or given.estimates is None:
+        if not isinstance(given, Surrogate) or not isinstance(given.estimates, Estimates):
             what = "has no estimates of its gradient that rtopkf could descend"
             raise ValueError(f"surrogate = {given}: {what}; docs/extend.md shows what a surrogate needs")
         return given.estimates
