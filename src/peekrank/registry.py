@@ -168,7 +168,7 @@ MEASURES = Registry(
 )
 SURROGATES = Registry(
     "surrogate",
-    "peekrank.surrogates.surrogate:Surrogate",
+    "peekrank.surrogates.protocol:Surrogate",
     {
         "squared": "peekrank.surrogates.squared:Squared",
         "kl": "peekrank.surrogates.kl:KL",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from peekrank.registry import SURROGATES
 from peekrank.spec import build
-from peekrank.surrogates.surrogate import Limits, Surrogate, softmax
+from peekrank.surrogates.protocol import Limits, Surrogate, softmax
 
 if TYPE_CHECKING:
     from peekrank.surrogates.kl import KL

@@ -11,7 +11,7 @@ import numpy as np
 from peekrank._jit import kernel
 from peekrank.spec import text_of
 from peekrank.surrogates.estimates import Estimates, Parameters, by_item
-from peekrank.surrogates.surrogate import Limits
+from peekrank.surrogates.protocol import Limits
 from peekrank.types import Floats
 
 _HIGHEST = 30.0  # score whose exponential is taken for all higher ones, so that nothing overflows

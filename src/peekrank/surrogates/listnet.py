@@ -12,7 +12,7 @@ from peekrank._jit import kernel
 from peekrank.kernels.vectors import fill_softmax
 from peekrank.spec import text_of
 from peekrank.surrogates.estimates import Estimates, Parameters, Seen, from_all
-from peekrank.surrogates.surrogate import Limits, softmax
+from peekrank.surrogates.protocol import Limits, softmax
 from peekrank.types import Floats
 
 

@@ -13,7 +13,7 @@ from peekrank._jit import kernel
 from peekrank.kernels.sorting import sort_descending
 from peekrank.spec import text_of
 from peekrank.surrogates.estimates import Estimates, Parameters, Seen, from_all
-from peekrank.surrogates.surrogate import Limits
+from peekrank.surrogates.protocol import Limits
 from peekrank.types import Floats
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from peekrank._jit import kernel
 from peekrank.spec import text_of
 from peekrank.surrogates.estimates import Estimates, Parameters, by_pair
-from peekrank.surrogates.surrogate import Limits
+from peekrank.surrogates.protocol import Limits
 from peekrank.types import Floats
 
 

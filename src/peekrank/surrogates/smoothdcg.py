@@ -13,7 +13,7 @@ from peekrank._util.validate import positive
 from peekrank.kernels.vectors import fill_softmax
 from peekrank.spec import text_of
 from peekrank.surrogates.estimates import Estimates, Parameters, Seen, by_target
-from peekrank.surrogates.surrogate import Limits, softmax
+from peekrank.surrogates.protocol import Limits, softmax
 from peekrank.types import Floats
 
 

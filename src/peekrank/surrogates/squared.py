@@ -10,7 +10,7 @@ import numpy as np
 from peekrank._jit import kernel
 from peekrank.spec import text_of
 from peekrank.surrogates.estimates import Estimates, Parameters, by_item
-from peekrank.surrogates.surrogate import Limits
+from peekrank.surrogates.protocol import Limits
 from peekrank.types import Floats
 
 

@@ -1,0 +1,72 @@
+"""A learner: random rankings now and then, otherwise the items by what the random rankings told."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from peekrank import Shape, kernel
+from peekrank.kernels.sorting import SortSpace, shuffle, sort_descending, sort_space
+from peekrank.types import Features, Floats, Ints, Kernels
+
+
+class State(NamedTuple):
+    """Arrays are memory, scalars are constants."""
+
+    scores: Floats
+    share: float
+    sorting: SortSpace
+
+
+@kernel
+def _rank(s: State, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+    if uniforms[0] < s.share:
+        shuffle(uniforms[1:], ranking)
+        token[0] = 1
+    else:
+        sort_descending(s.scores, ranking, s.sorting)
+
+
+@kernel
+def _update(s: State, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
+    if token[0] == 1 and not np.isnan(feedback[0]):
+        s.scores[ranking[0]] += feedback[0]
+
+
+@dataclass(frozen=True)
+class Sometimes:
+    """Explore in a share of the rounds; otherwise show the items by what was then answered on top."""
+
+    share: float = 0.1
+    name: ClassVar[str] = "sometimes"
+    contextual: ClassVar[bool] = False  # uses no features of items ...
+    any_length: ClassVar[bool] = False  # ... and keeps a score for each of a fixed set of them
+    full_information: ClassVar[bool] = False
+    min_k: ClassVar[int] = 1
+    max_grade: ClassVar[int] = 255  # takes all grades
+    horizon: ClassVar[None] = None  # is tuned for no number of rounds, and for no measure
+    measure: ClassVar[None] = None
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share <= 1:
+            raise ValueError(f"share = {self.share}: must be above 0, and at most 1")
+
+    def init(self, shape: Shape) -> State:
+        """The state before the first round."""
+        return State(np.zeros(shape.m), self.share, sort_space(shape.m))
+
+    def token_size(self, shape: Shape) -> int:
+        """The mark of a round that explores, and nothing else."""
+        return 1
+
+    def draws(self, shape: Shape) -> int:
+        """One to decide, m - 1 to shuffle."""
+        return shape.m
+
+    def perceive(self, relevance: np.ndarray[Any, Any]) -> Floats:
+        """The grades as they are."""
+        return relevance.astype(np.float64)
+
+    def bound(self, shape: Shape, horizon: int) -> None:
+        """None is known."""
