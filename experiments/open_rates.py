@@ -21,7 +21,7 @@ from peekrank.games.certificate import adversaries
 from peekrank.games.interactions import interaction_order
 from peekrank.games.ranking import ranking_game
 from peekrank.games.rate import Rate
-from peekrank.games.theorems import rate_of
+from peekrank.games.theorems import theorem_of
 from peekrank.measures import measure
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "games" / "open-rates.md"
@@ -160,7 +160,7 @@ def generate(max_m: int = MOST, say: Callable[[str], object] = lambda _: None) -
 
 def rate_by_theorem(name: str, m: int, k: int, grades: int) -> Rate | None:
     """What docs/games/rates.md says."""
-    return rate_of(measure(name), m, k, grades).rate
+    return theorem_of(measure(name), m, k, grades).rate
 
 
 def agree(what: str, computed: object, proved: object) -> None:

@@ -23,7 +23,7 @@ _HOMES = {
     "games.certificate": ("certificate",),
     "games.game": ("Game",),
     "games.ranking": ("ranking_game",),
-    "games.theorems": ("rate_of",),
+    "games.rates": ("rate_of",),
     "learners": ("learner",),
     "measures": ("evaluate", "measure"),
     "registry": ("register",),

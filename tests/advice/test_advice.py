@@ -14,16 +14,19 @@ from scipy.optimize import linprog, minimize
 
 from peekrank import Agent, BlockFTRL, FeedExp3, RTop1F, measure
 from peekrank.advice import Advice, SurrogateAdvice, advise, advise_surrogate
+from peekrank.games.analysis import analyse
+from peekrank.games.ranking import ranking_game
 from peekrank.games.rate import Rate, Verdict
-from peekrank.games.theorems import rate_of
+from peekrank.games.rates import rate_of
 from peekrank.learners import learner
 from peekrank.learners._shared import constants
-from peekrank.measures import LinearForm, Relevance, learnable
+from peekrank.measures import LinearForm, Relevance, learnable, name_of
 from peekrank.registry import LEARNERS, SURROGATES
 from peekrank.surrogates import surrogate
-from peekrank.types import Floats, Shape
+from peekrank.types import Floats, Ints, Measure, Shape
 
-MEASURES = ("sumloss", "pairwiseloss", "dcg", "dcg@2", "dcg+linear", "p@1", "p@3", "ndcg", "ndcg@2", "ap", "auc")
+MEASURES = ("sumloss", "pairwiseloss", "dcg", "dcg@2", "dcg+linear", "p@1", "p@3", "ndcg", "ndcg@2", "ap", "auc",
+            "rbp", "rbp@2:p=0.5", "rr", "err@2", "recall@2", "hit@2")  # fmt: skip
 PROBLEMS = [
     (name, m, k, horizon, grades)
     for name, m, grades, horizon in product(MEASURES, (1, 2, 3, 4, 7), (2, 3), (1, 300, 10**6))
@@ -164,6 +167,10 @@ def test_hopeless_problems_name_the_closest_measure() -> None:
     assert learned("auc") == ["pairwiseloss"]
     assert learned("auc", grades=3) == ["sumloss"]
     assert learned("pairwiseloss", grades=3) == ["sumloss"]
+    assert learned("rr") == ["dcg"]
+    assert learned("err@3", grades=3) == ["dcg@3"]
+    assert learned("recall@3") == ["p@3"]
+    assert learned("hit@3") == ["p@3"]
 
 
 def test_without_a_learner_for_what_can_be_learned_another_measure_is_named() -> None:
@@ -204,22 +211,76 @@ def test_undecided_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert advise("dcg", m=5, k=5, horizon=1000).changes == ()
 
 
-def test_a_measure_of_ones_own_is_undecided_but_has_a_learner() -> None:
-    @dataclass(frozen=True)
-    class Halving(LinearForm):
-        name: ClassVar[str] = "halving"
-        higher_is_better: ClassVar[bool] = True
+@dataclass(frozen=True)
+class Halving(LinearForm):
+    """Of one's own: linear and separable."""
 
-        def discount(self, m: int) -> Floats:
-            return np.exp2(-np.arange(m, dtype=np.float64))
+    name: ClassVar[str] = "halving"
+    higher_is_better: ClassVar[bool] = True
 
-        def gain(self, relevance: Relevance) -> Floats:
-            return relevance.astype(np.float64)
+    def discount(self, m: int) -> Floats:
+        return np.exp2(-np.arange(m, dtype=np.float64))
 
+    def gain(self, relevance: Relevance) -> Floats:
+        return relevance.astype(np.float64)
+
+
+class Shared(Halving):
+    """Of one's own: linear, but gains are shared by the relevant items of a list."""
+
+    separable: ClassVar[bool] = False
+
+    def gain(self, relevance: Relevance) -> Floats:
+        return np.asarray(relevance / np.maximum(relevance.sum(axis=-1, keepdims=True), 1))
+
+
+@dataclass(frozen=True)
+class FirstIsBest:
+    """Of one's own, and not linear: whether nothing is more relevant than the first item."""
+
+    scale: float = 1.0
+    name: ClassVar[str] = "firstisbest"
+    higher_is_better: ClassVar[bool] = True
+    __str__ = name_of
+
+    def values(self, rankings: Ints, relevance: Relevance) -> Floats:
+        first = np.take_along_axis(relevance, rankings[:, :1], axis=1)[:, 0]
+        return self.scale * np.asarray(first == relevance.max(axis=1), dtype=np.float64)
+
+
+def test_a_measure_of_ones_own_that_is_linear_and_separable_has_theorem_and_learner() -> None:
     advice = advise(Halving(), m=3, k=1, horizon=10**5)
-    assert advice.verdict.rate is None
+    assert advice.verdict[:2] == (Rate.TWO_THIRDS, "theorem")
+    assert advice.guarantee is Rate.TWO_THIRDS
     assert advice.learner == "blockftrl:measure=halving,horizon=100000"
     assert advice.worst == 0.75 * 10**5
+    assert [(change.k, change.rate) for change in advice.changes] == [(2, Rate.SQRT)]
+    assert "unknown" not in str(advice)
+
+
+@pytest.mark.parametrize("own", [Shared(), FirstIsBest()])
+def test_other_measures_of_ones_own_are_worked_out_where_they_are_small(own: Measure) -> None:
+    for k in (1, 2, 3):
+        advice = advise(own, m=3, k=k, horizon=10**5)
+        assert advice.verdict[:2] == (analyse(ranking_game(own, 3, k)).rate, "definitions")
+        assert (advice.learner is None) == (advice.verdict.rate is Rate.LINEAR)
+        if advice.guarantee and advice.verdict.rate:
+            assert advice.guarantee.exponent >= advice.verdict.rate.exponent
+        assert ("hopeless" in str(advice)) == (advice.verdict.rate is Rate.LINEAR)
+        for change in advice.changes:
+            assert change.rate == advise(own, 3, change.k, change.horizon).verdict.rate != Rate.LINEAR
+
+
+@pytest.mark.parametrize(("own", "m"), [(Shared(), 50), (FirstIsBest(), 50), (FirstIsBest(np.pi), 3)])
+def test_of_others_it_is_said_that_nothing_is_known(own: Measure, m: int) -> None:
+    advice = advise(own, m=m, k=2, horizon=10**5)
+    assert advice.verdict[:2] == (None, "undecided")
+    assert "rate: unknown (undecided): No theorem on docs/games/rates.md covers " in str(advice)
+    assert advice.notes == (
+        "it is not known how fast regret must grow here", f"no learner here fits {own} at k = 2",
+    )  # fmt: skip
+    assert advice.learner is None
+    assert advice.changes == ()
 
 
 def test_a_bound_that_never_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,7 +327,9 @@ def test_large_grades() -> None:
     assert "e+" in str(advice)
 
 
-@pytest.mark.parametrize("name", ["dcg", "dcg@10", "sumloss", "p@10", "ndcg@10", "ap", "auc"])
+@pytest.mark.parametrize(
+    "name", ["dcg", "dcg@10", "sumloss", "p@10", "ndcg@10", "ap", "auc", "rbp", "rr", "recall@10"]
+)
 def test_millions_of_items(name: str) -> None:
     advice = advise(name, m=2_000_000, k=10, horizon=10**6)
     assert advice.vacuous or advice.verdict.rate in (Rate.LINEAR, Rate.SQRT)

@@ -87,7 +87,7 @@ def test_neighbouring_pairs_are_counted_up_to_symmetry(name: str, m: int) -> Non
 
 
 def test_a_disagreement_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(game_command, "rate_of", lambda *_: Verdict(Rate.LINEAR, "theorem", "a slip"))
+    monkeypatch.setattr(game_command, "theorem_of", lambda *_: Verdict(Rate.LINEAR, "theorem", "a slip"))
     done = peekrank("game", "dcg", "--m", "2", "--k", "1")
     assert done.exit_code == 2
     assert "the theorem says T, the definitions say sqrt(T)" in done.output
@@ -163,7 +163,7 @@ def test_the_table_shows_all_measures_and_what_rates_mean() -> None:
     assert "Worked out from the definitions, and the same by the theorems" in done.stdout
     data = read("table.json")
     assert data["from"] == "both"
-    assert len(data["cells"]) == 27
+    assert len(data["cells"]) == 42
 
 
 def test_the_table_of_many_items_joins_columns() -> None:

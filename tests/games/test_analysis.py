@@ -14,7 +14,7 @@ from peekrank.games.cells import cells
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
 from peekrank.games.rate import Rate
-from peekrank.games.theorems import rate_of
+from peekrank.games.theorems import theorem_of
 from peekrank.measures import measure
 
 PLAIN = ["sumloss", "pairwiseloss", "dcg", "ndcg", "ap", "auc"]
@@ -46,7 +46,7 @@ def test_definitions_and_theorems_agree(name: str, m: int, grades: int) -> None:
     found = analyses(name, m, grades)
     assert [analysis.undecided for analysis in found] == [""] * m
     assert [analysis.rate for analysis in found] == [
-        rate_of(measure(name), m, k, grades).rate for k in range(1, m + 1)
+        theorem_of(measure(name), m, k, grades).rate for k in range(1, m + 1)
     ]
     known = found[0].cells
     assert known is not None

@@ -27,7 +27,7 @@ from peekrank.games.exact.numbers import UndecidedError
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
 from peekrank.games.rate import Rate
-from peekrank.games.theorems import rate_of
+from peekrank.games.theorems import theorem_of
 from peekrank.measures import measure
 from peekrank.papers.ct16 import table as ct16_table
 from peekrank.registry import MEASURES
@@ -225,7 +225,7 @@ def test_what_makes_a_certificate_of_sqrt_is_no_certificate_of_two_thirds() -> N
 
 
 HOPELESS = [game for game in GAMES if game[0] in ("ndcg", "ap", "auc", "pairwiseloss", "ndcg@2")]
-HOPELESS = [game for game in HOPELESS if rate_of(measure(game[0]), *game[1:]).rate == Rate.LINEAR]
+HOPELESS = [game for game in HOPELESS if theorem_of(measure(game[0]), *game[1:]).rate == Rate.LINEAR]
 
 
 def exact_sides(proof: Proof) -> tuple[list[Fraction], list[Fraction]]:

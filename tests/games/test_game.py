@@ -120,8 +120,12 @@ def test_signal_matrices() -> None:
 
 # --- from measures
 
-MEASURES = ["sumloss", "pairwiseloss", "dcg", "p@2", "ndcg", "ap", "auc"]
+MEASURES = ["sumloss", "pairwiseloss", "dcg", "p@2", "ndcg", "ap", "auc", "rbp", "rr", "err", "recall@2", "hit@2"]
 OPTIONS = [
+    "rbp@2:p=0.5",
+    "rr@2",
+    "err@2:max_grade=7",
+    "recall@1+blank1",
     "dcg@2+linear",
     "p@2+mean",
     "ndcg@1",

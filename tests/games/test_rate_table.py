@@ -14,7 +14,7 @@ from peekrank.games.analysis import Analysis, analyse
 from peekrank.games.game import Game
 from peekrank.games.rate import Rate, Verdict
 from peekrank.games.rate_table import Cell, Source, Table, sensible_source, tabulate, usual_measures
-from peekrank.games.theorems import rate_of
+from peekrank.games.theorems import theorem_of
 from peekrank.registry import MEASURES
 from peekrank.reports import plots
 
@@ -23,9 +23,11 @@ def rates(table: Table) -> dict[str, list[str]]:
     return {name: [str(c.rate) for c in row] for name, row in zip(table.measures, table.cells, strict=True)}
 
 
+@pytest.mark.parametrize("grades", [2, 9])
 @pytest.mark.parametrize("m", [1, 2, 3, 5, 20, 1000])
-def test_usual_measures_are_all_with_cut_offs_in_range(m: int) -> None:
-    made = [measure(name) for name in usual_measures(m)]
+def test_usual_measures_are_all_with_cut_offs_in_range(m: int, grades: int) -> None:
+    made = [measure(name) for name in usual_measures(m, grades)]
+    assert None not in {cell.rate for row in tabulate(m=m, grades=grades).cells for cell in row}
     assert {type(judge) for judge in made} == {MEASURES[name] for name in MEASURES.built_in}
     assert all(1 <= n <= m for judge in made if (n := getattr(judge, "n", None)))
 
@@ -36,9 +38,14 @@ def test_theorems_and_definitions_give_one_table() -> None:
         "p@2": ["sqrt(T)"] * 3,
         "dcg@2": ["T^(2/3)", "sqrt(T)", "sqrt(T)"],
         "dcg": ["T^(2/3)", "sqrt(T)", "sqrt(T)"],
+        "rbp": ["T^(2/3)", "sqrt(T)", "sqrt(T)"],
         "sumloss": ["T^(2/3)", "sqrt(T)", "sqrt(T)"],
         "pairwiseloss": ["T^(2/3)", "sqrt(T)", "sqrt(T)"],
         "auc": ["T^(2/3)", "sqrt(T)", "sqrt(T)"],
+        "hit@2": ["T", "sqrt(T)", "sqrt(T)"],
+        "rr": ["T", "sqrt(T)", "sqrt(T)"],
+        "err": ["T", "sqrt(T)", "sqrt(T)"],
+        "recall@2": ["T", "sqrt(T)", "sqrt(T)"],
         "ap": ["T", "T^(2/3)", "sqrt(T)"],
         "ndcg@2": ["T", "T^(2/3)", "sqrt(T)"],
         "ndcg": ["T", "T^(2/3)", "sqrt(T)"],
@@ -61,7 +68,7 @@ def test_spans_cover_every_k_with_its_rate(m: int, grades: int) -> None:
     assert len(table.spans) <= 7
     for name, row in zip(table.measures, table.cells, strict=True):
         for span, cell in zip(table.spans, row, strict=True):
-            assert all(rate_of(measure(name), m, k, grades).rate == cell.rate for k in span)
+            assert all(theorem_of(measure(name), m, k, grades).rate == cell.rate for k in span)
 
 
 def test_millions_of_items_take_no_time() -> None:
@@ -75,7 +82,7 @@ def test_rows_are_flat() -> None:
 
 
 def test_a_disagreement_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "rate_of", lambda *_: Verdict(Rate.LINEAR, "theorem", "a slip"))
+    monkeypatch.setattr(module, "theorem_of", lambda *_: Verdict(Rate.LINEAR, "theorem", "a slip"))
     with pytest.raises(
         ArithmeticError, match=r"dcg, m = 2, k = 1, .* theorem says T, the definitions say sqrt\(T\)"
     ):

@@ -14,15 +14,20 @@ from peekrank import learners, registry
 from peekrank._util.text import counted
 from peekrank._util.validate import whole
 from peekrank.games.rate import Rate, Verdict
-from peekrank.games.theorems import rate_of
+from peekrank.games.rates import rate_of
 from peekrank.learners._shared import constants
 from peekrank.measures import (
     AUC,
     DCG,
+    ERR,
     NDCG,
+    RBP,
     AveragePrecision,
+    Hit,
     PairwiseLoss,
     Precision,
+    Recall,
+    ReciprocalRank,
     SumLoss,
     learnable,
 )
@@ -309,7 +314,7 @@ def _changes(p: _Problem, advice: Advice) -> Iterator[Change]:
     if advice.learner is None and rate is not Rate.ZERO:
         for measure in _stand_ins(p):
             yield _change(p._replace(measure=measure), f"learn {measure}")
-    elif rate is Rate.TWO_THIRDS and isinstance(p.measure, DCG):
+    elif rate is Rate.TWO_THIRDS and isinstance(p.measure, DCG | RBP):
         shorter = replace(p.measure, n=p.k)
         yield _change(p._replace(measure=shorter), f"learn {shorter}")
     if advice.vacuous and advice.speaks_from and advice.speaks_from <= _LONGEST:
@@ -337,6 +342,10 @@ def _stand_ins(p: _Problem) -> tuple[Measure, ...]:
             return (DCG(), Precision(p.k)) if p.k < p.m else (DCG(),)
         case AUC() | PairwiseLoss():
             return (PairwiseLoss() if p.grades == 2 else SumLoss(),)
+        case ReciprocalRank(n) | ERR(n):
+            return (DCG(n),)
+        case Recall(n) | Hit(n):
+            return (Precision(n),)
     return ()
 
 

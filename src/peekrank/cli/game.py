@@ -33,7 +33,7 @@ from peekrank.games.ranking import ranking_game
 from peekrank.games.rate import Rate
 from peekrank.games.rate_table import MEANINGS, Source, sensible_source, settle, tabulate
 from peekrank.games.rate_table import Table as RateTable
-from peekrank.games.theorems import rate_of
+from peekrank.games.theorems import theorem_of
 from peekrank.measures import measure as measure_named
 from peekrank.registry import MEASURES
 from peekrank.spec import nearest
@@ -207,7 +207,7 @@ def _span(span: range) -> str:
 
 def _tell_measure(measure: Measure, m: int, k: int, grades: int, source: Source, progress: Progress) -> _Told:
     """The rate of one ranking game, by theorem, by the definitions, or both."""
-    proved = rate_of(measure, m, k, grades) if source != "definitions" else None
+    proved = theorem_of(measure, m, k, grades) if source != "definitions" else None
     found = analyse(ranking_game(measure, m, k, grades), progress=progress) if source != "theorem" else None
     problem = f"{measure}, m = {counted(m, 'item')}, k = {k:,} revealed, {_grades(grades)}"
     cell = settle(problem, proved, found)

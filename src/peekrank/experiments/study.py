@@ -30,7 +30,7 @@ from peekrank.games.certificate import adversaries
 from peekrank.games.observability import signals
 from peekrank.games.ranking import ranking_game
 from peekrank.games.rate import Rate
-from peekrank.games.theorems import rate_of
+from peekrank.games.rates import rate_of
 from peekrank.jobs.executor import Executor, Threads, Tick
 from peekrank.jobs.folder import check_same, claim
 from peekrank.learners._shared import ShortHorizonWarning

@@ -10,13 +10,28 @@ from math import factorial, isfinite, lcm
 import numpy as np
 
 from peekrank._util.validate import whole
-from peekrank.games.exact.numbers import Exact, base_and_power, shortest
+from peekrank.games.exact.numbers import Exact, base_and_power, rational, shortest
 from peekrank.games.game import Game
-from peekrank.measures import AUC, DCG, NDCG, AveragePrecision, PairwiseLoss, Precision, SumLoss
+from peekrank.measures import (
+    AUC,
+    DCG,
+    ERR,
+    NDCG,
+    RBP,
+    AveragePrecision,
+    Hit,
+    PairwiseLoss,
+    Precision,
+    Recall,
+    ReciprocalRank,
+    SumLoss,
+)
 from peekrank.measures import measure as measure_named
 from peekrank.types import Ints, Measure
 
-_EXACT = (SumLoss, PairwiseLoss, Precision, AUC, AveragePrecision, DCG, NDCG)
+_EXACT = (
+    SumLoss, PairwiseLoss, Precision, AUC, AveragePrecision, DCG, NDCG, RBP, ReciprocalRank, ERR, Recall, Hit,
+)  # fmt: skip
 Scales = tuple[tuple[Fraction, ...], ...]
 
 
@@ -102,8 +117,25 @@ def losses(measure: Measure, rankings: Ints, relevance: Ints) -> tuple[Exact, tu
             )
         case DCG() | NDCG():
             return _discounted(known, shown, relevance)
-    values = [measure.values(np.tile(ranking, (len(relevance), 1)), relevance) for ranking in rankings]
-    exact = [[_fraction(measure, float(value)) for value in row] for row in values]
+        case RBP(n, p):
+            a, q = rational(p).as_integer_ratio()
+            weights = shortest([(q - a) * a**i * q ** (m - 1 - i) for i in range(m)])
+            return -(np.sign(shown[:, :, :n]) @ weights[:n])[None], (2,), _one(q**m), plain
+        case ReciprocalRank(n):
+            hits, common = shown[:, :, :n] > 0, lcm(*range(1, m + 1))
+            values = np.where(hits.any(axis=2), common // (1 + hits.argmax(axis=2)), 0)
+            return -values[None], (2,), _one(common), plain
+        case ERR(n, max_grade):
+            known.check_grade(int(relevance.max()))
+            return _cascade(shown[:, :, :n], 2**max_grade, plain)
+        case Recall(n, blank):
+            common, s = lcm(*range(1, m + 1)), np.count_nonzero(relevance, axis=1)
+            share = np.count_nonzero(shown[:, :, :n], axis=2) * (common // np.maximum(s, 1))
+            return -np.where(s > 0, share, common * (blank == "1"))[None], (2,), _one(common), plain
+        case Hit(n):
+            return -np.any(shown[None, :, :, :n] > 0, axis=3).astype(np.int64), (2,), _one(1), plain
+    given = [measure.values(np.tile(ranking, (len(relevance), 1)), relevance) for ranking in rankings]
+    exact = [[_fraction(measure, float(value)) for value in row] for row in given]
     common, sign = lcm(*(x.denominator for row in exact for x in row)), -1 if measure.higher_is_better else 1
     return shortest([[[sign * int(x * common) for x in row] for row in exact]]), (2,), _one(common), plain
 
@@ -133,6 +165,18 @@ def _discounted(measure: DCG | NDCG, shown: Ints, relevance: Ints) -> tuple[Exac
     numbers: dict[tuple[int, ...], int] = {}
     column = np.array([numbers.setdefault(tuple(row), len(numbers)) for row in best.tolist()])
     return numerators, bases, tuple(tuple(map(Fraction, row)) for row in numbers), column
+
+
+def _cascade(shown: Ints, G: int, plain: Ints) -> tuple[Exact, tuple[int, ...], Scales, Ints]:
+    """ERR: the item at position p satisfies with chance (2^grade - 1) / G."""
+    depth = shown.shape[2]
+    common = lcm(*range(1, depth + 1))
+    chance = np.array([2**grade - 1 for grade in range(int(shown.max()) + 1)], dtype=object)[shown]
+    before = np.concatenate([np.full_like(chance[:, :, :1], G), G - chance[:, :, :-1]], axis=2)
+    going_on = np.cumprod(before, axis=2)  # the chance that the p - 1 items above do not satisfy, times G^p
+    weights = np.array([common // p * G ** (depth - p) for p in range(1, depth + 1)], dtype=object)
+    satisfied = (chance * going_on) @ weights
+    return shortest(-satisfied[None]), (2,), _one(common * G ** (depth + 1)), plain
 
 
 def _fraction(measure: Measure, value: float) -> Fraction:

@@ -29,8 +29,8 @@ class Rate(StrEnum):
 
 
 class Verdict(NamedTuple):
-    """The rate of a ranking game by theorem, and why; undecided, without a rate, where no theorem covers it."""
+    """The rate of a ranking game, on which basis, and why; undecided, without a rate, where it is not known."""
 
     rate: Rate | None
-    basis: Literal["theorem", "undecided"]
+    basis: Literal["theorem", "definitions", "undecided"]
     reason: str

@@ -13,7 +13,8 @@ from peekrank.games.analysis import Analysis, analyse
 from peekrank.games.cells import Progress, part_of, silent
 from peekrank.games.ranking import ranking_game
 from peekrank.games.rate import Rate, Verdict
-from peekrank.games.theorems import rate_of
+from peekrank.games.theorems import theorem_of
+from peekrank.measures import ERR
 from peekrank.measures import measure as measure_named
 from peekrank.types import Measure
 
@@ -83,14 +84,17 @@ class Table:
         ]
 
 
-def usual_measures(m: int) -> tuple[str, ...]:
-    """The seven measures, and those that have a cut-off also with one in the middle of the list, ten at most.
+def usual_measures(m: int, grades: int = 2) -> tuple[str, ...]:
+    """All measures of this package; cut-offs are in the middle of the list, ten at most.
 
     >>> usual_measures(5)
-    ('p@3', 'dcg@3', 'dcg', 'sumloss', 'pairwiseloss', 'auc', 'ap', 'ndcg@3', 'ndcg')
+    ('p@3', 'dcg@3', 'dcg', 'rbp', 'sumloss', 'pairwiseloss', 'auc', 'hit@3', 'rr', 'err', 'recall@3', 'ap',
+     'ndcg@3', 'ndcg')
     """
     n = min(10, (m + 1) // 2)
-    return (f"p@{n}", f"dcg@{n}", "dcg", "sumloss", "pairwiseloss", "auc", "ap", f"ndcg@{n}", "ndcg")
+    err = str(ERR(max_grade=max(ERR().max_grade, grades - 1)))
+    by_item = (f"p@{n}", f"dcg@{n}", "dcg", "rbp", "sumloss", "pairwiseloss", "auc")
+    return (*by_item, f"hit@{n}", "rr", err, f"recall@{n}", "ap", f"ndcg@{n}", "ndcg")
 
 
 def tabulate(
@@ -123,15 +127,15 @@ def tabulate(
     whole("m", m, 1, 10**9)
     whole("grades", grades, 2, 256)
     choice("source", source, Source)
-    given = usual_measures(m) if measures is None else measures
+    given = usual_measures(m, grades) if measures is None else measures
     judges = [measure_named(judge) if isinstance(judge, str) else judge for judge in given]
     if source != "theorem" or m <= _MOST_COLUMNS:
         spans = [range(k, k + 1) for k in range(1, m + 1)]
     else:
-        spans = list(_spans(m, lambda k: [rate_of(judge, m, k, grades)[:2] for judge in judges]))
+        spans = list(_spans(m, lambda k: [theorem_of(judge, m, k, grades)[:2] for judge in judges]))
     rows: list[tuple[Cell, ...]] = []
     for judge in judges:
-        proved = [rate_of(judge, m, span[0], grades) if source != "definitions" else None for span in spans]
+        proved = [theorem_of(judge, m, span[0], grades) if source != "definitions" else None for span in spans]
         found: Sequence[Analysis | None] = [None] * len(spans)
         if source != "theorem":
             found = _analyses(judge, m, grades, part_of(progress, len(rows), len(judges)))
@@ -146,13 +150,13 @@ def settle(problem: str, proved: Verdict | None, found: Analysis | None) -> Cell
         rate = found.rate if found else None
         return Cell(rate, "certified" if rate else "undecided", "definitions" if found else "theorem")
     if found is None or found.rate is None:
-        return Cell(proved.rate, proved.basis, "theorem")
+        return Cell(proved.rate, "theorem", "theorem")
     if proved.rate != found.rate:
         raise ArithmeticError(
             f"{problem}: the theorem says {proved.rate}, the definitions say {found.rate}; one of the two has a "
             "mistake, please report it"
         )
-    return Cell(proved.rate, proved.basis, "both")
+    return Cell(proved.rate, "theorem", "both")
 
 
 def sensible_source(m: int, grades: int, most: int) -> Source:

@@ -1,4 +1,4 @@
-"""The rate of every ranking game in closed form.
+"""Rates of ranking games in closed form.
 
 What k answers can tell of two rankings is decided by the terms of their loss difference, one for each set of
 items: a term on more than k items can never be estimated. The proofs are on the page docs/games/rates.md.
@@ -6,17 +6,40 @@ items: a term on more than k items can never be estimated. The proofs are on the
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+import numpy as np
+
 from peekrank._util.validate import whole
 from peekrank.games.rate import Rate, Verdict
-from peekrank.measures import AUC, DCG, NDCG, AveragePrecision, PairwiseLoss, Precision, SumLoss
+from peekrank.measures import (
+    AUC,
+    DCG,
+    ERR,
+    NDCG,
+    RBP,
+    AveragePrecision,
+    Hit,
+    PairwiseLoss,
+    Precision,
+    Recall,
+    ReciprocalRank,
+    SumLoss,
+)
 from peekrank.measures import measure as measure_named
-from peekrank.types import Measure
+from peekrank.types import LinearMeasure, Measure
 
-_PROVED = (SumLoss, PairwiseLoss, DCG, Precision, NDCG, AveragePrecision, AUC)
+_PROVED = (
+    SumLoss, PairwiseLoss, DCG, Precision, NDCG, AveragePrecision, AUC, RBP, ReciprocalRank, ERR, Recall, Hit,
+)  # fmt: skip
+_SAME = 1e-12  # discounts that differ by less, in proportion, are equal but for rounding
 
 
-def rate_of(measure: Measure | str, m: int, k: int, grades: int = 2) -> Verdict:
-    """Growth of the minimax regret when the answers for the first k of m items are seen, by theorem.
+def theorem_of(measure: Measure | str, m: int, k: int, grades: int = 2) -> Verdict:
+    """Growth of the minimax regret when the answers for the first k of m items are seen, by theorem alone.
+
+    The theorems are about the measures of this package, and about every measure of your own that is linear and
+    separable (the plateau theorem): others are undecided here.
 
     Parameters
     ----------
@@ -29,9 +52,9 @@ def rate_of(measure: Measure | str, m: int, k: int, grades: int = 2) -> Verdict:
     grades
         Number of relevance grades: 2 for binary relevance, g for grades 0 to g - 1.
 
-    >>> rate_of("dcg@10", m=1_000_000, k=10).rate.value
+    >>> theorem_of("dcg@10", m=1_000_000, k=10).rate.value
     'sqrt(T)'
-    >>> rate_of("ndcg@10", m=1_000_000, k=10).rate.exponent
+    >>> theorem_of("ndcg@10", m=1_000_000, k=10).rate.exponent
     1.0
     """
     measure = measure_named(measure) if isinstance(measure, str) else measure
@@ -39,16 +62,16 @@ def rate_of(measure: Measure | str, m: int, k: int, grades: int = 2) -> Verdict:
     whole("k", k, 1, int(m))
     whole("grades", grades, 2)
     m, k, grades = int(m), int(k), int(grades)
-    if type(measure) not in _PROVED:
-        name = type(measure).__name__
-        why = f"No theorem on docs/games/rates.md covers {name}; its game must be analysed by itself."
-        return Verdict(None, "undecided", why)
-    if m == 1 or (isinstance(measure, Precision) and measure.n >= m):
+    if type(measure) not in _PROVED:  # what a subclass inherits may be overridden
+        return _of_its_own(measure, m, k, grades)
+    if isinstance(measure, ERR):
+        measure.check_grade(grades - 1)
+    if m == 1 or (isinstance(measure, Precision | Recall | Hit) and measure.n >= m):
         return _proved(Rate.ZERO, "All rankings have the same value, so there is nothing to lose", 3)
     if k == m:
         return _proved(Rate.SQRT, "Every answer is seen, so any two rankings can be compared after each round", 1)
     match measure:
-        case SumLoss() | DCG() | Precision():
+        case SumLoss() | DCG() | RBP() | Precision():
             return _plateau(str(measure), _last_but_one_plateau(measure, m), k)
         case PairwiseLoss():
             if grades == 2:
@@ -66,6 +89,10 @@ def rate_of(measure: Measure | str, m: int, k: int, grades: int = 2) -> Verdict:
             if m == 3:
                 return _plateau(f"{measure} of three items (which is half the pairwise loss)", 2, k)
             return _normalised(measure, 6, needed=m - 1 if m % 2 == 0 else m - 2, m=m, k=k)
+        case ReciprocalRank(n) | ERR(n) | Hit(n):
+            return _cascade(measure, min(n or m, m - 1), k)
+        case Recall():
+            return _recall(measure, m, k)
         case _:
             return _normalised(measure, 7, needed=m - 1, m=m, k=k)
 
@@ -74,10 +101,39 @@ def _proved(rate: Rate, why: str, theorem: int) -> Verdict:
     return Verdict(rate, "theorem", f"{why} (docs/games/rates.md, Theorem {theorem}).")
 
 
-def _last_but_one_plateau(measure: SumLoss | DCG | Precision, m: int) -> int:
+def _of_its_own(measure: Measure, m: int, k: int, grades: int) -> Verdict:
+    """What holds of a measure that the package does not know."""
+    if isinstance(measure, LinearMeasure) and measure.separable and measure.linear(grades - 1):
+        start = _measured_plateau(measure, m)
+        if start == 0:
+            return _proved(Rate.ZERO, "All rankings have the same value, so there is nothing to lose", 3)
+        if start is not None:
+            return _plateau(str(measure), start, k)
+        obstacle = "its discounts do not go one way, or grade 1 gains no more than grade 0"
+    else:
+        obstacle = f"it is no sum over items of discount(rank) x gain(relevance) for grades 0 to {grades - 1}"
+    return Verdict(None, "undecided", f"No theorem on docs/games/rates.md covers {measure}: {obstacle}.")
+
+
+@lru_cache(maxsize=64)
+def _measured_plateau(measure: LinearMeasure, m: int) -> int | None:
+    """Position where the last but one plateau of the discounts starts; 0: there is one only; None: no theorem."""
+    nothing, something = measure.gain(np.array([0.0, 1.0]))
+    f = np.asarray(measure.discount(m)) * np.sign(something - nothing)
+    if measure.higher_is_better:
+        f = -f
+    step = np.diff(f)
+    apart = np.abs(step) > _SAME * np.maximum(np.abs(f[1:]), np.abs(f[:-1]))
+    if something == nothing or not np.all(np.isfinite(f)) or np.any(step[apart] < 0):
+        return None
+    starts = [1, *(np.flatnonzero(apart)[-2:] + 2)]
+    return int(starts[-2]) if len(starts) > 1 else 0
+
+
+def _last_but_one_plateau(measure: SumLoss | DCG | RBP | Precision, m: int) -> int:
     if isinstance(measure, Precision):
         return 1
-    n = measure.n if isinstance(measure, DCG) else None
+    n = None if isinstance(measure, SumLoss) else measure.n
     return m - 1 if n is None or n >= m else n
 
 
@@ -93,6 +149,35 @@ def _plateau(name: str, start: int, k: int) -> Verdict:
         f"on, and only the first {k} are seen: to compare those items, worse rankings must be shown"
     )
     return _proved(Rate.TWO_THIRDS, why, 3)
+
+
+def _cascade(measure: Measure, n: int, k: int) -> Verdict:
+    """Measures of a reader who goes down the list and stops, after n items at the latest."""
+    if k >= n:
+        why = (
+            f"The first {n} answers settle what a ranking is worth under {measure}: every ranking that is shown "
+            "tells its own worth"
+        )
+        return _proved(Rate.SQRT, why, 10)
+    why = (
+        f"What an item adds under {measure} depends on all items above it: comparing two rankings needs the "
+        f"answers for {n} items of one round at once, and only {k} are seen"
+    )
+    return _proved(Rate.LINEAR, why, 10)
+
+
+def _recall(measure: Measure, m: int, k: int) -> Verdict:
+    if k < m - 1:
+        why = (
+            f"{measure} divides by what the whole list has: comparing two rankings needs the answers for {m - 1} "
+            f"items of one round at once, and only {k} are seen"
+        )
+        return _proved(Rate.LINEAR, why, 11)
+    why = (
+        f"To compare rankings under {measure} that exchange two items, all answers but one of the two are enough, "
+        "and good rankings show them: the order below the cut-off does not count, so that the other may come last"
+    )
+    return _proved(Rate.SQRT, why, 11)
 
 
 def _graded_pairs(k: int) -> Verdict:

@@ -14,7 +14,7 @@ from peekrank._jit import kernel
 from peekrank._util.validate import whole
 from peekrank.games.game import Game
 from peekrank.games.rate import Rate
-from peekrank.games.theorems import rate_of
+from peekrank.games.theorems import theorem_of
 from peekrank.learners._finite_games import NO_SYMBOL, finite, max_grade_of, symbol_of
 from peekrank.learners._shared import warn_short
 from peekrank.measures import measure as measure_named
@@ -288,7 +288,7 @@ class Plan(NamedTuple):
 @lru_cache(maxsize=64)
 def _plan(measure: Measure | Game, shape: Shape, max_grade: int) -> Plan:
     if not isinstance(measure, Game):
-        theorem = rate_of(measure, shape.m, shape.k, max_grade + 1)
+        theorem = theorem_of(measure, shape.m, shape.k, max_grade + 1)
         if theorem.rate == Rate.LINEAR:
             raise ValueError(f"hopeless: {theorem.reason} {_ADVICE}")
     game, rankings = finite(measure, shape, max_grade)

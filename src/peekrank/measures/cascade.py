@@ -122,14 +122,17 @@ class ERR:
         check_fields(self)
         whole("max_grade", self.max_grade, 1, 255)
 
-    def values(self, rankings: Ints, relevance: Relevance) -> Floats:
-        """Value of each row."""
-        largest = relevance.max(initial=0)
+    def check_grade(self, largest: float) -> None:
+        """Raise a ValueError for a grade that is above the largest there is: its chance could be above 1."""
         if largest > self.max_grade:
             raise ValueError(
                 f"a list has grade {largest}, above the max_grade = {self.max_grade} of {self}: "
                 f"err:max_grade={int(np.ceil(largest))} takes it"
             )
+
+    def values(self, rankings: Ints, relevance: Relevance) -> Floats:
+        """Value of each row."""
+        self.check_grade(relevance.max(initial=0))
         out = np.empty(len(rankings))
         cascade(rankings, DCG().gain(relevance) / 2.0**self.max_grade, depth(self.n, rankings), out)
         return out

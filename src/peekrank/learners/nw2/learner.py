@@ -13,7 +13,7 @@ from peekrank._jit import kernel
 from peekrank._util.validate import whole
 from peekrank.games.game import Game
 from peekrank.games.rate import Rate
-from peekrank.games.theorems import rate_of
+from peekrank.games.theorems import theorem_of
 from peekrank.learners._finite_games import NO_SYMBOL, max_grade_of, symbol_of
 from peekrank.learners._shared import warn_short
 from peekrank.learners.nw2.shares import ShareSpace, settle, share_space
@@ -285,7 +285,7 @@ class NW2:
         if isinstance(self.measure, Game):
             return True
         fast = shape.m <= _ITEMS_IN_TIME and (self.max_grade + 1) ** shape.m <= _OUTCOMES_IN_TIME
-        return fast and rate_of(self.measure, shape.m, shape.k, self.max_grade + 1).rate not in _TOO_HARD
+        return fast and theorem_of(self.measure, shape.m, shape.k, self.max_grade + 1).rate not in _TOO_HARD
 
     def _game(self, shape: Shape) -> tuple[Tables, Constants]:
         if not isinstance(self.measure, Precision):

@@ -18,7 +18,7 @@ from peekrank.games.certificate import all_borders
 from peekrank.games.exact.programs import maximise
 from peekrank.games.game import Game
 from peekrank.games.rate import Rate
-from peekrank.games.theorems import rate_of
+from peekrank.games.theorems import theorem_of
 from peekrank.learners._finite_games import finite
 from peekrank.measures import learnable
 from peekrank.types import Floats, Ints, Measure, Shape
@@ -208,7 +208,7 @@ def printed_rate(tables: Tables, horizon: int) -> float:
 def game_tables(measure: Measure | Game, shape: Shape, max_grade: int) -> tuple[Tables, Constants]:
     """Of any game that is locally observable; a ValueError that names another learner where it is not."""
     if not isinstance(measure, Game):
-        theorem = rate_of(measure, shape.m, shape.k, max_grade + 1)
+        theorem = theorem_of(measure, shape.m, shape.k, max_grade + 1)
         if theorem.rate in (Rate.TWO_THIRDS, Rate.LINEAR):  # known without writing the game down
             raise ValueError(_refusal(measure, shape, max_grade, theorem.rate, ""))
     game, rankings = finite(measure, shape, max_grade)

@@ -9,7 +9,7 @@ import polars as pl
 
 from peekrank.games.rate import Rate
 from peekrank.games.rate_table import tabulate
-from peekrank.games.theorems import rate_of
+from peekrank.games.theorems import theorem_of
 from peekrank.papers.record import Claim, How, Made, count
 from peekrank.reports.markup import Table
 
@@ -44,7 +44,7 @@ def make(how: How) -> Made:
         found = tabulate(MEASURES, m, grades, "definitions", how.part(n, len(sizes)).progress)
         for name, cells in zip(found.measures, found.cells, strict=True):
             checked += [
-                Checked(name, grades, m, k, rate_of(name, m, k, grades).rate, cell.rate)
+                Checked(name, grades, m, k, theorem_of(name, m, k, grades).rate, cell.rate)
                 for k, cell in enumerate(cells, 1)
             ]
     rows = [
