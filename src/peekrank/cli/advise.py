@@ -28,7 +28,7 @@ def command(
         str,
         typer.Argument(
             metavar="MEASURE|SURROGATE",
-            help="What rankings are judged by: dcg, p@3, ndcg@10; or what scores are: squared, kl, listnet ...",
+            help="What rankings are judged by: dcg, p@3, rbp:p=0.95; or what scores are: squared, kl, listnet ...",
         ),
     ],
     m: Items,

@@ -46,7 +46,7 @@ def command(
     as_printed: Annotated[
         bool, typer.Option("--as-printed", help="The paper's algorithm with the paper's parameters.")
     ] = False,
-    measure: Annotated[str, typer.Option(help="Quality: ndcg@10, ndcg@10+skip, p@3, ap ...")] = "ndcg@10",
+    measure: Annotated[str, typer.Option(help="Quality: ndcg@10, ndcg@10+skip, p@3, err@10 ...")] = "ndcg@10",
     rounds: Annotated[int, typer.Option(help="Number of rounds.")] = 100_000,
     runs: Annotated[int, typer.Option(help="Number of runs, each in an order of its own.")] = 5,
     seed: Seed = 0,

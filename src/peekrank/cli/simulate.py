@@ -17,7 +17,7 @@ from peekrank.cli._outputs import say
 def command(
     learners: Annotated[list[str], typer.Argument(help="Learners, for instance: rtop1f rtop1f:order=fixed ftpl.")],
     measure: Annotated[
-        str, typer.Option(help="What rankings are judged by: dcg, p@3, ndcg@10, sumloss ...")
+        str, typer.Option(help="What rankings are judged by: dcg, p@3, ndcg@10, rbp:p=0.95 ...")
     ] = "dcg",
     stream: Annotated[str, typer.Option(help="What happens: ct15:noise=0.25, a .soc/.csv file ...")] = "ct15",
     m: Annotated[int | None, typer.Option("--m", help="Number of items, where the stream leaves it open.")] = None,

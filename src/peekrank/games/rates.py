@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from peekrank.games.analysis import analyse
-from peekrank.games.cells import Cells
-from peekrank.games.ranking import ranking_game
 from peekrank.games.rate import Rate, Verdict
-from peekrank.games.rate_table import sensible_source
 from peekrank.games.theorems import theorem_of
 from peekrank.measures import measure as measure_named
 from peekrank.types import Measure
+
+if TYPE_CHECKING:
+    from peekrank.games.analysis import Analysis
+    from peekrank.games.cells import Cells
 
 _QUICK = 4_000  # numbers in a loss matrix that the definitions take a second or two for
 _FOUND = {
@@ -49,10 +50,12 @@ def rate_of(measure: Measure | str, m: int, k: int, grades: int = 2) -> Verdict:
     proved = theorem_of(measure, m, k, grades)
     if proved.rate is not None:
         return proved
+    from peekrank.games.rate_table import sensible_source  # with exact arithmetic, which advice rarely needs
+
     if sensible_source(m, grades, _QUICK) == "theorem":
         return Verdict(None, "undecided", f"{proved.reason} Its game is too large to be worked out.")
     try:
-        found = analyse(ranking_game(measure, m, k, grades), _cells(measure, m, grades))
+        found = _worked_out(measure, m, k, grades, _cells(measure, m, grades))
     except ValueError as error:
         return Verdict(None, "undecided", f"{proved.reason} Nor can its game be worked out: {error}.")
     if found.rate is None:
@@ -63,4 +66,11 @@ def rate_of(measure: Measure | str, m: int, k: int, grades: int = 2) -> Verdict:
 @lru_cache(maxsize=16)
 def _cells(measure: Measure, m: int, grades: int) -> Cells | None:
     """The cells of the games for every k; None where they are undecided."""
-    return analyse(ranking_game(measure, m, 1, grades)).cells
+    return _worked_out(measure, m, 1, grades).cells
+
+
+def _worked_out(measure: Measure, m: int, k: int, grades: int, known: Cells | None = None) -> Analysis:
+    from peekrank.games.analysis import analyse
+    from peekrank.games.ranking import ranking_game
+
+    return analyse(ranking_game(measure, m, k, grades), known)
