@@ -33,11 +33,21 @@ class Rounds(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """A ranking that was shown, with all its learner needs to use the answer, whenever that comes."""
+    """A ranking that was shown, with all its learner needs to use the answer, whenever that comes.
+
+    ``chances[i]`` is the probability that item i came to be among the first k in this round, given the past (not
+    given this round's draw): what estimates from logged answers are divided by. None where the learner cannot say.
+    """
 
     features: Features
     ranking: Ints
     token: Floats
+    chances: Floats | None = None
+
+    @property
+    def explored(self) -> bool:
+        """Whether the round was spent on exploration."""
+        return bool(self.token[0] > 0)
 
 
 class Trace(NamedTuple):
@@ -49,15 +59,20 @@ class Trace(NamedTuple):
 
 
 class Kernels(NamedTuple):
-    """The two compiled functions of a learner; ``rank`` fills ranking and token, ``update`` sees k numbers.
+    """The compiled functions of a learner; ``rank`` fills ranking and token, ``update`` sees k numbers.
 
     The randomness of a round is ``uniforms``: a fixed number of draws from [0, 1), which makes kernels pure
     functions. In ``feedback`` NaN means "not answered". By convention ``token[0]`` is 1 in a round spent on
-    exploration and 0 otherwise.
+    exploration and 0 otherwise; all of a token is finite.
+
+    ``chances(state, X, ranking, token, out)`` is for learners that know how likely each item was to be seen. It is
+    called directly after ``rank``, leaves the state as it is, and fills ``out`` with the probability of each item
+    to be among the first k given the past, or with NaN where that cannot be said at present.
     """
 
     rank: Callable[[State, Features, Floats, Ints, Floats], None]
     update: Callable[[State, Features, Ints, Floats, Floats], None]
+    chances: Callable[[State, Features, Ints, Floats, Floats], None] | None = None
 
 
 @runtime_checkable
@@ -67,6 +82,7 @@ class Learner(Protocol):
     name: ClassVar[str]
     contextual: ClassVar[bool]  # whether it uses features of items
     any_length: ClassVar[bool]  # whether lists may differ in length: it keeps nothing about single items
+    memory: ClassVar[tuple[str, ...]]  # arrays of the state that are saved, as in "scores" or "space.order"
 
     @property
     def kernels(self) -> Kernels:
@@ -100,6 +116,17 @@ class Learner(Protocol):
 
     def init(self, shape: Shape) -> State:
         """Make the state before the first round; raise ValueError if this learner does not fit the shape."""
+        ...
+
+    def fault(self, state: State) -> str:
+        """What is wrong with a state whose memory was read from a file; empty if the kernels may work on it.
+
+        The memory may hold any numbers, and all else is as `init` made it.
+        """
+        ...
+
+    def scores(self, state: State, X: Features) -> Floats:
+        """What is believed of each item now, the larger the better; zeros if nothing is."""
         ...
 
     def token_size(self, shape: Shape) -> int:

@@ -145,6 +145,7 @@ class Broken:
     horizon: ClassVar[None] = None
     measure: ClassVar[None] = None
     kernels: ClassVar[Kernels] = Kernels(_rank_by_sum, _add_answers)
+    memory: ClassVar[tuple[str, ...]] = ("scores",)
 
     def __post_init__(self) -> None:
         if self.scale <= 0:
@@ -152,6 +153,12 @@ class Broken:
 
     def init(self, shape: Shape) -> CountState:
         return CountState(np.zeros(shape.m), np.zeros(shape.m), sort_space(shape.m))
+
+    def fault(self, state: CountState) -> str:
+        return "" if np.isfinite(state.scores).all() else "its scores must be finite"
+
+    def scores(self, state: CountState, X: Features) -> Floats:
+        return state.scores
 
     def token_size(self, shape: Shape) -> int:
         return 1
@@ -193,11 +200,51 @@ class SilentParameter(Broken):
 
 
 class RandomTable(Broken):
-    """Its constants differ from one construction to the next, so that no copy can resume."""
+    """What it remembers differs in size from one construction to the next, so that no copy can resume."""
+
+    memory: ClassVar[tuple[str, ...]] = ("scores", "perturbed")
 
     def init(self, shape: Shape) -> CountState:
         state = super().init(shape)
         return state._replace(perturbed=np.zeros(int(np.random.default_rng().integers(10**6))))
+
+
+class Forgets(Broken):
+    """It does not save what it learned."""
+
+    memory: ClassVar[tuple[str, ...]] = ()
+
+
+class BelievesAnything(Broken):
+    def fault(self, state: CountState) -> str:
+        return ""
+
+
+class TakesItsPlaceInMind(Broken):
+    """Looking at it changes it."""
+
+    def scores(self, state: CountState, X: Features) -> Floats:
+        state.scores[0] += 1
+        return state.scores
+
+
+@kernel
+def _say_what_was_drawn(s: CountState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+    out[:] = 0
+    out[ranking[:2]] = 1
+
+
+@kernel
+def _say_all_are_alike(s: CountState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+    out[:] = 2 / len(out)
+
+
+class ChancesGivenTheDraw(Broken):
+    kernels: ClassVar[Kernels] = Kernels(_rank_by_sum, _add_answers, _say_what_was_drawn)
+
+
+class ChancesThatAreNotTrue(Broken):
+    kernels: ClassVar[Kernels] = Kernels(_rank_by_sum, _add_answers, _say_all_are_alike)
 
 
 class BreaksItsBound(Broken):
@@ -222,6 +269,11 @@ class ForgetsAField(Broken):
         (NotAPermutation(), "rankings_are_permutations"),
         (ChangesItsInput(), "inputs_stay_as_they_were"),
         (GlobalGenerator(), "same_seed_same_trajectory"),
+        (Forgets(), "dump_resumes"),
+        (BelievesAnything(), "damaged_memory_is_refused"),
+        (TakesItsPlaceInMind(), "looking_changes_nothing"),
+        (ChancesGivenTheDraw(), "chances_are_true"),
+        (ChancesThatAreNotTrue(), "chances_are_true"),
         (Leak(), "only_the_top_k_is_seen"),
         (SilentParameter(), "bad_parameters_are_named"),
         (ForgetsAField(), "specification_round_trips"),
@@ -254,9 +306,11 @@ class Nameless:
 
 def test_a_learner_that_lacks_a_member_is_told_which() -> None:
     incomplete: Any = Nameless()
-    with pytest.raises(ValueError, match="is no learner: it lacks name, any_length, kernels, full_information, "):
+    with pytest.raises(ValueError, match="is no learner: it lacks name, any_length, memory, kernels, "):
         Agent(incomplete, m=3, k=1)
-    with pytest.raises(CheckError, match=r"^every_member_is_there: Nameless lacks name, any_length, kernels, "):
+    with pytest.raises(
+        CheckError, match=r"^every_member_is_there: Nameless lacks name, any_length, memory, kernels, "
+    ):
         check_learner(incomplete)
 
 

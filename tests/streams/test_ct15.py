@@ -89,9 +89,16 @@ class Show:
     horizon: ClassVar[None] = None
     measure: ClassVar[None] = None
     kernels: ClassVar[Kernels] = Kernels(_rank, _update)
+    memory: ClassVar[tuple[str, ...]] = ("seen", "rounds")
 
     def init(self, shape: Shape) -> Notes:
         return self.notes
+
+    def fault(self, state: Notes) -> str:
+        return ""
+
+    def scores(self, state: Notes, X: Features) -> Floats:
+        return np.zeros(len(X))
 
     def token_size(self, shape: Shape) -> int:
         return 1

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from copy import deepcopy
 from functools import partial
 from typing import Any, ClassVar, get_args, get_type_hints
 
 import numpy as np
 
 from peekrank.checks.common import CheckError, require, run_all, specification_round_trips
-from peekrank.engine import Agent, play, problem_shape, simulate
+from peekrank.engine import Agent, drive, play, problem_shape, simulate
 from peekrank.engine.saved import arrays_of
 from peekrank.learners import Uniform
 from peekrank.measures import measure as measure_named
@@ -25,6 +26,8 @@ _FEATURES = (
 _LONG_ENOUGH = 2000  # rounds in which a learner must have learned
 _NO_HORIZON = 4000  # rounds for a learner that is tuned to none
 _SEEDS = 4
+_DRAWS = 2000  # by which chances are checked
+_DEVIATIONS = 6  # standard deviations by which they may be off
 
 
 def check_learner(learner: Learner) -> None:
@@ -129,12 +132,20 @@ def same_seed_same_trajectory(learner: Learner) -> None:
 
 
 def play_equals_simulate(learner: Learner) -> None:
-    """Step by step and compiled give the same bits."""
-    rounds, measure = _with_features(learner, _relevance(learner)), measure_named("dcg")
+    """Step by step and compiled give the same bits, and leave the same memory and counts."""
+    relevance = _relevance(learner)
+    rounds, measure = _with_features(learner, relevance), measure_named("dcg")
     one = play(learner, rounds, k=_K, measure=measure, seed=3)
     two = simulate(learner, rounds, k=_K, measure=measure, seed=3)
     for name, a, b in zip(one._fields, one, two, strict=True):
         require(np.array_equal(a, b), f"play and simulate differ in their {name}")
+    asked, driven = _agent(learner), _agent(learner)
+    for row in relevance:
+        _step(asked, row)
+    drive([driven], rounds, measure=measure)
+    require(
+        asked.dump() == driven.dump(), "an agent that was driven remembers something else than one asked and told"
+    )
 
 
 def dump_resumes(learner: Learner) -> None:
@@ -151,6 +162,73 @@ def dump_resumes(learner: Learner) -> None:
         require(
             np.array_equal(_step(agent, row).ranking, _step(copy, row).ranking), "trajectories part after load"
         )
+
+
+def damaged_memory_is_refused(learner: Learner) -> None:
+    """Every array of its memory is checked when it was read: `fault` finds what is NaN or below zero all over."""
+    agent = _agent(learner)
+    for row in _relevance(learner)[:20]:
+        _step(agent, row)
+    require(not (fault := learner.fault(agent.state)), f"fault finds '{fault}' in a state that is as it should be")
+    for name in learner.memory:
+        state = deepcopy(agent.state)
+        array = dict(arrays_of(state))[name]
+        if array.size:
+            array.flags.writeable = True
+            array[...] = np.nan if array.dtype.kind == "f" else -1
+            require(
+                learner.fault(state), f"fault finds nothing in a state whose {name} is {array.flat[0]} all over"
+            )
+
+
+def looking_changes_nothing(learner: Learner) -> None:
+    """The present best order, the summary and the state can be looked at, and nothing is spent or changed."""
+    agent = _agent(learner)
+    for row in _relevance(learner)[:20]:
+        _step(agent, row)
+    before = agent.dump()
+    order = agent.order(_features(learner))
+    require(np.array_equal(np.sort(order), np.arange(_M)), f"its order {order} is not a permutation")
+    require(np.isfinite(agent.summary().believed).all(), "its summary is not finite")
+    repr(agent), agent.state
+    require(agent.dump() == before, "order, summary, repr or state change the agent")
+
+
+def chances_are_true(learner: Learner) -> None:
+    """What `chances` says of a round is the same whatever is drawn, adds up to k, and comes true."""
+    rank, _, chances = learner.kernels
+    if chances is None:
+        return
+    agent, X, rng = _agent(learner), _features(learner), np.random.default_rng(9)
+    k, draws, size = agent.shape.k, learner.draws(agent.shape), learner.token_size(agent.shape)
+    for row in _relevance(learner)[:25]:
+        _step(agent, row)
+    state = deepcopy(agent.state)
+    arrays = dict(arrays_of(state))
+    for array in arrays.values():
+        array.flags.writeable = True
+    kept = {name: arrays[name].copy() for name in learner.memory}
+    said, seen = np.empty((_DRAWS, _M)), np.zeros(_M)
+    for t in range(_DRAWS):
+        ranking, token = np.empty(_M, np.int64), np.zeros(size)
+        rank(state, X, rng.random(draws), ranking, token)
+        after = {name: arrays[name].copy() for name in kept}
+        chances(state, X, ranking, token, said[t])
+        require(
+            all(np.array_equal(arrays[name], after[name]) for name in kept),
+            "chances changes the memory of its state",
+        )
+        seen[ranking[:k]] += 1
+        for name, array in kept.items():
+            arrays[name][...] = array
+    if np.isnan(said).all():
+        return
+    require(np.ptp(said, axis=0).max() < 1e-9, "chances depends on what was drawn in the round")
+    p = said[0]
+    require(abs(p.sum() - k) < 1e-9 and p.min() >= 0 and p.max() <= 1 + 1e-12, f"{p} are no chances of {k} places")
+    off = np.abs(seen / _DRAWS - p)
+    most = _DEVIATIONS * np.sqrt(np.maximum(p * (1 - p), 1 / _DRAWS) / _DRAWS)
+    require(np.all(off <= most), f"items were seen in {seen / _DRAWS} of the rounds, their chances being {p}")
 
 
 def late_and_missing_answers(learner: Learner) -> None:
@@ -351,6 +429,9 @@ LEARNER_CHECKS: dict[str, Callable[[Learner], None]] = {
         same_seed_same_trajectory,
         play_equals_simulate,
         dump_resumes,
+        damaged_memory_is_refused,
+        looking_changes_nothing,
+        chances_are_true,
         late_and_missing_answers,
         only_the_top_k_is_seen,
         bad_parameters_are_named,

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from peekrank._jit import kernel, machine_code
+from peekrank._jit import machine_code
+from peekrank._util.text import counted
 from peekrank._util.validate import whole
 from peekrank.engine import saved
+from peekrank.engine.calls import (
+    BAD_FEATURES,
+    BAD_TOKEN,
+    NO_PERMUTATION,
+    WELL,
+    compiled_calls,
+    first_not_finite,
+    no_counts,
+    read_only,
+)
+from peekrank.spec import text_of
 from peekrank.types import (
     Decision,
     Fallible,
@@ -20,6 +32,7 @@ from peekrank.types import (
     Learner,
     Shape,
     State,
+    Weighted,
     missing_members,
 )
 
@@ -63,6 +76,22 @@ def problem_shape(learner: Learner, *, m: int, k: int, d: int = 0) -> Shape:
     return Shape(int(m), int(d), int(m if learner.full_information else k))
 
 
+class Summary(NamedTuple):
+    """What is believed of each item, or each feature's weight, and from how many answers."""
+
+    what: str  # "item" or "feature"
+    believed: Floats  # scores of the items, the larger the better, or weights of the features
+    answers: Ints  # about each item, or in all
+
+    def __str__(self) -> str:
+        """A line for each item, the best first, or for each feature."""
+        places = np.arange(len(self.believed))
+        ordered = np.argsort(-self.believed, kind="stable") if self.what == "item" else places
+        lines = [f"{self.what:>8} {'believed':>12} {'answers':>10}"]
+        lines += [f"{i:>8} {self.believed[i]:>12.5g} {self.answers[i]:>10,}" for i in ordered]
+        return "\n".join(lines)
+
+
 class Agent:
     """A learner at work: asks `rank` for a ranking to show, tells `update` what people answered.
 
@@ -89,40 +118,48 @@ class Agent:
     >>> decision.ranking
     array([3, 4, 1, 2, 0])
     >>> agent.update(decision, [1])  # the person liked item 3
+    >>> agent
+    <Agent of rtop1f:measure=dcg,horizon=1000, m=5, k=1: 1 round, 1 answer>
     """
 
     def __init__(self, learner: Learner, *, m: int, k: int, d: int = 0, seed: Seed = 0) -> None:
         self.learner = learner
         self.shape = problem_shape(learner, m=m, k=k, d=d)
         self._lock = Lock()  # kernels release the GIL, and share the state
-        self._rng = generator(seed)
         self._state = learner.init(self.shape)
+        self._counts = no_counts(1 if learner.any_length else self.shape.m)
         self._uniforms = np.empty(learner.draws(self.shape))
+        self.reseed(seed)
         self._token_size = learner.token_size(self.shape)
         self._no_features = np.empty((m, d), dtype=np.float32)
-        self._seen = np.empty(m, dtype=np.bool_)
+        self._no_chances = np.empty(0)
+        self._says_chances = learner.kernels.chances is not None
         grades = np.arange(learner.max_grade + 1.0)
         self._perceived = array_of(learner.perceive(grades), np.float64, grades.shape, "perceived relevance")
-        kernels = learner.kernels
-        ranking, token, answers = np.empty(m, dtype=np.int64), np.empty(self._token_size), np.empty(self.shape.k)
-        self._rank = machine_code(kernels.rank, self._state, self._no_features, self._uniforms, ranking, token)
-        self._update = machine_code(kernels.update, self._state, self._no_features, ranking, token, answers)
-        self._check = machine_code(_not_finite, self._no_features)
-        self._read = machine_code(_read_answers, ranking, self._seen, answers, self._perceived, answers)
+        self._space = np.empty(m, dtype=np.bool_), np.empty(self.shape.k)
+        ranking, token, numbers = np.empty(m, dtype=np.int64), np.empty(self._token_size), np.empty(self.shape.k)
+        (seen, perceived), (rank, update) = self._space, compiled_calls(learner.kernels)
+        memory, X = (self._state, self._counts), self._no_features
+        self._rank = machine_code(rank, *memory, X, self._uniforms, seen, ranking, token, numbers)
+        self._update = machine_code(update, *memory, X, ranking, token, numbers, seen, self._perceived, perceived)
+        self._check = machine_code(first_not_finite, X)
 
     def rank(self, features: ArrayLike | None = None) -> Decision:
         """Choose the ranking to show next."""
         X = self._no_features
         if features is not None or self.shape.d > 0:
             X = self._list(np.array(features, np.float32), "features")  # a copy: answers may come late
-            if (item := self._check(X)) >= 0:
-                raise ValueError(f"features of item {item}, {X[item]}: must be finite numbers")
-        ranking, token = np.empty(len(X), dtype=np.int64), np.zeros(self._token_size)
+            self._check_finite(X, "features")
+        n = len(X)
+        ranking, token = np.empty(n, dtype=np.int64), np.zeros(self._token_size)
+        chances = np.empty(n) if self._says_chances else self._no_chances
         with self._lock:
-            self._rng.random(out=self._uniforms)
-            self._rank(self._state, X, self._uniforms, ranking, token)
-        ranking.flags.writeable = False  # what was shown was shown
-        return Decision(X, ranking, token)
+            self._draw(out=self._uniforms)
+            known = self._rank(
+                self._state, self._counts, X, self._uniforms, self._space[0], ranking, token, chances
+            )
+        ranking.flags.writeable = chances.flags.writeable = False  # what was shown was shown
+        return Decision(X, ranking, token, chances if known else None)
 
     def update(self, decision: Decision, feedback: ArrayLike) -> None:
         """Learn from the relevance grades of the first k items of a decision; NaN where one was not answered.
@@ -130,22 +167,35 @@ class Agent:
         Once for each decision, which is not checked: answered twice, it counts as two rounds. A NaN is final, and
         an answer that comes after it must be dropped.
         """
-        X = self._list(decision.features, "features of the decision")
-        ranking = array_of(decision.ranking, np.int64, (len(X),), "ranking of the decision")
-        token = array_of(decision.token, np.float64, (self._token_size,), "token of the decision")
-        answers = array_of(feedback, np.float64, (min(self.shape.k, len(X)),), "feedback")
-        perceived = np.empty(len(answers))
+        X, ranking, token, _ = decision
+        if X is not self._no_features:
+            X = self._list(X, "features of the decision")
+        n, (seen, perceived) = len(X), self._space
+        ranking = _ranking(ranking, n)
+        token = vector(token, _FLOAT, self._token_size, "token of the decision")
+        answers = vector(feedback, _FLOAT, min(self.shape.k, n), "feedback")
         with self._lock:
-            fault = self._read(ranking, self._seen, answers, self._perceived, perceived)
-        if fault == _NO_PERMUTATION:
-            raise ValueError(f"ranking of the decision {ranking}: must hold each of 0 to {len(X) - 1} once")
-        if fault != _WELL:
-            raise ValueError(
-                f"feedback[{fault}] = {answers[fault]}: must be a whole number from 0 to "
-                f"{len(self._perceived) - 1}, or NaN if it was not answered"
+            fault = self._update(
+                self._state, self._counts, X, ranking, token, answers, seen, self._perceived, perceived
             )
-        with self._lock:
-            self._update(self._state, X, ranking, token, perceived)
+        if fault != WELL:
+            self._refuse(fault, X, ranking, token, answers)
+
+    def _refuse(self, fault: int, X: Features, ranking: Ints, token: Floats, answers: Floats) -> None:
+        if fault == BAD_FEATURES:
+            self._check_finite(X, "features of the decision")
+        if fault == NO_PERMUTATION:
+            raise ValueError(f"ranking of the decision {ranking}: must hold each of 0 to {len(X) - 1} once")
+        if fault == BAD_TOKEN:
+            raise ValueError(f"token of the decision {token}: must hold finite numbers")
+        raise ValueError(
+            f"feedback[{fault}] = {answers[fault]}: must be a whole number from 0 to "
+            f"{len(self._perceived) - 1}, or NaN if it was not answered"
+        )
+
+    def _check_finite(self, X: Features, name: str) -> None:
+        if (item := self._check(X)) >= 0:
+            raise ValueError(f"{name} of item {item}, {X[item]}: must be finite numbers")
 
     def _list(self, features: ArrayLike | None, name: str) -> Features:
         """The features of a list, which may be shorter than m if the learner keeps nothing about single items."""
@@ -156,14 +206,87 @@ class Agent:
             raise ValueError(f"{name} of shape {X.shape}: must be of shape (n, {d}), n from 1 to {m}")
         return array_of(X, np.float32, (rows, d), name)
 
+    def order(self, features: ArrayLike | None = None) -> Ints:
+        """The order that is best as far as the learner knows now; no round is spent on it, and no randomness.
+
+        >>> from peekrank import BlockFTRL
+        >>> from peekrank.measures import DCG
+        >>> agent = Agent(BlockFTRL(DCG()), m=3, k=3)
+        >>> for _ in range(4):
+        ...     decision = agent.rank()
+        ...     agent.update(decision, [int(item == 1) for item in decision.ranking])
+        >>> agent.order()
+        array([1, 0, 2])
+        """
+        X = self._no_features
+        if features is not None or self.shape.d > 0:
+            X = self._list(np.array(features, np.float32), "features")
+            self._check_finite(X, "features")
+        with self._lock:
+            scores = self._scores(X)
+        return np.argsort(-scores, kind="stable")
+
+    def _scores(self, X: Features) -> Floats:
+        scores: Floats = array_of(
+            self.learner.scores(self._state, X), np.float64, (len(X),), "scores of the learner"
+        )
+        return scores
+
+    def summary(self) -> Summary:
+        """What is believed now, and from how many answers: of each item, or of the weight of each feature.
+
+        Without a line where the learner keeps neither.
+
+        >>> from peekrank import SetFTRL
+        >>> from peekrank.measures import Precision
+        >>> agent = Agent(SetFTRL(Precision(1)), m=2, k=2)
+        >>> for _ in range(5):
+        ...     decision = agent.rank()
+        ...     agent.update(decision, [int(item == 1) for item in decision.ranking])
+        >>> print(agent.summary())
+            item     believed    answers
+               1            1          5
+               0            0          5
+        """
+        with self._lock:
+            if isinstance(self.learner, Weighted):
+                weights = self.learner.weights(self._state).astype(np.float64)
+                return Summary("feature", weights, np.full(len(weights), self._counts.answers.sum()))
+            if self.learner.any_length:
+                return Summary("item", np.empty(0), np.empty(0, dtype=np.int64))
+            return Summary("item", self._scores(self._no_features).copy(), self._counts.answers.copy())
+
+    @property
+    def rounds(self) -> int:
+        """Number of rankings made so far."""
+        return int(self._counts.rounds[0])
+
+    @property
+    def answers(self) -> int:
+        """Number of answers learned from so far."""
+        return int(self._counts.answers.sum())
+
+    def __repr__(self) -> str:
+        """The learner, the shape, and how much has happened."""
+        m, d, k = self.shape
+        shape = f"m={m}, k={k}" + (f", d={d}" if d else "")
+        done = f"{counted(self.rounds, 'round')}, {counted(self.answers, 'answer')}"
+        return f"<Agent of {text_of(self.learner)}, {shape}: {done}>"
+
     @property
     def state(self) -> State:
         """What the learner remembers now, not to be written to."""
-        return _read_only(self._state)
+        return read_only(self._state)
 
     def trouble(self) -> str:
         """Why the learner has stopped learning; empty while it is healthy."""
         return self.learner.trouble(self._state) if isinstance(self.learner, Fallible) else ""
+
+    def reseed(self, seed: Seed) -> None:
+        """Go on with other randomness: a copy that was loaded would else repeat what its original draws."""
+        rng = generator(seed)
+        with self._lock:
+            self._rng, self._draw = rng, rng.random
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For `pickle`."""
@@ -172,11 +295,11 @@ class Agent:
     def dump(self) -> bytes:
         """Everything this agent is, generator included: `load` goes on bit for bit."""
         with self._lock:
-            return saved.dump(self.learner, self.shape, self._state, self._rng)
+            return saved.dump(self.learner, self.shape, self._state, self._counts, self._rng)
 
     @classmethod
     def load(cls, blob: bytes, learner: Learner | None = None) -> Agent:
-        """The agent that was dumped.
+        """The agent that was dumped; a ValueError says what is wrong with other bytes, whatever they are.
 
         Parameters
         ----------
@@ -185,58 +308,39 @@ class Agent:
         learner
             The same learner as was dumped; needed only for one that is not in `peekrank.registry.LEARNERS`.
         """
-        found = saved.load(blob, learner)
-        agent = cls(found.learner, m=found.shape.m, k=found.shape.k, d=found.shape.d, seed=found.rng)
-        agent._state = found.state
+        found = saved.read(blob, learner)
+        m, d, k = found.shape
+        try:
+            agent = cls(found.learner, m=m, k=k, d=d, seed=found.rng)
+        except (MemoryError, OverflowError) as error:
+            what = f"{m} items with {d} features are more than there is memory for"
+            raise ValueError(f"this saved agent cannot be made: {what}") from error
+        saved.fill(found, agent._state, agent._counts)
         return agent
 
 
-def _read_only(state: State) -> State:
-    """Views of the arrays of a state, and of the states within it, that cannot be written to."""
-    return type(state)(*map(_view, state))
+_INT, _FLOAT = np.dtype(np.int64), np.dtype(np.float64)
+_PLAIN = 0x101  # NumPy's numbers for: contiguous in C's order, and aligned
 
 
-def _view(part: Any) -> Any:
-    if isinstance(part, np.ndarray):
-        part = part.view()
-        part.flags.writeable = False
-    return _read_only(part) if hasattr(part, "_fields") else part
+def vector(values: ArrayLike, dtype: np.dtype[Any], size: int, name: str) -> NDArray[Any]:
+    """What kernels are compiled for, made with little ado where it is that already."""
+    if (
+        type(values) is np.ndarray
+        and values.dtype == dtype
+        and values.shape == (size,)
+        and values.flags.num & _PLAIN == _PLAIN
+    ):
+        return values
+    return array_of(values, dtype.type, (size,), name)
 
 
-_WELL, _NO_PERMUTATION = -1, -2
-
-
-@kernel
-def _not_finite(X: Features) -> int:
-    """The first item with a feature that is no finite number; -1 if there is none."""
-    for item in range(len(X)):
-        finite = True
-        for f in range(X.shape[1]):
-            finite &= abs(X[item, f]) < np.inf
-        if not finite:
-            return item
-    return -1
-
-
-@kernel
-def _read_answers(
-    ranking: Ints, seen: NDArray[np.bool_], answers: Floats, perceived_grades: Floats, perceived: Floats
-) -> int:
-    """Translate answers; tell which is no grade, or that the ranking is no permutation, or that all is well."""
-    seen[:] = False
-    for item in ranking:
-        if not 0 <= item < len(ranking) or seen[item]:
-            return _NO_PERMUTATION
-        seen[item] = True
-    for p in range(len(answers)):
-        answer = answers[p]
-        if np.isnan(answer):
-            perceived[p] = answer
-        elif 0 <= answer < len(perceived_grades) and answer == np.floor(answer):
-            perceived[p] = perceived_grades[int(answer)]
-        else:
-            return p
-    return _WELL
+def _ranking(values: ArrayLike, n: int) -> Ints:
+    if type(values) is not np.ndarray or values.dtype != _INT:
+        values = np.asarray(values)
+        if values.dtype.kind not in "iu":
+            raise ValueError(f"ranking of the decision {values}: must hold whole numbers, and not {values.dtype}")
+    return vector(values, _INT, n, "ranking of the decision")
 
 
 def array_of(values: ArrayLike | None, dtype: type[Any], shape: tuple[int, ...], name: str) -> NDArray[Any]:

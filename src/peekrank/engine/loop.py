@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from peekrank._jit import kernel, machine_code, specialise, unspecialised
 from peekrank._util.validate import ascending
 from peekrank.engine.agent import Agent, Seed, array_of
+from peekrank.engine.calls import Counts, count_answer, name_of
 from peekrank.engine.scoring import list_worth, values_of_lists
 from peekrank.measures import LinearForm
 from peekrank.streams.fixed import list_lengths, list_shape
@@ -214,7 +215,7 @@ class _PlainRun:
             decision = self._agent.rank(features[offsets[n] : offsets[n + 1]])
             self._agent.update(decision, chunk.relevance[here][decision.ranking[: self._agent.shape.k]])
             chunk.rankings[here] = decision.ranking
-            chunk.explored[t] = decision.token[0] > 0
+            chunk.explored[t] = decision.explored
 
 
 class _CompiledRun:
@@ -225,7 +226,7 @@ class _CompiledRun:
         lengths = _fitting(agent, rounds)
         self._learner, self._rng = learner, agent._rng
         feedback, token = np.empty(shape.k), np.zeros(learner.token_size(shape))
-        self._fixed = (agent._state, rounds.features, rounds.offsets, feedback, token)
+        self._fixed = (agent._state, agent._counts, rounds.features, rounds.offsets, feedback, token)
         self._uniforms = np.empty((chunk_length(int(lengths.max())), learner.draws(shape)))
         numbers, marks = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
         self._loop = machine_code(
@@ -264,9 +265,7 @@ def _fitting(agent: Agent, rounds: Rounds) -> Ints:
 @cache
 def compiled_loop(kernels: Kernels) -> Callable[..., None]:
     """The loop over rounds for the kernels of a learner."""
-    rank, update = kernels
-    name = f"{rank.__module__}.{rank.__qualname__}-{update.__qualname__}"
-    return specialise(_loop, name, _rank=rank, _update=update)
+    return specialise(_loop, name_of(kernels), _rank=kernels.rank, _update=kernels.update)
 
 
 _rank: Callable[[State, Features, Floats, Ints, Floats], None] = unspecialised
@@ -275,6 +274,7 @@ _update: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
 
 def _loop(
     state: State,
+    counts: Counts,
     features: Features,
     offsets: Ints,
     feedback: Floats,
@@ -296,9 +296,11 @@ def _loop(
             if not 0 <= ranking[p] < len(X):
                 raise ValueError("the learner's rank kernel fills a ranking with something else than its items")
             seen[p] = perceived[start + ranking[p]]
+            count_answer(counts.answers, ranking[p])
         _update(state, X, ranking, token, seen)
         explored[t] = token[0] > 0
         start += len(X)
+    counts.rounds[0] += len(lists)
 
 
 def _record(

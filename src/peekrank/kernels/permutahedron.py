@@ -29,22 +29,29 @@ class Space(NamedTuple):
     place: Ints
     givers: Ints
     surplus: Floats
+    exchanges: Ints  # how many exchanges of places `draw` tossed coins for
+    giver: Ints  # for each of them: who gives its place, who takes it, and with what probability
+    taker: Ints
+    chance: Floats
     sorting: SortSpace
 
 
 def space(m: int) -> Space:
     """Memory for m items."""
-    floats, ints = np.zeros((5, m)), np.zeros((4, m + 1), dtype=np.int64)
     return Space(
         order=np.arange(m),
-        x=floats[0].copy(),
-        seen=floats[1].copy(),
-        first=ints[1].copy(),
-        mass=floats[2].copy(),
-        total=floats[3].copy(),
-        place=ints[2, :m].copy(),
-        givers=ints[3, :m].copy(),
-        surplus=floats[4].copy(),
+        x=np.zeros(m),
+        seen=np.zeros(m),
+        first=np.zeros(m + 1, dtype=np.int64),
+        mass=np.zeros(m),
+        total=np.zeros(m),
+        place=np.zeros(m, dtype=np.int64),
+        givers=np.zeros(m, dtype=np.int64),
+        surplus=np.zeros(m),
+        exchanges=np.zeros(1, dtype=np.int64),
+        giver=np.zeros(m, dtype=np.int64),
+        taker=np.zeros(m, dtype=np.int64),
+        chance=np.zeros(m),
         sorting=sort_space(m),
     )
 
@@ -89,6 +96,7 @@ def draw(weights: Floats, k: int, blocks: int, uniforms: Floats, ranking: Ints, 
     one of the two; then with the next, until it is settled. An exchange mixes the probabilities of standing among
     the first k as it mixes the expected weights.
     """
+    exchanges = 0
     for p in range(len(weights)):
         s.place[p] = p
         s.seen[p] = p < k
@@ -103,6 +111,8 @@ def draw(weights: Floats, k: int, blocks: int, uniforms: Floats, ranking: Ints, 
                 giver, surplus = s.givers[waiting - 1], s.surplus[waiting - 1]
                 given = min(surplus, need)
                 chance = given / (surplus + need + max(s.x[giver] - s.x[p], 0.0))
+                s.giver[exchanges], s.taker[exchanges], s.chance[exchanges] = giver, p, chance
+                exchanges += 1
                 mixed = chance * (s.seen[giver] - s.seen[p])
                 s.seen[giver] -= mixed
                 s.seen[p] += mixed
@@ -115,5 +125,39 @@ def draw(weights: Floats, k: int, blocks: int, uniforms: Floats, ranking: Ints, 
                 if 1 - uniforms[coin] <= chance:  # with chances below the grid of the uniforms: never
                     s.place[giver], s.place[p] = s.place[p], s.place[giver]
                 need -= given
+    s.exchanges[0] = exchanges
     for p in range(len(weights)):
         ranking[s.place[p]] = s.order[p]
+
+
+@kernel
+def last_seen(k: int, first: int, last: int, s: Space, alone: Floats, joint: Floats) -> None:
+    """For a block of the order that has place k: who stands there, and who else of the block stands below.
+
+    Of the items `first` to `last - 1` of the order, ``alone[a]`` becomes the probability that item a stands at
+    place k, and ``joint[a, b]`` that it does while item b stands below. An exchange of two items mixes the numbers
+    of the one with those of the other.
+    """
+    n = last - first
+    for a in range(n):
+        alone[a] = first + a == k - 1
+        for b in range(n):
+            joint[a, b] = first + a == k - 1 and first + b >= k
+    for e in range(s.exchanges[0]):
+        g, p, chance = s.giver[e] - first, s.taker[e] - first, s.chance[e]
+        if not 0 <= p < n:
+            continue  # in another block
+        mixed = chance * (alone[g] - alone[p])
+        alone[g] -= mixed
+        alone[p] += mixed
+        mixed = chance * (joint[g, p] - joint[p, g])
+        joint[g, p] -= mixed
+        joint[p, g] += mixed
+        for a in range(n):
+            if a not in (g, p):
+                mixed = chance * (joint[g, a] - joint[p, a])
+                joint[g, a] -= mixed
+                joint[p, a] += mixed
+                mixed = chance * (joint[a, g] - joint[a, p])
+                joint[a, g] -= mixed
+                joint[a, p] += mixed

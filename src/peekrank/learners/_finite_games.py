@@ -42,6 +42,17 @@ def symbol_of(feedback: Floats, grades: int) -> int:
     return number
 
 
+def less_place(ranking: Ints) -> Floats:
+    """What sorts the items as this ranking does: minus the place of each, the first being 0.
+
+    >>> less_place(np.array([2, 0, 1]))
+    array([-1., -2., -0.])
+    """
+    scores = np.empty(len(ranking))
+    scores[ranking] = -np.arange(len(ranking), dtype=np.float64)
+    return scores
+
+
 def max_grade_of(measure: Measure | Game, max_grade: int) -> int:
     """The largest grade, or the largest number of a symbol of a game, checked."""
     given: object = measure

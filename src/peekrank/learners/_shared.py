@@ -1,9 +1,10 @@
-"""What several learners need: the parameters of a measure, checks of parameters, and a test for full answers."""
+"""What several learners need: the parameters of a measure, checks of parameters and of memory, full answers."""
 
 from __future__ import annotations
 
 import warnings
 from functools import lru_cache
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,10 @@ import numpy as np
 from peekrank._jit import kernel
 from peekrank._util.validate import positive, whole
 from peekrank.kernels.sorting import SortSpace, sort_descending
-from peekrank.types import Floats, Ints, LinearMeasure
+from peekrank.types import Floats, Ints, LinearMeasure, State
+
+_FARTHEST = 1e100  # beyond, products and squares may overflow
+_MOST = 2**40  # beyond, sums of what is counted may overflow
 
 
 @kernel
@@ -113,6 +117,35 @@ def check_parameters(
         whole("blocks", blocks, 1, 10**9)
     if epsilon is not None:
         positive("epsilon", epsilon)
+
+
+def fault_in_numbers(state: State, *names: str) -> str:
+    """Which of these arrays holds what no learner can have come to; empty if all numbers are finite, and not vast.
+
+    >>> class Memory(NamedTuple):
+    ...     scores: Floats
+    >>> fault_in_numbers(Memory(np.array([0.5, np.inf])), "scores")
+    'its scores must be finite numbers'
+    """
+    for name in names:
+        if not np.all(np.abs(attrgetter(name)(state).astype(np.float64)) <= _FARTHEST):
+            return f"its {name} must be finite numbers"
+    return ""
+
+
+def fault_in_counts(state: State, *names: str) -> str:
+    """Which of these arrays holds what cannot have been counted; empty if all are numbers from 0 to 2^40.
+
+    >>> class Memory(NamedTuple):
+    ...     rounds: Ints
+    >>> fault_in_counts(Memory(np.array([-1])), "rounds")
+    'its rounds must be counts, from 0 to 2^40'
+    """
+    for name in names:
+        numbers = attrgetter(name)(state)
+        if not np.all((numbers >= 0) & (numbers <= _MOST)):
+            return f"its {name} must be counts, from 0 to 2^40"
+    return ""
 
 
 class ShortHorizonWarning(UserWarning):

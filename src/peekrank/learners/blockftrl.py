@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from peekrank._jit import kernel
 from peekrank._util.validate import positive
-from peekrank.kernels.permutahedron import Space, draw, leader, space
+from peekrank.kernels.permutahedron import Space, draw, last_seen, leader, space
 from peekrank.learners._shared import (
     check_parameters,
     discount_of,
     entropy,
+    fault_in_counts,
+    fault_in_numbers,
     largest_gain,
     position_weights,
     warn_short,
@@ -28,6 +30,8 @@ from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
 # The clock: rounds left in this block, questions it has to ask, its length, blocks begun, pools of the leader, and
 # what is left over of the horizon by cutting it into whole rounds
 _LEFT, _OPEN, _LENGTH, _BLOCK, _POOLS, _REST = range(6)
+_CLOCK = 6
+_MOST_TOGETHER = 128  # items that share place k, for which chances are worked out
 # The memory: rounds and squared lengths of blocks, both discounted
 _ROUNDS, _SQUARES = 0, 1
 
@@ -49,6 +53,10 @@ class BlockFTRLState(NamedTuple):
     rate: float  # eta, or eta times the root of the squared lengths without a horizon
     discount: float
     space: Space
+    asked: Ints  # whether the last round had a question
+    open: Floats  # for each item, whether that round could have asked about it
+    alone: Floats  # chance of an item to be at place k, and that another is below at the same time
+    joint: Floats
 
 
 @kernel
@@ -106,10 +114,11 @@ def _rank(s: BlockFTRLState, X: Features, uniforms: Floats, ranking: Ints, token
     s.clock[_LEFT] -= 1
     draw(s.weights, s.k, s.clock[_POOLS], uniforms[1:], ranking, s.space)
     token[0] = 0
-    if slot < s.clock[_OPEN]:
-        item = s.questions[slot]
-        s.clock[_OPEN] -= 1
-        s.questions[slot] = s.questions[s.clock[_OPEN]]
+    s.asked[0] = slot < s.clock[_OPEN]
+    if s.asked[0]:
+        item, last = s.questions[slot], s.clock[_OPEN] - 1
+        s.clock[_OPEN] = last
+        s.questions[slot], s.questions[last] = s.questions[last], item
         place = 0
         while ranking[place] != item:
             place += 1
@@ -126,6 +135,36 @@ def _update(s: BlockFTRLState, X: Features, ranking: Ints, token: Floats, feedba
         if not np.isnan(feedback[p]):
             s.sums[ranking[p]] += feedback[p]
             s.counts[ranking[p]] += 1
+
+
+@kernel
+def _chances(s: BlockFTRLState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+    """What the draw gives, and what a question changes: it shows its item, and hides the one at place k."""
+    m, questions, rounds, block = len(out), s.clock[_OPEN] + s.asked[0], s.clock[_LEFT] + 1, 0
+    while s.space.first[block + 1] < s.k:
+        block += 1
+    first, last = s.space.first[block], s.space.first[block + 1]
+    if s.k < m and last - first > len(s.alone):
+        out[:] = np.nan
+        return
+    s.open[:] = 0
+    for q in range(questions):
+        s.open[s.questions[q]] = 1
+    for p in range(m):
+        item = s.space.order[p]
+        out[item] = s.space.seen[p] + (1 - s.space.seen[p]) * s.open[item] / rounds
+    if s.k == m:
+        return
+    last_seen(s.k, first, last, s.space, s.alone, s.joint)
+    below = 0.0  # questions about items of later blocks
+    for p in range(last, m):
+        below += s.open[s.space.order[p]]
+    for a in range(last - first):
+        hidden = s.alone[a] * below
+        for b in range(last - first):
+            hidden += s.joint[a, b] * s.open[s.space.order[first + b]]
+        item = s.space.order[first + a]
+        out[item] = min(1.0, max(0.0, out[item] - hidden / rounds))
 
 
 @dataclass(frozen=True)
@@ -172,7 +211,11 @@ class BlockFTRL:
     any_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update)
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances)
+    memory: ClassVar[tuple[str, ...]] = (
+        *("scores", "sums", "counts", "questions", "clock", "memory"),
+        *("space.order", "space.x", "space.first"),  # of the leader, which is followed for a whole block
+    )
 
     def __post_init__(self) -> None:
         check_parameters(horizon=1 if self.horizon is None else self.horizon, max_grade=self.max_grade)
@@ -199,12 +242,13 @@ class BlockFTRL:
                     self.name, self.horizon, f"blocks of the best length would be shorter than the {m} questions "
                     f"that each has to ask; it plays blocks of {max(self.horizon // blocks, m)} rounds"
                 )  # fmt: skip
+        together = min(m, _MOST_TOGETHER) if shape.k < m else 0
         return BlockFTRLState(
             scores=np.zeros(m),
             sums=np.zeros(m),
             counts=np.zeros(m, dtype=np.int64),
             questions=np.arange(m),
-            clock=np.zeros(6, dtype=np.int64),
+            clock=np.zeros(_CLOCK, dtype=np.int64),
             memory=np.zeros(2),
             weights=position_weights(self.measure, m),
             k=shape.k,
@@ -214,7 +258,38 @@ class BlockFTRL:
             rate=rate,
             discount=self.discount,
             space=space(m),
+            asked=np.zeros(1, dtype=np.int64),
+            open=np.zeros(m),
+            alone=np.zeros(together),
+            joint=np.zeros((together, together)),
         )
+
+    def fault(self, state: BlockFTRLState) -> str:
+        """What is wrong with a memory that was read."""
+        if fault := fault_in_numbers(state, "scores", "sums", "memory", "space.x"):
+            return fault
+        if fault := fault_in_counts(state, "counts", "questions", "clock", "space.order", "space.first"):
+            return fault
+        m, items = len(state.scores), np.arange(len(state.scores))
+        for name, numbers in (("questions", state.questions), ("space.order", state.space.order)):
+            if not np.array_equal(np.sort(numbers), items):
+                return f"its {name} must hold each item once"
+        clock, first = state.clock, state.space.first
+        if not clock[_OPEN] <= min(m, clock[_LEFT]) or clock[_LEFT] > clock[_LENGTH]:
+            return "its clock must leave a round for each question, and no more rounds than a block has"
+        if clock[_REST] >= max(1, state.blocks):
+            return "its clock has more left over than a block"
+        pools = clock[_POOLS]
+        ends = first[0] == 0 and first[min(pools, m)] == m and np.all(np.diff(first[: pools + 1]) > 0)
+        if clock[_LEFT] > 0 and not (1 <= pools <= m and ends):
+            return "its space.first must cut the items into pools"
+        if not (state.memory.max() == 0 or state.memory.min() >= 1):
+            return "its memory must hold sums of lengths, from 1 on, or zeros"
+        return ""
+
+    def scores(self, state: BlockFTRLState, X: Features) -> Floats:
+        """The estimated gain of each item per round, less the largest one, from all blocks but the running one."""
+        return np.asarray(state.scores / max(1.0, state.memory[_ROUNDS]))
 
     def token_size(self, shape: Shape) -> int:
         """The explored mark: whether an item was moved."""

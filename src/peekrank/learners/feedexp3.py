@@ -15,8 +15,8 @@ from peekrank._util.validate import whole
 from peekrank.games.game import Game
 from peekrank.games.rate import Rate
 from peekrank.games.theorems import theorem_of
-from peekrank.learners._finite_games import NO_SYMBOL, finite, max_grade_of, symbol_of
-from peekrank.learners._shared import warn_short
+from peekrank.learners._finite_games import NO_SYMBOL, finite, less_place, max_grade_of, symbol_of
+from peekrank.learners._shared import fault_in_counts, fault_in_numbers, warn_short
 from peekrank.measures import measure as measure_named
 from peekrank.types import Features, Floats, Ints, Kernels, Measure, Shape
 
@@ -36,6 +36,7 @@ class FeedExp3State(NamedTuple):
     rate: float  # eta / gamma, or that times t^(1/3) in round t without a horizon
     anytime: bool
     grades: int
+    k: int
     rankings: Ints  # to show for each action
     action: Ints  # that is played for each class
     group: Ints  # of each action
@@ -47,8 +48,14 @@ class FeedExp3State(NamedTuple):
 
 
 @kernel
+def _shrink(s: FeedExp3State) -> float:
+    """How much smaller gamma and eta are than in the first round."""
+    return float((s.rounds[0] + 1.0) ** (-1 / 3)) if s.anytime else 1.0
+
+
+@kernel
 def _rank(s: FeedExp3State, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
-    shrink = (s.rounds[0] + 1.0) ** (-1 / 3) if s.anytime else 1.0
+    shrink = _shrink(s)
     gamma = min(s.mixing * shrink, _MOST_MIXING)
     eta = s.rate * shrink * gamma
     least = s.losses[0]
@@ -117,6 +124,23 @@ def _update(s: FeedExp3State, X: Features, ranking: Ints, token: Floats, feedbac
         s.losses[i] += s.values[row, i] / token[2]
 
 
+@kernel
+def _chances(s: FeedExp3State, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+    """Each action gives its probability to the first k items of its ranking."""
+    gamma = min(s.mixing * _shrink(s), _MOST_MIXING)
+    total, before = 0.0, 0.0
+    for i in range(len(s.weights)):
+        total += s.weights[i]
+    out[:] = 0
+    for i in range(len(s.weights)):
+        for p in range(s.k):
+            out[s.rankings[s.action[i], p]] += (1 - gamma) * s.weights[i] / total
+    for a in range(len(s.chances)):
+        for p in range(s.k):
+            out[s.rankings[a, p]] += gamma * (s.chances[a] - before)
+        before = s.chances[a]
+
+
 @dataclass(frozen=True)
 class FeedExp3:
     """Exponential weights over the actions that can be best, with estimates from whatever feedback shows.
@@ -167,7 +191,8 @@ class FeedExp3:
     any_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update)
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances)
+    memory: ClassVar[tuple[str, ...]] = ("losses", "rounds")
 
     def __post_init__(self) -> None:
         if self.horizon is not None:
@@ -190,6 +215,7 @@ class FeedExp3:
             rate=rate,
             anytime=self.horizon is None,
             grades=self.max_grade + 1,
+            k=shape.k,
             rankings=plan.rankings.copy(),  # a state is its owner's to write to, a plan is shared
             action=plan.action.copy(),
             group=plan.seen.group.copy(),
@@ -199,6 +225,14 @@ class FeedExp3:
             asked=np.bincount(plan.seen.group, plan.q).astype(np.float64),
             weights=np.zeros(len(plan.action)),
         )
+
+    def fault(self, state: FeedExp3State) -> str:
+        """What is wrong with a memory that was read."""
+        return fault_in_numbers(state, "losses") or fault_in_counts(state, "rounds")
+
+    def scores(self, state: FeedExp3State, X: Features) -> Floats:
+        """Minus the place of each item in the ranking of least estimated loss."""
+        return less_place(state.rankings[state.action[np.argmin(state.losses)]])
 
     def token_size(self, shape: Shape) -> int:
         """The explored mark, the action, and the probability of its group."""

@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 
 from peekrank._jit import kernel
 from peekrank.kernels.sorting import SortSpace, sort_space
-from peekrank.learners._shared import answered, check_parameters, constants, largest_gain, perturbed_leader
+from peekrank.learners._shared import (
+    answered,
+    check_parameters,
+    constants,
+    fault_in_numbers,
+    largest_gain,
+    perturbed_leader,
+)
 from peekrank.measures import learnable
 from peekrank.measures import measure as measure_named
 from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
@@ -37,6 +44,11 @@ def _update(state: FTPLState, X: Features, ranking: Ints, token: Floats, feedbac
     if answered(feedback):
         for p in range(len(feedback)):
             state.scores[ranking[p]] += feedback[p]
+
+
+@kernel
+def _chances(state: FTPLState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+    out[:] = 1  # all is seen, whatever is shown
 
 
 @dataclass(frozen=True)
@@ -78,7 +90,8 @@ class FTPL:
     any_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = True
     min_k: ClassVar[int] = 1
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update)
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances)
+    memory: ClassVar[tuple[str, ...]] = ("scores",)
 
     def __post_init__(self) -> None:
         check_parameters(horizon=self.horizon, max_grade=self.max_grade, epsilon=self.epsilon)
@@ -88,6 +101,14 @@ class FTPL:
         """State before the first round."""
         m = shape.m
         return FTPLState(np.zeros(m), 1 / self._epsilon(m, self.horizon), np.zeros(m), sort_space(m))
+
+    def fault(self, state: FTPLState) -> str:
+        """What is wrong with a memory that was read."""
+        return fault_in_numbers(state, "scores")
+
+    def scores(self, state: FTPLState, X: Features) -> Floats:
+        """The sum of the gains of each item."""
+        return state.scores
 
     def token_size(self, shape: Shape) -> int:
         """The explored mark, always 0."""

@@ -17,6 +17,8 @@ from peekrank.learners._shared import (
     check_parameters,
     discount_of,
     entropy,
+    fault_in_counts,
+    fault_in_numbers,
     largest_gain,
     position_weights,
 )
@@ -58,6 +60,12 @@ def _update(s: PermFTRLState, X: Features, ranking: Ints, token: Floats, feedbac
         s.rounds[0] += 1
         for p in range(len(feedback)):
             s.scores[ranking[p]] -= feedback[p] / token[1 + p]
+
+
+@kernel
+def _chances(s: PermFTRLState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+    for p in range(len(out)):
+        out[s.space.order[p]] = s.space.seen[p]
 
 
 @dataclass(frozen=True)
@@ -103,7 +111,8 @@ class PermFTRL:
     any_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update)
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances)
+    memory: ClassVar[tuple[str, ...]] = ("scores", "rounds")
 
     def __post_init__(self) -> None:
         check_parameters(horizon=1 if self.horizon is None else self.horizon, max_grade=self.max_grade)
@@ -130,6 +139,14 @@ class PermFTRL:
             anytime=self.horizon is None,
             space=space(shape.m),
         )
+
+    def fault(self, state: PermFTRLState) -> str:
+        """What is wrong with a memory that was read."""
+        return fault_in_numbers(state, "scores") or fault_in_counts(state, "rounds")
+
+    def scores(self, state: PermFTRLState, X: Features) -> Floats:
+        """The estimated gain of each item per round, less the largest one."""
+        return np.asarray(state.scores / max(1, state.rounds[0]))
 
     def token_size(self, shape: Shape) -> int:
         """The explored mark, always 0, and the probability that each of the k items would be seen."""

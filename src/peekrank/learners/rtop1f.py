@@ -16,6 +16,8 @@ from peekrank.learners._shared import (
     answered,
     check_parameters,
     constants,
+    fault_in_counts,
+    fault_in_numbers,
     largest_gain,
     perturbed_leader,
     warn_short,
@@ -179,6 +181,7 @@ class RTop1F:
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     kernels: ClassVar[Kernels] = Kernels(_rank, _update)
+    memory: ClassVar[tuple[str, ...]] = ("scores", "pending", "clock", "open_questions", "owed_questions")
 
     def __post_init__(self) -> None:
         check_parameters(horizon=self.horizon, max_grade=self.max_grade, blocks=self.blocks, epsilon=self.epsilon)
@@ -217,6 +220,21 @@ class RTop1F:
             rest=np.zeros(m, dtype=np.int64),
             sorting=sort_space(m),
         )
+
+    def fault(self, state: RTop1FState) -> str:
+        """What is wrong with a memory that was read."""
+        if fault := fault_in_numbers(state, "scores", "pending"):
+            return fault
+        if fault := fault_in_counts(state, "clock", "open_questions", "owed_questions"):
+            return fault
+        left, questions = state.clock[_LEFT], state.clock[_OPEN]
+        if not state.open_questions.sum() == questions <= left:
+            return "its clock must leave a round for each of its open_questions"
+        return ""
+
+    def scores(self, state: RTop1FState, X: Features) -> Floats:
+        """The sum of each item's answers, those of the running block included."""
+        return np.asarray(state.scores + state.pending)
 
     def token_size(self, shape: Shape) -> int:
         """The explored mark, which cell was asked about, and in which block."""

@@ -14,7 +14,7 @@ from peekrank._jit import kernel, specialise, unspecialised
 from peekrank._util.validate import choice, positive, whole
 from peekrank.kernels.sorting import SortSpace, place_of, shuffle, sort_descending, sort_space
 from peekrank.kernels.vectors import Weights, add, add_rows, all_finite, copy, dot, score, shrink_into_ball
-from peekrank.learners._shared import answered
+from peekrank.learners._shared import answered, fault_in_numbers
 from peekrank.surrogates import Squared, Surrogate
 from peekrank.surrogates import surrogate as surrogate_named
 from peekrank.surrogates.estimates import Estimate, Estimates, Estimator, Parameters, Seen, Target
@@ -22,7 +22,8 @@ from peekrank.types import Features, Floats, Ints, Kernels, Shape
 
 Below = Literal["greedy", "random"]
 Step = Literal["scale_free", "theorem"]
-# The token: explored mark, gamma, P(first k of the greedy order), k propensities, then scores, then predictions
+# The token: explored mark, gamma (-1: scores overflowed), P(first k of the greedy order), k propensities, scores,
+# predictions
 _GAMMA, _TOP, _CHANCES = 1, 2, 3
 # Sums: rounds answered; for w and for the regression, squared norms of gradients and the largest of an item; the
 # constant of the regression; whether scores overflowed in the last round
@@ -108,22 +109,33 @@ def _show_greedy_order(s: RTopKFState, k: int, uniform: float, ranking: Ints) ->
 
 
 @kernel
+def _seen_chance(s: RTopKFState, place: int, k: int, n: int, token: Floats) -> float:
+    """Probability of the item at a place of the greedy order to be among the first k."""
+    gamma = token[_GAMMA]
+    exploited = 1.0 if place < k - 1 else token[_TOP] if place == k - 1 else s.chances[s.order[place]]
+    return float(min(1.0, gamma * k / n + (1 - gamma) * exploited))
+
+
+@kernel
 def _rank(s: RTopKFState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
     n = len(ranking)
     k = min(s.k, n)
     score(X, s.w, s.scores)
-    if not all_finite(s.scores[:n]):  # nothing can be learned from them
-        token[_GAMMA] = np.nan
-        for i in range(n):
-            ranking[i] = i
-        return
-    sort_descending(s.scores[:n], s.order[:n], s.sorting)
-    copy(s.scores[:n], token[_CHANCES + s.k :])
+    overflowed = not all_finite(s.scores[:n])
     if s.robust:
         predicted = token[_CHANCES + s.k + len(s.scores) :]
         score(X, s.v, predicted)
         for i in range(n):
             predicted[i] += s.sums[_BIAS]
+        overflowed |= not all_finite(predicted[:n])
+    if overflowed:  # nothing can be learned from them
+        token[:] = 0
+        token[_GAMMA] = -1
+        for i in range(n):
+            ranking[i] = i
+        return
+    sort_descending(s.scores[:n], s.order[:n], s.sorting)
+    copy(s.scores[:n], token[_CHANCES + s.k :])
     if k == n:  # all is seen whatever is shown
         copy(s.order[:n], ranking)
         token[_CHANCES : _CHANCES + n] = 1
@@ -146,8 +158,18 @@ def _rank(s: RTopKFState, X: Features, uniforms: Floats, ranking: Ints, token: F
         item, place = ranking[p], 0
         while s.order[place] != item:
             place += 1
-        exploited = 1.0 if place < k - 1 else token[_TOP] if place == k - 1 else s.chances[item]
-        token[_CHANCES + p] = min(1.0, gamma * k / n + (1 - gamma) * exploited)
+        token[_CHANCES + p] = _seen_chance(s, place, k, n, token)
+
+
+@kernel
+def _fill_chances(s: RTopKFState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+    n = len(ranking)
+    k = min(s.k, n)
+    for place in range(n):
+        if token[_GAMMA] < 0:  # scores overflowed, and nothing was left to chance
+            out[ranking[place]] = place < k
+        else:
+            out[s.order[place]] = 1.0 if k == n else _seen_chance(s, place, k, n, token)
 
 
 @kernel
@@ -236,11 +258,11 @@ def regress(s: RTopKFState, X: Features, ranking: Ints, token: Floats, feedback:
 
 def _update(s: RTopKFState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
     n, k = len(ranking), len(feedback)
-    if np.isnan(token[_GAMMA]):
+    if token[_GAMMA] < 0:
         s.sums[_OVERFLOWED] = 1
         return
     for p in range(k):
-        if not 0 < token[_CHANCES + p] <= 1:
+        if not (0 < token[_CHANCES + p] <= 1 and token[_GAMMA] < 1):
             raise ValueError("the token of this decision is not one of this agent's")
     if not answered(feedback):
         return
@@ -265,7 +287,7 @@ def _kernels(name: str, estimates: Estimates, estimator: Estimator) -> Kernels:
     parts: dict[str, Any] = {"estimate": estimates.of(estimator)}
     if estimates.target is not None and estimator == "doubly_robust":
         parts["regress"] = specialise(_regress, name, target=estimates.target)
-    return Kernels(_rank, specialise(_update, f"{name}-{estimator}", **parts))
+    return Kernels(_rank, specialise(_update, f"{name}-{estimator}", **parts), _fill_chances)
 
 
 @dataclass(frozen=True)
@@ -337,6 +359,7 @@ class RTopKF:
     contextual: ClassVar[bool] = True
     any_length: ClassVar[bool] = True
     measure: ClassVar[None] = None
+    memory: ClassVar[tuple[str, ...]] = ("w", "v", "sums")
 
     def __post_init__(self) -> None:
         if self.horizon is not None:
@@ -418,6 +441,18 @@ class RTopKF:
             items=np.zeros(m, dtype=np.int64),
             sorting=sort_space(m),
         )
+
+    def fault(self, state: RTopKFState) -> str:
+        """What is wrong with a memory that was read."""
+        if fault := fault_in_numbers(state, "w", "v", "sums"):
+            return fault
+        return "" if np.delete(state.sums, _BIAS).min() >= 0 else "its sums of squares and rounds are below 0"
+
+    def scores(self, state: RTopKFState, X: Features) -> Floats:
+        """The weighted sum of each item's features."""
+        scores = np.empty(len(X))
+        score(X, state.w, scores)
+        return scores
 
     def token_size(self, shape: Shape) -> int:
         """Explored mark, gamma, a chance, k propensities, the scores, and predictions if there are any."""

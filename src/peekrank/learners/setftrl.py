@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from peekrank._jit import kernel
 from peekrank._util.validate import whole
 from peekrank.kernels.hypersimplex import systematic_sample, tsallis_point
-from peekrank.learners._shared import answered
+from peekrank.learners._shared import answered, fault_in_counts, fault_in_numbers
 from peekrank.measures import Precision
 from peekrank.measures import measure as measure_named
 from peekrank.types import Features, Floats, Ints, Kernels, Shape
@@ -59,6 +59,12 @@ def _update(s: SetFTRLState, X: Features, ranking: Ints, token: Floats, feedback
         s.rounds[0] += 1
 
 
+@kernel
+def _chances(s: SetFTRLState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+    for i in range(len(out)):
+        out[i] = s.x[i] * s.inside + (1 - s.x[i]) * s.outside
+
+
 @dataclass(frozen=True)
 class SetFTRL:
     """Follow the regularised leader over sets of n items, for P@n.
@@ -98,7 +104,8 @@ class SetFTRL:
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     max_grade: ClassVar[int] = 255
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update)
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances)
+    memory: ClassVar[tuple[str, ...]] = ("losses", "rounds", "multiplier")
 
     def __post_init__(self) -> None:
         if self.horizon is not None:
@@ -125,6 +132,14 @@ class SetFTRL:
             x=np.zeros(m),
             space=np.zeros(m),
         )
+
+    def fault(self, state: SetFTRLState) -> str:
+        """What is wrong with a memory that was read."""
+        return fault_in_numbers(state, "losses", "multiplier") or fault_in_counts(state, "rounds")
+
+    def scores(self, state: SetFTRLState, X: Features) -> Floats:
+        """The estimated share of rounds in which each item is relevant."""
+        return np.asarray(1 - state.losses / max(1, state.rounds[0]))
 
     def token_size(self, shape: Shape) -> int:
         """The explored mark, always 0, and for each of the k items its chance of being seen."""

@@ -16,7 +16,7 @@ from peekrank.types import Features, Floats, Ints, Kernels, Shape
 class UniformState(NamedTuple):
     """Nothing to remember."""
 
-    m: int
+    k: int
 
 
 @kernel
@@ -28,6 +28,11 @@ def _rank(state: UniformState, X: Features, uniforms: Floats, ranking: Ints, tok
 @kernel
 def _update(state: UniformState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
     pass
+
+
+@kernel
+def _chances(state: UniformState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+    out[:] = min(state.k, len(out)) / len(out)
 
 
 @dataclass(frozen=True)
@@ -47,11 +52,20 @@ class Uniform:
     max_grade: ClassVar[int] = 255
     horizon: ClassVar[None] = None
     measure: ClassVar[None] = None
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update)
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances)
+    memory: ClassVar[tuple[str, ...]] = ()
 
     def init(self, shape: Shape) -> UniformState:
         """State before the first round."""
-        return UniformState(shape.m)
+        return UniformState(shape.k)
+
+    def fault(self, state: UniformState) -> str:
+        """Nothing can be wrong."""
+        return ""
+
+    def scores(self, state: UniformState, X: Features) -> Floats:
+        """Zeros: nothing is believed."""
+        return np.zeros(len(X))
 
     def token_size(self, shape: Shape) -> int:
         """The explored mark, always 0."""

@@ -11,11 +11,13 @@ from peekrank.types import Features, Floats, Ints, Kernels
 
 
 class State(NamedTuple):
-    """Arrays are memory, scalars are constants."""
+    """Arrays are memory or workspace, scalars are constants."""
 
     scores: Floats
     share: float
+    k: int
     sorting: SortSpace
+    order: Ints
 
 
 @kernel
@@ -33,6 +35,14 @@ def _update(s: State, X: Features, ranking: Ints, token: Floats, feedback: Float
         s.scores[ranking[0]] += feedback[0]
 
 
+@kernel
+def _chances(s: State, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+    sort_descending(s.scores, s.order, s.sorting)
+    out[:] = s.share * s.k / len(out)
+    for p in range(s.k):
+        out[s.order[p]] += 1 - s.share
+
+
 @dataclass(frozen=True)
 class Sometimes:
     """Explore in a share of the rounds; otherwise show the items by what was then answered on top."""
@@ -46,7 +56,8 @@ class Sometimes:
     max_grade: ClassVar[int] = 255  # takes all grades
     horizon: ClassVar[None] = None  # is tuned for no number of rounds, and for no measure
     measure: ClassVar[None] = None
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update)
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances)
+    memory: ClassVar[tuple[str, ...]] = ("scores",)  # what a saved agent holds; `init` makes all else
 
     def __post_init__(self) -> None:
         if not 0 < self.share <= 1:
@@ -54,7 +65,15 @@ class Sometimes:
 
     def init(self, shape: Shape) -> State:
         """The state before the first round."""
-        return State(np.zeros(shape.m), self.share, sort_space(shape.m))
+        return State(np.zeros(shape.m), self.share, shape.k, sort_space(shape.m), np.zeros(shape.m, np.int64))
+
+    def fault(self, state: State) -> str:
+        """What is wrong with scores that were read from a file."""
+        return "" if np.isfinite(state.scores).all() else "its scores must be finite"
+
+    def scores(self, state: State, X: Features) -> Floats:
+        """What is believed of each item now."""
+        return state.scores
 
     def token_size(self, shape: Shape) -> int:
         """The mark of a round that explores, and nothing else."""

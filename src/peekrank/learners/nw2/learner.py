@@ -14,8 +14,8 @@ from peekrank._util.validate import whole
 from peekrank.games.game import Game
 from peekrank.games.rate import Rate
 from peekrank.games.theorems import theorem_of
-from peekrank.learners._finite_games import NO_SYMBOL, max_grade_of, symbol_of
-from peekrank.learners._shared import warn_short
+from peekrank.learners._finite_games import NO_SYMBOL, less_place, max_grade_of, symbol_of
+from peekrank.learners._shared import fault_in_counts, fault_in_numbers, warn_short
 from peekrank.learners.nw2.shares import ShareSpace, settle, share_space
 from peekrank.learners.nw2.tables import (
     Constants,
@@ -35,6 +35,7 @@ _MOST_CLASSES = 5000
 # for which the constants of a bound take less than a second, if the game is written down
 _ITEMS_IN_TIME, _OUTCOMES_IN_TIME = 4, 32
 _TOKEN = 3  # explored mark, action and eta come before the shares
+_ROUNDING = 1e-9  # how far from 1 the shares may add up to
 _TOO_HARD = (Rate.TWO_THIRDS, Rate.LINEAR)
 
 
@@ -48,6 +49,7 @@ class NW2State(NamedTuple):
     most: float  # the largest eta
     anytime: bool
     even: bool  # whether all actions of a class share its probability
+    k: int
     tables: Tables
     first: Floats  # chance of the first action of each class
     other: Floats  # chance of each of its other actions
@@ -57,7 +59,7 @@ class NW2State(NamedTuple):
 
 
 @kernel
-def _chances(s: NW2State, shares: Floats, eta: float) -> None:
+def _action_chances(s: NW2State, shares: Floats, eta: float) -> None:
     """Fill the chances of all actions (REDISTRIBUTE, then some of everything).
 
     A degenerate action takes from its two classes in the proportion that leaves the expected loss as it is, and
@@ -85,7 +87,7 @@ def _chances(s: NW2State, shares: Floats, eta: float) -> None:
 
 @kernel
 def _draw(s: NW2State, u: float) -> int:
-    """An action with the chances of `_chances`; the last one, should rounding leave a rest."""
+    """An action with the chances of `_action_chances`; the last one, should rounding leave a rest."""
     t = s.tables
     for c in range(len(s.shares)):
         others = t.actions[c + 1] - t.actions[c] - 1
@@ -106,7 +108,7 @@ def _draw(s: NW2State, u: float) -> int:
 def _rank(s: NW2State, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
     eta = min(s.most, s.rate / sqrt(s.rounds[0] + 1)) if s.anytime else s.rate
     settle(s.sums, eta, s.tables, s.space, s.shares)
-    _chances(s, s.shares, eta)
+    _action_chances(s, s.shares, eta)
     action = _draw(s, uniforms[0])
     token[0], token[1], token[2] = 0, action, eta
     for c in range(len(s.shares)):
@@ -121,13 +123,13 @@ def _update(s: NW2State, X: Features, ranking: Ints, token: Floats, feedback: Fl
     total = 0.0
     for c in range(classes):
         total += shares[c] if shares[c] >= 0 else np.nan
-    mine = 0 <= action < len(t.rankings) and 0 < eta <= s.most and abs(total - 1) < 1e-9
+    mine = 0 <= action < len(t.rankings) and 0 < eta <= s.most and abs(total - 1) < _ROUNDING
     if not (mine and ranking[0] == t.rankings[action, 0]):
         raise ValueError("the token of this decision is not one of this agent's")
     symbol = symbol_of(feedback[: t.read], t.grades)
     if symbol == NO_SYMBOL:
         return
-    _chances(s, shares, eta)
+    _action_chances(s, shares, eta)
     chance = 0.0
     for c in range(classes):
         others = t.actions[c + 1] - t.actions[c] - 1
@@ -150,6 +152,21 @@ def _update(s: NW2State, X: Features, ranking: Ints, token: Floats, feedback: Fl
         e = t.told[i]
         s.sums[e] += shares[t.source[e]] * t.values[i, symbol] / chance
     s.rounds[0] += 1
+
+
+@kernel
+def _chances(s: NW2State, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+    """Each action gives its probability to the first k items of its ranking."""
+    t = s.tables
+    out[:] = 0
+    for c in range(len(s.shares)):
+        for a in range(t.actions[c], t.actions[c + 1]):
+            chance = s.first[c] if a == t.actions[c] else s.other[c]
+            for p in range(s.k):
+                out[t.rankings[a, p]] += chance
+    for d in range(len(t.border)):
+        for p in range(s.k):
+            out[t.rankings[t.actions[-1] + d, p]] += s.between[d]
 
 
 @dataclass(frozen=True)
@@ -209,7 +226,8 @@ class NW2:
     any_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update)
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances)
+    memory: ClassVar[tuple[str, ...]] = ("sums", "rounds", "shares", "space.inverse", "space.spent")
 
     def __post_init__(self) -> None:
         if self.horizon is not None:
@@ -239,6 +257,7 @@ class NW2:
             most=most,
             anytime=self.horizon is None,
             even=not self.printed,
+            k=shape.k,
             tables=tables,
             first=np.zeros(classes),
             other=np.zeros(classes),
@@ -246,6 +265,20 @@ class NW2:
             seldom=np.zeros(classes),
             space=share_space(tables),
         )
+
+    def fault(self, state: NW2State) -> str:
+        """What is wrong with a memory that was read."""
+        if fault := fault_in_numbers(state, "sums", "shares", "space.inverse"):
+            return fault
+        if fault := fault_in_counts(state, "rounds", "space.spent"):
+            return fault
+        if not (state.shares.min() >= 0 and abs(state.shares.sum() - 1) < _ROUNDING):
+            return "its shares must be probabilities"
+        return ""
+
+    def scores(self, state: NW2State, X: Features) -> Floats:
+        """Minus the place of each item in a ranking of the class that has the largest share."""
+        return less_place(state.tables.rankings[state.tables.actions[np.argmax(state.shares)]])
 
     def token_size(self, shape: Shape) -> int:
         """The explored mark, always 0, the action, eta, and the share of each class."""

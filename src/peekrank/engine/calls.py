@@ -1,0 +1,157 @@
+"""One compiled call each for `rank` and `update`: check what comes in, call the kernel, count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peekrank._jit import kernel, specialise, unspecialised
+from peekrank.types import Features, Floats, Ints, Kernels, State
+
+WELL, NO_PERMUTATION, BAD_TOKEN, BAD_FEATURES = -1, -2, -3, -4  # what `update` finds; from 0 on: this is no grade
+
+
+class Counts(NamedTuple):
+    """How many rounds were ranked, and how many answers came about each item (in all, if lists differ)."""
+
+    rounds: Ints
+    answers: Ints
+
+
+def no_counts(items: int) -> Counts:
+    """Counts before the first round."""
+    return Counts(np.zeros(1, dtype=np.int64), np.zeros(items, dtype=np.int64))
+
+
+class Calls(NamedTuple):
+    """The two calls for the kernels of a learner."""
+
+    rank: Callable[..., bool]
+    update: Callable[..., int]
+
+
+@cache
+def compiled_calls(kernels: Kernels) -> Calls:
+    """The calls for these kernels; `name_of` tells them from those for others."""
+    name = name_of(kernels)
+    return Calls(
+        specialise(_rank_once, name, _rank=kernels.rank, _chances=kernels.chances or _unknown),
+        specialise(_update_once, name, _update=kernels.update),
+    )
+
+
+def name_of(kernels: Kernels) -> str:
+    """A name for the kernels of a learner, in characters that file names may have."""
+    return f"{kernels.rank.__module__}.{kernels.rank.__qualname__}-{kernels.update.__qualname__}"
+
+
+_rank: Callable[[State, Features, Floats, Ints, Floats], None] = unspecialised
+_update: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
+_chances: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
+
+
+@kernel
+def _unknown(state: State, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+    """Nothing, for a learner that does not know its chances."""
+
+
+@kernel
+def first_not_finite(X: Features) -> int:
+    """The first item with a feature that is no finite number; -1 if there is none."""
+    for item in range(len(X)):
+        finite = True
+        for f in range(X.shape[1]):
+            finite &= abs(X[item, f]) < np.inf
+        if not finite:
+            return item
+    return -1
+
+
+@kernel
+def is_permutation(ranking: Ints, seen: NDArray[np.bool_]) -> bool:
+    """Whether a ranking holds each of its items once."""
+    n = len(ranking)
+    for i in range(n):
+        seen[i] = False
+    for p in range(n):
+        item = ranking[p]
+        if not 0 <= item < n or seen[item]:
+            return False
+        seen[item] = True
+    return True
+
+
+@kernel
+def count_answer(answers: Ints, item: int) -> None:
+    """Add an answer about an item."""
+    answers[item if len(answers) > 1 else 0] += 1
+
+
+def _rank_once(
+    state: State,
+    counts: Counts,
+    X: Features,
+    uniforms: Floats,
+    seen: NDArray[np.bool_],
+    ranking: Ints,
+    token: Floats,
+    chances: Floats,
+) -> bool:
+    """Rank, and fill the chances if there is room for them; whether they are known."""
+    _rank(state, X, uniforms, ranking, token)
+    if not is_permutation(ranking, seen):
+        raise ValueError("the learner's rank kernel fills a ranking with something else than its items")
+    counts.rounds[0] += 1
+    if len(chances) == 0:
+        return False
+    _chances(state, X, ranking, token, chances)
+    return not np.isnan(chances[0])
+
+
+def _update_once(
+    state: State,
+    counts: Counts,
+    X: Features,
+    ranking: Ints,
+    token: Floats,
+    answers: Floats,
+    seen: NDArray[np.bool_],
+    perceived_grades: Floats,
+    perceived: Floats,
+) -> int:
+    """Update, if all that the decision and the answers hold is as it should be; else what is not."""
+    if first_not_finite(X) >= 0:
+        return BAD_FEATURES
+    if not is_permutation(ranking, seen):
+        return NO_PERMUTATION
+    for i in range(len(token)):
+        if not abs(token[i]) < np.inf:
+            return BAD_TOKEN
+    for p in range(len(answers)):
+        answer = answers[p]
+        if np.isnan(answer):
+            perceived[p] = answer
+        elif 0 <= answer < len(perceived_grades) and answer == np.floor(answer):
+            perceived[p] = perceived_grades[int(answer)]
+        else:
+            return p
+    _update(state, X, ranking, token, perceived[: len(answers)])
+    for p in range(len(answers)):
+        if not np.isnan(answers[p]):
+            count_answer(counts.answers, ranking[p])
+    return WELL
+
+
+def read_only(part: Any) -> Any:
+    """A state with its arrays, and those of states within it, as views that cannot be written to."""
+    if isinstance(part, np.ndarray):
+        view = part.view()
+        view.flags.writeable = False
+        return view
+    if hasattr(part, "_fields"):
+        return type(part)(*map(read_only, part))
+    return part

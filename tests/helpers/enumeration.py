@@ -1,0 +1,51 @@
+"""What a round can come to, with exact probabilities: the uniforms are cut where the outcome changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from itertools import pairwise, product
+
+import numpy as np
+
+from peekrank.types import Floats
+
+_CONTEXTS = 24  # settings of the other uniforms in which a uniform is tried
+_FINE = 1e-13
+
+
+def cuts(outcome: Callable[[Floats], Hashable], draws: int, grid: int, seed: int = 0) -> list[Floats]:
+    """Where the outcome, which is piecewise constant, changes with each uniform, whatever the others are."""
+    rng = np.random.default_rng(seed)
+    points = (np.arange(grid) + 0.5) / grid
+    found: list[set[float]] = [set() for _ in range(draws)]
+    for _ in range(_CONTEXTS):
+        others = rng.random(draws)
+        for c in range(draws):
+
+            def at(u: float, c: int = c, others: Floats = others) -> Hashable:
+                uniforms = others.copy()
+                uniforms[c] = u
+                return outcome(uniforms)
+
+            values = [at(u) for u in points]
+            for i in np.flatnonzero([a != b for a, b in pairwise(values)]):
+                low, high = points[i], points[i + 1]
+                while high - low > _FINE:
+                    middle = (low + high) / 2
+                    low, high = (middle, high) if at(middle) == values[i] else (low, middle)
+                found[c].add(round(high, 11))
+    return [np.array([0.0, *sorted(cut), 1.0]) for cut in found]
+
+
+def outcomes(outcome: Callable[[Floats], Hashable], draws: int, grid: int) -> dict[Hashable, float]:
+    """The probability of each outcome: the sum of the volumes of the cells in which it comes about."""
+    edges = cuts(outcome, draws, grid)
+    middles = [(e[1:] + e[:-1]) / 2 for e in edges]
+    widths = [np.diff(e) for e in edges]
+    total: dict[Hashable, float] = {}
+    for cell in product(*(range(len(w)) for w in widths)):
+        u = np.array([m[i] for m, i in zip(middles, cell, strict=True)])
+        volume = float(np.prod([w[i] for w, i in zip(widths, cell, strict=True)]))
+        found = outcome(u)
+        total[found] = total.get(found, 0.0) + volume
+    return total
