@@ -17,6 +17,8 @@ from peekrank import (
     FTPL,
     NDCG,
     Agent,
+    BlockFTRL,
+    FeedExp3,
     RTop1F,
     Uniform,
     evaluate,
@@ -360,3 +362,92 @@ def test_how_long_lists_may_be_is_said() -> None:
     for wrong in (np.ones(3), np.ones((0, 3)), np.ones((5, 3)), np.ones((4, 2)), None):
         with pytest.raises(ValueError, match=r"features of shape .*: must be of shape \(n, 3\), n from 1 to 4"):
             agent.rank(wrong)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_a_decision_that_is_not_finite_is_refused_and_harms_nothing(wrong: float) -> None:
+    agent = Agent(RTopKF(), m=4, k=1, d=3)
+    decision = agent.rank(np.eye(4, 3))
+    before = agent.dump()
+    features = decision.features.copy()
+    features[2, 1] = wrong
+    with pytest.raises(ValueError, match=r"features of the decision of item 2, .*: must be finite numbers"):
+        agent.update(decision._replace(features=features), [1])
+    token = decision.token.copy()
+    token[-1] = wrong
+    with pytest.raises(ValueError, match=r"token of the decision .*: must hold finite numbers"):
+        agent.update(decision._replace(token=token), [1])
+    assert agent.dump() == before
+
+
+@pytest.mark.parametrize("wrong", [[0.0, 1.0, 2.0, 3.0], ["0", "1", "2", "3"], [None] * 4, [True] * 4])
+def test_rankings_that_are_no_whole_numbers_are_refused(wrong: list[Any]) -> None:
+    agent = Agent(Uniform(), m=4, k=1)
+    with pytest.raises(ValueError, match=r"ranking of the decision .*: must hold whole numbers"):
+        agent.update(agent.rank()._replace(ranking=np.array(wrong)), [1])
+
+
+def test_rankings_of_other_whole_numbers_are_the_same() -> None:
+    one, two = Agent(FTPL(DCG(), horizon=9), m=3, k=3), Agent(FTPL(DCG(), horizon=9), m=3, k=3)
+    for agent, convert in ((one, list), (two, lambda shown: np.array(shown, np.uint8))):
+        decision = agent.rank()
+        agent.update(decision._replace(ranking=convert(decision.ranking)), [1, 0, 0])
+    assert one.dump() == two.dump()
+
+
+# --- looking at an agent
+
+
+def test_an_agent_says_what_it_is_and_how_much_has_happened() -> None:
+    agent = Agent(RTopKF(), m=4, k=2, d=3)
+    assert repr(agent) == "<Agent of rtopkf, m=4, k=2, d=3: 0 rounds, 0 answers>"
+    decision = agent.rank(np.eye(4, 3))
+    agent.rank(np.eye(2, 3))
+    agent.update(decision, [1, np.nan])
+    assert repr(agent) == "<Agent of rtopkf, m=4, k=2, d=3: 2 rounds, 1 answer>"
+    assert not decision.explored or decision.token[0] == 1
+
+
+def test_answers_are_counted_for_each_item() -> None:
+    agent, counted = Agent(BlockFTRL(DCG()), m=5, k=2), np.zeros(5, dtype=np.int64)
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        decision = agent.rank()
+        answers = np.where(rng.random(2) < 0.3, np.nan, 1.0)
+        counted[decision.ranking[:2][answers == 1]] += 1
+        agent.update(decision, answers)
+    with pytest.raises(ValueError, match="feedback"):
+        agent.update(decision, [1, 7])  # what is refused is not counted
+    assert agent.summary().answers.tolist() == counted.tolist()
+    assert (agent.rounds, agent.answers) == (50, counted.sum())
+
+
+def test_the_order_is_by_what_is_believed_and_ties_go_by_index() -> None:
+    agent = Agent(FTPL(DCG(), horizon=9), m=4, k=4)
+    agent._state.scores[:] = [1, 3, 1, 2]
+    assert agent.order().tolist() == [1, 3, 0, 2]
+    lists = Agent(RTopKF(), m=4, k=1, d=2)
+    lists._state.w[:] = [1, -1]
+    assert lists.order([[0, 1], [2, 0], [1, 1]]).tolist() == [1, 2, 0]
+    with pytest.raises(ValueError, match="features of shape"):
+        lists.order()
+    with pytest.raises(ValueError, match="features of item 0"):
+        lists.order([[np.nan, 1]])
+
+
+def test_a_summary_is_of_items_or_of_weights_or_of_nothing() -> None:
+    lists = Agent(RTopKF(), m=4, k=1, d=2)
+    lists._state.w[:] = [0.5, -1]
+    assert str(lists.summary()).splitlines()[1:] == [
+        "       0          0.5          0",
+        "       1           -1          0",
+    ]
+    assert len(Agent(Uniform(), m=4, k=1).summary().believed) == 0
+
+
+def test_orders_of_finite_games_are_those_of_the_best_action() -> None:
+    agent = Agent(FeedExp3(DCG(), horizon=10_000), m=3, k=2)
+    for a, ranking in enumerate(agent.state.rankings[agent.state.action]):
+        agent._state.losses[:] = 1
+        agent._state.losses[a] = 0
+        assert agent.order().tolist() == ranking.tolist()

@@ -10,13 +10,14 @@ import numpy as np
 from peekrank.types import Floats
 
 _CONTEXTS = 24  # settings of the other uniforms in which a uniform is tried
-_FINE = 1e-13
+_FINE = 1e-14
 
 
 def cuts(outcome: Callable[[Floats], Hashable], draws: int, grid: int, seed: int = 0) -> list[Floats]:
     """Where the outcome, which is piecewise constant, changes with each uniform, whatever the others are."""
     rng = np.random.default_rng(seed)
-    points = (np.arange(grid) + 0.5) / grid
+    edges = 2.0 ** -np.arange(1, 40)  # small chances are at the ends
+    points = np.unique(np.r_[(np.arange(grid) + 0.5) / grid, edges, 1 - edges])
     found: list[set[float]] = [set() for _ in range(draws)]
     for _ in range(_CONTEXTS):
         others = rng.random(draws)
@@ -33,7 +34,7 @@ def cuts(outcome: Callable[[Floats], Hashable], draws: int, grid: int, seed: int
                 while high - low > _FINE:
                     middle = (low + high) / 2
                     low, high = (middle, high) if at(middle) == values[i] else (low, middle)
-                found[c].add(round(high, 11))
+                found[c].add(round(float(high), 13))
     return [np.array([0.0, *sorted(cut), 1.0]) for cut in found]
 
 

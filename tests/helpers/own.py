@@ -55,9 +55,16 @@ class Stubborn:
     horizon: ClassVar[None] = None
     measure: ClassVar[None] = None
     kernels: ClassVar[Kernels] = Kernels(_rank, _update)
+    memory: ClassVar[tuple[str, ...]] = ("answers",)
 
     def init(self, shape):
         return State(np.zeros(shape.m), self.first)
+
+    def fault(self, state):
+        return "" if np.isfinite(state.answers).all() else "its answers must be finite"
+
+    def scores(self, state, X):
+        return state.answers
 
     def token_size(self, shape):
         return 1

@@ -284,7 +284,7 @@ class ForgetsAField(Broken):
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 def test_broken_learner_fails_the_check_that_names_its_fault(broken: Learner, fault: str) -> None:
-    with pytest.raises(CheckError):
+    with pytest.raises((CheckError, ValueError)):  # an agent refuses what is no permutation before a check can
         LEARNER_CHECKS[fault](broken)
 
 

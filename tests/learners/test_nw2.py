@@ -19,7 +19,7 @@ from peekrank import Agent, Game, Precision, Shape, fixed_items, measure, simula
 from peekrank.checks import LEARNER_CHECKS
 from peekrank.games.classic import classic
 from peekrank.learners._shared import ShortHorizonWarning
-from peekrank.learners.nw2.learner import NW2, _chances
+from peekrank.learners.nw2.learner import NW2, _action_chances
 from peekrank.learners.nw2.shares import exponentials, settle, share_space
 from peekrank.learners.nw2.tables import (
     Tables,
@@ -468,7 +468,7 @@ def test_redistribution_keeps_the_expected_loss(name: str) -> None:
     for power in (0.2, 1, 5):
         p = rng.random(len(size)) ** power
         p /= p.sum()
-        _chances(state, p, eta)
+        _action_chances(state, p, eta)
         assert state.first.tolist() == state.other.tolist()
         P = np.r_[np.repeat(state.first, size), state.between]
         assert P.sum() == pytest.approx(1, abs=1e-14)
@@ -536,7 +536,7 @@ def test_slope_is_that_of_the_lemma(name: str) -> None:
 
 def lemma_sum(p: Floats, t: Tables, constants: Any, eta: float, state: Any) -> float:
     """Sum over edges of Q p^2 times all of V^2 + v^2, each over the chance of its action."""
-    _chances(state, p, eta)
+    _action_chances(state, p, eta)
     size = np.diff(t.actions)
     P = np.r_[np.repeat(state.first, size), state.between]
     class_of = np.r_[np.repeat(np.arange(len(size)), size), np.full(len(t.border), -1)]

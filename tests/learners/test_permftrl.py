@@ -24,6 +24,7 @@ from peekrank import (
 )
 from peekrank.checks import LEARNER_CHECKS, check_learner
 from peekrank.engine import generator
+from peekrank.engine.calls import no_counts
 from peekrank.engine.loop import compiled_loop
 from peekrank.learners._shared import position_weights
 from peekrank.learners.permftrl import PermFTRL, PermFTRLState
@@ -295,7 +296,7 @@ def test_nothing_drifts_in_a_million_rounds(k: int, horizon: int | None) -> None
     costs = (rng.random((T, m)) < p).astype(np.float64)
     rankings, explored = np.empty(T * m, dtype=np.int64), np.empty(T, dtype=np.bool_)
     compiled_loop(PermFTRL.kernels)(
-        state, np.empty((T * m, 0), np.float32), np.arange(0, T * m + 1, m), np.empty(k),
+        state, no_counts(m), np.empty((T * m, 0), np.float32), np.arange(0, T * m + 1, m), np.empty(k),
         np.zeros(1 + k), generator(0).random((T, m)), np.arange(T), costs.reshape(-1), rankings, explored,
     )  # fmt: skip
     assert state.rounds[0] == T
