@@ -389,7 +389,8 @@ def test_rankings_that_are_no_whole_numbers_are_refused(wrong: list[Any]) -> Non
 
 def test_rankings_of_other_whole_numbers_are_the_same() -> None:
     one, two = Agent(FTPL(DCG(), horizon=9), m=3, k=3), Agent(FTPL(DCG(), horizon=9), m=3, k=3)
-    for agent, convert in ((one, list), (two, lambda shown: np.array(shown, np.uint8))):
+    conversions: list[Any] = [list, lambda shown: np.array(shown, np.uint8)]
+    for agent, convert in zip((one, two), conversions, strict=True):
         decision = agent.rank()
         agent.update(decision._replace(ranking=convert(decision.ranking)), [1, 0, 0])
     assert one.dump() == two.dump()

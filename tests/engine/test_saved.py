@@ -13,6 +13,7 @@ import pytest
 
 from peekrank import DCG, FTPL, Agent, BlockFTRL, RTop1F, SumLoss
 from peekrank.learners.rtopkf import RTopKF
+from peekrank.types import Shape
 
 LEARNER = RTop1F(DCG(), horizon=500)
 HEADER = 42  # bytes before the body: a mark, the format, a checksum
@@ -66,7 +67,12 @@ def test_the_file_holds_a_description_and_the_memory_only(agent: Agent) -> None:
 
 def test_a_state_is_made_once(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     made, init = [], RTop1F.init
-    monkeypatch.setattr(RTop1F, "init", lambda self, shape: made.append(shape) or init(self, shape))
+
+    def noted(self: RTop1F, shape: Shape) -> Any:
+        made.append(shape)
+        return init(self, shape)
+
+    monkeypatch.setattr(RTop1F, "init", noted)
     Agent.load(agent.dump())
     assert len(made) == 1
 

@@ -45,14 +45,14 @@ class Saved(NamedTuple):
 
 def dump(learner: Learner, shape: Shape, state: State, counts: Counts, rng: np.random.Generator) -> bytes:
     """Pack the memory of a state with the specification that makes the rest of it, and the generator."""
-    generator = rng.bit_generator.state
+    generator: Any = rng.bit_generator.state
     if generator["bit_generator"] != "PCG64":
         raise ValueError(f"a {generator['bit_generator']} generator cannot be saved; use numpy.random.default_rng")
     memory = _memory(learner, state, counts)
     about = {
         "learner": text_of(learner),
         "shape": list(shape),
-        "generator": {**generator.pop("state"), **{key: generator[key] for key in ("has_uint32", "uinteger")}},
+        "generator": {key: (generator | generator["state"])[key] for key in _PCG64},
         "memory": list(memory),
         "peekrank": __version__,
     }
@@ -158,7 +158,7 @@ def _shape(numbers: object, learner: Learner, size: int) -> Shape:
     return shape
 
 
-def _generator(numbers: object) -> np.random.Generator:
+def _generator(numbers: Any) -> np.random.Generator:
     right = isinstance(numbers, dict) and numbers.keys() == _PCG64.keys()
     if not (right and all(type(numbers[key]) is int and 0 <= numbers[key] < end for key, end in _PCG64.items())):
         raise ValueError("this saved agent cannot be right: its generator is not one of NumPy's default kind")
