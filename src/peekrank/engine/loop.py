@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from peekrank._jit import kernel, machine_code, specialise, unspecialised
 from peekrank._util.validate import ascending
-from peekrank.engine.agent import Agent, Seed, array_of
+from peekrank.engine.agent import Agent, Seed
 from peekrank.engine.calls import Counts, count_answer, name_of
 from peekrank.engine.scoring import list_worth, values_of_lists
 from peekrank.measures import LinearForm
@@ -224,27 +224,27 @@ class _CompiledRun:
     def __init__(self, agent: Agent, rounds: Rounds) -> None:
         learner, shape = agent.learner, agent.shape
         lengths = _fitting(agent, rounds)
-        self._learner, self._rng = learner, agent._rng
+        self._rng = agent._rng
         feedback, token = np.empty(shape.k), np.zeros(learner.token_size(shape))
-        self._fixed = (agent._state, agent._counts, rounds.features, rounds.offsets, feedback, token)
+        memory = agent._state, agent._counts
+        self._fixed = (*memory, agent._perceived, rounds.features, rounds.offsets, feedback, token)
         self._uniforms = np.empty((chunk_length(int(lengths.max())), learner.draws(shape)))
         numbers, marks = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
+        relevance = np.empty(0, dtype=np.uint8)
         self._loop = machine_code(
-            compiled_loop(learner.kernels), *self._fixed, self._uniforms, numbers, np.empty(0), numbers, marks
+            compiled_loop(learner.kernels), *self._fixed, self._uniforms, numbers, relevance, numbers, marks
         )
 
     def begin(self, chunk: Chunk) -> None:
         """Take up a chunk."""
-        seen = self._learner.perceive(chunk.relevance)
-        self._perceived = array_of(seen, np.float64, chunk.relevance.shape, "perceived relevance")
         self._chunk = chunk
 
     def turn(self, low: int, high: int) -> None:
         """Play rounds `low` to `high` of the chunk."""
-        _, starts, _, rankings, explored = chunk = self._chunk
+        lists, starts, relevance, rankings, explored = self._chunk
         these, rows = slice(low, high), slice(starts[low], starts[high])
         drawn = self._rng.random(out=self._uniforms[: high - low])
-        self._loop(*self._fixed, drawn, chunk.lists[these], self._perceived[rows], rankings[rows], explored[these])
+        self._loop(*self._fixed, drawn, lists[these], relevance[rows], rankings[rows], explored[these])
 
 
 def _fitting(agent: Agent, rounds: Rounds) -> Ints:
@@ -275,13 +275,14 @@ _update: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
 def _loop(
     state: State,
     counts: Counts,
+    perceived: Floats,
     features: Features,
     offsets: Ints,
     feedback: Floats,
     token: Floats,
     uniforms: Floats,
     lists: Ints,
-    perceived: Floats,
+    relevance: NDArray[np.uint8],
     rankings: Ints,
     explored: NDArray[np.bool_],
 ) -> None:
@@ -295,7 +296,7 @@ def _loop(
         for p in range(len(seen)):
             if not 0 <= ranking[p] < len(X):
                 raise ValueError("the learner's rank kernel fills a ranking with something else than its items")
-            seen[p] = perceived[start + ranking[p]]
+            seen[p] = perceived[relevance[start + ranking[p]]]
             count_answer(counts.answers, ranking[p])
         _update(state, X, ranking, token, seen)
         explored[t] = token[0] > 0
@@ -324,7 +325,7 @@ def _record(
     rankings, explored = np.empty((len(runs), length * m), np.int64), np.empty((len(runs), length), np.bool_)
     for first in range(0, n, length):
         lists = sequence[first : first + length]
-        starts = np.r_[0, np.cumsum(lengths[lists])]
+        starts = np.append(0, np.cumsum(lengths[lists]))
         relevance = _relevance_of(rounds, lists, starts)
         chunks = [Chunk(lists, starts, relevance, *filled) for filled in zip(rankings, explored, strict=True)]
         for run, chunk in zip(runs, chunks, strict=True):

@@ -16,15 +16,24 @@ from peekrank.types import Floats, Ints, LinearMeasure, Measure
 def values_of_lists(measure: Measure, rankings: Ints, relevance: NDArray[Any], starts: Ints) -> Floats:
     """Value of each of the lists that stand one after the other, those of the same length together."""
     lengths = np.diff(starts)
+    longest = int(lengths.max())
+    if lengths.min() == longest:
+        return _values_of_rows(
+            measure, rankings[: starts[-1]].reshape(-1, longest), relevance.reshape(-1, longest)
+        )
     values = np.empty(len(lengths))
     for m in np.unique(lengths):
         these = np.flatnonzero(lengths == m)
-        rows = slice(starts[-1]) if len(these) == len(lengths) else starts[these, None] + np.arange(m)
-        shown, grades = rankings[rows].reshape(-1, m), relevance[rows].reshape(-1, m)
-        if shown.min() < 0 or shown.max() >= m:
-            raise ValueError(f"a ranking holds something else than the items 0 to {m - 1}")
-        values[these] = array_of(measure.values(shown, grades), np.float64, (len(shown),), f"values of {measure}")
+        rows = starts[these, None] + np.arange(m)
+        values[these] = _values_of_rows(measure, rankings[rows], relevance[rows])
     return values
+
+
+def _values_of_rows(measure: Measure, rankings: Ints, relevance: NDArray[Any]) -> Floats:
+    n, m = rankings.shape
+    if rankings.min() < 0 or rankings.max() >= m:
+        raise ValueError(f"a ranking holds something else than the items 0 to {m - 1}")
+    return array_of(measure.values(rankings, relevance), np.float64, (n,), f"values of {measure}")
 
 
 class ListWorth(NamedTuple):

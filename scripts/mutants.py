@@ -1,0 +1,259 @@
+"""Change the sources in small ways, one at a time and in a copy, and count the changes that tests notice.
+
+    python scripts/mutants.py [--mutants 60] [--seed 0] [MODULE ...]
+
+A mutant has one operator, constant or statement of a module changed: ``<`` becomes ``<=``, ``+`` becomes ``-``, 3
+becomes 4, a statement is dropped. It is killed if a test of its module fails: a test in the file of the same name,
+of the same folder, or one of the module's own doctests. Those that survive are printed: each is a hole in the
+tests, or a change that makes no difference. The same seed gives the same mutants of the same sources.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = Path("src", "peekrank")
+# Slow to test; with nothing to change; or with signals and files that a mutant must not send or remove
+LEFT_OUT = ("cli", "papers", "reports", "jobs", "__main__.py", "types.py", "_util/atomic.py", "_util/signals.py")
+WIDTH = 90  # of what is shown of a change
+QUICK = "not slow and not browser and not ray"
+LONGER = 10  # times as long as the tests take, and a test hangs
+AT_LEAST = 120.0  # seconds: a mutant may have to compile what the original found in the cache
+
+_OPERATORS: dict[type[ast.AST], Any] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult,
+    ast.FloorDiv: ast.Mult, ast.Mod: ast.Add, ast.And: ast.Or, ast.Or: ast.And,
+}  # fmt: skip
+
+
+class Mutant(NamedTuple):
+    """A module with one place changed: where, what stood there, what stands there now, and the whole text."""
+
+    module: Path
+    line: int
+    before: str
+    after: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.module.relative_to(PACKAGE)}:{self.line}: {self.before}  ->  {self.after}"
+
+
+class Site(NamedTuple):
+    """A place of a module where something can be changed: the number of a node, and that of the change."""
+
+    node: int
+    change: int
+
+
+def sites_of(source: str) -> list[Site]:
+    """All places of a module where something can be changed."""
+    tree = ast.parse(source)
+    parents = _parents(tree)
+    return [
+        Site(number, change)
+        for number, node in enumerate(ast.walk(tree))
+        if not any(_said(above, node) for above in _upwards(node, parents))
+        for change in range(_changes(node))
+    ]
+
+
+def mutant_at(module: Path, source: str, site: Site) -> Mutant:
+    r"""The mutant of a module with the change of this place.
+
+    >>> source = "def f(x):\n    return x < 3"
+    >>> for site in sites_of(source):
+    ...     print(mutant_at(PACKAGE / "m.py", source, site))
+    m.py:2: x < 3  ->  x <= 3
+    m.py:2: x < 3  ->  x < 4
+    """
+    tree = ast.parse(source)
+    parents, node = _parents(tree), list(ast.walk(tree))[site.node]
+    shown = parents[node] if isinstance(node, ast.Constant | ast.UnaryOp) else node
+    before = ast.unparse(shown)
+    _change(node, site.change, parents)
+    after = ast.unparse(shown) if shown in ast.walk(tree) else "pass"
+    line = next(above.lineno for above in _upwards(node, parents) if isinstance(above, ast.expr | ast.stmt))
+    return Mutant(module, line, _short(before), _short(after), ast.unparse(tree))
+
+
+def _short(text: str) -> str:
+    first = text.splitlines()[0]
+    return first if first == text and len(first) <= WIDTH else f"{first[:WIDTH]} ..."
+
+
+def _parents(tree: ast.AST) -> dict[ast.AST, ast.AST]:
+    return {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
+
+
+def _upwards(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> Iterator[ast.AST]:
+    while node in parents:
+        yield node
+        node = parents[node]
+
+
+def _said(above: ast.AST, place: ast.AST) -> bool:
+    """Whether a place is in what is said of a program, not done by it: annotations, decorators, errors."""
+    if isinstance(above, ast.Raise | ast.Import | ast.ImportFrom | ast.JoinedStr):
+        return True
+    if isinstance(above, ast.If) and ast.unparse(above.test) == "TYPE_CHECKING":
+        return True
+    noted = [getattr(above, "annotation", None), getattr(above, "returns", None)]
+    noted += getattr(above, "decorator_list", [])
+    return any(note is not None and any(part is place for part in ast.walk(note)) for note in noted)
+
+
+def _changes(node: ast.AST) -> int:
+    """In how many ways a node can be changed."""
+    if isinstance(node, ast.Compare):
+        return int(type(node.ops[0]) in _OPERATORS)
+    if isinstance(node, ast.BinOp | ast.BoolOp):
+        return int(type(node.op) in _OPERATORS)
+    if isinstance(node, ast.AugAssign):
+        return 1 + int(type(node.op) in _OPERATORS)
+    if isinstance(node, ast.UnaryOp):
+        return int(isinstance(node.op, ast.Not))
+    if isinstance(node, ast.Constant):
+        return int(isinstance(node.value, int | float))
+    if isinstance(node, ast.Assign):
+        return int(isinstance(node.targets[0], ast.Subscript | ast.Attribute))
+    return int(isinstance(node, ast.Expr) and isinstance(node.value, ast.Call))
+
+
+def _change(node: Any, change: int, parents: dict[ast.AST, ast.AST]) -> None:
+    if isinstance(node, ast.Compare):
+        node.ops[0] = _OPERATORS[type(node.ops[0])]()
+    elif isinstance(node, ast.BinOp | ast.BoolOp) or (isinstance(node, ast.AugAssign) and change == 1):
+        node.op = _OPERATORS[type(node.op)]()
+    elif isinstance(node, ast.Constant):
+        value: Any = node.value
+        node.value = not value if isinstance(value, bool) else value + 1
+    elif isinstance(node, ast.UnaryOp):
+        _replace(node, node.operand, parents)
+    else:
+        _replace(node, ast.Pass(), parents)
+
+
+def _replace(node: ast.AST, new: ast.AST, parents: dict[ast.AST, ast.AST]) -> None:
+    for name, value in ast.iter_fields(parents[node]):
+        if value is node:
+            setattr(parents[node], name, new)
+        elif isinstance(value, list) and node in value:
+            value[value.index(node)] = new
+
+
+def what_tests(module: Path) -> list[list[str]]:
+    """What to run for a module, the nearest first: its test file and doctests, then all tests of its folder."""
+    inside = module.relative_to(PACKAGE)
+    folder, name = Path("tests") / inside.parent, inside.stem.strip("_")
+    own = folder / f"test_{name if name != 'init' else inside.parent.name}.py"
+    near = [str(path) for path in (own, module) if (ROOT / path).exists()]
+    whole = folder if folder != Path("tests") and (ROOT / folder).is_dir() else None
+    every = [str(path.relative_to(ROOT)) for path in (ROOT / folder).glob("test_every_*.py")]
+    return [near] + ([[*every, str(whole)]] if whole else [])
+
+
+class Copy:
+    """A copy of what tests need, in which one module at a time is another."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for part in ("src", "tests", "scripts", "benchmarks", "experiments", "docs"):
+            shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+        for part in ("pyproject.toml", "README.md", "mkdocs.yml", "CHANGELOG.md", "CITATION.cff"):
+            shutil.copy(ROOT / part, folder / part)
+
+    def passes(self, tests: list[str], seconds: float) -> bool:
+        """Whether these tests pass in time."""
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", QUICK, *tests]
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(self.folder / "src"),
+            "NUMBA_CACHE_DIR": str(self.folder / "cache"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        with subprocess.Popen(  # noqa: S603 - the tests of this project
+            command, cwd=self.folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as running:
+            try:
+                return running.wait(seconds) in (0, 5)  # 5: there is none
+            except subprocess.TimeoutExpired:
+                running.kill()
+                return False
+
+    def kills(self, mutant: Mutant, limits: list[float]) -> bool:
+        """Whether a test of its module fails for a mutant."""
+        place = self.folder / mutant.module
+        original = place.read_text(encoding="utf-8")
+        place.write_text(mutant.text, encoding="utf-8")
+        try:
+            return not all(map(self.passes, what_tests(mutant.module), limits))
+        finally:
+            place.write_text(original, encoding="utf-8")
+
+
+def chosen(modules: list[Path], count: int, seed: int) -> list[Mutant]:
+    """So many mutants, equally many of each module as far as they go."""
+    rng = random.Random(seed)  # noqa: S311
+    sources = {module: (ROOT / module).read_text(encoding="utf-8") for module in modules}
+    piles = [[(module, site) for site in sites_of(source)] for module, source in sources.items()]
+    for pile in piles:
+        rng.shuffle(pile)
+    rng.shuffle(piles)
+    turns = [pile[turn] for turn in range(max(map(len, piles), default=0)) for pile in piles if turn < len(pile)]
+    return [mutant_at(module, sources[module], site) for module, site in sorted(turns[:count])]
+
+
+def _modules(named: list[str]) -> list[Path]:
+    found = [path.relative_to(ROOT) for path in sorted((ROOT / PACKAGE).rglob("*.py"))]
+    if named:
+        return [path for path in found if any(str(path.relative_to(PACKAGE)).startswith(name) for name in named)]
+    return [path for path in found if not str(path.relative_to(PACKAGE)).startswith(LEFT_OUT)]
+
+
+def main() -> int:
+    """Try mutants, print those that survive, and their share; 1 if the sources themselves do not pass."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument(
+        "modules", nargs="*", metavar="MODULE", help="learners/rtop1f.py, kernels ...; all but a few"
+    )
+    parser.add_argument("--mutants", type=int, default=60, help="how many to try")
+    parser.add_argument("--seed", type=int, default=0, help="which")
+    options = parser.parse_args()
+    tried = chosen(_modules(options.modules), options.mutants, options.seed)
+    limits: dict[Path, list[float]] = {}
+    killed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        there = Copy(Path(folder))
+        for mutant in tried:
+            if mutant.module not in limits:
+                limits[mutant.module] = []
+                for tests in what_tests(mutant.module):
+                    begun = time.monotonic()
+                    if not there.passes(tests, float("inf")):
+                        print(f"{mutant.module}: its tests fail as it is")  # noqa: T201
+                        return 1
+                    limits[mutant.module].append(max(AT_LEAST, LONGER * (time.monotonic() - begun)))
+            if there.kills(mutant, limits[mutant.module]):
+                killed += 1
+            else:
+                print(f"survives: {mutant}", flush=True)  # noqa: T201
+    print(f"{killed} of {len(tried)} mutants killed ({killed / max(1, len(tried)):.0%})")  # noqa: T201
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
