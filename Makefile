@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 
 QUICK := -m 'not slow and not browser and not ray'
 
-.PHONY: demo test check lint types imports tests site portable coverage commands stub format bench fuzz lock clean
+.PHONY: demo test check lint types imports tests site portable coverage commands stub format bench fuzz kills lock clean
 
 demo: $(READY)  ## set up, run CT15's Figures 1 and 2, write peekrank-demo/report.html
 	$(BIN)/peekrank demo --out peekrank-demo
@@ -74,6 +74,9 @@ bench: $(READY)  ## print the figures of docs/benchmarks.md and other pages
 
 fuzz: $(READY)  ## try mutants of all files that are read: make fuzz SECONDS=60, or make fuzz N=100000 TARGET=letor
 	PYTHONPATH=scripts:tests $(BIN)/python -m fuzz $(if $(SECONDS),--seconds $(SECONDS)) $(if $(N),--mutants $(N)) $(if $(TARGET),--target $(TARGET))
+
+kills: $(READY)  ## kill commands at random moments and compare what they come to: make kills N=20 for fewer than 200
+	$(BIN)/python scripts/kills.py $(if $(N),--kills $(N))
 
 lock:  ## renew the pins after a change of dependencies (needs uv)
 	uv pip compile --universal --no-strip-extras --generate-hashes --no-header --no-annotate --python-version 3.11 --group dev pyproject.toml -o requirements/dev.txt

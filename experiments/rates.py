@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from peekrank.experiments.study import Findings
+from peekrank.experiments.findings import Findings
 from peekrank.jobs.executor import InterruptedRunError
 from peekrank.papers.ours.rates import (
     CT15_RUNS,

@@ -49,11 +49,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--pictures", type=Path, default=PICTURES)
     options = parser.parse_args(arguments)
     try:
-        origin, kept = read_record(options.folder)
+        mode, kept = read_record(options.folder)
     except ValueError as error:
         parser.error(str(error))
-    if origin["mode"] != "full":
-        parser.error(f"{options.folder} is of mode {origin['mode']}: the page has the full record")
+    if mode != "full":
+        parser.error(f"{options.folder} is of mode {mode}: the page has the full record")
     put_into(options.page, BEGIN, page_lines(kept))
     for source, name in COPIED.items():
         if not (options.folder / source).exists():

@@ -246,14 +246,38 @@ def origins(*values: object) -> dict[str, str]:
     {}
     """
     found: dict[str, str] = {}
-    for value in values:
-        for cls in type(value).__mro__:
-            if cls.__module__.partition(".")[0] not in _OURS:
-                file = Path(_place(cls).rpartition(" of ")[2])
-                found[f"{cls.__qualname__} of {file.name}"] = _digest(cls.__module__)
-        if is_dataclass(value):
-            found |= origins(*(getattr(value, field.name) for field in fields(value)))
+    for cls in _classes(*values):
+        if cls.__module__.partition(".")[0] not in _OURS:
+            file = Path(_place(cls).rpartition(" of ")[2])
+            found[f"{cls.__qualname__} of {file.name}"] = _digest(cls.__module__)
     return found
+
+
+def modules_of(*values: object) -> set[str]:
+    """The modules of this package that define the classes of values, and of what they hold.
+
+    >>> from peekrank.learners import learner
+    >>> sorted(modules_of(learner("rtopkf:surrogate=kl", horizon=100)))[:2]
+    ['peekrank.learners.rtopkf', 'peekrank.surrogates.kl']
+    """
+    return {cls.__module__ for cls in _classes(*values) if cls.__module__.partition(".")[0] == "peekrank"}
+
+
+def built_in_modules() -> list[str]:
+    """The modules of all built-in classes, which what is known by name may need.
+
+    >>> built_in_modules()[0]
+    'peekrank.learners.blockftrl'
+    """
+    return sorted({address.partition(":")[0] for kind in KINDS for address in kind.built_in.values()})
+
+
+def _classes(*values: object) -> Iterator[type[Any]]:
+    """The classes of values, those they inherit from, and those of all they hold."""
+    for value in values:
+        yield from type(value).__mro__
+        if is_dataclass(value):
+            yield from _classes(*(getattr(value, field.name) for field in fields(value)))
 
 
 class ImportedFile(NamedTuple):

@@ -20,7 +20,9 @@ from peekrank.experiments import runs
 from peekrank.experiments.experiment import Experiment
 from peekrank.experiments.sweep import Sweep
 from peekrank.experiments.sweep_runs import run_sweep
-from peekrank.training.training import Training, gather, learn
+from peekrank.jobs.folder import FORMAT
+from peekrank.training.runs import learn
+from peekrank.training.training import Training, gather
 from peekrank.types import Floats
 
 LEARNERS = ("rtopkf", "rtopkf:surrogate=kl", "uniform")
@@ -53,8 +55,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(root / "fold0", root / "copy")
     for name, file in (("simulated0", "00-0001"), ("fold0", "0001")):
         shutil.copytree(root / name, root / f"unfinished-{name}")
-        (root / f"unfinished-{name}" / "runs" / f"{file}.parquet").unlink()
-    for name, manifest in (("study", {"format": 2, "study": {}}), ("old", {"format": 1}), ("bare", None)):
+        next((root / f"unfinished-{name}" / "runs").glob(f"*-{file}.parquet")).unlink()
+    for name, manifest in (("study", {"format": FORMAT, "study": {}}), ("old", {"format": 1}), ("bare", None)):
         (root / name).mkdir()
         if manifest:
             (root / name / "manifest.json").write_text(json.dumps(manifest))
@@ -84,7 +86,7 @@ def held_out(folder: str, learner: str) -> float:
 
 
 def last_regrets(folder: str, learner: str) -> Floats:
-    files = sorted(Path(folder, "runs").glob(f"{EXPERIMENT.learners.index(learner):02d}-*.parquet"))
+    files = sorted(Path(folder, "runs").glob(f"*-{EXPERIMENT.learners.index(learner):02d}-*.parquet"))
     return np.array([pl.read_parquet(file)["regret"][-1] for file in files])
 
 
@@ -181,11 +183,11 @@ def test_a_learner_that_diverged_is_not_compared_and_the_others_are(tmp_path: Pa
     [
         ("nowhere", "nowhere holds no manifest.json: it is not a folder of results"),
         ("bare", "bare holds no manifest.json"),
-        ("old", "is not a manifest of format 2"),
+        ("old", "is of format 1, of an earlier state of peekrank, and this one has format 3; make the results"),
         ("sweep", "sweep holds a sweep; how its learners compare is in sweep/comparisons.csv"),
         ("study", "study holds neither an experiment (peekrank simulate) nor a training (peekrank learn)"),
-        ("unfinished-simulated0", "runs/00-0001.parquet is missing: the experiment is not finished"),
-        ("unfinished-fold0", "runs/0001.parquet is missing: the training is not finished"),
+        ("unfinished-simulated0", "-00-0001.parquet is missing: the experiment is not finished"),
+        ("unfinished-fold0", "-0001.parquet is missing: the training is not finished"),
         ("lonely", "lonely has one learner, uniform; to compare takes two"),
         ("fold0 ./fold0", "fold0 is given twice"),
         ("fold0 --folds", "--folds: only fold0 is given; a comparison needs two folds at least"),

@@ -13,7 +13,7 @@ from typer.testing import Result
 
 from helpers.command_line import peekrank
 from peekrank.experiments import study as laboratory
-from peekrank.experiments.study import Worst
+from peekrank.experiments.findings import Worst
 from peekrank.jobs.executor import InterruptedRunError, Threads
 from peekrank.reports.numbers import bound_text
 
@@ -43,17 +43,18 @@ def test_a_table_is_printed_and_everything_written() -> None:
     assert "mean ± standard deviation of 2 runs" in done.stdout
     assert "Tables, picture and manifest are in found/" in done.stdout
     assert sorted(path.name for path in Path("found").iterdir()) == [
-        "cells", "manifest.json", "rates.png", "rates.svg", "regrets.parquet", "summary.csv",
+        "manifest.json", "rates.png", "rates.svg", "regrets.parquet", "runs", "summary.csv", "timings.csv",
     ]  # fmt: skip
     assert json.loads(Path("found/manifest.json").read_text())["study"]["horizons"] == [40, 80, 160]
 
 
 def test_the_same_command_goes_on_and_says_the_same() -> None:
     first = rates(*TWO)
-    Path("rates/cells/03-80.parquet").unlink()
-    kept = Path("rates/cells/04-80.parquet").stat().st_mtime_ns
+    removed, kept = (next(Path("rates/runs").glob(f"*-{setting}.parquet")) for setting in ("03-80", "04-80"))
+    removed.unlink()
+    stamp = kept.stat().st_mtime_ns
     assert rates(*TWO).stdout == first.stdout
-    assert Path("rates/cells/04-80.parquet").stat().st_mtime_ns == kept
+    assert kept.stat().st_mtime_ns == stamp
 
 
 def test_without_names_all_learners_that_fit_take_part(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +79,7 @@ def test_grades_are_those_of_the_game() -> None:
     done = rates("dcg", "rtop1f", "--m", "3", "--k", "1", "--grades", "3", "--horizons", "100", "--runs", "2")
     assert done.exit_code == 0, done.output
     assert "grades 0 to 2" in done.stdout
-    assert "graded" in {cell["stream"] for cell in json.loads(Path("rates/manifest.json").read_text())["cells"]}
+    assert "graded" in {s["stream"] for s in json.loads(Path("rates/manifest.json").read_text())["settings"]}
 
 
 @pytest.mark.parametrize(
@@ -124,7 +125,7 @@ def test_games_and_learners_that_do_not_fit(arguments: list[str], message: str) 
 
 def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rates(*TWO).exit_code == 0
-    Path("rates/cells/03-80.parquet").unlink()
+    next(Path("rates/runs").iterdir()).unlink()
 
     def stopped(*_: object, **__: object) -> None:
         raise InterruptedRunError
@@ -132,9 +133,9 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Threads, "do_all", stopped)
     done = rates(*TWO)
     assert done.exit_code == 130
-    cells = 3 * len(laboratory.family("p@1", 3, 1, 40))
+    settings = 3 * len(laboratory.family("p@1", 3, 1, 40))
     said = done.output.replace("\n", " ")
-    assert f"stopped; {cells - 1} of {cells} cells are finished and kept in rates/" in said
+    assert f"stopped; {settings - 1} of {settings} settings are finished and kept in rates/" in said
     assert "the same command goes on from there" in said
 
 

@@ -31,7 +31,7 @@ def test_simulate_prints_a_table_and_writes_everything() -> None:
         assert word in done.output
     written = {path.name for path in Path("results").iterdir()}
     pictures = {f"{name}.{kind}" for name in ("regret", "average") for kind in ("png", "svg")}
-    assert written == {"manifest.json", "runs", "curves.parquet", "summary.csv"} | pictures
+    assert written == {"manifest.json", "runs", "timings.csv", "curves.parquet", "summary.csv"} | pictures
 
 
 def test_same_seed_same_table_and_results_are_reused() -> None:

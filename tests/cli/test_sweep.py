@@ -10,9 +10,10 @@ import pytest
 from typer.testing import Result
 
 from helpers.command_line import peekrank
-from peekrank.experiments import runs
+from peekrank.experiments import playing
 from peekrank.experiments.sweep import Sweep
 from peekrank.jobs.executor import InterruptedRunError, Threads
+from peekrank.jobs.folder import FORMAT
 
 SMALL = Sweep("small", ("rtop1f", "uniform"), ("ct15:m=5",), ("dcg",), k=(1, 2), horizons=(300,), runs=3)
 
@@ -69,7 +70,7 @@ def test_long_tables_are_cut_on_the_terminal_only() -> None:
     assert done.exit_code == 0
     assert "60 of 128 rows; all are in summary.csv." in done.stdout
     assert "60 of 64 rows; all are in comparisons.csv." in done.stdout
-    assert "no pictures are drawn of 64 cells, more than 8" in done.stdout
+    assert "no pictures are drawn of 64 settings, more than 8" in done.stdout
     assert not Path("sweep/pictures").exists()
     assert len(pl.read_csv("sweep/summary.csv")) == 128
 
@@ -88,18 +89,23 @@ def test_one_learner_needs_no_comparison() -> None:
         (["nowhere.toml"], "nowhere.toml"),
         (["wrong.toml"], "wrong.toml, line 2: unknown learner 'uniforn': did you mean 'uniform'?"),
         (["small.toml", "--workers", "0"], "workers = 0"),
-        (["small.toml", "--engine", "spark"], "engine = 'spark': must be 'threads' or 'ray'"),
-        (["small.toml", "--address", "head:6379"], "--address head:6379 goes with --engine ray"),
-        (["small.toml", "--engine", "ray", "--address", "head"], "address = 'head': must be host:port"),
-        (["small.toml", "--engine", "ray", "--address", "127.0.0.1:1"], "no Ray cluster answers at address"),
-        (["small.toml", "--out", "taken"], "taken holds results of the sweep 'other', not of 'small'"),
+        (["small.toml", "--executor", "spark"], "executor = 'spark': must be 'threads' or 'ray'"),
+        (["small.toml", "--address", "head:6379"], "--address head:6379 goes with --executor ray"),
+        (["small.toml", "--executor", "ray", "--address", "head"], "address = 'head': must be host:port"),
+        (["small.toml", "--executor", "ray", "--address", "127.0.0.1:1"], "no Ray cluster answers at address"),
+        (
+            ["small.toml", "--out", "taken"],
+            "taken holds results of another sweep, with different name; choose another folder",
+        ),
     ],
 )
 def test_bad_input_is_a_line_and_code_2(arguments: list[str], message: str) -> None:
     Path("wrong.toml").write_text(SMALL.toml().replace("uniform", "uniforn"))
     Path("taken").mkdir()
-    manifest = json.dumps({"format": 2, "sweep": {"name": "other"}})
+    manifest = json.dumps({"format": FORMAT, "sweep": {"name": "other"}})
     Path("taken/manifest.json").write_text(manifest)
+    Path("taken/runs").mkdir()
+    Path("taken/runs/0-0.parquet").touch()
     done = sweep(*arguments)
     assert done.exit_code == 2
     assert message in done.output.replace("\n", " ")
@@ -127,7 +133,7 @@ def test_a_failed_run_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         if progress:
             raise FloatingPointError("no luck")
 
-    monkeypatch.setattr(runs, "simulate", broken)
+    monkeypatch.setattr(playing, "simulate", broken)
     done = sweep("small.toml", "--workers", "1")
     assert done.exit_code == 2
     assert "error: no luck\nlearner 'rtop1f'\nin run 0 with stream = ct15:m=5, measure = dcg, k = 1" in done.output

@@ -1,4 +1,4 @@
-"""Tables on a terminal: what is told once, by cell or in a row, and that they fit."""
+"""Tables on a terminal: what is told once, by group or in a row, and that they fit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def rows(*pairs: tuple[str, str]) -> list[list[str]]:
     ]
 
 
-def test_cells_of_several_rows_have_a_line_of_their_own_and_all_fits_80_columns() -> None:
+def test_groups_of_several_rows_have_a_line_of_their_own_and_all_fits_80_columns() -> None:
     lines = printed("Regret", Sheet(HEADS, rows((LONG, "ftpl"), ("ftpl", LONG)), 2)).splitlines()
     told = [line.split() for line in lines if line.strip()]
     assert told[0] == ["Regret,", "horizon", "4,000,", "by", "stream"]

@@ -17,16 +17,10 @@ import pytest
 
 from helpers.scripts import load_experiment
 from peekrank import Agent
-from peekrank.experiments.study import (
-    GAPS,
-    Findings,
-    Study,
-    family,
-    fit_over_horizons,
-    fitting,
-    investigate,
-    lower_bound_pair,
-)
+from peekrank.experiments.families import GAPS, family, lower_bound_pair
+from peekrank.experiments.findings import Findings, fit_over_horizons
+from peekrank.experiments.study import Study, fitting
+from peekrank.experiments.study_runs import investigate
 from peekrank.jobs.executor import InterruptedRunError
 from peekrank.learners import SetFTRL, Uniform
 from peekrank.measures import Precision
@@ -43,9 +37,9 @@ TINY = Study("p@1", m=3, k=1, learners=("setftrl", "uniform"), horizons=(20, 40)
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
-    }
+    """All files with their bytes, but for how long things took."""
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != "timings.csv")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
 @pytest.fixture(scope="module")
@@ -60,12 +54,12 @@ def test_regrets_are_those_of_a_loop_by_hand(found: Findings) -> None:
     expected = {}
     for s, horizon in product(range(len(TINY.streams)), TINY.horizons):
         label, source = family("p@1", 3, 1, horizon)[s]
-        cell_seed = int(np.random.SeedSequence(7, spawn_key=(s, horizon)).generate_state(1)[0])
+        setting_seed = int(np.random.SeedSequence(7, spawn_key=(s, horizon)).generate_state(1)[0])
         for run in range(3):
-            rng = np.random.default_rng(np.random.SeedSequence(cell_seed, spawn_key=(run, 0)))
+            rng = np.random.default_rng(np.random.SeedSequence(setting_seed, spawn_key=(run, 0)))
             relevance = source.rounds(horizon, rng).relevance.reshape(horizon, 3)
             for name, learner in (("setftrl", SetFTRL(Precision(1), horizon=horizon)), ("uniform", Uniform())):
-                agent = Agent(learner, m=3, k=1, seed=np.random.SeedSequence(cell_seed, spawn_key=(run, 1)))
+                agent = Agent(learner, m=3, k=1, seed=np.random.SeedSequence(setting_seed, spawn_key=(run, 1)))
                 hits = 0
                 for row in relevance:
                     decision = agent.rank()
@@ -305,9 +299,9 @@ def test_results_depend_neither_on_workers_nor_on_interruptions(tmp_path: Path) 
     investigate(TINY, tmp_path / "two", workers=2, progress=counted.append)
     assert files(tmp_path / "two") == straight
     assert sum(counted) == TINY.rounds
-    stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "two" / "cells").iterdir()}
+    stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "two" / "runs").iterdir()}
     investigate(TINY, tmp_path / "two")
-    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "two" / "cells").iterdir()} == stamps
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "two" / "runs").iterdir()} == stamps
 
 
 def test_a_horizon_has_the_same_rounds_whatever_the_others_are(found: Findings, tmp_path: Path) -> None:
@@ -315,15 +309,15 @@ def test_a_horizon_has_the_same_rounds_whatever_the_others_are(found: Findings, 
     assert np.array_equal(alone.table("uniform")[:, 0], found.table("uniform")[:, 1])
 
 
-def test_the_manifest_repeats_every_cell(tmp_path: Path) -> None:
+def test_the_manifest_repeats_every_setting(tmp_path: Path) -> None:
     found = investigate(replace(TINY, horizons=(20,)), tmp_path)
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     assert manifest["study"]["learners"] == ["setftrl", "uniform"]
-    assert [cell["stream"] for cell in manifest["cells"]] == list(found.study.streams)
-    for cell in manifest["cells"]:
-        assert stream(cell["specification"]).m == 3
-        assert cell["horizon"] == 20
-        assert cell["seed"] >= 0
+    assert [setting["stream"] for setting in manifest["settings"]] == list(found.study.streams)
+    for setting in manifest["settings"]:
+        assert stream(setting["specification"]).m == 3
+        assert setting["horizon"] == 20
+        assert setting["seed"] >= 0
 
 
 @pytest.mark.parametrize(
@@ -344,62 +338,24 @@ def test_a_folder_of_other_settings_is_refused(change: dict[str, Any], named: st
     assert files(tmp_path) == before
 
 
-def test_results_of_other_sources_are_refused(tmp_path: Path) -> None:
+def test_a_setting_of_another_stream_is_named(tmp_path: Path) -> None:
     investigate(TINY, tmp_path)
-    manifest = json.loads((tmp_path / "manifest.json").read_text())
-    (tmp_path / "manifest.json").write_text(json.dumps({**manifest, "sources": "0"}))
-    with pytest.raises(ValueError, match="with different code of peekrank"):
-        investigate(TINY, tmp_path)
-
-
-def test_a_folder_without_finished_cells_is_taken_over(tmp_path: Path) -> None:
-    investigate(TINY, tmp_path)
-    for path in (tmp_path / "cells").iterdir():
-        path.unlink()
-    investigate(replace(TINY, runs=2), tmp_path)
-    assert json.loads((tmp_path / "manifest.json").read_text())["study"]["runs"] == 2
-
-
-@pytest.mark.parametrize(
-    ("file", "content", "message"),
-    [
-        ("manifest.json", b"{", "manifest.json cannot be read"),
-        ("manifest.json", b"[]", "is not a manifest of format 2"),
-        ("manifest.json", b'{"format": 2, "experiment": {}}', "describes no study"),
-        ("cells/00-20.parquet", b"PAR1", "cannot be read .* remove it to have that cell done again"),
-    ],
-)
-def test_half_written_or_foreign_files_are_named(file: str, content: bytes, message: str, tmp_path: Path) -> None:
-    investigate(TINY, tmp_path)
-    (tmp_path / file).write_bytes(content)
-    with pytest.raises(ValueError, match=message):
-        investigate(TINY, tmp_path)
-
-
-def test_a_cell_of_another_stream_is_named(tmp_path: Path) -> None:
-    investigate(TINY, tmp_path)
-    (tmp_path / "cells" / "00-20.parquet").write_bytes((tmp_path / "cells" / "01-20.parquet").read_bytes())
+    one, other = ((tmp_path / "runs").glob(f"*-{stream}-20.parquet") for stream in ("00", "01"))
+    next(one).write_bytes(next(other).read_bytes())
     with pytest.raises(ValueError, match=r"00-20.parquet does not belong to this study"):
         investigate(TINY, tmp_path)
 
 
-def test_folders_that_are_none_of_ours(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("mine")
-    with pytest.raises(ValueError, match="is a file: results need a folder"):
-        investigate(TINY, tmp_path / "file")
-    with pytest.raises(ValueError, match=r"is not empty and holds no manifest.json"):
-        investigate(TINY, tmp_path)
-    assert files(tmp_path) == {"file": b"mine"}
-
-
-def test_a_failing_cell_fails_the_study_and_names_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_setting_fails_the_study_and_names_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("no luck")
 
-    monkeypatch.setattr("peekrank.experiments.study.best_values", broken)
+    monkeypatch.setattr("peekrank.experiments.playing.regret", broken)
     with pytest.raises(RuntimeError, match="no luck") as caught:
         investigate(TINY, tmp_path)
-    assert "in Cell(label='halves 1/2'" in caught.value.__notes__[0]
+    assert "in Setting(label='halves 1/2'" in caught.value.__notes__[0]
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from peekrank import simulate
-from peekrank.experiments import run_files, runs, sweep_runs
+from peekrank.experiments import playing, runs
 from peekrank.experiments.sweep import EXAMPLE, Sweep, read_sweep
 from peekrank.experiments.sweep_runs import finished_runs, run_sweep
+from peekrank.jobs import folder as folders
+from peekrank.jobs import run_files
 from peekrank.jobs.executor import InterruptedRunError, Threads
 
 SMALL = Sweep("small", ("rtop1f", "uniform"), ("ct15:m=5",), ("dcg", "p@2"), k=(1, 2), horizons=(60, 90), runs=3)
@@ -47,13 +49,13 @@ def read(text: str, folder: Path) -> Sweep:
     return read_sweep(path)
 
 
-def test_cells_are_all_combinations() -> None:
-    cells = SMALL.settings
-    assert {(c.stream, c.measure, c.k, c.horizon) for c in cells} == {
+def test_settings_are_all_combinations() -> None:
+    found = SMALL.settings
+    assert {(e.stream, e.measure, e.k, e.horizon) for e in found} == {
         ("ct15:m=5", measure, k, horizon) for measure in ("dcg", "p@2") for k in (1, 2) for horizon in (60, 90)
     }
-    assert {(c.learners, c.runs, c.seed, c.redraw) for c in cells} == {(SMALL.learners, 3, 0, True)}
-    assert SMALL.rounds == sum(c.horizon * c.runs * len(c.learners) for c in cells)
+    assert {(e.learners, e.runs, e.seed, e.redraw) for e in found} == {(SMALL.learners, 3, 0, True)}
+    assert SMALL.rounds == sum(e.horizon * e.runs * len(e.learners) for e in found)
 
 
 def test_the_digest_tells_sweeps_apart_and_spellings_not() -> None:
@@ -180,9 +182,8 @@ def test_files_that_are_none(tmp_path: Path) -> None:
 
 def test_runs_are_those_of_simulate(tmp_path: Path) -> None:
     done = run_sweep(SMALL, tmp_path / "sweep")
-    cell = SMALL.settings[3]
-    alone = runs.run(cell, tmp_path / "alone")
-    for learner in cell.learners:
+    alone = runs.run(SMALL.settings[3], tmp_path / "alone")
+    for learner in SMALL.learners:
         assert np.array_equal(done.results[3].regrets(learner), alone.regrets(learner))
     row = done.summary().row(3 * 2, named=True)
     first = next(alone.summaries())
@@ -193,7 +194,7 @@ def test_runs_are_those_of_simulate(tmp_path: Path) -> None:
 def test_the_folder_says_what_is_in_it(tmp_path: Path) -> None:
     done = run_sweep(SMALL, tmp_path)
     manifest = json.loads((tmp_path / "manifest.json").read_text())
-    assert manifest["digest"] == SMALL.digest
+    assert manifest["sweep"]["digest"] == SMALL.digest
     assert manifest["sweep"]["measures"] == ["dcg", "p@2"]
     assert {path.name for path in (tmp_path / "runs").iterdir()} == {
         f"{digest}-000000.parquet" for digest in manifest["runs"]
@@ -201,20 +202,20 @@ def test_the_folder_says_what_is_in_it(tmp_path: Path) -> None:
     assert len(manifest["runs"]) == RUNS / SMALL.runs
     for digest, what in manifest["runs"].items():
         assert what["code"] in manifest["code"]
-        cell = next(
-            i for i, c in enumerate(SMALL.settings)
-            if (c.measure, c.k, c.horizon) == (what["measure"], what["k"], what["horizon"])
+        place = next(
+            i for i, e in enumerate(SMALL.settings)
+            if (e.measure, e.k, e.horizon) == (what["measure"], what["k"], what["horizon"])
         )  # fmt: skip
         learner = what["learner"].partition(":")[0]
         stored = pl.read_parquet(tmp_path / "runs" / f"{digest}-000000.parquet")
         assert np.array_equal(stored["run"].unique(), np.arange(SMALL.runs))
-        assert np.array_equal(stored["regret"], done.results[cell].regrets(learner).ravel())
+        assert np.array_equal(stored["regret"], done.results[place].regrets(learner).ravel())
     summary = pl.read_parquet(tmp_path / "summary.parquet")
     assert summary.equals(done.summary())
     assert pl.read_csv(tmp_path / "summary.csv")["regret"].to_list() == summary["regret"].to_list()
     assert len(pl.read_csv(tmp_path / "comparisons.csv")) == 8
     timings = pl.read_csv(tmp_path / "timings.csv")
-    assert set(timings["digest"]) == set(manifest["runs"])
+    assert {part.partition("-")[0] for part in timings["part"]} == set(manifest["runs"])
     assert len(timings) == RUNS
     assert all(s.rounds_per_second > 0 for s in done.results[0].summaries())
 
@@ -226,7 +227,7 @@ def test_every_learner_of_a_run_has_the_same_rounds(tmp_path: Path, monkeypatch:
         seen.setdefault((how["seed"].spawn_key, len(rounds.offsets)), set()).add(rounds.relevance.tobytes())
         return simulate(learner, rounds, **how)
 
-    monkeypatch.setattr(runs, "simulate", spy)
+    monkeypatch.setattr(playing, "simulate", spy)
     run_sweep(SMALL, tmp_path)
     assert [len(different) for different in seen.values()] == [1] * 6  # three runs of two lengths
     assert len(set.union(*seen.values())) == 6
@@ -236,7 +237,7 @@ def test_every_learner_of_a_run_has_the_same_rounds(tmp_path: Path, monkeypatch:
 def test_results_do_not_depend_on_workers(redraw: bool, tmp_path: Path) -> None:
     sweep = replace(SMALL, redraw=redraw)
     run_sweep(sweep, tmp_path / "one")
-    run_sweep(sweep, tmp_path / "three", engine=Threads(3))
+    run_sweep(sweep, tmp_path / "three", executor=Threads(3))
     assert contents(tmp_path / "one") == contents(tmp_path / "three")
 
 
@@ -255,7 +256,7 @@ def test_only_what_is_missing_is_done_and_nothing_is_lost(
         played.append(what)
         return simulate(*what, **how)
 
-    monkeypatch.setattr(runs, "simulate", spy)
+    monkeypatch.setattr(playing, "simulate", spy)
     changed = replace(SMALL, **change)
     done = run_sweep(changed, tmp_path, progress=counted.append)
     assert len(played) == new
@@ -290,12 +291,12 @@ def test_runs_are_the_same_however_many_share_a_file(
 
 def test_other_code_is_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_sweep(SMALL, tmp_path)
-    monkeypatch.setattr(sweep_runs, "sources", lambda: "0123456789abcdef")
+    monkeypatch.setattr(folders, "code_digest", lambda *_: "0123456789abcdef")
     assert finished_runs(SMALL, tmp_path) == 0
     run_sweep(SMALL, tmp_path)
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     assert len(manifest["runs"]) == 2 * RUNS / SMALL.runs
-    assert len(manifest["code"]) == 2
+    assert len(manifest["code"]) == 2 + 1  # of either learner, and the other code
 
 
 def test_a_file_counts_by_its_content_not_its_place(tmp_path: Path) -> None:
@@ -332,10 +333,10 @@ def test_interrupted_and_again_is_the_same_as_straight(tmp_path: Path) -> None:
 KILLED = """
 import sys
 from pathlib import Path
-from peekrank.experiments.runs import Threads
+from peekrank.jobs.executor import Threads
 from peekrank.experiments.sweep import read_sweep
 from peekrank.experiments.sweep_runs import run_sweep
-run_sweep(read_sweep(Path(sys.argv[1])), Path(sys.argv[2]), engine=Threads(2))
+run_sweep(read_sweep(Path(sys.argv[1])), Path(sys.argv[2]), executor=Threads(2))
 """
 
 
@@ -377,7 +378,7 @@ def failing(after: int, error: Callable[[], BaseException], real: Callable[..., 
 
 def test_a_failed_run_is_named_and_finished_ones_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(runs, "simulate", failing(5, lambda: FloatingPointError("no luck"), simulate))
+        patch.setattr(playing, "simulate", failing(5, lambda: FloatingPointError("no luck"), simulate))
         with pytest.raises(FloatingPointError, match="no luck") as caught:
             run_sweep(SMALL, tmp_path)
     learner, where = caught.value.__notes__
@@ -403,7 +404,7 @@ def test_a_full_disk_is_told_and_leaves_no_half_file(tmp_path: Path, monkeypatch
         patch.setattr(Path, "replace", full)
         with pytest.raises(OSError, match="No space left on device") as caught:
             run_sweep(SMALL, tmp_path)
-    assert "the same sweep goes on from there" in caught.value.__notes__[-1]
+    assert "the same command goes on from there" in caught.value.__notes__[-1]
     assert len(contents(tmp_path / "runs")) == 4
     run_sweep(SMALL, tmp_path)
     run_sweep(SMALL, tmp_path / "straight")
@@ -417,7 +418,7 @@ def test_what_cannot_be_written_at_the_end_hides_nothing(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "a file")
 
-    monkeypatch.setattr(run_files, "write_whole", full)
+    monkeypatch.setattr(folders.Folder, "write", full)
     expected = InterruptedRunError if isinstance(why, KeyboardInterrupt) else FloatingPointError
     with pytest.raises(expected) as caught:
         run_sweep(replace(SMALL, horizons=(60,)), tmp_path, progress=failing(5, lambda: why, lambda rounds: None))
@@ -425,18 +426,11 @@ def test_what_cannot_be_written_at_the_end_hides_nothing(
 
 
 @pytest.mark.parametrize("damage", [{"runs": 7}, {"code": []}])
-def test_a_damaged_manifest_is_named(damage: dict[str, Any], tmp_path: Path) -> None:
+def test_a_manifest_that_does_not_say_what_is_there_is_named(damage: dict[str, Any], tmp_path: Path) -> None:
     run_sweep(SMALL, tmp_path)
     path = tmp_path / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **damage}))
-    with pytest.raises(ValueError, match=r"manifest\.json does not say what its runs are"):
-        run_sweep(SMALL, tmp_path)
-
-
-def test_damaged_timings_are_named(tmp_path: Path) -> None:
-    run_sweep(SMALL, tmp_path)
-    (tmp_path / "timings.csv").write_text("digest,run,seconds\na,b,c\n")
-    with pytest.raises(ValueError, match=r"timings\.csv cannot be read \(could not parse .*\); remove it"):
+    with pytest.raises(ValueError, match=r"manifest\.json does not say what its (runs|code) are"):
         run_sweep(SMALL, tmp_path)
 
 
@@ -455,7 +449,7 @@ def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis" / "chapter.txt").write_text("1")
     before = contents(tmp_path)
     for folder, sweep, message in (
-        ("mine", replace(SMALL, name="other"), "holds results of the sweep 'small', not of 'other'"),
+        ("mine", replace(SMALL, name="other"), "holds results of another sweep, with different name"),
         ("experiment", SMALL, "describes no sweep"),
         ("thesis", SMALL, r"is not empty and holds no manifest\.json"),
     ):
@@ -473,6 +467,6 @@ def test_a_broken_run_is_named_before_anything_is_done(broken: str, tmp_path: Pa
         path.write_bytes(path.read_bytes()[:100])
     else:
         pl.read_parquet(path).head(3).write_parquet(path)
-    with pytest.raises(ValueError, match=rf"{path.name} .*; remove it to have its runs done again"):
+    with pytest.raises(ValueError, match=rf"{path.name} .*; remove it to have it done again"):
         run_sweep(SMALL, tmp_path)
     assert not other.exists()

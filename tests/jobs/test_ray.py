@@ -1,4 +1,4 @@
-"""The Ray engine on a real cluster of several nodes: the results of threads, whatever becomes of the nodes."""
+"""The Ray executor on a real cluster of several nodes: the results of threads, whatever becomes of the nodes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ import pytest
 from helpers.own import LEARNER, MEASURE
 from peekrank.experiments import sweep_runs
 from peekrank.experiments.experiment import Experiment
-from peekrank.experiments.runs import Curve, play_run, setting_of
+from peekrank.experiments.playing import Curve, play_run, stage_of
 from peekrank.experiments.sweep import Sweep
 from peekrank.experiments.sweep_runs import run_sweep
-from peekrank.jobs import ray as ray_engine
+from peekrank.jobs import ray as ray_executor
 from peekrank.jobs.executor import Executor, InterruptedRunError, Threads, Tick
 from peekrank.jobs.ray import Ray
 
@@ -63,17 +63,17 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-def played(engine: Executor, setting: Any, runs: int) -> dict[tuple[int, int], bytes]:
-    """Regrets of all learners of a setting."""
+def played(executor: Executor, stage: Any, runs: int) -> dict[tuple[int, int], bytes]:
+    """Regrets of all learners of an experiment."""
     found = {}
 
     def keep(run: int, curve: Curve) -> None:
         found[run, curve.learner] = curve.regret.tobytes()
 
     def play(run: int, tick: Tick) -> Iterator[Curve]:  # local: nodes do not know this file
-        return play_run(setting, run, range(len(setting.learners)), tick)
+        return play_run(stage, run, range(len(stage.learners)), tick)
 
-    engine.do_all(range(runs), play, keep, lambda _: None, str)
+    executor.do_all(range(runs), play, keep, lambda _: None, str)
     return found
 
 
@@ -84,13 +84,13 @@ def test_a_node_lost_in_the_middle_loses_nothing(
     lost, begun = victim.node_id, tmp_path / "begun"
     begun.touch()
 
-    def play(settings: Any, job: Any, tick: Tick) -> Iterator[Curve]:
+    def play(stages: Any, job: Any, tick: Tick) -> Iterator[Curve]:
         node = import_module("ray").get_runtime_context().get_node_id()
         with begun.open("a") as file:
-            file.write(f"{job.cell} {job.run} {node}\n")
+            file.write(f"{job.setting} {job.run} {node}\n")
         if node == lost:
             time.sleep(600)  # nothing comes back from there
-        return play_run(settings[job.cell], job.run, job.learners, tick)
+        return play_run(stages[job.setting], job.run, job.learners, tick)
 
     def remove_the_node_at_work() -> None:
         until(lambda: lost in begun.read_text())
@@ -100,14 +100,14 @@ def test_a_node_lost_in_the_middle_loses_nothing(
     killer.start()
     with monkeypatch.context() as patch:
         patch.setattr(sweep_runs, "_play", play)
-        run_sweep(SWEEP, tmp_path / "ray", engine=Ray(cluster.address))
+        run_sweep(SWEEP, tmp_path / "ray", executor=Ray(cluster.address))
     killer.join()
     jobs = [line.rsplit(" ", 1) for line in begun.read_text().splitlines()]
     stuck = {job for job, node in jobs if node == lost}
     assert stuck
     assert stuck <= {job for job, node in jobs if node != lost}
     assert not ray().is_initialized()
-    run_sweep(SWEEP, tmp_path / "threads", engine=Threads(2))
+    run_sweep(SWEEP, tmp_path / "threads", executor=Threads(2))
     assert contents(tmp_path / "ray") == contents(tmp_path / "threads")
 
 
@@ -117,8 +117,8 @@ def test_nodes_get_the_files_of_ones_own(cluster: Any, tmp_path: Path) -> None:
     file.write_text(MEASURE + LEARNER)
     sweep = Sweep("own", ("stubborn:first=1",), ("ct15",), ("mine",), (1,), (100,), 2, imports=(str(file),))
     file.unlink()  # nodes have no such file
-    run_sweep(sweep, tmp_path / "ray", engine=Ray(cluster.address))
-    run_sweep(sweep, tmp_path / "threads", engine=Threads(2))
+    run_sweep(sweep, tmp_path / "ray", executor=Ray(cluster.address))
+    run_sweep(sweep, tmp_path / "threads", executor=Threads(2))
     assert contents(tmp_path / "ray") == contents(tmp_path / "threads")
 
 
@@ -127,17 +127,18 @@ COMMAND = """
 import time
 from pathlib import Path
 from peekrank.cli import app as cli
-from peekrank.experiments import run_files, sweep_runs
-from peekrank.experiments.runs import play_run
+from peekrank.experiments import sweep_runs
+from peekrank.experiments.playing import play_run
+from peekrank.jobs import run_files
 
-def play(settings, job, tick):
+def play(stages, job, tick):
     if job.run > 1:
         (here / "begun").touch()
         time.sleep(600)
-    return play_run(settings[job.cell], job.run, job.learners, tick)
+    return play_run(stages[job.setting], job.run, job.learners, tick)
 
-def add(self, *run):
-    took(self, *run)
+def add(self, *run, **known):
+    took(self, *run, **known)
     with (here / "kept").open("a") as file:
         file.write(".")
 
@@ -157,7 +158,7 @@ def test_signals_keep_what_is_finished_and_leave_no_process(
     (tmp_path / "s.toml").write_text(sweep.toml())
     (tmp_path / "command.py").write_text(COMMAND)
     (tmp_path / "kept").touch()
-    command = [sys.executable, "command.py", "sweep", "s.toml", "--out", "ray", "--engine", "ray"]
+    command = [sys.executable, "command.py", "sweep", "s.toml", "--out", "ray", "--executor", "ray"]
     command += ["--workers", "1"] if way == signal.SIGINT else ["--address", cluster.address]
     with (tmp_path / "said").open("w") as said:
         process = subprocess.Popen(command, cwd=tmp_path, stdout=said, stderr=said, start_new_session=True)
@@ -195,7 +196,7 @@ def of_session(session: int) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def engine(cluster: Any) -> Executor:
+def executor(cluster: Any) -> Executor:
     """One that uses the connection of this process, which stays open."""
     ray().init(cluster.address, log_to_driver=False, logging_level="warning")
     return Ray()
@@ -205,16 +206,16 @@ def nothing(*_: object) -> None:
     pass
 
 
-def test_data_are_sent(engine: Executor, tmp_path: Path) -> None:
+def test_data_are_sent(executor: Executor, tmp_path: Path) -> None:
     votes = tmp_path / "votes.soc"
     votes.write_text("# NUMBER ALTERNATIVES: 4\n2: 1,2,3,4\n1: 3,1,2,4\n")
-    setting = setting_of(Experiment(("rtop1f", "uniform"), str(votes), "p@1", k=1, horizon=200))
+    stage = stage_of(Experiment(("rtop1f", "uniform"), str(votes), "p@1", k=1, horizon=200))
     votes.unlink()  # nobody needs the file any more
-    assert played(engine, setting, 3) == played(Threads(), setting, 3)
+    assert played(executor, stage, 3) == played(Threads(), stage, 3)
 
 
 def test_errors_and_interruptions(
-    engine: Executor, cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    executor: Executor, cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempts = tmp_path / "attempts"
 
@@ -227,7 +228,7 @@ def test_errors_and_interruptions(
 
     kept: list[int] = []
     with pytest.raises(FloatingPointError, match="no luck") as caught:
-        engine.do_all([1], fail, nothing, nothing, "job {}".format)
+        executor.do_all([1], fail, nothing, nothing, "job {}".format)
     assert caught.value.__notes__ == ["in job 1"]
     assert attempts.read_text() == "1\n"
 
@@ -235,7 +236,7 @@ def test_errors_and_interruptions(
         raise KeyboardInterrupt
 
     with pytest.raises(InterruptedRunError):
-        engine.do_all([2, 3, 4, 5], fail, lambda _, result: kept.append(result), interrupt, str)
+        executor.do_all([2, 3, 4, 5], fail, lambda _, result: kept.append(result), interrupt, str)
     assert len(kept) == 1
 
     class Unknown:
@@ -243,10 +244,10 @@ def test_errors_and_interruptions(
             return import_module, ("peekrank.unknown",)
 
     with pytest.raises(ValueError, match=r"No module named 'peekrank.unknown'; nodes need the same peekrank"):
-        engine.do_all([Unknown()], lambda *_: [0], nothing, nothing, str)
-    monkeypatch.setattr(ray_engine, "_code", lambda: {"peekrank": "0.0"})
+        executor.do_all([Unknown()], lambda *_: [0], nothing, nothing, str)
+    monkeypatch.setattr(ray_executor, "_code", lambda: {"peekrank": "0.0"})
     with pytest.raises(ValueError, match=r"a node of the cluster has peekrank .*, not 0.0; nodes need the same"):
-        engine.do_all([6], fail, lambda _, result: kept.append(result), nothing, str)
+        executor.do_all([6], fail, lambda _, result: kept.append(result), nothing, str)
     assert len(kept) == 1
     with pytest.raises(ConnectionError, match="cannot join a Ray cluster at address"):
         Ray(cluster.address).do_all([7], fail, nothing, nothing, str)  # while there is another connection
@@ -254,9 +255,9 @@ def test_errors_and_interruptions(
 
 
 def test_a_job_that_ends_its_process_ends_all(
-    engine: Executor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    executor: Executor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ray_engine, "_TRIES", 2)
+    monkeypatch.setattr(ray_executor, "_TRIES", 2)
     attempts = tmp_path / "attempts"
     attempts.touch()
 
@@ -269,10 +270,10 @@ def test_a_job_that_ends_its_process_ends_all(
         return [job]
 
     kept: list[int] = []
-    engine.do_all([1], crash, lambda _, result: kept.append(result), nothing, str)
+    executor.do_all([1], crash, lambda _, result: kept.append(result), nothing, str)
     assert kept == [1]
     with pytest.raises(ChildProcessError, match=r"job 7: its process died 2 times\."):
-        engine.do_all([7], crash, nothing, nothing, "job {}".format)
+        executor.do_all([7], crash, nothing, nothing, "job {}".format)
     assert attempts.read_text() == "1177"
 
 
@@ -280,7 +281,7 @@ def test_a_job_that_ends_its_process_ends_all(
 def test_an_address_that_does_not_answer(
     answer: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ray_engine, "_PATIENCE", 0.3)
+    monkeypatch.setattr(ray_executor, "_PATIENCE", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
 
@@ -294,17 +295,17 @@ def test_an_address_that_does_not_answer(
         elif answer:
             threading.Thread(target=serve, daemon=True).start()
         with pytest.raises(ConnectionError, match=rf"at address '{address}'"):
-            run_sweep(SWEEP, tmp_path / "results", engine=Ray(address))
+            run_sweep(SWEEP, tmp_path / "results", executor=Ray(address))
     assert not (tmp_path / "results" / "runs").exists()
 
 
 def test_an_address_that_answers_but_is_no_ray(tmp_path: Path) -> None:
     script = """
 import sys
-from peekrank.jobs import ray as ray_engine
-assert ray_engine._PATIENCE_OF_RAY.keys() == (shorter := dict.fromkeys(ray_engine._PATIENCE_OF_RAY, "1")).keys()
-ray_engine._PATIENCE_OF_RAY = shorter
-ray_engine.Ray(sys.argv[1]).do_all([1], print, print, print, str)
+from peekrank.jobs import ray
+assert ray._PATIENCE_OF_RAY.keys() == (shorter := dict.fromkeys(ray._PATIENCE_OF_RAY, "1")).keys()
+ray._PATIENCE_OF_RAY = shorter
+ray.Ray(sys.argv[1]).do_all([1], print, print, print, str)
 """
     with socket.create_server(("", 0)) as server:  # Ray calls this machine by another name
 

@@ -31,7 +31,7 @@ from peekrank.papers.ct16 import figure as ct16_figure
 from peekrank.papers.ct16 import surrogates as ct16_surrogates
 from peekrank.papers.ct16 import table as ct16_table
 from peekrank.papers.ours import arena, bounds, hopeless, open_rates
-from peekrank.papers.record import Claim, Folder, How, Made, read_record
+from peekrank.papers.record import Claim, How, Made, Record, read_record
 from peekrank.papers.zt import classification as zt_classification
 from peekrank.papers.zt import tables as zt_tables
 from peekrank.regret import checkpoints
@@ -55,7 +55,7 @@ def test_everything_is_made_in_a_look_and_nothing_twice(tmp_path: Path) -> None:
     done = peekrank("reproduce", "--quick", "--out", folder, columns=80)
     assert done.exit_code == 0, done.output
     _, kept = read_record(folder)
-    assert list(kept) == list(ALL)
+    assert list(kept) == sorted(ALL)
     for name, item in kept.items():
         assert item.claims, name
         assert all(claim.what and claim.expected and claim.here for claim in item.claims)
@@ -149,7 +149,7 @@ def simulated(powers: dict[str, float], factors: dict[str, float]) -> ct15_figur
     curves = {name: pl.DataFrame({"regret": curve.ravel()}) for name, curve in regrets.items()}
     finals = {name: factors[name] * np.power(horizons, power) * luck for name, power in powers.items()}
     return ct15_figures.Simulated(
-        Result(experiment, at, curves), horizons, {name: final.T for name, final in finals.items()}
+        Result(experiment, at, curves, {}), horizons, {name: final.T for name, final in finals.items()}
     )
 
 
@@ -327,7 +327,7 @@ def test_finished_runs_of_ct16_figure_1_are_kept(tmp_path: Path) -> None:
         return ct16_figure.gather("tiny", 40, list(found.values()))
 
     first = play()
-    (tmp_path / "runs" / "run-1.parquet").unlink()
+    next(tmp_path.rglob("*-run-1.parquet")).unlink()
     again = play()
     assert sorted(calls) == ["run-0", "run-1", "run-1", "run-2"]
     for name, curve in first.curves.items():
@@ -336,8 +336,9 @@ def test_finished_runs_of_ct16_figure_1_are_kept(tmp_path: Path) -> None:
 
 
 def test_a_part_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    (tmp_path / "one.parquet").write_text("no Parquet")
-    with pytest.raises(ValueError, match=r"one\.parquet cannot be read .* remove it to have that part done again"):
+    How(tmp_path).frames({"one": lambda _: pl.DataFrame()})
+    next(tmp_path.rglob("*-one.parquet")).write_text("no Parquet")
+    with pytest.raises(ValueError, match=r"one\.parquet cannot be read .* remove it to have it done again"):
         How(tmp_path).frames({"one": lambda _: pl.DataFrame()})
 
 
@@ -425,11 +426,11 @@ def test_a_record_keeps_claims_tables_and_data(tmp_path: Path) -> None:
         {"t": Table(("x_1", "y"), [("`p@2`", 3)])},
         data={"d": pl.DataFrame({"n": [1, 2]})},
     )
-    folder = Folder(tmp_path / "record", quick=True)
-    kept = folder.make(invented(make=lambda _: made), workers=1, progress=lambda *_: None)
+    record = Record(tmp_path / "record", quick=True)
+    kept = record.make(invented(make=lambda _: made), workers=1, progress=lambda *_: None)
     assert kept.differ == 1
-    assert kept == Folder(tmp_path / "record", quick=True).finished()["mine"]
-    assert kept.files == [f"mine/{name}" for name in ("claims.md", "claims.tex", "t.md", "t.tex", "d.csv")]
+    assert read_record(tmp_path / "record") == ("quick", {"mine": kept})
+    assert kept.files == [f"mine/{name}" for name in ("claims.md", "claims.tex", "d.csv", "t.md", "t.tex")]
     mine = tmp_path / "record" / "mine"
     assert (mine / "claims.md").read_text().splitlines()[2] == "| a | 1 ± 0 | 50 % | differs |"
     assert r"a & 1 $\pm$ 0 & 50 \% & differs \\" in (mine / "claims.tex").read_text()
@@ -443,41 +444,28 @@ def test_a_record_keeps_claims_tables_and_data(tmp_path: Path) -> None:
 
 def test_what_another_process_finished_meanwhile_is_kept(tmp_path: Path) -> None:
     def make_while_another_does(_: How) -> Made:
-        Folder(tmp_path / "record", quick=True).make(invented("theirs"), workers=1, progress=lambda *_: None)
+        Record(tmp_path, quick=True).make(invented("theirs"), workers=1, progress=lambda *_: None)
         return Made([Claim("a", "b", "c", holds=True)])
 
-    folder = Folder(tmp_path / "record", quick=True)
-    folder.make(invented(make=make_while_another_does), workers=1, progress=lambda *_: None)
-    assert list(folder.finished()) == ["theirs", "mine"]
+    Record(tmp_path, quick=True).make(invented(make=make_while_another_does), workers=1, progress=lambda *_: None)
+    assert list(read_record(tmp_path)[1]) == ["mine", "theirs"]
+    assert list(json.loads((tmp_path / "claims.json").read_text())["items"]) == ["mine", "theirs"]
 
 
-def test_what_a_killed_process_left_is_no_result(tmp_path: Path) -> None:
-    left = tmp_path / ".claims.json.999999999-1.part"
-    left.write_text("half of")
-    assert Folder(tmp_path, quick=True).finished() == {}
-    assert not left.exists()
+def test_a_look_and_the_record_are_never_mixed(tmp_path: Path) -> None:
+    Record(tmp_path, quick=True).make(invented(), workers=1, progress=lambda *_: None)
+    with pytest.raises(ValueError, match="holds results of another record, with different mode; choose another"):
+        Record(tmp_path, quick=False)
 
 
-def test_folders_of_something_else_are_refused(tmp_path: Path) -> None:
-    Folder(tmp_path / "quick", quick=True)
-    with pytest.raises(ValueError, match="holds the results of a look, --quick; choose another folder"):
-        Folder(tmp_path / "quick", quick=False)
-    saved = json.loads((tmp_path / "quick" / "claims.json").read_text())
-    (tmp_path / "quick" / "claims.json").write_text(json.dumps({**saved, "sources": "others"}))
-    with pytest.raises(ValueError, match="holds results of another state of peekrank's code; choose another"):
-        Folder(tmp_path / "quick", quick=True)
-    (tmp_path / "file").write_text("mine")
-    with pytest.raises(ValueError, match="is a file"):
-        Folder(tmp_path / "file", quick=True)
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "letter.txt").write_text("mine")
-    with pytest.raises(ValueError, match=r"is not empty and holds no claims\.json"):
-        Folder(tmp_path / "full", quick=True)
-    for text in ("{", "[]", '{"items": {"a": {}}}'):
-        (tmp_path / "quick" / "claims.json").write_text(text)
-        with pytest.raises(ValueError, match=r"claims\.json cannot be read as the record"):
-            Folder(tmp_path / "quick", quick=True)
-    assert (tmp_path / "full" / "letter.txt").read_text() == "mine"
+def test_every_built_in_class_is_part_of_the_code_of_a_reproduction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reproductions name learners and measures in texts."""
+    asked: list[str] = []
+    monkeypatch.setattr("peekrank.jobs.folder.code_digest", lambda *modules: asked.extend(modules) or "digest")
+    Record(tmp_path, quick=True).make(ALL["ct15-table-1"], workers=1, progress=lambda *_: None)
+    assert {"peekrank.papers.ct15.tables", "peekrank.learners.rtop1f", "peekrank.surrogates.kl"} <= set(asked)
 
 
 # --- the page
@@ -489,8 +477,8 @@ def test_the_record_goes_into_a_page(tmp_path: Path, capsys: pytest.CaptureFixtu
     page = tmp_path / "page.md"
     page.write_text(f"before\n{script.BEGIN}\nformer\n<!-- end -->\nafter\n")
     options = ["--page", str(page), "--pictures", str(tmp_path / "pictures")]
-    folder = Folder(tmp_path / "full", quick=False)
-    folder.make(ALL["ct16-table-1"], workers=1, progress=lambda *_: None)
+    record = Record(tmp_path / "full", quick=False)
+    record.make(ALL["ct16-table-1"], workers=1, progress=lambda *_: None)
     script.main([str(tmp_path / "full"), *options])
     text = page.read_text()
     assert "| [ct16-table-1](#ct16-table-1) | CT16 Table 1 | 11 | 1 | 0 s |" in text
@@ -498,8 +486,8 @@ def test_the_record_goes_into_a_page(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "| [rates](#rates) | ours | not in this record |  |  |" in text
     assert "former" not in text
     assert text.endswith("<!-- end -->\nafter\n")
-    Folder(tmp_path / "quick", quick=True)
-    for other, why in (("quick", "is of mode quick"), ("nowhere", "cannot be read as the record")):
+    Record(tmp_path / "quick", quick=True)
+    for other, why in (("quick", "is of mode quick"), ("nowhere", "it is not a folder of results")):
         with pytest.raises(SystemExit):
             script.main([str(tmp_path / other), *options])
         assert why in capsys.readouterr().err

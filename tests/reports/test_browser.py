@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from helpers.scripts import load_benchmark
 from peekrank.cli.app import app
 from peekrank.experiments.sweep import Sweep
-from peekrank.experiments.sweep_runs import CELL, Finished
+from peekrank.experiments.sweep_runs import SETTING, Finished
 from peekrank.reports.numbers import number
 from peekrank.reports.sweep_page import write_sweep_report
 
@@ -119,7 +119,7 @@ def overlapping(texts: Locator) -> list[tuple[str, str]]:
 
 
 def select(page: Page, name: str) -> Locator:
-    return page.locator(f"#controls select[data-axis='{CELL.index(name)}']")
+    return page.locator(f"#controls select[data-axis='{SETTING.index(name)}']")
 
 
 def column(page: Page, table: str, head: str) -> list[str]:
@@ -174,9 +174,9 @@ def test_texts_of_the_picture_do_not_overlap(visit: Visit, quantity: str) -> Non
                     assert box.right <= chart.right + 1
 
 
-def test_the_selector_shows_another_cell(visit: Visit, finished: Finished) -> None:
+def test_the_selector_shows_another_setting(visit: Visit, finished: Finished) -> None:
     page = visit.page
-    assert "Cell 1 of 16: stream ct15, measure dcg, k 1" in (page.locator("#caption").text_content() or "")
+    assert "Setting 1 of 16: stream ct15, measure dcg, k 1" in (page.locator("#caption").text_content() or "")
     select(page, "stream").select_option(index=1)
     select(page, "measure").select_option(index=1)
     select(page, "k").focus()
@@ -184,7 +184,7 @@ def test_the_selector_shows_another_cell(visit: Visit, finished: Finished) -> No
     select(page, "horizon").select_option(index=1)
     said = page.locator("#caption").text_content() or ""
     last = finished.results[-1].experiment
-    assert f"Cell 16 of 16: stream {last.stream}, measure p@3, k 2, horizon 1,000,000" in said
+    assert f"Setting 16 of 16: stream {last.stream}, measure p@3, k 2, horizon 1,000,000" in said
     assert "recorded points are drawn" in said
     assert "--horizon 1000000" in (page.locator("#command").text_content() or "")
     shown = page.locator("#readout tbody td:nth-child(2)").all_inner_texts()
@@ -279,7 +279,7 @@ def test_tables_sort_by_mouse_and_keyboard(visit: Visit) -> None:
     assert len([1 for a, b in pairwise(verdicts) if a != b]) + 1 == len(set(verdicts))
 
 
-def test_tables_can_show_the_chosen_cell_only(visit: Visit) -> None:
+def test_tables_can_show_the_chosen_setting_only(visit: Visit) -> None:
     page, rows = visit.page, visit.page.locator("#summary tbody tr:visible")
     assert rows.count() == 160
     page.locator(".only").first.check()

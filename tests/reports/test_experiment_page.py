@@ -201,7 +201,8 @@ def test_hostile_learner_is_escaped(paper: Result, tmp_path: Path, monkeypatch: 
     hostile = replace(PAPER, learners=(evil, *LEARNERS[1:]))
     hostile.__dict__["parts"] = PAPER.parts
     curves = {name: paper.curves[old] for name, old in zip(hostile.learners, LEARNERS, strict=True)}
-    page = report(Result(hostile, paper.at, curves), tmp_path)
+    seconds = dict.fromkeys(hostile.learners, 1.0)
+    page = report(Result(hostile, paper.at, curves, seconds), tmp_path)
     assert "b" not in page.tags
     assert page.text.count(evil) > 5
 

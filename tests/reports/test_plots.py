@@ -51,6 +51,7 @@ def single(result: Result) -> Result:
         replace(result.experiment, runs=1),
         result.at,
         {name: frame.filter(pl.col("run") == 0) for name, frame in result.curves.items()},
+        result.seconds,
     )
 
 

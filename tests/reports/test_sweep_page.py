@@ -17,7 +17,7 @@ import pytest
 from helpers.scripts import load_benchmark
 from helpers.strict_html import Page
 from peekrank.experiments.sweep import Sweep
-from peekrank.experiments.sweep_runs import CELL, Finished, run_sweep
+from peekrank.experiments.sweep_runs import SETTING, Finished, run_sweep
 from peekrank.jobs.folder import versions
 from peekrank.regret import Exponent
 from peekrank.reports.numbers import chance, exponent_text, number, percent
@@ -30,7 +30,7 @@ SMALL = Sweep(
 
 
 class Row(NamedTuple):
-    cell: int
+    setting: int
     texts: list[str]
     values: list[float | None]
 
@@ -48,10 +48,10 @@ def rows(source: str, table: str) -> list[Row]:
     """The rows of a table by its id, as readers and as the script see them."""
     body = source.split(f'id="{table}"')[1].split("<tbody>")[1].split("</tbody>")[0]
     found = []
-    for cell, content in re.findall(r'<tr data-c="(\d+)">(.*?)</tr>', body):
+    for setting, content in re.findall(r'<tr data-c="(\d+)">(.*?)</tr>', body):
         entries = re.findall(r'<td(?: class="n" data-v="([^"]*)")?>(.*?)</td>', content)
         texts = [" ".join(Page(text).text.split()) for _, text in entries]
-        found.append(Row(int(cell), texts, [float(value) if value else None for value, _ in entries]))
+        found.append(Row(int(setting), texts, [float(value) if value else None for value, _ in entries]))
     return found
 
 
@@ -78,10 +78,7 @@ def test_one_file_that_loads_nothing(finished: Finished, tmp_path: Path) -> None
 def test_the_same_sweep_gives_the_same_bytes(finished: Finished, tmp_path: Path) -> None:
     slower = Finished(
         finished.sweep,
-        [
-            r._replace(curves={name: frame.with_columns(seconds=9.0) for name, frame in r.curves.items()})
-            for r in finished.results
-        ],
+        [r._replace(seconds=dict.fromkeys(r.seconds, 9.0)) for r in finished.results],
     )
     assert written(finished, tmp_path / "a") == written(slower, tmp_path / "b")
 
@@ -89,9 +86,9 @@ def test_the_same_sweep_gives_the_same_bytes(finished: Finished, tmp_path: Path)
 def test_what_was_asked_and_run_is_told(finished: Finished, tmp_path: Path) -> None:
     source = written(finished, tmp_path)
     text = Page(source).text
-    assert "4 cells; every learner has 3 runs in each" in text
+    assert "4 settings; every learner has 3 runs in each" in text
     assert SMALL.digest in text
-    assert "36, 3 of each learner in each cell" in text
+    assert "36, 3 of each learner in each setting" in text
     for name, version in versions().items():
         assert f"{name} {version}" in text
     for name in (*SMALL.learners, *SMALL.streams, *SMALL.measures):
@@ -104,8 +101,8 @@ def test_the_commands_repeat_it(finished: Finished, tmp_path: Path) -> None:
     assert lines[0] == "cat > small-again.toml <<'END'"
     assert lines[-2:] == ["END", "peekrank sweep small-again.toml --out small-again"]
     assert Sweep(**tomllib.loads("\n".join(lines[1:-2]))) == SMALL
-    commands = [cell["command"] for cell in drawn((tmp_path / "report.html").read_text())["cells"]]
-    assert commands == [command(cell, "results/again") for cell in SMALL.settings]
+    commands = [setting["command"] for setting in drawn((tmp_path / "report.html").read_text())["settings"]]
+    assert commands == [command(setting, "results/again") for setting in SMALL.settings]
 
 
 def test_the_summary_is_that_of_the_sweep(finished: Finished, tmp_path: Path) -> None:
@@ -113,7 +110,7 @@ def test_the_summary_is_that_of_the_sweep(finished: Finished, tmp_path: Path) ->
     expected = finished.summary()
     assert len(shown) == len(expected) == 12
     for place, (row, true) in enumerate(zip(shown, expected.iter_rows(named=True), strict=True)):
-        assert row.cell == place // 3
+        assert row.setting == place // 3
         assert row.texts[:3] == [true["stream"], str(true["k"]), true["learner"]]
         names = ("regret", "spread", None, "exponent", "bound", "explored")
         for value, name in zip(row.values[3:], names, strict=True):
@@ -140,10 +137,12 @@ def test_the_comparisons_are_those_of_the_sweep(finished: Finished, tmp_path: Pa
 
 def test_the_lead_counts_winners(finished: Finished, tmp_path: Path) -> None:
     lead = Page(written(finished, tmp_path).split('<p class="lead">')[1].partition("</p>")[0]).text
-    by_cell = finished.summary().group_by(*CELL, maintain_order=True).agg(least=("learner"), regret=("regret"))
-    winners = [row["least"][int(np.argmin(row["regret"]))] for row in by_cell.iter_rows(named=True)]
+    by_setting = (
+        finished.summary().group_by(*SETTING, maintain_order=True).agg(least=("learner"), regret=("regret"))
+    )
+    winners = [row["least"][int(np.argmin(row["regret"]))] for row in by_setting.iter_rows(named=True)]
     for name in set(winners):
-        assert f"{name} in {winners.count(name)} of 4 cells" in lead
+        assert f"{name} in {winners.count(name)} of 4 settings" in lead
     different = (finished.comparisons()["adjusted"] <= 0.05).sum()
     assert f"Of 12 comparisons of two learners, {different} show" in lead
 
@@ -152,10 +151,10 @@ def test_curves_are_those_of_the_sweep(finished: Finished, tmp_path: Path) -> No
     data = drawn(written(finished, tmp_path))
     assert [learner["name"] for learner in data["learners"]] == list(SMALL.learners)
     assert data["axes"] == [2, 1, 2, 1]
-    for cell, result in zip(data["cells"], finished.results, strict=True):
-        assert cell["at"] == result.at.tolist()
-        assert cell["of"] == len(result.at)
-        for packed, name in zip(cell["curves"], SMALL.learners, strict=True):
+    for setting, result in zip(data["settings"], finished.results, strict=True):
+        assert setting["at"] == result.at.tolist()
+        assert setting["of"] == len(result.at)
+        for packed, name in zip(setting["curves"], SMALL.learners, strict=True):
             numbers = np.frombuffer(base64.b64decode(packed), "<f4").reshape(-1, len(result.at))
             regrets = result.regrets(name)
             value = result.curves[name]["value"].to_numpy().reshape(regrets.shape)
@@ -173,7 +172,7 @@ def test_a_single_run_and_a_single_learner_have_a_report(tmp_path: Path) -> None
     assert "With a single run there is no spread" in page.text
     (row,) = rows(source, "summary")
     assert row.texts[2] == "–"
-    assert drawn(source)["cells"][0]["at"] == [1]
+    assert drawn(source)["settings"][0]["at"] == [1]
 
 
 def test_strange_names_stay_text(tmp_path: Path) -> None:
@@ -188,8 +187,8 @@ def test_strange_names_stay_text(tmp_path: Path) -> None:
     assert "alert(1)</script>" not in source
     assert name in page.text
     data = drawn(source)
-    assert str(ratings) in data["cells"][0]["what"]
-    assert shlex.split(data["cells"][0]["command"])[7] == f"ratings:path={ratings}"
+    assert str(ratings) in data["settings"][0]["what"]
+    assert shlex.split(data["settings"][0]["command"])[7] == f"ratings:path={ratings}"
     assert re.search(r"peekrank sweep [A-Za-z0-9-]+\.toml --out [A-Za-z0-9-]+", page.text)
 
 
@@ -224,18 +223,21 @@ def test_a_large_sweep_is_thinned_cut_and_small(tmp_path: Path) -> None:
     assert "The first 1,500 of 3,000 rows; all are in comparisons.csv." in text
     assert len(rows(source, "summary")) == 1500
     data = drawn(source)
-    for cell, result in zip(data["cells"], large.results, strict=True):
-        assert cell["of"] == len(result.at) > len(cell["at"]) >= 30
-        assert cell["at"][0] == 1
-        assert cell["at"][-1] == 10**6
-        assert set(cell["at"]) <= set(result.at.tolist())
+    for setting, result in zip(data["settings"], large.results, strict=True):
+        assert setting["of"] == len(result.at) > len(setting["at"]) >= 30
+        assert setting["at"][0] == 1
+        assert setting["at"][-1] == 10**6
+        assert set(setting["at"]) <= set(result.at.tolist())
 
 
-def test_pictures_are_drawn_of_few_cells(finished: Finished, tmp_path: Path) -> None:
+def test_pictures_are_drawn_of_few_settings(finished: Finished, tmp_path: Path) -> None:
     two = Finished(SMALL, finished.results[:2])
     paths = write_pictures(two, tmp_path / "pictures")
     names = {
-        f"{cell}-{what}.{kind}" for cell in (1, 2) for what in ("regret", "average") for kind in ("png", "svg")
+        f"{setting}-{what}.{kind}"
+        for setting in (1, 2)
+        for what in ("regret", "average")
+        for kind in ("png", "svg")
     }
     assert {path.name for path in paths} == {path.name for path in (tmp_path / "pictures").iterdir()} == names
     many = Finished(SMALL, finished.results[:1] * (MOST_PICTURES + 1))

@@ -5,9 +5,8 @@ It is loaded with the first kernel that is called: importing learners, measures 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
-from functools import cache, update_wrapper
+from functools import update_wrapper
 from pathlib import Path
 from threading import RLock
 from types import FunctionType
@@ -68,21 +67,6 @@ class Kernel:
 
             self._codes[key] = code(self.compiled, arguments)
         return self._codes[key]
-
-
-def fingerprint(folder: Path) -> str:
-    """Digest of every source file below a folder."""
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        digest.update(f"{path.relative_to(folder)}\0".encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-@cache
-def sources() -> str:
-    """Digest of this package as it was when its first kernel was defined, whatever becomes of its files."""
-    return fingerprint(_PACKAGE)
 
 
 def kernel(function: F) -> F:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -21,17 +22,16 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
         path = path.resolve()  # what a link points to is written, not the link
     if path.exists() and not path.is_file():
         raise ValueError(f"{path} is no regular file")
-    if not path.parent.is_dir():
-        path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.part")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         write(temporary)
         temporary.replace(path)
     except BaseException as error:
-        temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is None:  # it was opened, and the message says not which
-            reason = error.strerror or "writing failed"
-            raise OSError(f"{path}: cannot be written: {reason}; is the disk full?") from None
+        with suppress(OSError):
+            temporary.unlink()
+        if isinstance(error, OSError):  # which names the temporary file, or none if that was open already
+            raise OSError(f"{path} cannot be written: {error.strerror or error}") from None
         raise
 
 

@@ -64,6 +64,13 @@ class Sources:
             whole.update(f"{name}\0{self._digest(name)}\0".encode())
         return whole.hexdigest()[:16]
 
+    def fingerprint(self) -> str:
+        """Digest of every source file, comments included."""
+        whole = hashlib.sha256()
+        for name, content in self._content.items():
+            whole.update(f"{name}\0{len(content)}\0".encode() + content)
+        return whole.hexdigest()[:16]
+
     def _inside(self, name: str) -> bool:
         return name == self._package or name.startswith(f"{self._package}.")
 
@@ -81,17 +88,28 @@ class Sources:
         """Modules of the package that a module names in its imports.
 
         Of the packages they are in, nothing is taken but what is imported from them: that the ``__init__`` of a
-        package of learners imports all of them makes none of them depend on the others.
+        package of learners imports all of them makes none of them depend on the others. What is imported for
+        type checkers only is never executed.
         """
         found = set()
-        for node in ast.walk(self._tree(name)):
+        for node in _executed(self._tree(name)):
             if isinstance(node, ast.Import):
                 found |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
                 base = self._base(name, node)
-                members = {f"{base}.{alias.name}" for alias in node.names}
-                found |= {member if member in self._files else base for member in members}
+                lazy = self._lazy(base)
+                for alias in node.names:
+                    member = f"{base}.{alias.name}"
+                    found |= {member} if member in self._files else {base, lazy.get(alias.name, base)}
         return found & self._files.keys()
+
+    def _lazy(self, name: str) -> dict[str, str]:
+        """What a package tells type checkers that it has, and from which modules: it imports it on first use."""
+        if name not in self._files:
+            return {}
+        blocks = [node for node in self._tree(name).body if _is_for_type_checkers(node)]
+        nodes = [node for block in blocks for node in ast.walk(block) if isinstance(node, ast.ImportFrom)]
+        return {alias.asname or alias.name: self._base(name, node) for node in nodes for alias in node.names}
 
     def _base(self, name: str, node: ast.ImportFrom) -> str:
         """The module that names are imported from, dots resolved."""
@@ -100,6 +118,21 @@ class Sources:
         is_package = self._files[name].name == "__init__.py"
         above = name.split(".")[: None if is_package and node.level == 1 else is_package - node.level]
         return ".".join([*above, *([node.module] if node.module else [])])
+
+
+def _executed(tree: ast.AST) -> Iterator[ast.AST]:
+    """All nodes of a tree but those below ``if TYPE_CHECKING:``."""
+    yield tree
+    for child in ast.iter_child_nodes(tree):
+        if isinstance(child, ast.If) and _is_for_type_checkers(child):
+            for other in child.orelse:
+                yield from _executed(other)
+        else:
+            yield from _executed(child)
+
+
+def _is_for_type_checkers(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
 
 def _module(package: Path, path: Path) -> str:
@@ -148,6 +181,7 @@ def package_sources() -> Sources:
     return Sources(_PACKAGE)
 
 
+@cache
 def code_digest(*modules: str) -> str:
     """Digest of what modules of this package, and all they import, compute.
 

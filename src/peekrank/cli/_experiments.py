@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 def run_experiment(experiment: Experiment, folder: Path, workers: int) -> Result:
     """Do in a folder what is missing of an experiment, with a bar of its rounds."""
-    from peekrank.experiments import runs
+    from peekrank.experiments import playing, runs
     from peekrank.jobs.folder import finished
 
     with status("compiling (once)"):
-        runs.compile_kernels(experiment)
+        playing.compile_kernels(experiment)
     wanted = experiment.runs * len(experiment.learners)
     total = experiment.horizon * wanted
     with rounds_bar(total, lambda: f"{finished(folder)} of {counted(wanted, 'run')}", folder) as tick:

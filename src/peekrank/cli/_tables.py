@@ -1,4 +1,4 @@
-"""Tables that commands show and write: by cells, as text for a terminal, and for papers and pages."""
+"""Tables that commands show and write: by groups, as text for a terminal, and for papers and pages."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _MOST_ROWS = 60  # on a terminal
 _NAMES = ("folder", "stream", "data", "measure", "learner", "minus")
 _LEFT = (*_NAMES, "verdict")
 _TERMINAL = 80  # columns; a table that does not fit has one space less between its own
-_WIDE = 20  # characters that a line about a cell has in the first column, at least
+_WIDE = 20  # characters that a line about a group has in the first column, at least
 
 
 class Sheet(NamedTuple):
-    """A table of texts; the first columns, `cell` of them, tell which cell a row is of."""
+    """A table of texts; the first columns, `group` of them, tell which group a row is of."""
 
     heads: list[str]
     rows: list[list[str]]
-    cell: int
+    group: int
 
 
 def shown(title: str, sheet: Sheet, rest: str) -> Iterator[RenderableType]:
     """A table of what varies, for a terminal of 80 columns.
 
-    What is the same in all rows is in its title. Where cells have several rows, a line above these tells the cell.
+    What is the same in all rows is in its title. A line above the rows of a group tells the group.
 
     Parameters
     ----------
@@ -50,15 +50,15 @@ def shown(title: str, sheet: Sheet, rest: str) -> Iterator[RenderableType]:
         Where all rows are, if these are too many.
 
     >>> rows = [["1", "a", "5"], ["1", "b", "7"], ["2", "a", "4"], ["2", "b", "8"]]
-    >>> title, table = shown("Regret", Sheet(["k", "learner", "regret"], rows, cell=1), "")
+    >>> title, table = shown("Regret", Sheet(["k", "learner", "regret"], rows, group=1), "")
     >>> str(title), list(table.columns[0].cells)
     ('Regret, by k', ['k 1', 'a', 'b', 'k 2', 'a', 'b'])
     """
-    heads, rows, cell = sheet
+    heads, rows, group = sheet
     varies = [len({row[c] for row in rows}) > 1 for c in range(len(heads))]
-    grouped = len({tuple(row[:cell]) for row in rows}) < len(rows)
+    grouped = len({tuple(row[:group]) for row in rows}) < len(rows)
     same = [c for c in _sayable(sheet, grouped=grouped) if not varies[c]]
-    above = [c for c in range(cell) if grouped and varies[c]]
+    above = [c for c in range(group) if grouped and varies[c]]
     columns = [c for c in range(len(heads)) if c not in (*same, *above)]
     parts = [title, *(f"{heads[c]} {rows[0][c]}" for c in same)]
     parts += [f"by {', '.join(heads[c] for c in above)}"] if above else []
@@ -90,11 +90,11 @@ def shown(title: str, sheet: Sheet, rest: str) -> Iterator[RenderableType]:
 def _sayable(sheet: Sheet, *, grouped: bool) -> list[int]:
     """The columns that a title can tell; those of learners stay where there is nothing else to see in a row."""
     names = len(sheet.rows) > 1 and not grouped
-    return [c for c, head in enumerate(sheet.heads) if c < sheet.cell or (names and head in _NAMES)]
+    return [c for c, head in enumerate(sheet.heads) if c < sheet.group or (names and head in _NAMES)]
 
 
-def compared(table: pl.DataFrame, cell: Sequence[str]) -> Sheet:
-    """What `peekrank.experiments.comparison.compare` found; `cell` names the columns that tell a group.
+def compared(table: pl.DataFrame, group: Sequence[str]) -> Sheet:
+    """What `peekrank.experiments.comparison.compare` found; `group` names the columns that tell a group.
 
     >>> import numpy as np
     >>> from peekrank.experiments.comparison import compare
@@ -104,7 +104,7 @@ def compared(table: pl.DataFrame, cell: Sequence[str]) -> Sheet:
     """
     rows = [
         [
-            *cell_texts(row, cell),
+            *group_texts(row, group),
             row["learner"],
             row["other"],
             interval(row["difference"], row["low"], row["high"]),
@@ -113,12 +113,12 @@ def compared(table: pl.DataFrame, cell: Sequence[str]) -> Sheet:
         ]
         for row in table.iter_rows(named=True)
     ]
-    return Sheet([*cell, "learner", "minus", "difference, 95 %", "adj. p", "verdict"], rows, len(cell))
+    return Sheet([*group, "learner", "minus", "difference, 95 %", "adj. p", "verdict"], rows, len(group))
 
 
-def cell_texts(row: dict[str, Any], cell: Sequence[str]) -> list[str]:
-    """What tells the cell of a row."""
-    return [f"{row[name]:,}" if isinstance(row[name], int) else str(row[name]) for name in cell]
+def group_texts(row: dict[str, Any], group: Sequence[str]) -> list[str]:
+    """What tells the group of a row."""
+    return [f"{row[name]:,}" if isinstance(row[name], int) else str(row[name]) for name in group]
 
 
 def _word(row: dict[str, Any]) -> str:

@@ -104,12 +104,12 @@ def _compare_folders(folders: Sequence[Path], *, folds: bool) -> _Compared:
     first, overlap = results[0], _overlap(results) if folds else 0.0
     groups = [_fold_group(results)] if folds else [_group(r) for r in results]
     table = compare(groups, lower_is_better=first.lower_is_better, overlap=overlap)
-    cell = [*groups[0][0]] if folds else [*groups[0][0], "runs"]
+    names = [*groups[0][0]] if folds else [*groups[0][0], "runs"]
     over = counted(len(results), "fold") if folds else "paired runs"
     better = "lower" if first.lower_is_better else "higher"
     return _Compared(
         table.rename({"runs": "folds"}) if folds else table,
-        compared(table, cell),
+        compared(table, names),
         f"Differences of {first.what} over {over}, {better} is better",
         "corrected resampled t test" if overlap else "paired t test",
         [*_missing(results), *(_on_folds(overlap) if folds else _on_runs(results))],
@@ -152,9 +152,9 @@ def _of_experiment(folder: Path, manifest: dict[str, Any]) -> _Results:
 
 
 def _of_training(folder: Path, manifest: dict[str, Any]) -> _Results:
-    from peekrank.training import training as learning
+    from peekrank.training import runs
 
-    outcome = learning.read(folder)
+    outcome = runs.read(folder)
     t, train = outcome.training, _part(folder, manifest, "data")
     test = None if manifest.get("test") is None else _part(folder, manifest, "test")
     return _Results(

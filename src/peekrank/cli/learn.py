@@ -24,7 +24,8 @@ from peekrank.cli._progress import rounds_bar, status
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from peekrank.training.training import Material, Outcome, Summary, Training
+    from peekrank.training.outcome import Outcome, Summary
+    from peekrank.training.training import Material, Training
 
 _CLOSE = 0.01  # part of the regret: a gap above it is told
 
@@ -94,7 +95,7 @@ def choose(named: list[str] | None, surrogate: str | None, *, as_printed: bool) 
 
 def _gather(train: Path, test: Path | None, scaling: str) -> Material:
     """Read a training and perhaps a test part, and prepare both alike."""
-    from peekrank.training import training as learning
+    from peekrank.training.training import gather
 
     data = read_data(train, None, None)
     held_out = read_data(test, None, data.about.base) if test else None
@@ -104,7 +105,7 @@ def _gather(train: Path, test: Path | None, scaling: str) -> Material:
             warnings.warn(
                 f"{test.name}: is the training part itself, so nothing is held out by --test", stacklevel=2
             )
-    material = learning.gather(data, held_out, scaling=scaling)
+    material = gather(data, held_out, scaling=scaling)
     for part in (material.train, material.test):
         if part:
             note_rounding(part)
@@ -113,18 +114,18 @@ def _gather(train: Path, test: Path | None, scaling: str) -> Material:
 
 def _learn(training: Training, material: Material, folder: Path, workers: int) -> Outcome:
     from peekrank.jobs.folder import finished
-    from peekrank.training import training as learning
+    from peekrank.training import playing, runs
 
     with status("compiling (once)"):
-        learning.compile_kernels(training, material)
-    total = learning.rounds_of(training)
+        playing.compile_kernels(training, material)
+    total = training.total_rounds()
     with rounds_bar(total, lambda: f"{finished(folder)} of {counted(training.runs, 'run')}", folder) as tick:
-        return learning.learn(training, material, folder, workers=workers, progress=tick)
+        return runs.learn(training, material, folder, workers=workers, progress=tick)
 
 
 def _shown(outcome: Outcome, material: Material, folder: Path) -> list[RenderableType]:
     """The table of a training, and what there is to know about it."""
-    from peekrank.training.training import model_file
+    from peekrank.training.runs import model_file
 
     training, summaries = outcome.training, outcome.summaries()
     sizes = f"{counted(training.rounds, 'round')}, {counted(training.runs, 'run')}"

@@ -22,7 +22,8 @@ from peekrank.reports.numbers import bound_text, exponent_text, regret_text
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from peekrank.experiments.study import Findings, Study
+    from peekrank.experiments.findings import Findings
+    from peekrank.experiments.study import Study
 
 
 def command(
@@ -55,12 +56,13 @@ def command(
 
 
 def _investigate(study: Study, folder: Path, workers: int) -> Findings:
-    from peekrank.experiments.study import compile_kernels, finished, investigate
+    from peekrank.experiments.study_runs import compile_kernels, investigate
+    from peekrank.jobs.folder import finished
 
     with status("compiling (once)"):
         compile_kernels(study)
     wanted = len(study.streams) * len(study.horizons)
-    with rounds_bar(study.rounds, lambda: f"{finished(folder)} of {wanted} cells", folder) as tick:
+    with rounds_bar(study.rounds, lambda: f"{finished(folder)} of {wanted} settings", folder) as tick:
         return investigate(study, folder, workers=workers, progress=tick)
 
 

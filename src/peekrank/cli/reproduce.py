@@ -58,14 +58,14 @@ def command(
 
 def _make(items: Sequence[Reproduction], path: Path, *, quick: bool, workers: int) -> None:
     from peekrank.jobs.executor import InterruptedRunError
-    from peekrank.papers.record import Folder
+    from peekrank.papers.record import Record
 
-    folder = Folder(path, quick=quick)
+    record = Record(path, quick=quick)
     total = differ = 0
     for n, item in enumerate(items):
         try:
             with passing_bar(f"{item.name} ({n + 1} of {len(items)})") as progress:
-                kept = folder.make(item, workers=workers, progress=progress)
+                kept = record.make(item, workers=workers, progress=progress)
         except (InterruptedRunError, KeyboardInterrupt):
             stopped(f"{n} of {len(items)} are finished; they, and what is done of {item.name}, are kept", path)
         total += len(kept.claims)

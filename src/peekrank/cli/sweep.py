@@ -15,7 +15,7 @@ from peekrank._util.validate import choice
 from peekrank.cli._options import THREADS, Folder, Imports, Workers, import_all
 from peekrank.cli._outputs import say
 from peekrank.cli._progress import rounds_bar, status
-from peekrank.cli._tables import Sheet, cell_texts, compared, shown, verdicts_explained, write_paper
+from peekrank.cli._tables import Sheet, compared, group_texts, shown, verdicts_explained, write_paper
 from peekrank.reports.numbers import exponent_text, number, percent
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def command(
         Path | None, typer.Argument(help="What to run, as TOML; --example shows one.", show_default=False)
     ] = None,
     folder: Folder = Path("sweep"),
-    engine: Annotated[
+    executor: Annotated[
         str, typer.Option(help="What does the work: threads, or ray (pip install 'peekrank\\[ray]').")
     ] = "threads",
     address: Annotated[
@@ -52,7 +52,7 @@ def command(
         return
     if file is None:
         raise ValueError("no file given; `peekrank sweep --example > example.toml` makes one to begin with")
-    chosen = engine_named(engine, address, workers)
+    chosen = executor_named(executor, address, workers)
     finished = _sweep(read_sweep(file), folder, chosen)
     with interrupt_later():
         _write_papers(finished, folder, latex=latex, markdown=markdown)
@@ -60,40 +60,40 @@ def command(
     say(*_shown(finished), Text(f"Tables, runs and manifest are in {folder}{os.sep}"), pictures)
 
 
-def engine_named(name: str, address: str | None, workers: int) -> Executor:
-    """The engine that options choose.
+def executor_named(name: str, address: str | None, workers: int) -> Executor:
+    """The executor that options choose.
 
-    >>> engine_named("threads", None, 2)
+    >>> executor_named("threads", None, 2)
     Threads(workers=2)
     """
     from peekrank.jobs.executor import Threads
 
-    choice("engine", name, Literal["threads", "ray"])
+    choice("executor", name, Literal["threads", "ray"])
     if name == "threads":
         if address is not None:
-            raise ValueError(f"--address {address} goes with --engine ray")
+            raise ValueError(f"--address {address} goes with --executor ray")
         return Threads(workers)
     from peekrank.jobs.ray import Ray
 
     return Ray(address, workers)
 
 
-def _sweep(sweep: Sweep, folder: Path, engine: Executor) -> Finished:
-    from peekrank.experiments.runs import compile_kernels
+def _sweep(sweep: Sweep, folder: Path, executor: Executor) -> Finished:
+    from peekrank.experiments.playing import compile_kernels
     from peekrank.experiments.sweep_runs import finished_runs, run_sweep
     from peekrank.jobs.executor import Threads
 
     wanted = len(sweep.settings) * len(sweep.learners) * sweep.runs
-    if isinstance(engine, Threads):
+    if isinstance(executor, Threads):
         with status("compiling (once)"):
             compile_kernels(sweep.settings[0])
     with rounds_bar(sweep.rounds, lambda: f"{finished_runs(sweep, folder)} of {wanted} runs", folder) as tick:
-        return run_sweep(sweep, folder, engine=engine, progress=tick)
+        return run_sweep(sweep, folder, executor=executor, progress=tick)
 
 
 def _shown(finished: Finished) -> list[RenderableType]:
     """The tables of a sweep, and what their columns mean."""
-    from peekrank.experiments.sweep_runs import CELL
+    from peekrank.experiments.sweep_runs import SETTING
 
     sweep = finished.sweep
     title = f"{sweep.name}: {counted(sweep.runs, 'run')}, seed {sweep.seed}" + (
@@ -101,20 +101,20 @@ def _shown(finished: Finished) -> list[RenderableType]:
     )
     said = [*shown(title, _summary(finished), "all are in summary.csv")]
     if len(sweep.learners) > 1:
-        title, sheet = "Differences of regret over paired runs", compared(finished.comparisons(), CELL)
+        title, sheet = "Differences of regret over paired runs", compared(finished.comparisons(), SETTING)
         said += [*shown(title, sheet, "all are in comparisons.csv"), verdicts_explained("paired t test")]
     return said
 
 
 def _write_papers(finished: Finished, folder: Path, *, latex: bool, markdown: bool) -> None:
     """Write both tables, or the first if there is one learner only, as papers and pages have them."""
-    from peekrank.experiments.sweep_runs import CELL
+    from peekrank.experiments.sweep_runs import SETTING
 
     for outdated in [folder / f"{name}{end}" for name in ("summary", "comparisons") for end in (".tex", ".md")]:
         outdated.unlink(missing_ok=True)
     sheets = {"summary": _summary(finished)}
     if len(finished.sweep.learners) > 1:
-        sheets["comparisons"] = compared(finished.comparisons(), CELL)
+        sheets["comparisons"] = compared(finished.comparisons(), SETTING)
     for name, sheet in sheets.items():
         write_paper(
             sheet,
@@ -124,24 +124,24 @@ def _write_papers(finished: Finished, folder: Path, *, latex: bool, markdown: bo
 
 
 def _write_report(finished: Finished, folder: Path) -> Text:
-    """Write the report, and pictures unless there are too many cells; tell where they are."""
+    """Write the report, and pictures unless there are too many settings; tell where they are."""
     from peekrank.reports.sweep_page import MOST_PICTURES, write_pictures, write_sweep_report
 
     report = write_sweep_report(finished, folder / "report.html")
     if write_pictures(finished, folder / "pictures"):
         return Text(f"The report is {report}, its pictures are in {folder / 'pictures'}{os.sep}")
-    many = f"{len(finished.results):,} cells, more than {MOST_PICTURES}"
+    many = f"{len(finished.results):,} settings, more than {MOST_PICTURES}"
     return Text(f"The report is {report}; no pictures are drawn of {many}")
 
 
 def _summary(finished: Finished) -> Sheet:
-    from peekrank.experiments.sweep_runs import CELL
+    from peekrank.experiments.sweep_runs import SETTING
     from peekrank.regret import Exponent
 
-    heads = [*CELL, "learner", "regret ± sd", "exponent, 95 %", "bound", "explored"]
+    heads = [*SETTING, "learner", "regret ± sd", "exponent, 95 %", "bound", "explored"]
     rows = [
         [
-            *cell_texts(row, CELL),
+            *group_texts(row, SETTING),
             row["learner"],
             f"{number(row['regret'])} ± {number(row['spread'])}",
             exponent_text(Exponent(row["exponent"], row["exponent_low"], row["exponent_high"])),
@@ -150,4 +150,4 @@ def _summary(finished: Finished) -> Sheet:
         ]
         for row in finished.summary().iter_rows(named=True)
     ]
-    return Sheet(heads, rows, len(CELL))
+    return Sheet(heads, rows, len(SETTING))

@@ -115,7 +115,7 @@ def _rounds(d: int) -> Rounds:
 def _compile_measures() -> None:
     """Let each measure judge a round, and find the best ranking in hindsight."""
     from peekrank.experiments.experiment import Experiment
-    from peekrank.experiments.runs import compile_kernels
+    from peekrank.experiments.playing import compile_kernels
 
     for name, cls in MEASURES.items():
         needs_length = any(field.default is MISSING for field in fields(cls))

@@ -120,18 +120,19 @@ class Summary(NamedTuple):
 
 
 class Result(NamedTuple):
-    """The curves of all runs: `curves[learner]` has columns run, at, value, regret, explored, seconds."""
+    """The curves of all runs: `curves[learner]` has columns run, at, value, regret, explored.
+
+    `seconds[learner]` is the median time of a run, NaN if it is not known.
+    """
 
     experiment: Experiment
     at: Ints
     curves: dict[str, pl.DataFrame]
+    seconds: dict[str, float]
 
     def regrets(self, learner: str) -> Floats:
         """Cumulative regret, one row for each run."""
         return self.curves[learner]["regret"].to_numpy().reshape(-1, len(self.at))
-
-    def _at_the_end(self, learner: str, column: str) -> Floats:
-        return self.curves[learner][column].to_numpy()[len(self.at) - 1 :: len(self.at)]
 
     def bound(self, learner: str, horizons: Ints) -> Floats | None:
         """Upper bound on the expected regret of this learner tuned to each of these horizons, if one is proved.
@@ -153,7 +154,7 @@ class Result(NamedTuple):
         horizon = self.experiment.horizon
         for name in self.experiment.learners:
             regrets = self.regrets(name)
-            explored, seconds = (self._at_the_end(name, column) for column in ("explored", "seconds"))
+            explored = self.curves[name]["explored"].to_numpy()[len(self.at) - 1 :: len(self.at)]
             bound = self.bound(name, np.array([horizon]))
             yield Summary(
                 learner=name,
@@ -162,5 +163,5 @@ class Result(NamedTuple):
                 exponent=fit_exponent(self.at, regrets),
                 bound=None if bound is None else float(bound[0]),
                 explored=float(explored.mean()) / horizon,
-                rounds_per_second=horizon / float(np.median(seconds)),
+                rounds_per_second=horizon / self.seconds[name],
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import tomllib
@@ -16,6 +15,7 @@ from typing import Any
 from peekrank._util.text import counted, excerpt
 from peekrank._util.validate import whole
 from peekrank.experiments.experiment import Experiment
+from peekrank.jobs.folder import digest_of
 from peekrank.measures import measure as measure_named
 from peekrank.registry import LEARNERS, load
 from peekrank.spec import nearest, text_of
@@ -184,16 +184,6 @@ class Sweep:
 
 def _place(stream: str, measure: str, k: int, horizon: int) -> str:
     return f"the setting with stream '{stream}', measure '{measure}', k = {k}, horizon {horizon}"
-
-
-def digest_of(value: Any) -> str:
-    """Digest of something that JSON can hold, whatever the order of its keys.
-
-    >>> digest_of({"a": 1, "b": 2}) == digest_of({"b": 2, "a": 1})
-    True
-    """
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def read_sweep(path: Path) -> Sweep:

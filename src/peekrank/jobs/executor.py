@@ -57,7 +57,7 @@ class Executor(Protocol):
 
 @dataclass(frozen=True)
 class Threads:
-    """The engine of this machine: compiled code lets go of Python's lock.
+    """The executor of one machine: compiled code lets go of Python's lock.
 
     Parameters
     ----------

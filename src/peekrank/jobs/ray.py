@@ -1,4 +1,4 @@
-"""The engine for those who outgrow one machine: jobs as tasks of a Ray cluster. Ray is an optional extra."""
+"""The executor for those who outgrow one machine: jobs as tasks of a Ray cluster. Ray is an optional extra."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from functools import cache
 from itertools import islice
 from typing import Any
 
-from peekrank._jit import sources
+from peekrank._util.sources import package_sources
 from peekrank._util.validate import whole
 from peekrank.jobs.executor import InterruptedRunError, J, R, Tick
 from peekrank.jobs.folder import versions
@@ -30,7 +30,7 @@ _EQUAL = "nodes need the same peekrank, NumPy, numba and SciPy as this machine"
 
 @dataclass(frozen=True)
 class Ray:
-    """A Ray cluster as engine: results are those of threads, bit for bit, and a lost node loses nothing.
+    """A Ray cluster as executor: results are those of threads, bit for bit, and a lost node loses nothing.
 
     Jobs that a node had when it went are done again elsewhere, however often. One that raises an error is not, and
     ends all; so does one whose process dies three times on nodes that live. What jobs share, the content of data
@@ -188,7 +188,7 @@ def _imported(*, briefly: bool) -> Any:
     try:
         import ray
     except ImportError:
-        raise ValueError("the engine ray needs Ray, an optional extra: pip install 'peekrank[ray]'") from None
+        raise ValueError("the executor ray needs Ray, an optional extra: pip install 'peekrank[ray]'") from None
     finally:
         for key in ours:
             del os.environ[key]
@@ -207,7 +207,7 @@ def _join(ray: Any, where: dict[str, Any]) -> None:
 
 @cache
 def _code() -> dict[str, Any]:
-    return {**versions(), "sources of peekrank": sources()}
+    return {**versions(), "sources of peekrank": package_sources().fingerprint()}
 
 
 def _check_code(theirs: dict[str, Any], ours: dict[str, Any]) -> None:

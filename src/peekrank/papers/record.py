@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import polars as pl
 from matplotlib.figure import Figure
 
-from peekrank._jit import sources
 from peekrank._util.atomic import write_whole
 from peekrank.experiments.comparison import half_interval
 from peekrank.games.cells import Progress, part_of
 from peekrank.jobs.executor import Threads
-from peekrank.jobs.folder import holds_manifest, versions
+from peekrank.jobs.folder import OURS, Code, Folder, manifest_of, write_table
 from peekrank.learners._shared import ShortHorizonWarning
+from peekrank.registry import built_in_modules
 from peekrank.reports import plots
 from peekrank.reports.markup import Table
 from peekrank.types import Floats
 
-FORMAT = 1
-RECORD = "claims.json"
 _ROUNDING = 1e-12
-_ORIGINS = {
-    "format": "another format",
-    "versions": "other versions of packages",
-    "sources": "another state of peekrank's code",
-}
+_CLAIMS = "claims"  # the part that is finished last
+_COLUMNS = {"what": pl.String, "expected": pl.String, "here": pl.String, "verdict": pl.String}
 
 
 class Claim(NamedTuple):
@@ -49,7 +45,7 @@ class Claim(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """In a word."""
+        """Either "holds" or "differs"."""
         return "holds" if self.holds else "differs"
 
 
@@ -71,19 +67,27 @@ class How(NamedTuple):
     Parameters
     ----------
     folder
-        For results of single runs, so that they need not be done again.
+        Where results of single runs are kept, so that they need not be done again; its name is the reproduction's.
     quick
         A look, with few and short runs, instead of the record.
     workers
         Number of threads.
     progress
         Called with what is done, and of how much; also from threads.
+    code
+        The code that makes the results; None if it does not matter.
     """
 
     folder: Path
     quick: bool = False
     workers: int = 1
     progress: Progress = lambda *_: None
+    code: Code | None = None
+
+    def claim(self) -> Folder:
+        """The folder; one with results of another mode, or of other code, is refused."""
+        about = {"reproduction": {"name": self.folder.name, "mode": _mode(quick=self.quick)}}
+        return Folder.claim(self.folder, "reproduction", about, code=self.code)
 
     def part(self, before: int, parts: int) -> How:
         """The same for one of several parts."""
@@ -97,20 +101,24 @@ class How(NamedTuple):
         jobs
             By the name of the file. Each is given something to call now and then, which ends it after Ctrl-C.
         """
-        paths = {name: self.folder / f"{name}.parquet" for name in jobs}
-        missing = [name for name, path in paths.items() if not path.exists()]
+        folder = self.claim()
+        there = folder.finished(jobs, lambda *_: True)
+        missing = [name for name in jobs if name not in there]
         tick = self.counter(len(jobs))
-        tick(len(jobs) - len(missing))
+        tick(len(there))
 
-        def compute(name: str, alive: Callable[[int], None]) -> Iterator[pl.DataFrame]:
-            yield jobs[name](lambda: alive(0))
+        def compute(name: str, alive: Callable[[int], None]) -> Iterator[tuple[pl.DataFrame, float]]:
+            began = time.perf_counter()
+            frame = jobs[name](lambda: alive(0))
+            yield frame, time.perf_counter() - began
             alive(1)
 
-        def keep(name: str, frame: pl.DataFrame) -> None:
-            write_whole(paths[name], frame.write_parquet)
+        def keep(name: str, made: tuple[pl.DataFrame, float]) -> None:
+            folder.keep(name, *made)
+            there[name] = made[0]
 
         Threads(self.workers).do_all(missing, compute, keep, tick, str)
-        return {name: _read(path) for name, path in paths.items()}
+        return {name: there[name] for name in jobs}
 
     def counter(self, total: int) -> Callable[[int], None]:
         """Something to call with what was done since, of so much in total; also from threads."""
@@ -143,7 +151,7 @@ class Kept(NamedTuple):
     """What a folder keeps of a reproduction that is finished."""
 
     claims: list[Claim]
-    seconds: float
+    seconds: float  # NaN if it is not known
     files: list[str]
 
     @property
@@ -152,114 +160,93 @@ class Kept(NamedTuple):
         return sum(not claim.holds for claim in self.claims)
 
 
-class Folder:
-    """The folder of a record: ``claims.json`` with all that is finished, and a folder for each reproduction.
+class Record:
+    """The folder of a record: a folder for each reproduction, and ``claims.json`` with all that is finished.
 
     Parameters
     ----------
     path
-        Where it is, or will be. One with results of the other mode, or of another version, is refused.
+        Where it is, or will be. One with results of the other mode is refused, and so is a reproduction in it that
+        was made by other code.
     quick
         Whether this is a look only.
     """
 
     def __init__(self, path: Path, *, quick: bool) -> None:
         self.path, self.quick = path, quick
-        self._origin = {
-            "format": FORMAT,
-            "mode": "quick" if quick else "full",
-            "versions": versions(),
-            "sources": sources(),
-        }
-        if holds_manifest(path, RECORD):
-            old, _ = read_record(path)
-            if old.get("mode") != self._origin["mode"]:
-                other = "the full mode" if quick else "a look, --quick"
-                raise ValueError(f"{path} holds the results of {other}; choose another folder")
-            if differ := [_ORIGINS[name] for name, value in self._origin.items() if old.get(name) != value]:
-                raise ValueError(f"{path} holds results of {', '.join(differ)}; choose another folder")
-        else:
-            self._write({})
+        self._folder = Folder.claim(path, "record", {"record": {"mode": _mode(quick=quick)}}, code=None)
 
     def make(self, item: Reproduction, *, workers: int, progress: Progress) -> Kept:
         """Make a reproduction and write it, or read it if it is finished."""
-        if found := self.finished().get(item.name):
-            progress(1, 1)
-            return found
-        folder, began = self.path / item.name, time.perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ShortHorizonWarning)  # horizons are as short as that on purpose
-            made = item.make(How(folder / "runs", self.quick, workers, progress))
-        files = [str(path.relative_to(self.path)) for path in _write(made, folder)]
-        kept = Kept(list(made.claims), round(time.perf_counter() - began, 1), files)
-        self._write({**self.finished(), item.name: kept})  # others may have finished something meanwhile
+        self._folder.check()
+        code = Code.of(item.make.__module__, *built_in_modules())
+        how = How(self.path / item.name, self.quick, workers, progress, code)
+        folder, began = how.claim(), time.perf_counter()
+        if not folder.finished([_CLAIMS], _belongs):
+            with folder.resumable():
+                with warnings.catch_warnings():
+                    warnings.simplefilter(
+                        "ignore", ShortHorizonWarning
+                    )  # horizons are as short as that on purpose
+                    made = item.make(how)
+                _write(made, folder.path)
+                rows = pl.DataFrame([_row(c) for c in made.claims], _COLUMNS, orient="row")
+                folder.keep(_CLAIMS, rows, time.perf_counter() - began)
+        self._write_claims()
         progress(1, 1)
-        return kept
+        return _kept(folder)
 
-    def finished(self) -> dict[str, Kept]:
-        """What is finished, by name."""
-        return read_record(self.path)[1]
-
-    def _write(self, kept: dict[str, Kept]) -> None:
+    def _write_claims(self) -> None:
         items = {
-            name: {
-                "seconds": k.seconds,
-                "files": k.files,
-                "claims": [
-                    {"what": c.what, "expected": c.expected, "here": c.here, "verdict": c.verdict}
-                    for c in k.claims
-                ],
-            }
-            for name, k in kept.items()
+            name: {"files": kept.files, "claims": [dict(zip(_COLUMNS, _row(c), strict=True)) for c in kept.claims]}
+            for name, kept in read_record(self.path)[1].items()
         }
-        text = json.dumps({**self._origin, "items": items}, indent=1, ensure_ascii=False) + "\n"
-        write_whole(self.path / RECORD, lambda path: path.write_text(text, encoding="utf-8"))
+        text = json.dumps({"mode": _mode(quick=self.quick), "items": items}, indent=1, ensure_ascii=False) + "\n"
+        write_whole(self.path / "claims.json", lambda path: path.write_text(text, encoding="utf-8"))
 
 
-def _read(path: Path) -> pl.DataFrame:
-    try:
-        return pl.read_parquet(path)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise ValueError(f"{path} cannot be read ({error}); remove it to have that part done again") from None
+def read_record(path: Path) -> tuple[str, dict[str, Kept]]:
+    """The mode of a record, quick or full, and everything that is finished in it, by name."""
+    mode = str(manifest_of(path, "record")["record"].get("mode"))
+    there = (Folder.open(file.parent, "reproduction") for file in sorted(path.glob("*/manifest.json")))
+    return mode, {folder.path.name: _kept(folder) for folder in there if folder.file(_CLAIMS).exists()}
 
 
-def read_record(folder: Path) -> tuple[dict[str, Any], dict[str, Kept]]:
-    """What ``claims.json`` says of its origin, and of everything that is finished."""
-    path = folder / RECORD
-    try:
-        text: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        items = {
-            name: Kept(
-                [Claim(c["what"], c["expected"], c["here"], c["verdict"] == "holds") for c in item["claims"]],
-                item["seconds"],
-                item["files"],
-            )
-            for name, item in text.pop("items").items()
-        }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} cannot be read as the record of reproductions: {error!r}") from None
-    return text, items
+def _mode(*, quick: bool) -> str:
+    return "quick" if quick else "full"
 
 
-def _write(made: Made, folder: Path) -> Iterator[Path]:
-    """Write tables as Markdown and LaTeX, data as CSV, pictures as PNG and SVG, and tell which files these are."""
+def _row(claim: Claim) -> tuple[str, str, str, str]:
+    return claim.what, claim.expected, claim.here, claim.verdict
+
+
+def _belongs(_: str, frame: pl.DataFrame) -> bool:
+    return dict(frame.schema) == _COLUMNS
+
+
+def _kept(folder: Folder) -> Kept:
+    rows = folder.read(_CLAIMS, _belongs).iter_rows()
+    claims = [Claim(what, expected, here, verdict == "holds") for what, expected, here, verdict in rows]
+    files = [path for path in sorted(folder.path.iterdir()) if path.is_file() and path.name not in OURS]
+    names = [f"{folder.path.name}/{path.name}" for path in files]
+    return Kept(claims, folder.seconds().get(_CLAIMS, math.nan), names)
+
+
+def _write(made: Made, folder: Path) -> None:
+    """Write tables as Markdown and LaTeX, data as CSV, pictures as PNG and SVG."""
     for name, table in {"claims": claims_table(made.claims), **made.tables}.items():
         for ending, text in ((".md", "\n".join(table.markdown())), (".tex", table.latex())):
             path = folder / (name + ending)
             write_whole(path, partial(Path.write_text, data=text + "\n", encoding="utf-8"))
-            yield path
     for name, frame in made.data.items():
-        write_whole(folder / f"{name}.csv", frame.write_csv)
-        yield folder / f"{name}.csv"
+        write_table(folder / f"{name}.csv", frame)
     for name, figure in made.pictures.items():
-        yield from plots.save(figure, folder, name)
+        plots.save(figure, folder, name)
 
 
 def claims_table(claims: Sequence[Claim]) -> Table:
     """All claims with their verdicts."""
-    return Table(
-        ("claim", "expected", "here", "verdict"), [(c.what, c.expected, c.here, c.verdict) for c in claims]
-    )
+    return Table(("claim", "expected", "here", "verdict"), [_row(claim) for claim in claims])
 
 
 def count(right: int, of: int) -> str:

@@ -20,7 +20,7 @@ from matplotlib.patches import Patch, Rectangle
 from peekrank._util.atomic import write_whole
 from peekrank._util.text import counted
 from peekrank.experiments.experiment import Result
-from peekrank.experiments.study import Findings
+from peekrank.experiments.findings import Findings
 from peekrank.games.rate import Rate
 from peekrank.games.rate_table import MEANINGS, Table
 from peekrank.measures import measure as measure_named
@@ -40,7 +40,7 @@ from peekrank.reports.style import (
     styled,
     thousands,
 )
-from peekrank.training.training import Outcome
+from peekrank.training.outcome import Outcome
 from peekrank.types import Floats, Ints, Measure
 
 _ROUNDING = 1e-9  # of the largest regret: what is smaller is rounding error, and would stretch a log axis

@@ -1,4 +1,4 @@
-"""A sweep as one page: what was asked and run, the curves of every cell, tables to sort; and as pictures."""
+"""A sweep as one page: what was asked and run, the curves of every setting, tables to sort; and as pictures."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from peekrank._jit import sources
+from peekrank._util.sources import code_digest
 from peekrank.experiments.comparison import LEVEL
 from peekrank.experiments.experiment import Experiment, Result
 from peekrank.experiments.runs import data_digest
-from peekrank.experiments.sweep_runs import CELL, Finished
+from peekrank.experiments.sweep_runs import SETTING, Finished
 from peekrank.jobs.folder import versions
 from peekrank.regret import Exponent
 from peekrank.reports import plots
@@ -26,7 +26,7 @@ from peekrank.reports.pages import command, described, first_line, write_page
 from peekrank.reports.style import look, mean_and_deviation
 from peekrank.types import Floats, Ints
 
-MOST_PICTURES = 8  # cells: more would take longer to draw than many a sweep takes to run
+MOST_PICTURES = 8  # settings: more would take longer to draw than many a sweep takes to run
 _MOST_POINTS = 400  # of a curve
 _FEWEST_POINTS = 30
 _ALL_POINTS = 80_000  # of all curves together, as long as each has the fewest: about 2 MB
@@ -42,7 +42,7 @@ class Entry(NamedTuple):
 
 
 class Sheet(NamedTuple):
-    """A table: its heads, whether each is of numbers, its rows with the cell each is of, and what all share."""
+    """A table: its heads, whether each is of numbers, its rows with the setting each is of, and what all share."""
 
     heads: list[tuple[str, bool]]
     rows: list[tuple[int, list[Entry]]]
@@ -64,12 +64,12 @@ def write_sweep_report(finished: Finished, path: Path) -> Path:
     """
     sweep, summary, comparisons = finished.sweep, finished.summary(), finished.comparisons()
     first = finished.results[0].experiment
-    lowest = [frame.sort("regret")["learner"][0] for frame in _by_cell(summary, finished)]
+    lowest = [frame.sort("regret")["learner"][0] for frame in _by_setting(summary, finished)]
     write_page(
         "sweep.html",
         path,
         sweep=sweep,
-        cells=len(finished.results),
+        settings=len(finished.results),
         learners=described(first),
         streams=[(text, first_line(e.parts.stream)) for text, e in _first_of("stream", finished).items()],
         measures=[(text, first_line(e.parts.measure)) for text, e in _first_of("measure", finished).items()],
@@ -78,11 +78,15 @@ def write_sweep_report(finished: Finished, path: Path) -> Path:
         level=LEVEL,
         bounded=bool(summary["bound"].is_not_null().any()),
         below_zero=bool((summary["regret"] < 0).any()),
-        axes=[(name, _values(name, finished)) for name in CELL],
+        axes=[(name, _values(name, finished)) for name in SETTING],
         curves=_curves(finished, summary),
         summary=_summary(finished, summary),
         comparisons=_comparisons(finished, comparisons) if len(comparisons) else None,
-        versions={"Python": platform.python_version(), **versions(), "code": sources()},
+        versions={
+            "Python": platform.python_version(),
+            **versions(),
+            "code": code_digest("peekrank.experiments.playing"),
+        },
         contents=[
             (text, digest)
             for text, e in _first_of("stream", finished).items()
@@ -95,9 +99,9 @@ def write_sweep_report(finished: Finished, path: Path) -> Path:
 
 
 def write_pictures(finished: Finished, folder: Path) -> list[Path]:
-    """Write regret and regret per round of every cell as PNG and SVG, unless there are more than `MOST_PICTURES`.
+    """Write regret and regret per round of every setting as PNG and SVG, if these are at most `MOST_PICTURES`.
 
-    Files begin with the number of the cell, as the report gives it.
+    Files begin with the number of the setting, as the report gives it.
     """
     for outdated in (*folder.glob("[0-9]*-regret.*"), *folder.glob("[0-9]*-average.*")):
         outdated.unlink()
@@ -126,17 +130,17 @@ def thin(at: Ints, most: int) -> Ints:
     return np.unique(np.concatenate([places, [0, len(at) - 1]]))
 
 
-def _by_cell(table: pl.DataFrame, finished: Finished) -> Iterator[pl.DataFrame]:
-    """The rows of each cell, which all have as many."""
+def _by_setting(table: pl.DataFrame, finished: Finished) -> Iterator[pl.DataFrame]:
+    """The rows of each setting, which all have as many."""
     rows = len(table) // len(finished.results)
     return (table[start : start + rows] for start in range(0, len(table), rows))
 
 
 def _values(name: str, finished: Finished) -> list[str]:
-    return list(dict.fromkeys(_cell_text(name, result.experiment) for result in finished.results))
+    return list(dict.fromkeys(_setting_text(name, result.experiment) for result in finished.results))
 
 
-def _cell_text(name: str, experiment: Experiment) -> str:
+def _setting_text(name: str, experiment: Experiment) -> str:
     value = getattr(experiment, name)
     return f"{value:,}" if isinstance(value, int) else str(value)
 
@@ -161,10 +165,10 @@ def _curves(finished: Finished, summary: pl.DataFrame) -> dict[str, Any]:
             {"name": name, "colour": its.colour, "marker": its.marker}
             for name, its in zip(finished.sweep.learners, looks, strict=True)
         ],
-        "axes": [len(_values(name, finished)) for name in CELL],
-        "cells": [
+        "axes": [len(_values(name, finished)) for name in SETTING],
+        "settings": [
             _curves_of(result, frame, most, bounds)
-            for result, frame in zip(finished.results, _by_cell(summary, finished), strict=True)
+            for result, frame in zip(finished.results, _by_setting(summary, finished), strict=True)
         ],
     }
 
@@ -181,7 +185,7 @@ def _curves_of(
         packed.append(_packed(result, name, drawn, bounds[problem]))
     exponents = summary.select("exponent", "exponent_low", "exponent_high").rows()
     return {
-        "what": ", ".join(f"{name} {_cell_text(name, e)}" for name in CELL),
+        "what": ", ".join(f"{name} {_setting_text(name, e)}" for name in SETTING),
         "measure": plots.measure_label(result),
         "gain": e.parts.measure.higher_is_better,
         "of": len(result.at),
@@ -240,19 +244,21 @@ def _comparisons(finished: Finished, table: pl.DataFrame) -> Sheet:
 
 
 def _sheet(finished: Finished, heads: list[tuple[str, bool]], rows: list[list[Entry]], total: int) -> Sheet:
-    """Rows with the columns that tell their cells; what is the same in all cells is said once."""
-    varying = [name for name in CELL if len(_values(name, finished)) > 1]
-    cells = [[_cell_entry(getattr(result.experiment, name)) for name in varying] for result in finished.results]
+    """Rows with the columns that tell their settings; what is the same in all settings is said once."""
+    varying = [name for name in SETTING if len(_values(name, finished)) > 1]
+    settings = [
+        [_setting_entry(getattr(result.experiment, name)) for name in varying] for result in finished.results
+    ]
     each = total // len(finished.results)
     return Sheet(
         [(name, name in ("k", "horizon")) for name in varying] + heads,
-        [(place // each, cells[place // each] + row) for place, row in enumerate(rows)],
+        [(place // each, settings[place // each] + row) for place, row in enumerate(rows)],
         total,
-        [f"{name} {_values(name, finished)[0]}" for name in CELL if name not in varying],
+        [f"{name} {_values(name, finished)[0]}" for name in SETTING if name not in varying],
     )
 
 
-def _cell_entry(value: str | int) -> Entry:
+def _setting_entry(value: str | int) -> Entry:
     return Entry(f"{value:,}", value) if isinstance(value, int) else Entry(value, code=True)
 
 

@@ -16,7 +16,8 @@ from matplotlib.figure import Figure
 
 from peekrank.experiments import runs
 from peekrank.experiments.experiment import Experiment, Result
-from peekrank.experiments.study import HORIZONS, Cell, fit_over_horizons, play_cell
+from peekrank.experiments.findings import fit_over_horizons
+from peekrank.experiments.study import HORIZONS, Setting, play_setting
 from peekrank.papers.record import Claim, How, Made
 from peekrank.regret import Exponent, fit_exponent
 from peekrank.reports import plots
@@ -73,8 +74,10 @@ def simulate(learners: tuple[str, ...], how: How) -> Simulated:
     result = runs.run(experiment, how.folder / "simulation", workers=how.workers, progress=tick)
     ends = np.empty((len(learners), len(horizons), times))
     for h, horizon in enumerate(horizons):
-        cell = Cell("ct15", Experiment(learners, STREAM, "dcg", k=1, horizon=horizon, runs=times, seed=horizon))
-        ends[:, h] = play_cell(cell, tick)["regret"].to_numpy().reshape(len(learners), times)
+        setting = Setting(
+            "ct15", Experiment(learners, STREAM, "dcg", k=1, horizon=horizon, runs=times, seed=horizon)
+        )
+        ends[:, h] = play_setting(setting, tick)["regret"].to_numpy().reshape(len(learners), times)
     return Simulated(result, horizons, dict(zip(learners, ends, strict=True)))
 
 

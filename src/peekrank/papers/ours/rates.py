@@ -8,7 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from peekrank.experiments.experiment import Experiment
-from peekrank.experiments.study import HORIZONS, Cell, Findings, Study, Worst, investigate, play_cell
+from peekrank.experiments.findings import Findings, Worst
+from peekrank.experiments.study import HORIZONS, Setting, Study, play_setting
+from peekrank.experiments.study_runs import investigate
 from peekrank.papers.record import Claim, How, Made, mean_exceeds
 from peekrank.reports import plots
 from peekrank.reports.markup import Table
@@ -86,14 +88,14 @@ def claims(found: dict[Game, Findings], ct15: dict[str, Floats]) -> Iterator[Cla
                 yield Claim(
                     f"exponent of `{learner}`, {game.title}",
                     f"{words} ± {NEAR}",
-                    f"{exponent_text(exponent)} ({found[game].study.runs} runs a cell)",
+                    f"{exponent_text(exponent)} ({found[game].study.runs} runs a setting)",
                     abs(exponent.value - target) <= NEAR,
                 )
     slow = found[PRECISION].exponent("rtop1f")
     yield Claim(
         f"CT15 Theorem 10: exponent of `rtop1f`, {PRECISION.title}",
         f"2/3 + {NEAR} at most",
-        f"{exponent_text(slow)} ({found[PRECISION].study.runs} runs a cell)",
+        f"{exponent_text(slow)} ({found[PRECISION].study.runs} runs a setting)",
         slow.value <= 2 / 3 + NEAR,
     )
     yield from _five_times(found[PRECISION])
@@ -116,13 +118,13 @@ def claims(found: dict[Game, Findings], ct15: dict[str, Floats]) -> Iterator[Cla
     yield Claim(
         f"exponent of `nw2:printed=true`, {SMALL.title}",
         f"1 ± {NEAR}: linear",
-        f"{exponent_text(printed)} ({small.study.runs} runs a cell)",
+        f"{exponent_text(printed)} ({small.study.runs} runs a setting)",
         abs(printed.value - 1) <= NEAR,
     )
     yield Claim(
         f"exponent of `nw2`, {SMALL.title}",
         f"below {SUBLINEAR}: sublinear",
-        f"{exponent_text(corrected)} ({small.study.runs} runs a cell)",
+        f"{exponent_text(corrected)} ({small.study.runs} runs a setting)",
         corrected.value < SUBLINEAR,
     )
     points = [w for f in found.values() for name in f.study.learners for w in f.worst(name) if w.bound is not None]
@@ -159,7 +161,7 @@ def play_ct15(runs: int) -> dict[str, Floats]:
     """Final regrets on CT15's simulation."""
     learners = ("blockftrl:horizon=none", "rtop1f", "rtop1f:order=fixed")
     experiment = Experiment(learners, "ct15:m=10,noise=0.25", "dcg", k=1, horizon=10_000, runs=runs)
-    regrets = play_cell(Cell("ct15", experiment))["regret"].to_numpy().reshape(len(learners), runs)
+    regrets = play_setting(Setting("ct15", experiment))["regret"].to_numpy().reshape(len(learners), runs)
     return dict(zip(learners, regrets, strict=True))
 
 

@@ -18,7 +18,7 @@
     "P": "M-.35-1H.35V-.35H1V.35H.35V1H-.35V.35H-1V-.35H-.35Z",
     "X": "M-1-.5L-.5-1L0-.5L.5-1L1-.5L.5 0L1 .5L.5 1L0 .5L-.5 1L-1 .5L-.5 0Z",
   };
-  let cell, point, view; // the cell that is shown, unpacked; the place of the round that is read; how it is drawn
+  let setting, point, view; // the setting that is shown, unpacked; the place of the round that is read; how it is drawn
 
   function draw(tag, attributes, parent) {
     const element = document.createElementNS(svg.namespaceURI, tag);
@@ -42,15 +42,15 @@
     return { regret: part(0), regretSd: part(1), value: part(2), valueSd: part(3), bound: numbers.length > 4 * n ? part(4) : null };
   }
 
-  function chooseCell() {
+  function chooseSetting() {
     const wanted = data.axes.map(() => 0);
     for (const select of all("select", controls)) wanted[select.dataset.axis] = Number(select.value);
     const place = wanted.reduce((sum, value, axis) => sum * data.axes[axis] + value, 0);
-    const packed = data.cells[place];
-    cell = { ...packed, place, curves: packed.curves.map((text) => unpack(text, packed.at.length)) };
-    point = cell.at.length - 1;
-    byId("command").textContent = cell.command;
-    cell.exponents.forEach((text, i) => { rows[i].exponent.textContent = text; });
+    const packed = data.settings[place];
+    setting = { ...packed, place, curves: packed.curves.map((text) => unpack(text, packed.at.length)) };
+    point = setting.at.length - 1;
+    byId("command").textContent = setting.command;
+    setting.exponents.forEach((text, i) => { rows[i].exponent.textContent = text; });
     filterRows();
     redraw();
   }
@@ -60,15 +60,15 @@
   }
 
   function series(curve) { // mean, deviation and bound of the quantity that is shown
-    const name = quantity(), per = name === "regret" ? () => 1 : (i) => cell.at[i];
+    const name = quantity(), per = name === "regret" ? () => 1 : (i) => setting.at[i];
     const [mean, sd] = name === "quality" ? [curve.value, curve.valueSd] : [curve.regret, curve.regretSd];
     const divide = (values) => values && Array.from(values, (x, i) => x / per(i));
     return { mean: divide(mean), sd: divide(sd), bound: name === "quality" ? null : divide(curve.bound) };
   }
 
   function best() { // of the fixed order in hindsight, per round
-    const { regret, value } = cell.curves[0], sign = cell.gain ? 1 : -1;
-    return Array.from(value, (x, i) => (x + sign * regret[i]) / cell.at[i]);
+    const { regret, value } = setting.curves[0], sign = setting.gain ? 1 : -1;
+    return Array.from(value, (x, i) => (x + sign * regret[i]) / setting.at[i]);
   }
 
   function scale(low, high, from, to, log) {
@@ -151,10 +151,10 @@
   function redraw() {
     const width = chart.clientWidth, height = Math.round(Math.min(440, Math.max(290, width * 0.5)));
     if (!width) return;
-    const name = quantity(), { at } = cell;
+    const name = quantity(), { at } = setting;
     if (boundsBox) boundsBox.disabled = name === "quality";
     const logX = byId("log-x").checked, logY = byId("log-y").checked;
-    const curves = cell.curves.map(series), visible = curves.filter((_, i) => shown[i]);
+    const curves = setting.curves.map(series), visible = curves.filter((_, i) => shown[i]);
     const reference = name === "quality" ? { mean: best(), sd: [], bound: null } : null;
     const [low, high] = heights(visible.length || reference ? [...visible, ...(reference ? [reference] : [])] : curves, logY);
     const [top, bottom] = [30, height - 42];
@@ -174,7 +174,7 @@
       draw("path", { d: `M${left} ${y(yTicks[i])}H${right}`, stroke: yTicks[i] === 0 ? "#666666" : "#dddddd" }, svg);
     });
     drawRounds(x, bottom, top, width);
-    draw("text", { class: "title", x: 2, y: 14 }, svg).textContent = `${QUANTITIES[name].words} (${cell.measure})`;
+    draw("text", { class: "title", x: 2, y: 14 }, svg).textContent = `${QUANTITIES[name].words} (${setting.measure})`;
     const clip = draw("clipPath", { id: "clip" }, svg);
     draw("rect", { x: left - 5, y: top - 5, width: right - left + 10, height: bottom - top + 10 }, clip);
     const inside = draw("g", { "clip-path": "url(#clip)", fill: "none", "stroke-linejoin": "round" }, svg);
@@ -214,16 +214,16 @@
   }
 
   function caption(reference) {
-    const many = data.cells.length > 1 ? `Cell ${cell.place + 1} of ${data.cells.length}: ` : "";
+    const many = data.settings.length > 1 ? `Setting ${setting.place + 1} of ${data.settings.length}: ` : "";
     const runs = data.runs > 1 ? `mean of ${data.runs} runs, band ± 1 standard deviation` : "a single run, so no band";
-    const dashed = quantity() !== "quality" && boundsBox && cell.curves.some((c) => c.bound) ? "; dashed: proved bound at t, for the learner tuned to t rounds" : "";
+    const dashed = quantity() !== "quality" && boundsBox && setting.curves.some((c) => c.bound) ? "; dashed: proved bound at t, for the learner tuned to t rounds" : "";
     const grey = reference ? "; grey: the best fixed order in hindsight" : "";
-    const drawn = cell.at.length === cell.of ? `all ${cell.of}` : `${cell.at.length} of ${cell.of}`;
-    byId("caption").textContent = `${many}${cell.what}; ${runs}${dashed}${grey}. Of each curve ${drawn} recorded points are drawn, and nothing is smoothed.`;
+    const drawn = setting.at.length === setting.of ? `all ${setting.of}` : `${setting.at.length} of ${setting.of}`;
+    byId("caption").textContent = `${many}${setting.what}; ${runs}${dashed}${grey}. Of each curve ${drawn} recorded points are drawn, and nothing is smoothed.`;
   }
 
   function read() { // the values at the chosen round, under the picture
-    const t = cell.at[point], { x, y, curves, top, bottom, cross } = view, words = QUANTITIES[quantity()].words;
+    const t = setting.at[point], { x, y, curves, top, bottom, cross } = view, words = QUANTITIES[quantity()].words;
     cross.replaceChildren();
     draw("path", { d: `M${x(t)} ${top}V${bottom}`, stroke: "#333333", "stroke-dasharray": "2 2" }, cross);
     byId("round").textContent = t.toLocaleString("en-US");
@@ -238,14 +238,14 @@
       }
       return `; ${data.learners[i].name} ${number(mean)}`;
     });
-    chart.setAttribute("aria-valuemin", cell.at[0]);
-    chart.setAttribute("aria-valuemax", cell.at[cell.at.length - 1]);
+    chart.setAttribute("aria-valuemin", setting.at[0]);
+    chart.setAttribute("aria-valuemax", setting.at[setting.at.length - 1]);
     chart.setAttribute("aria-valuenow", t);
     chart.setAttribute("aria-valuetext", `round ${t}, ${words}${said.join("")}`);
   }
 
   function moveTo(place) {
-    point = Math.min(cell.at.length - 1, Math.max(0, place));
+    point = Math.min(setting.at.length - 1, Math.max(0, place));
     read();
   }
 
@@ -269,7 +269,7 @@
 
   function filterRows() {
     const only = all(".only").some((box) => box.checked);
-    for (const tr of all(".sort tbody tr")) tr.hidden = only && Number(tr.dataset.c) !== cell.place;
+    for (const tr of all(".sort tbody tr")) tr.hidden = only && Number(tr.dataset.c) !== setting.place;
   }
 
   function sortable(table) {
@@ -305,14 +305,14 @@
   controls.addEventListener("change", ({ target }) => {
     if (target.name === "quantity") setLogs();
     else if (target.id.startsWith("log-")) QUANTITIES[quantity()][target.id === "log-x" ? "logX" : "logY"] = target.checked;
-    if (target.matches("select")) chooseCell();
+    if (target.matches("select")) chooseSetting();
     else redraw();
   });
-  const pointAt = (event) => moveTo(nearest(event.clientX - svg.getBoundingClientRect().left, cell.at, view.x));
+  const pointAt = (event) => moveTo(nearest(event.clientX - svg.getBoundingClientRect().left, setting.at, view.x));
   chart.addEventListener("pointermove", pointAt);
   chart.addEventListener("pointerdown", pointAt);
   chart.addEventListener("keydown", (event) => {
-    const last = cell.at.length - 1;
+    const last = setting.at.length - 1;
     const to = { ArrowLeft: point - 1, ArrowDown: point - 1, ArrowRight: point + 1, ArrowUp: point + 1, PageDown: point - 10, PageUp: point + 10, Home: 0, End: last }[event.key];
     if (to === undefined) return;
     event.preventDefault();
@@ -326,7 +326,7 @@
   }
   all("table.sort").forEach(sortable);
   setLogs();
-  chooseCell();
+  chooseSetting();
   let drawnFor = chart.clientWidth;
   new ResizeObserver(() => {
     if (chart.clientWidth !== drawnFor) { drawnFor = chart.clientWidth; redraw(); }

@@ -6,22 +6,19 @@ import math
 import threading
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from io import BytesIO
-from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import numpy as np
 import polars as pl
 
-from peekrank._util.atomic import write_whole
-from peekrank.experiments.runs import CURVE_COLUMNS, Curve
+from peekrank.jobs.folder import Folder, damaged, read_table
 from peekrank.types import Ints
 
 # To make a file takes about as long as a short run. So runs share one, which is written when it is full, or with
 # the first run that is finished so many seconds after one that it still lacks.
 _RUNS = 64
 _SECONDS = 3.0
-_COLUMNS = {"digest": pl.String, "run": pl.Int64, **CURVE_COLUMNS}
 
 
 class RunFiles:
@@ -35,28 +32,33 @@ class RunFiles:
     ----------
     folder
         Where the files are, or will be.
+    columns
+        Names and types of the columns of a curve, the first of which, ``at``, tells the round.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Folder, columns: Mapping[str, Any]) -> None:
         self._folder = folder
+        self._columns = {"digest": pl.String, "run": pl.Int64, **columns}
         self.curves: dict[str, dict[int, pl.DataFrame]] = defaultdict(dict)
-        self._files: dict[str, list[Path]] = defaultdict(list)
-        for path in sorted(folder.glob("*-*.parquet")):
-            self._files[path.name.partition("-")[0]].append(path)
+        self._files: dict[str, list[str]] = defaultdict(list)
+        for path in sorted((folder.path / "runs").glob("*-*.parquet")):
+            self._files[path.stem.partition("-")[0]].append(path.stem)
         self._unwritten: dict[tuple[str, int], float] = {}  # since when, by first run of a file
+        self._seconds: dict[tuple[str, int], dict[str, float]] = defaultdict(dict)  # likewise
         self._lock = threading.Lock()
 
     def read(self, digest: str, at: Ints) -> None:
         """Take what the files of a digest hold: runs whose curves are recorded at these rounds."""
-        for path in self._files[digest]:
-            self.curves[digest].update(_read(path, at))
+        for name in self._files[digest]:
+            self.curves[digest].update(self._read(name, at))
 
-    def add(self, digest: str, run: int, curve: Curve, runs: int) -> None:
+    def add(self, digest: str, run: int, curve: pl.DataFrame, *, seconds: float, runs: int) -> None:
         """Take a finished run, one of so many."""
         first = run - run % _RUNS
         with self._lock:
             mine = self.curves[digest]
-            mine[run] = curve.frame()
+            mine[run] = curve
+            self._seconds[digest, first][timed(digest, run)] = seconds
             self._unwritten.setdefault((digest, first), monotonic())
             if all(other in mine for other in range(first, min(first + _RUNS, runs))):
                 self._write(digest, first)
@@ -79,15 +81,32 @@ class RunFiles:
             raise errors[0]
 
     def _write(self, digest: str, first: int) -> None:
-        path, mine, content = self._folder / f"{digest}-{first:06d}.parquet", self.curves[digest], BytesIO()
+        name, mine = f"{digest}-{first:06d}", self.curves[digest]
         curves = {run: mine[run] for run in range(first, first + _RUNS) if run in mine}
-        if path.exists():
-            curves = {**_read(path, next(iter(curves.values()))["at"].to_numpy()), **curves}
-        # From memory, so that a full disk is an OSError.
-        rows = table(curves, sorted(curves)).select(pl.lit(digest).alias("digest"), pl.all())
-        rows.write_parquet(content, compression="lz4", statistics=False)
-        write_whole(path, lambda part: part.write_bytes(content.getbuffer()))
-        del self._unwritten[digest, first]
+        if (self._folder.path / "runs" / f"{name}.parquet").exists():
+            curves = {**self._read(name, next(iter(curves.values()))["at"].to_numpy()), **curves}
+        self._folder.write(name, table(curves, sorted(curves)).select(pl.lit(digest).alias("digest"), pl.all()))
+        self._folder.time(self._seconds[digest, first])
+        del self._unwritten[digest, first], self._seconds[digest, first]
+
+    def _read(self, name: str, at: Ints) -> dict[int, pl.DataFrame]:
+        path, each = self._folder.path / "runs" / f"{name}.parquet", len(at)
+        rows = read_table(path, "somebody removed it")
+        if dict(rows.schema) != self._columns or rows["digest"].unique().to_list() != [name.partition("-")[0]]:
+            raise damaged(path, "does not hold those runs")
+        numbers = rows["run"].to_list()[::each]
+        expected = np.repeat(numbers, each), np.tile(at, len(numbers))
+        if not all(map(np.array_equal, (rows["run"], rows["at"]), expected)):
+            raise damaged(path, "does not hold whole runs")
+        if not np.isfinite(rows.select(pl.col(pl.Float64)).to_numpy()).all():
+            raise damaged(path, "holds values that are not finite")
+        curves = rows.drop("digest", "run")
+        return {run: curves[i * each : (i + 1) * each] for i, run in enumerate(numbers)}
+
+
+def timed(digest: str, run: int) -> str:
+    """What the timings call a run."""
+    return f"{digest}-{run:06d}"
 
 
 def table(curves: Mapping[int, pl.DataFrame], runs: Iterable[int]) -> pl.DataFrame:
@@ -95,22 +114,3 @@ def table(curves: Mapping[int, pl.DataFrame], runs: Iterable[int]) -> pl.DataFra
     numbers = list(runs)
     rows = pl.concat([curves[run] for run in numbers])
     return rows.select(pl.Series("run", np.repeat(numbers, len(rows) // len(numbers)), pl.Int64), pl.all())
-
-
-def _read(path: Path, at: Ints) -> dict[int, pl.DataFrame]:
-    again = "remove it to have its runs done again"
-    try:
-        rows = pl.read_parquet(path)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise ValueError(f"{path} cannot be read ({error}); {again}") from None
-    each = len(at)
-    if dict(rows.schema) != _COLUMNS or rows["digest"].unique().to_list() != [path.name.partition("-")[0]]:
-        raise ValueError(f"{path} does not hold those runs; {again}")
-    numbers = rows["run"].to_list()[::each]
-    expected = np.repeat(numbers, each), np.tile(at, len(numbers))
-    if not all(map(np.array_equal, (rows["run"], rows["at"]), expected)):
-        raise ValueError(f"{path} does not hold whole runs; {again}")
-    if not np.isfinite(rows.select("value", "regret").to_numpy()).all():
-        raise ValueError(f"{path} holds values that are not finite; {again}")
-    curves = rows.drop("digest", "run")
-    return {run: curves[i * each : (i + 1) * each] for i, run in enumerate(numbers)}
