@@ -3,7 +3,7 @@
     python benchmarks/reports.py
 
 Seconds of the wall clock, with those of the processor in brackets where they are known. To open is to load the
-file in Chromium and to draw the first cell; to choose is to draw another one.
+file in Chromium and to draw the first setting; to choose is to draw another one.
 """
 
 from __future__ import annotations
@@ -37,35 +37,34 @@ def chromium() -> str | None:
 def synthetic(sweep: Sweep) -> Finished:
     """Curves as a sweep has them, made up: what they look like costs nothing to make."""
     rng = np.random.default_rng(0)
-    return Finished(sweep, [_made_up(cell, rng) for cell in sweep.settings])
+    return Finished(sweep, [_made_up(setting, rng) for setting in sweep.settings])
 
 
-def _made_up(cell: Experiment, rng: np.random.Generator) -> Result:
-    at = checkpoints(cell.horizon)
+def _made_up(setting: Experiment, rng: np.random.Generator) -> Result:
+    at = checkpoints(setting.horizon)
     curves = {}
-    for place, name in enumerate(cell.learners):
-        slopes = 0.4 + 0.5 * place / len(cell.learners) + rng.normal(0, 0.01, (cell.runs, 1))
-        regret = at**slopes + rng.normal(0, 0.1, (cell.runs, len(at)))
+    for place, name in enumerate(setting.learners):
+        slopes = 0.4 + 0.5 * place / len(setting.learners) + rng.normal(0, 0.01, (setting.runs, 1))
+        regret = at**slopes + rng.normal(0, 0.1, (setting.runs, len(at)))
         curves[name] = pl.DataFrame(
             {
-                "run": np.repeat(np.arange(cell.runs), len(at)),
-                "at": np.tile(at, cell.runs),
+                "run": np.repeat(np.arange(setting.runs), len(at)),
+                "at": np.tile(at, setting.runs),
                 "value": (3 * at - regret).ravel(),
                 "regret": regret.ravel(),
-                "explored": np.tile(at // 10, cell.runs),
-                "seconds": np.ones(cell.runs * len(at)),
+                "explored": np.tile(at // 10, setting.runs),
             }
         )
-    return Result(cell, at, curves)
+    return Result(setting, at, curves, dict.fromkeys(setting.learners, 1.0))
 
 
-def large(cells: int, runs: int, learners: tuple[str, ...] = FIVE) -> Sweep:
-    streams = tuple(f"ct15:noise={noise / 1000}" for noise in range(1, cells + 1))
+def large(settings: int, runs: int, learners: tuple[str, ...] = FIVE) -> Sweep:
+    streams = tuple(f"ct15:noise={noise / 1000}" for noise in range(1, settings + 1))
     return Sweep("large", learners, streams, ("dcg",), (1,), (10**6,), runs)
 
 
 def opened(path: Path, browser: str) -> tuple[float, float]:
-    """Seconds until the first cell is drawn, and another one after it was chosen."""
+    """Seconds until the first setting is drawn, and another one after it was chosen."""
     with sync_playwright() as playwright:
         window = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
         page = window.new_page(viewport={"width": 1280, "height": 900})
@@ -94,7 +93,7 @@ def main() -> None:
             size = path.stat().st_size
             first, second = opened(path, browser) if browser else (float("nan"), float("nan"))
         table.add_row(
-            f"{len(finished.results)} cells, {len(sweep.learners)} learners, {sweep.runs} runs",
+            f"{len(finished.results)} settings, {len(sweep.learners)} learners, {sweep.runs} runs",
             f"{points:,}",
             f"{wall:.2f} ({processor:.2f})",
             f"{size / 1e6:.2f}",

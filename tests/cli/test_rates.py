@@ -13,6 +13,7 @@ from typer.testing import Result
 
 from helpers.command_line import peekrank
 from peekrank.experiments import study as laboratory
+from peekrank.experiments.families import family
 from peekrank.experiments.findings import Worst
 from peekrank.jobs.executor import InterruptedRunError, Threads
 from peekrank.reports.numbers import bound_text
@@ -133,7 +134,7 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Threads, "do_all", stopped)
     done = rates(*TWO)
     assert done.exit_code == 130
-    settings = 3 * len(laboratory.family("p@1", 3, 1, 40))
+    settings = 3 * len(family("p@1", 3, 1, 40))
     said = done.output.replace("\n", " ")
     assert f"stopped; {settings - 1} of {settings} settings are finished and kept in rates/" in said
     assert "the same command goes on from there" in said

@@ -126,7 +126,8 @@ def _compile_measures() -> None:
 def _compile_readers() -> None:
     """Read judged documents, and prepare them for a training."""
     from peekrank.data.letor import read_letor
-    from peekrank.training.training import Training, compile_kernels, gather
+    from peekrank.training.playing import compile_kernels
+    from peekrank.training.training import Training, gather
 
     with TemporaryDirectory() as folder:
         text = Path(folder, "documents.txt")
