@@ -16,11 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from fuzz import agents
 from fuzz.mutations import Pool, json_bytes, json_mutant, mutant, pool
 from peekrank.data.dataset import About, Dataset, check_finite, describe
 from peekrank.data.letor import read_letor
 from peekrank.data.peek import open_dataset, save_dataset
 from peekrank.data.scaling import fit_standardisation, scale_within_queries
+from peekrank.engine import Agent
 from peekrank.experiments.sweep import EXAMPLE, Sweep, read_sweep
 from peekrank.games.analysis import analyse
 from peekrank.games.certificate import certificate
@@ -177,6 +179,13 @@ def model() -> Target:
     return Target(".json", tuple(map(json_bytes, contents)), mutate, load_model, _use_model)
 
 
+def agent() -> Target:
+    """Saved agents of every learner."""
+    blobs = agents.samples()
+    parts = [agents.parts_of(blob, Agent.load(blob)) for blob in blobs]
+    return Target(".agent", blobs, partial(agents.mutate, parts=parts), agents.read, agents.use)
+
+
 def broken() -> Target:
     """A reader with six faults, by which the fuzzer itself is tried; it is not among `TARGETS`."""
 
@@ -203,7 +212,8 @@ def broken() -> Target:
 
 
 TARGETS: dict[str, Callable[[], Target]] = {
-    made.__name__: made for made in (letor, peek, orders, ratings, game_csv, game_json, adversary, sweep, model)
+    made.__name__: made
+    for made in (letor, peek, orders, ratings, game_csv, game_json, adversary, sweep, model, agent)
 }
 
 

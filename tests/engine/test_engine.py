@@ -452,3 +452,40 @@ def test_orders_of_finite_games_are_those_of_the_best_action() -> None:
         agent._state.losses[:] = 1
         agent._state.losses[a] = 0
         assert agent.order().tolist() == ranking.tolist()
+
+
+@pytest.mark.parametrize("rounds_before", [0, 1, 63, 64, 65, 130])
+def test_uniforms_drawn_ahead_are_those_of_each_round(rounds_before: int) -> None:
+    """Whether an agent is saved, driven or reseeded in between: its rounds get one stream of uniforms in turn."""
+    learner = FTPL(DCG(), horizon=100)
+    agent, uniforms = Agent(learner, m=3, k=3, seed=4), generator(4)
+
+    def expected() -> list[int]:
+        return np.argsort(-uniforms.random(3), kind="stable").tolist()
+
+    for _ in range(rounds_before):
+        assert agent.rank().ranking.tolist() == expected()
+    agent = Agent.load(agent.dump())
+    assert agent.rank().ranking.tolist() == expected()
+    seen: list[list[int]] = []
+
+    class Notes(DCG):
+        def values(self, rankings: Any, relevance: Any) -> Any:
+            seen.extend(rankings.tolist())
+            return super().values(rankings, relevance)
+
+    loop.drive([agent], fixed_items(np.zeros((5, 3), dtype=np.uint8)), measure=Notes())
+    assert seen == [expected() for _ in range(5)]
+    assert agent.rank().ranking.tolist() == expected()
+    agent.reseed(9)
+    uniforms = generator(9)
+    assert agent.rank().ranking.tolist() == expected()
+
+
+def test_a_generator_that_others_use_is_asked_for_one_round_at_a_time() -> None:
+    shared, same = np.random.default_rng(5), np.random.default_rng(5)
+    agent = Agent(Uniform(), m=4, k=1, seed=shared)
+    for _ in range(3):
+        agent.rank()
+        same.random(3)
+        assert shared.random() == same.random()

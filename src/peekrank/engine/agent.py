@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peekrank._jit import machine_code
-from peekrank._util.text import counted
+from peekrank._util.text import counted, excerpt
 from peekrank._util.validate import whole
 from peekrank.engine import saved
 from peekrank.engine.calls import (
@@ -36,7 +36,7 @@ from peekrank.types import (
     missing_members,
 )
 
-Seed = int | np.integer[Any] | np.random.SeedSequence | np.random.Generator
+Seed = int | np.integer[Any] | np.random.SeedSequence | np.random.BitGenerator | np.random.Generator
 
 
 def generator(seed: Seed) -> np.random.Generator:
@@ -109,7 +109,7 @@ class Agent:
     d
         Number of features of an item; 0 for a fixed set of items.
     seed
-        A number, or a NumPy generator of the default kind.
+        A number, or a NumPy generator of the default kind, which others may use, too.
 
     >>> from peekrank import Agent, RTop1F
     >>> from peekrank.measures import DCG
@@ -128,20 +128,20 @@ class Agent:
         self._lock = Lock()  # kernels release the GIL, and share the state
         self._state = learner.init(self.shape)
         self._counts = no_counts(1 if learner.any_length else self.shape.m)
-        self._uniforms = np.empty(learner.draws(self.shape))
+        self._uniforms = np.empty((1, learner.draws(self.shape)))
         self.reseed(seed)
-        self._token_size = learner.token_size(self.shape)
-        self._no_features = np.empty((m, d), dtype=np.float32)
+        self._token_shape = (learner.token_size(self.shape),)
+        self._no_features = X = np.empty((m, d), dtype=np.float32)
         self._no_chances = np.empty(0)
         self._says_chances = learner.kernels.chances is not None
         grades = np.arange(learner.max_grade + 1.0)
-        self._perceived = array_of(learner.perceive(grades), np.float64, grades.shape, "perceived relevance")
+        self._grades = array_of(learner.perceive(grades), np.float64, grades.shape, "perceived relevance")
         self._space = np.empty(m, dtype=np.bool_), np.empty(self.shape.k)
-        ranking, token, numbers = np.empty(m, dtype=np.int64), np.empty(self._token_size), np.empty(self.shape.k)
+        ranking, token, numbers = np.empty(m, dtype=np.int64), np.empty(self._token_shape), np.empty(self.shape.k)
         (seen, perceived), (rank, update) = self._space, compiled_calls(learner.kernels)
-        memory, X = (self._state, self._counts), self._no_features
-        self._rank = machine_code(rank, *memory, X, self._uniforms, seen, ranking, token, numbers)
-        self._update = machine_code(update, *memory, X, ranking, token, numbers, seen, self._perceived, perceived)
+        memory = self._state, self._counts
+        self._rank = machine_code(rank, *memory, X, self._uniforms, 0, seen, ranking, token, numbers)
+        self._update = machine_code(update, *memory, X, ranking, token, numbers, seen, self._grades, perceived)
         self._check = machine_code(first_not_finite, X)
 
     def rank(self, features: ArrayLike | None = None) -> Decision:
@@ -151,15 +151,20 @@ class Agent:
             X = self._list(np.array(features, np.float32), "features")  # a copy: answers may come late
             self._check_finite(X, "features")
         n = len(X)
-        ranking, token = np.empty(n, dtype=np.int64), np.zeros(self._token_size)
+        ranking, token = np.empty(n, _INT), np.zeros(self._token_shape)
         chances = np.empty(n) if self._says_chances else self._no_chances
         with self._lock:
-            self._draw(out=self._uniforms)
+            row = self._next
+            if row == self._ahead:
+                self._draw_ahead()
+                row = 0
+            self._next = row + 1
             known = self._rank(
-                self._state, self._counts, X, self._uniforms, self._space[0], ranking, token, chances
+                self._state, self._counts, X, self._uniforms, row, self._space[0], ranking, token, chances
             )
-        ranking.flags.writeable = chances.flags.writeable = False  # what was shown was shown
-        return Decision(X, ranking, token, chances if known else None)
+        ranking.setflags(False)  # noqa: FBT003  # what was shown was shown
+        chances.setflags(False)  # noqa: FBT003
+        return _made(Decision, (X, ranking, token, chances if known else None))
 
     def update(self, decision: Decision, feedback: ArrayLike) -> None:
         """Learn from the relevance grades of the first k items of a decision; NaN where one was not answered.
@@ -171,12 +176,22 @@ class Agent:
         if X is not self._no_features:
             X = self._list(X, "features of the decision")
         n, (seen, perceived) = len(X), self._space
-        ranking = _ranking(ranking, n)
-        token = vector(token, _FLOAT, self._token_size, "token of the decision")
-        answers = vector(feedback, _FLOAT, min(self.shape.k, n), "feedback")
+        if not (
+            type(ranking) is type(token) is np.ndarray
+            and ranking.dtype is _INT
+            and token.dtype is _FLOAT
+            and ranking.shape == (n,)
+            and token.shape == self._token_shape
+            and ranking.flags.num & token.flags.num & _PLAIN == _PLAIN
+        ):
+            ranking = _whole_numbers(ranking, n)
+            token = array_of(token, np.float64, self._token_shape, "token of the decision")
+        answers = np.array(feedback, _FLOAT)
+        if answers.shape != (min(self.shape.k, n),):
+            array_of(answers, np.float64, (min(self.shape.k, n),), "feedback")  # which says what is wrong
         with self._lock:
             fault = self._update(
-                self._state, self._counts, X, ranking, token, answers, seen, self._perceived, perceived
+                self._state, self._counts, X, ranking, token, answers, seen, self._grades, perceived
             )
         if fault != WELL:
             self._refuse(fault, X, ranking, token, answers)
@@ -185,17 +200,17 @@ class Agent:
         if fault == BAD_FEATURES:
             self._check_finite(X, "features of the decision")
         if fault == NO_PERMUTATION:
-            raise ValueError(f"ranking of the decision {ranking}: must hold each of 0 to {len(X) - 1} once")
+            raise ValueError(f"ranking of the decision {_line(ranking)}: must hold each of 0 to {len(X) - 1} once")
         if fault == BAD_TOKEN:
-            raise ValueError(f"token of the decision {token}: must hold finite numbers")
+            raise ValueError(f"token of the decision {_line(token)}: must hold finite numbers")
         raise ValueError(
             f"feedback[{fault}] = {answers[fault]}: must be a whole number from 0 to "
-            f"{len(self._perceived) - 1}, or NaN if it was not answered"
+            f"{len(self._grades) - 1}, or NaN if it was not answered"
         )
 
     def _check_finite(self, X: Features, name: str) -> None:
         if (item := self._check(X)) >= 0:
-            raise ValueError(f"{name} of item {item}, {X[item]}: must be finite numbers")
+            raise ValueError(f"{name} of item {item}, {_line(X[item])}: must be finite numbers")
 
     def _list(self, features: ArrayLike | None, name: str) -> Features:
         """The features of a list, which may be shorter than m if the learner keeps nothing about single items."""
@@ -284,9 +299,26 @@ class Agent:
 
     def reseed(self, seed: Seed) -> None:
         """Go on with other randomness: a copy that was loaded would else repeat what its original draws."""
-        rng = generator(seed)
         with self._lock:
-            self._rng, self._draw = rng, rng.random
+            self._rng = generator(seed)
+            # a generator that others may use is asked for one round at a time
+            shared, draws = isinstance(seed, np.random.Generator), self._uniforms.shape[1]
+            self._ahead = 1 if shared else max(1, min(_MOST_AHEAD, _MOST_UNIFORMS // max(1, draws)))
+            self._uniforms = np.empty((self._ahead, draws))
+            self._next = self._ahead
+
+    def _draw_ahead(self) -> None:
+        """Draw the uniforms of the next rounds, since asking the generator takes longer than ranking."""
+        self._before = self._rng.bit_generator.state
+        self._rng.random(out=self._uniforms)
+
+    def _settled(self) -> np.random.Generator:
+        """The generator as it is after the rounds so far; what was drawn for later ones is put back."""
+        if self._next < self._ahead:
+            self._rng.bit_generator.state = self._before
+            self._rng.random(out=self._uniforms[: self._next])
+            self._next = self._ahead
+        return self._rng
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For `pickle`."""
@@ -295,7 +327,7 @@ class Agent:
     def dump(self) -> bytes:
         """Everything this agent is, generator included: `load` goes on bit for bit."""
         with self._lock:
-            return saved.dump(self.learner, self.shape, self._state, self._counts, self._rng)
+            return saved.dump(self.learner, self.shape, self._state, self._counts, self._settled())
 
     @classmethod
     def load(cls, blob: bytes, learner: Learner | None = None) -> Agent:
@@ -311,7 +343,7 @@ class Agent:
         found = saved.read(blob, learner)
         m, d, k = found.shape
         try:
-            agent = cls(found.learner, m=m, k=k, d=d, seed=found.rng)
+            agent = cls(found.learner, m=m, k=k, d=d, seed=found.bits)
         except (MemoryError, OverflowError) as error:
             what = f"{m} items with {d} features are more than there is memory for"
             raise ValueError(f"this saved agent cannot be made: {what}") from error
@@ -319,28 +351,23 @@ class Agent:
         return agent
 
 
+_made = tuple.__new__  # what a NamedTuple's own calls, at twice the time
+_MOST_AHEAD, _MOST_UNIFORMS = 64, 4096  # rounds and uniforms that are drawn ahead at most
 _INT, _FLOAT = np.dtype(np.int64), np.dtype(np.float64)
 _PLAIN = 0x101  # NumPy's numbers for: contiguous in C's order, and aligned
 
 
-def vector(values: ArrayLike, dtype: np.dtype[Any], size: int, name: str) -> NDArray[Any]:
-    """What kernels are compiled for, made with little ado where it is that already."""
-    if (
-        type(values) is np.ndarray
-        and values.dtype == dtype
-        and values.shape == (size,)
-        and values.flags.num & _PLAIN == _PLAIN
-    ):
-        return values
-    return array_of(values, dtype.type, (size,), name)
+def _whole_numbers(ranking: ArrayLike, n: int) -> Ints:
+    given = np.asarray(ranking)
+    if given.dtype.kind not in "iu":
+        what = f"must hold whole numbers, and not {given.dtype}"
+        raise ValueError(f"ranking of the decision {_line(given)}: {what}")
+    return array_of(given, np.int64, (n,), "ranking of the decision")
 
 
-def _ranking(values: ArrayLike, n: int) -> Ints:
-    if type(values) is not np.ndarray or values.dtype != _INT:
-        values = np.asarray(values)
-        if values.dtype.kind not in "iu":
-            raise ValueError(f"ranking of the decision {values}: must hold whole numbers, and not {values.dtype}")
-    return vector(values, _INT, n, "ranking of the decision")
+def _line(array: NDArray[Any]) -> str:
+    """An array as far as a line has room for it."""
+    return excerpt(" ".join(str(array).split()), 200)
 
 
 def array_of(values: ArrayLike | None, dtype: type[Any], shape: tuple[int, ...], name: str) -> NDArray[Any]:

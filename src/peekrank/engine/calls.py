@@ -96,13 +96,14 @@ def _rank_once(
     counts: Counts,
     X: Features,
     uniforms: Floats,
+    row: int,
     seen: NDArray[np.bool_],
     ranking: Ints,
     token: Floats,
     chances: Floats,
 ) -> bool:
-    """Rank, and fill the chances if there is room for them; whether they are known."""
-    _rank(state, X, uniforms, ranking, token)
+    """Rank by a row of the uniforms, and fill the chances if there is room for them; whether they are known."""
+    _rank(state, X, uniforms[row], ranking, token)
     if not is_permutation(ranking, seen):
         raise ValueError("the learner's rank kernel fills a ranking with something else than its items")
     counts.rounds[0] += 1

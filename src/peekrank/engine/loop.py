@@ -224,10 +224,10 @@ class _CompiledRun:
     def __init__(self, agent: Agent, rounds: Rounds) -> None:
         learner, shape = agent.learner, agent.shape
         lengths = _fitting(agent, rounds)
-        self._rng = agent._rng
+        self._rng = agent._settled()
         feedback, token = np.empty(shape.k), np.zeros(learner.token_size(shape))
         memory = agent._state, agent._counts
-        self._fixed = (*memory, agent._perceived, rounds.features, rounds.offsets, feedback, token)
+        self._fixed = (*memory, agent._grades, rounds.features, rounds.offsets, feedback, token)
         self._uniforms = np.empty((chunk_length(int(lengths.max())), learner.draws(shape)))
         numbers, marks = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
         relevance = np.empty(0, dtype=np.uint8)

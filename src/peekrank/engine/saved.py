@@ -38,7 +38,7 @@ class Saved(NamedTuple):
 
     learner: Learner
     shape: Shape
-    rng: np.random.Generator
+    bits: np.random.BitGenerator
     names: list[str]
     numbers: bytes
 
@@ -158,7 +158,7 @@ def _shape(numbers: object, learner: Learner, size: int) -> Shape:
     return shape
 
 
-def _generator(numbers: Any) -> np.random.Generator:
+def _generator(numbers: Any) -> np.random.BitGenerator:
     right = isinstance(numbers, dict) and numbers.keys() == _PCG64.keys()
     if not (right and all(type(numbers[key]) is int and 0 <= numbers[key] < end for key, end in _PCG64.items())):
         raise ValueError("this saved agent cannot be right: its generator is not one of NumPy's default kind")
@@ -169,7 +169,7 @@ def _generator(numbers: Any) -> np.random.Generator:
         "has_uint32": numbers["has_uint32"],
         "uinteger": numbers["uinteger"],
     }
-    return np.random.Generator(generator)
+    return generator
 
 
 def arrays_of(state: State, prefix: str = "") -> Iterator[tuple[str, NDArray[Any]]]:

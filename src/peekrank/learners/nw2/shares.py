@@ -136,7 +136,7 @@ def _settled(space: ShareSpace) -> bool:
     for c in range(len(space.flow)):
         off += abs(space.surplus[c])
         shares += space.flow[c] * space.total[c]
-    return off <= _RESIDUAL * shares
+    return off <= _RESIDUAL * shares < np.inf
 
 
 @kernel

@@ -1,0 +1,161 @@
+"""Saved agents with other numbers and descriptions, sealed anew; and a few rounds with what is read of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fuzz.mutations import json_bytes, json_mutant, mutant, pool
+from peekrank.engine import Agent
+from peekrank.learners import learner
+
+# What is saved of every learner, in shapes that take each of its ways: specification, m, d, k, rounds played
+SAVED = (
+    ("uniform", 4, 0, 2, 3),
+    ("ftpl:measure=dcg,horizon=100", 5, 0, 5, 20),
+    ("ftpl:measure=sumloss,horizon=100", 40, 0, 40, 5),
+    ("rtop1f:measure=dcg,horizon=300", 5, 0, 1, 33),
+    ("rtop1f:measure=sumloss,horizon=300,order=fixed", 7, 0, 3, 50),
+    ("permftrl:measure=dcg@2", 5, 0, 2, 30),
+    ("permftrl:measure=p@1,horizon=500", 6, 0, 3, 40),
+    ("blockftrl:measure=dcg,horizon=1000", 6, 0, 1, 80),
+    ("blockftrl:measure=sumloss", 5, 0, 2, 47),
+    ("blockftrl:measure=p@2,horizon=500,discount=0.5", 8, 0, 3, 60),
+    ("blockftrl:measure=dcg", 40, 0, 4, 90),
+    ("setftrl:measure=p@2", 5, 0, 1, 30),
+    ("setftrl:measure=p@3,horizon=1000", 6, 0, 5, 30),
+    ("nw2:measure=p@2,horizon=100000", 4, 0, 1, 25),
+    ("nw2:measure=p@1", 3, 0, 2, 25),
+    ("feedexp3:measure=dcg,horizon=100000", 3, 0, 2, 25),
+    ("feedexp3:measure=p@2", 4, 0, 2, 25),
+    ("rtopkf", 5, 3, 1, 25),
+    ("rtopkf:surrogate=kl,estimator=doubly_robust", 4, 2, 2, 25),
+    ("rtopkf:surrogate=ranksvm,gamma=0.2,radius=2.0", 6, 3, 3, 25),
+)
+_HEAD, _LENGTH = 42, 4  # bytes before the body, and of the length of its description
+_ROUNDS = 12
+_FLOATS = (
+    *(float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1.0, -1.0, 0.5, 2.0**40, -(2.0**40), 2.0**53, 5e-324),
+    *(1e-300, 1e-100, 1e100, -1e100, 9e99, 1e101, 1e300, -1e300, 1.7e308),
+)
+_INTS = (*range(-2, 10), 39, 40, 41, 64, 1000, 2**31, 2**40, 2**53, 2**63 - 1, -(2**40), -(2**63))
+
+
+class Parts(NamedTuple):
+    """A saved agent taken apart: its head, its description, and its memory."""
+
+    head: bytes
+    about: dict[str, Any]
+    arrays: list[np.ndarray[Any, Any]]
+
+
+def samples() -> tuple[bytes, ...]:
+    """Agents after some rounds, as they are saved."""
+    return tuple(_played(*each).dump() for each in SAVED)
+
+
+def mutate(rng: Random, parts: list[Parts]) -> bytes:
+    """An agent with other numbers in its memory, or another description, or other bytes."""
+    head, about, arrays = rng.choice(parts)
+    arrays = [array.copy() for array in arrays]
+    kind = rng.random()
+    if kind < 0.85:
+        for _ in range(rng.choice((1, 1, 1, 2, 3, 6))):
+            _change(rng, rng.choice(arrays))
+    if kind > 0.8:
+        about = json_mutant(rng, about)
+    if kind > 0.98:
+        arrays = arrays[: rng.randrange(len(arrays) + 1)]
+    blob = _sealed(head, json_bytes(about), b"".join(array.tobytes() for array in arrays))
+    return mutant(rng, pool([blob])) if kind > 0.99 else blob
+
+
+def parts_of(blob: bytes, agent: Agent) -> Parts:
+    """A saved agent taken apart."""
+    end = _HEAD + _LENGTH + int.from_bytes(blob[_HEAD : _HEAD + _LENGTH], "big")
+    about = json.loads(blob[_HEAD + _LENGTH : end])
+    arrays, state = [], agent.state
+    for name in about["memory"]:
+        array: Any = agent._counts if not name.startswith("state.") else state
+        for part in name.removeprefix("state.").split("."):
+            array = getattr(array, part)
+        arrays.append(np.frombuffer(blob, array.dtype, array.size, end).copy())
+        end += array.nbytes
+    assert end == len(blob)
+    return Parts(blob[: _HEAD - hashlib.sha256().digest_size], about, arrays)
+
+
+def _sealed(head: bytes, text: bytes, numbers: bytes) -> bytes:
+    body = len(text).to_bytes(_LENGTH, "big") + text + numbers
+    return head + hashlib.sha256(body).digest() + body
+
+
+def _change(rng: Random, array: np.ndarray[Any, Any]) -> None:
+    if not array.size:
+        return
+    numbers: Any = _FLOATS if array.dtype.kind == "f" else _INTS
+    value = rng.choice(numbers)
+    i, j = rng.randrange(array.size), rng.randrange(array.size)
+    change = rng.randrange(8)
+    with np.errstate(all="ignore"):
+        if change == 0:
+            array[:] = value
+        elif change == 1:
+            array[i], array[j] = array[j], array[i]
+        elif change == 2:
+            array[i] = array[j]
+        elif change == 3:
+            array[:] = array[list(rng.sample(range(array.size), array.size))]
+        elif change == 4:
+            array[i] += rng.choice((-1, 1))
+        else:
+            array[i] = value
+
+
+def read(path: Path) -> Agent:
+    """Load an agent; an error names the file."""
+    try:
+        return Agent.load(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from None
+
+
+def use(agent: Agent) -> None:
+    """Play some rounds, some of them unanswered or answered late, and look at the agent and save it in between."""
+    rng = np.random.default_rng(0)
+    m, d, k = agent.shape
+    n = min(m, 50)
+    features = rng.normal(size=(n, d)).astype(np.float32) if d or n < m else None
+    late = []
+    for t in range(_ROUNDS):
+        decision = agent.rank(features)
+        assert sorted(decision.ranking.tolist()) == list(range(n)), f"{decision.ranking} is no ranking"
+        if decision.chances is not None:
+            assert np.all((decision.chances >= 0) & (decision.chances <= 1 + 1e-9)), "these are no chances"
+        late.append((decision, rng.integers(0, 2, min(k, n)).astype(np.float64)))
+        if t % 3 == 2:
+            late[0][1][rng.random(len(late[0][1])) < 0.3] = np.nan
+            agent.update(*late.pop())
+        if t % 2:
+            agent.update(*late.pop(0))
+    order = agent.order(features)
+    assert sorted(order.tolist()) == list(range(n)), f"{order} is no order"
+    str(agent.summary()), repr(agent), agent.trouble()
+    again = agent.dump()
+    Agent.load(again)
+
+
+def _played(text: str, m: int, d: int, k: int, rounds: int) -> Agent:
+    rng = np.random.default_rng(1)
+    agent = Agent(learner(text), m=m, d=d, k=k)
+    features = rng.normal(size=(m, d)) if d else None
+    for _ in range(rounds):
+        decision = agent.rank(features)
+        if rng.random() < 0.9:
+            agent.update(decision, rng.integers(0, 2, agent.shape.k))
+    return agent
