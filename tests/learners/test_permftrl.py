@@ -296,8 +296,9 @@ def test_nothing_drifts_in_a_million_rounds(k: int, horizon: int | None) -> None
     costs = (rng.random((T, m)) < p).astype(np.float64)
     rankings, explored = np.empty(T * m, dtype=np.int64), np.empty(T, dtype=np.bool_)
     compiled_loop(PermFTRL.kernels)(
-        state, no_counts(m), np.empty((T * m, 0), np.float32), np.arange(0, T * m + 1, m), np.empty(k),
-        np.zeros(1 + k), generator(0).random((T, m)), np.arange(T), costs.reshape(-1), rankings, explored,
+        state, no_counts(m), np.array([0.0, 1.0]), np.empty((T * m, 0), np.float32), np.arange(0, T * m + 1, m),
+        np.empty(k), np.zeros(1 + k), generator(0).random((T, m)), np.arange(T),
+        costs.astype(np.uint8).reshape(-1), rankings, explored,
     )  # fmt: skip
     assert state.rounds[0] == T
     if k == m:

@@ -8,10 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from fuzz.agents import SAVED
 from fuzz.batch import make_mutant, verdict
 from fuzz.targets import TARGETS
 
 from helpers.scripts import ROOT
+from peekrank.registry import LEARNERS
 
 MUTANTS = 300
 
@@ -28,6 +30,10 @@ def test_whatever_a_file_holds_it_is_read_or_refused(name: str, tmp_path: Path) 
         assert found in verdicts, f"{path}: {found}"
         verdicts[found] += 1
     assert min(verdicts.values()) > MUTANTS // 50  # mutants are neither all nonsense nor all the same
+
+
+def test_agents_of_every_learner_are_tried() -> None:
+    assert {text.partition(":")[0] for text, *_ in SAVED} == set(LEARNERS.built_in)
 
 
 def test_the_same_seed_makes_the_same_mutants() -> None:

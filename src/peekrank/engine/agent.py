@@ -128,7 +128,7 @@ class Agent:
         self._lock = Lock()  # kernels release the GIL, and share the state
         self._state = learner.init(self.shape)
         self._counts = no_counts(1 if learner.any_length else self.shape.m)
-        self._uniforms = np.empty((1, learner.draws(self.shape)))
+        self._uniforms, self._next = np.empty((1, learner.draws(self.shape))), 0
         self.reseed(seed)
         self._token_shape = (learner.token_size(self.shape),)
         self._no_features = X = np.empty((m, d), dtype=np.float32)
@@ -162,8 +162,8 @@ class Agent:
             known = self._rank(
                 self._state, self._counts, X, self._uniforms, row, self._space[0], ranking, token, chances
             )
-        ranking.setflags(False)  # noqa: FBT003  # what was shown was shown
-        chances.setflags(False)  # noqa: FBT003
+        ranking.setflags(write=False)  # what was shown was shown
+        chances.setflags(write=False)
         return _made(Decision, (X, ranking, token, chances if known else None))
 
     def update(self, decision: Decision, feedback: ArrayLike) -> None:
@@ -172,7 +172,8 @@ class Agent:
         Once for each decision, which is not checked: answered twice, it counts as two rounds. A NaN is final, and
         an answer that comes after it must be dropped.
         """
-        X, ranking, token, _ = decision
+        parts: Any = decision  # whatever they are
+        X, ranking, token, _ = parts
         if X is not self._no_features:
             X = self._list(X, "features of the decision")
         n, (seen, perceived) = len(X), self._space
