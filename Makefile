@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 
 QUICK := -m 'not slow and not browser and not ray'
 
-.PHONY: demo test check lint types imports tests site portable coverage commands stub format bench fuzz kills lock clean
+.PHONY: demo test check lint types imports tests site portable coverage commands stub format bench fuzz mutants kills minimum dist lock clean
 
 demo: $(READY)  ## set up, run CT15's Figures 1 and 2, write peekrank-demo/report.html
 	$(BIN)/peekrank demo --out peekrank-demo
@@ -78,9 +78,27 @@ fuzz: $(READY)  ## try mutants of all files that are read: make fuzz SECONDS=60,
 kills: $(READY)  ## kill commands at random moments and compare what they come to: make kills N=20 for fewer than 200
 	$(BIN)/python scripts/kills.py $(if $(N),--kills $(N))
 
+# Warnings of old packages about new ones are not ours; the tests of pages need the tools that make them.
+MINIMUM := .venv-minimum
+minimum:  ## the quick tests with the lowest versions that pyproject.toml promises (needs uv)
+	uv venv --quiet --clear --python $(PYTHON) $(MINIMUM)
+	VIRTUAL_ENV=$(MINIMUM) uv pip install --quiet --resolution lowest-direct --editable .
+	VIRTUAL_ENV=$(MINIMUM) uv pip install --quiet hatchling hypothesis ir-measures pip pytest pytest-xdist scikit-learn
+	$(MINIMUM)/bin/pytest -q -n auto --dist worksteal -o filterwarnings= $(QUICK) tests --ignore=tests/docs --ignore=tests/reports --ignore=tests/scripts
+
+dist: $(READY)  ## build the files of a release, and try the wheel in an empty environment
+	rm -rf dist $(VENV)-dist
+	$(BIN)/python -m hatchling build
+	$(PYTHON) -m venv $(VENV)-dist
+	$(VENV)-dist/bin/pip install --quiet --disable-pip-version-check dist/*.whl
+	$(VENV)-dist/bin/peekrank advise dcg --m 10 --k 1 --horizon 10000
+
+mutants: $(READY)  ## change the sources (in a copy) in small ways, and count the changes that tests notice
+	$(BIN)/python scripts/mutants.py
+
 lock:  ## renew the pins after a change of dependencies (needs uv)
 	uv pip compile --universal --no-strip-extras --generate-hashes --no-header --no-annotate --python-version 3.11 --group dev pyproject.toml -o requirements/dev.txt
 	uv pip compile --universal --no-strip-extras --generate-hashes --no-header --no-annotate --python-version 3.11 --group bench -c requirements/dev.txt pyproject.toml -o requirements/bench.txt
 
 clean:
-	rm -rf $(VENV) peekrank-demo site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-dist $(MINIMUM) dist peekrank-demo site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,103 @@
+"""What surrounds the code says what is true: workflows, templates, the citation, and files that pages name."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from helpers.scripts import ROOT
+from peekrank.data import peek
+from peekrank.engine import saved
+from peekrank.games import certificate
+from peekrank.jobs import folder
+from peekrank.training import model
+
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob(".github/**/*.md"))]
+TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
+FOLDERS = "tests|src|peekrank|docs|scripts|benchmarks|experiments|examples|requirements|learners|cli"
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def made(text: str) -> set[str]:
+    """The targets of make that a text names in code."""
+    return set(re.findall(r"(?:`|^\s+|run: )make ([a-z]+)", text, re.M))
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_a_workflow_runs_what_is_there(workflow: Path) -> None:
+    text = workflow.read_text(encoding="utf-8")
+    jobs = yaml.safe_load(text)["jobs"]
+    assert all({"runs-on", "timeout-minutes", "steps"} <= set(job) for job in jobs.values())
+    assert made(text) <= TARGETS
+    for named in re.findall(r"\b(?:tests|scripts|requirements)/[\w./]+", text):
+        assert (ROOT / named).exists(), named
+
+
+def test_the_suite_runs_with_every_python_that_is_promised() -> None:
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8"))["jobs"]
+    pythons = jobs["linux"]["strategy"]["matrix"]["python"]
+    promised = [line.rpartition(" ")[2] for line in PROJECT["project"]["classifiers"] if "Python :: 3." in line]
+    assert pythons == promised
+    low, high = (int(part.split(".")[1]) for part in re.findall(r"3\.\d+", PROJECT["project"]["requires-python"]))
+    assert [int(version.split(".")[1]) for version in promised] == list(range(low, high))
+    assert {job["steps"][-1]["run"].split()[1] for name, job in jobs.items() if name != "smoke"} == {
+        "test", "portable", "minimum",
+    }  # fmt: skip
+
+
+def test_hooks_before_a_commit_are_tools_of_the_project() -> None:
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"][0]["hooks"]
+    tools = {hook["entry"].split()[0].removeprefix(".venv/bin/") for hook in hooks}
+    assert tools == {"ruff", "mypy", "lint-imports"}
+    assert {"ruff", "mypy", "import-linter"} <= set(map(str, PROJECT["dependency-groups"]["dev"]))
+
+
+@pytest.mark.parametrize("template", sorted(ROOT.glob(".github/ISSUE_TEMPLATE/*.md")), ids=lambda path: path.stem)
+def test_templates_have_a_name_and_say_what_they_are_for(template: Path) -> None:
+    _, head, body = template.read_text(encoding="utf-8").split("---\n", 2)
+    assert {"name", "about"} <= set(yaml.safe_load(head))
+    assert body.count("**") >= 4
+
+
+def test_the_citation_has_all_three_papers() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["license"] == PROJECT["project"]["license"]
+    papers = citation["references"]
+    titles = {paper["title"] for paper in papers}
+    errata = re.sub(r"\s+", " ", (ROOT / "docs" / "papers" / "errata.md").read_text(encoding="utf-8"))
+    assert len(titles) == 3
+    for paper in papers:
+        assert f"*{paper['title']}*" in errata
+        assert {"type", "authors"} <= set(paper)
+        assert all(set(author) == {"family-names", "given-names"} for author in paper["authors"])
+
+
+def test_the_table_of_formats_is_that_of_the_code() -> None:
+    table = dict(re.findall(r"^\| ([a-z ]+) \(.*\) \| (\d+) \|", (ROOT / "docs/releases.md").read_text(), re.M))
+    assert table == {
+        "saved agent": str(saved._FORMAT),
+        "model": str(model._FORMAT),
+        "data set": str(peek._VERSION),
+        "folder of results": str(folder.FORMAT),
+        "certificate": certificate.FORMAT.rpartition(" ")[2],
+    }
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_files_and_targets_that_a_page_names_are_there(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+    named = re.findall(rf"`((?:{FOLDERS})/[\w./-]+)`", text)
+    places = (ROOT, ROOT / "src", ROOT / "src" / "peekrank")
+    unknown = [file for file in named if not any((place / file).exists() for place in places)]
+    assert [file for file in unknown if "mine" not in file and "NAME" not in file] == []
+    assert made(text) <= TARGETS
