@@ -21,6 +21,10 @@ FILES = {
     "top.py": "from p.inner import one\n",
     "all.py": "import p.inner\n",
     "some.py": "from p.inner import ALL\n",
+    "lazy/__init__.py": "if TYPE_CHECKING:\n    from p.leaf import f\n    from p.late import y as z\n",
+    "lazy/mine.py": "",
+    "asks.py": "from p.lazy import mine, z\n",
+    "typed.py": "if TYPE_CHECKING:\n    from p.leaf import f\nelse:\n    import p.late\n",
 }
 
 
@@ -40,6 +44,9 @@ def package(tmp_path: Path) -> Path:
         ("p.inner.one", ["p.inner.one", "p.leaf"]),
         ("p.inner.two", ["p.inner.helper", "p.inner.two", "p.late"]),
         ("p.top", ["p.inner.one", "p.leaf", "p.top"]),
+        ("p.lazy", ["p.lazy"]),
+        ("p.asks", ["p.asks", "p.late", "p.lazy", "p.lazy.mine"]),
+        ("p.typed", ["p.late", "p.typed"]),
         *(
             (f"p.{name}", sorted([f"p.{name}", "p.inner", "p.inner.helper", "p.inner.one", "p.inner.two",
                                   "p.late", "p.leaf"]))
@@ -89,6 +96,13 @@ def test_digest_is_of_the_files_as_they_were(package: Path) -> None:
     before = Sources(package).digest("p.top")
     (package / "leaf.py").write_text("x = 1\n")
     assert sources.digest("p.top") == before
+
+
+def test_a_fingerprint_is_of_every_byte(package: Path) -> None:
+    before = Sources(package).fingerprint()
+    assert Sources(package).fingerprint() == before
+    (package / "leaf.py").write_text(FILES["leaf.py"].replace("# twice", "# two times"))
+    assert Sources(package).fingerprint() != before
 
 
 def test_nesting_is_seen(package: Path) -> None:

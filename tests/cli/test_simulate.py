@@ -128,3 +128,32 @@ def test_warnings_are_notes() -> None:
     done = peekrank("simulate", "rtop1f", "--horizon", "40", "--runs", "2")
     assert done.exit_code == 0
     assert done.stderr.count("note: rtop1f: horizon = 40 is short") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("seeds", "codes"), [(("1", "1"), [0, 0]), (("1", "2"), [0, 2])], ids=["same", "another"])
+def test_two_processes_in_one_folder(seeds: tuple[str, str], codes: list[int]) -> None:
+    """The same command twice comes to the bytes of one; of two commands one is refused, or notices the other."""
+    quick = ["simulate", "rtop1f", "uniform", "--horizon", "20000", "--runs", "12"]
+
+    def started(seed: str, folder: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "peekrank", *quick, "--seed", seed, "--out", folder]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    processes = [started(seed, "both") for seed in seeds]
+    said = [process.communicate()[0] for process in processes]
+    assert sorted(process.returncode for process in processes) == codes, said
+    winner = next(i for i, process in enumerate(processes) if process.returncode == 0)
+    if codes == [0, 2]:
+        assert "both holds results of another experiment, with different seed; choose another folder" in " ".join(
+            said[1 - winner].split()
+        )
+    with started(seeds[winner], "alone") as process:
+        process.communicate()
+    both, alone = (
+        {path.name: path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
+        for folder in ("both", "alone")
+    )
+    del both["timings.csv"], alone["timings.csv"]
+    assert alone.items() <= both.items()  # parts of the other may be there, under names of their own
+    assert codes == [0, 2] or both == alone

@@ -133,7 +133,7 @@ class Sweep:
 
     @property
     def digest(self) -> str:
-        """Of everything the sweep is."""
+        """Digest of everything that the sweep is."""
         return digest_of(asdict(self))
 
     @property

@@ -90,7 +90,7 @@ class How(NamedTuple):
         return Folder.claim(self.folder, "reproduction", about, code=self.code)
 
     def part(self, before: int, parts: int) -> How:
-        """The same for one of several parts."""
+        """How to make one of several parts: its progress is a part of the whole."""
         return self._replace(progress=part_of(self.progress, before, parts))
 
     def frames(self, jobs: Mapping[str, Callable[[Beat], pl.DataFrame]]) -> dict[str, pl.DataFrame]:
