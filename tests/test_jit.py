@@ -167,6 +167,22 @@ def test_importing_learners_loads_no_compiler() -> None:
     assert run(f"import sys, peekrank.{modules}; print({late} & set(sys.modules))") == "set()\n"
 
 
+def test_what_only_kernels_call_is_not_compiled_for_python() -> None:
+    @kernel
+    def triple(x: int) -> int:
+        return 3 * x
+
+    @kernel
+    def more(x: int) -> int:
+        return triple(x) + 1
+
+    assert more(2) == 7
+    helper = cast("Kernel", triple)
+    assert helper._made(for_python=False).signatures
+    assert not helper.compiled.signatures
+    assert triple(2) == 6
+
+
 def test_a_template_is_not_called_itself() -> None:
     with pytest.raises(TypeError, match="specialise it"):
         unspecialised(1)

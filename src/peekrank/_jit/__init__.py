@@ -36,24 +36,27 @@ class Kernel:
 
     def __init__(self, function: FunctionType, *, kept: bool, any_order: bool = False) -> None:
         self.function, self.kept, self.any_order = function, kept, any_order
-        self._compiled: Any = None
+        self._compiled: dict[bool, Any] = {}  # for other kernels to call, and for Python
         self._codes: dict[Any, Any] = {}  # numba takes a millisecond to find one, as long as 3,000 rounds
         update_wrapper(self, function)
 
     @property
     def compiled(self) -> Any:
-        """What numba makes of the function: itself, if compiling is switched off."""
-        with _LOCK:
-            if self._compiled is None:
-                from peekrank._jit.compiler import compiled
-
-                self._compiled = compiled(self)
-        return self._compiled
+        """What numba makes of the function, to be called by Python: itself, if compiling is switched off."""
+        return self._made(for_python=True)
 
     @property
     def _numba_type_(self) -> Any:
         """What numba asks of a global that a kernel names."""
-        return self.compiled._numba_type_
+        return self._made(for_python=False)._numba_type_
+
+    def _made(self, *, for_python: bool) -> Any:
+        with _LOCK:
+            if for_python not in self._compiled:
+                from peekrank._jit.compiler import compiled
+
+                self._compiled[for_python] = compiled(self, for_python=for_python)
+        return self._compiled[for_python]
 
     def __call__(self, *arguments: Any) -> Any:
         """Call the compiled function."""

@@ -25,18 +25,28 @@ from peekrank._util.atomic import write_whole
 
 # Without numba's runtime (`_nrt`) arrays are not reference-counted, and a kernel that allocates does not compile.
 # Inlined by force, kernels do not copy their state of many arrays to each other. Either halves a small round.
-_OPTIONS: Any = {"nogil": True, "error_model": "numpy", "_nrt": False, "forceinline": True}
+_OPTIONS: Any = {
+    "nogil": True,
+    "error_model": "numpy",
+    "_nrt": False,
+    "forceinline": True,
+    "no_cfunc_wrapper": True,
+}
 _CONFIG: Any = config  # these have no types, as far as they are used here
 _RESULT: Any = CompileResult
 _SERIALIZE: Any = serialize
 _CHECKSUM = hashlib.sha256().digest_size
 
 
-def compiled(kernel: Kernel) -> Any:
-    """What numba makes of a kernel's function."""
-    made: Any = numba.njit(kernel.function, fastmath={"reassoc"} if kernel.any_order else False, **_OPTIONS)
+def compiled(kernel: Kernel, *, for_python: bool) -> Any:
+    """What numba makes of a kernel's function; only what Python calls can take apart Python's objects.
+
+    Code that takes a state of many arrays apart is larger than many a kernel, and half of what there is to compile.
+    """
+    options = _OPTIONS | {"no_cpython_wrapper": not for_python}
+    made: Any = numba.njit(kernel.function, fastmath={"reassoc"} if kernel.any_order else False, **options)
     if kernel.kept and not _CONFIG.DISABLE_JIT:
-        made._cache = KernelCache(kernel)
+        made._cache = KernelCache(kernel, options)
     return made
 
 
@@ -59,10 +69,12 @@ class KernelCache(NullCache):
     ----------
     kernel
         What is compiled.
+    options
+        What numba is told about it.
     """
 
-    def __init__(self, kernel: Kernel) -> None:
-        self._kernel = kernel
+    def __init__(self, kernel: Kernel, options: dict[str, bool]) -> None:
+        self._kernel, self._options = kernel, options
 
     @cached_property
     def _content(self) -> str:
@@ -91,7 +103,7 @@ class KernelCache(NullCache):
 
     def _path(self, sig: Any, codegen: Any) -> Path:
         about = (
-            self._content, _OPTIONS, *map(_typed, sig), codegen.magic_tuple(), _CONFIG.BOUNDSCHECK, _CONFIG.OPT,
+            self._content, self._options, *map(_typed, sig), codegen.magic_tuple(), _CONFIG.BOUNDSCHECK, _CONFIG.OPT,
             numba.__version__, np.__version__, sys.version,
         )  # fmt: skip
         name = f"{self._kernel.function.__module__}.{self._kernel.function.__qualname__}"
