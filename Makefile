@@ -72,6 +72,9 @@ bench: $(READY)  ## print the figures of docs/benchmarks.md and other pages
 	$(BIN)/python benchmarks/reports.py
 	$(BIN)/python benchmarks/peers
 
+mutants: $(READY)  ## change the sources in small ways, in a copy, and count what tests notice: make mutants N=60 SEED=0
+	$(BIN)/python scripts/mutants.py $(if $(N),--mutants $(N)) $(if $(SEED),--seed $(SEED))
+
 fuzz: $(READY)  ## try mutants of all files that are read: make fuzz SECONDS=60, or make fuzz N=100000 TARGET=letor
 	PYTHONPATH=scripts:tests $(BIN)/python -m fuzz $(if $(SECONDS),--seconds $(SECONDS)) $(if $(N),--mutants $(N)) $(if $(TARGET),--target $(TARGET))
 

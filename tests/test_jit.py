@@ -17,7 +17,7 @@ from numba.core import types
 
 import peekrank
 from peekrank._jit import Kernel, kernel, specialise, unspecialised
-from peekrank._jit.compiler import _typed
+from peekrank._jit.compiler import KernelCache, _typed
 from peekrank._jit.content import content_digest
 from peekrank.engine.loop import _loop
 from peekrank.kernels.sorting import sort_descending
@@ -177,6 +177,7 @@ def test_what_only_kernels_call_is_not_compiled_for_python() -> None:
         return triple(x) + 1
 
     assert more(2) == 7
+    assert more.__name__ == "more"
     helper = cast("Kernel", triple)
     assert helper._made(for_python=False).signatures
     assert not helper.compiled.signatures

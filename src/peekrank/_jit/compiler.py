@@ -41,7 +41,7 @@ _CHECKSUM = hashlib.sha256().digest_size
 def compiled(kernel: Kernel, *, for_python: bool) -> Any:
     """What numba makes of a kernel's function; only what Python calls can take apart Python's objects.
 
-    Code that takes a state of many arrays apart is larger than many a kernel, and half of what there is to compile.
+    Code that takes a state of many arrays apart is larger than many a kernel.
     """
     options = _OPTIONS | {"no_cpython_wrapper": not for_python}
     made: Any = numba.njit(kernel.function, fastmath={"reassoc"} if kernel.any_order else False, **options)
@@ -103,8 +103,8 @@ class KernelCache(NullCache):
 
     def _path(self, sig: Any, codegen: Any) -> Path:
         about = (
-            self._content, self._options, *map(_typed, sig), codegen.magic_tuple(), _CONFIG.BOUNDSCHECK, _CONFIG.OPT,
-            numba.__version__, np.__version__, sys.version,
+            self._content, self._options, *map(_typed, sig), codegen.magic_tuple(),
+            _CONFIG.BOUNDSCHECK, _CONFIG.OPT, numba.__version__, np.__version__, sys.version,
         )  # fmt: skip
         name = f"{self._kernel.function.__module__}.{self._kernel.function.__qualname__}"
         return cache_folder() / f"{name}-{hashlib.sha256(repr(about).encode()).hexdigest()[:32]}.kernel"
