@@ -27,6 +27,16 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = Path("src", "peekrank")
 # Slow to test; with nothing to change; or with signals and files that a mutant must not send or remove
 LEFT_OUT = ("cli", "papers", "reports", "jobs", "__main__.py", "types.py", "_util/atomic.py", "_util/signals.py")
+ELSEWHERE = {  # tests that do not stand where the module does
+    "checks/common.py": "tests/measures/test_every_measure.py",
+    "checks/learners.py": "tests/learners/test_every_learner.py",
+    "checks/measures.py": "tests/measures/test_every_measure.py",
+    "checks/streams.py": "tests/streams/test_every_stream.py",
+    "checks/surrogates.py": "tests/surrogates/test_every_surrogate.py",
+    "_jit/__init__.py": "tests/test_jit.py",
+    "_jit/compiler.py": "tests/test_jit.py",
+    "_jit/content.py": "tests/test_jit.py",
+}
 WIDTH = 90  # of what is shown of a change
 QUICK = "not slow and not browser and not ray"
 LONGER = 10  # times as long as the tests take, and a test hangs
@@ -160,10 +170,9 @@ def what_tests(module: Path) -> list[list[str]]:
     inside = module.relative_to(PACKAGE)
     folder, name = Path("tests") / inside.parent, inside.stem.strip("_")
     own = folder / f"test_{name if name != 'init' else inside.parent.name}.py"
-    near = [str(path) for path in (own, module) if (ROOT / path).exists()]
-    whole = folder if folder != Path("tests") and (ROOT / folder).is_dir() else None
-    every = [str(path.relative_to(ROOT)) for path in (ROOT / folder).glob("test_every_*.py")]
-    return [near] + ([[*every, str(whole)]] if whole else [])
+    near = [ELSEWHERE.get(inside.as_posix(), str(own)), str(module)]
+    whole = [[str(folder)]] if inside.parent != Path() and (ROOT / folder).is_dir() else []
+    return [[path for path in near if (ROOT / path).exists()], *whole]
 
 
 class Copy:

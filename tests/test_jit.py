@@ -196,3 +196,12 @@ def test_a_specialised_function_is_kept_if_its_kernels_are() -> None:
     assert cast("Kernel", specialise(_loop, "ours", _rank=sort_descending)).kept
     assert not cast("Kernel", specialise(_loop, "theirs", _rank=kernel(template))).kept
     assert not cast("Kernel", specialise(template, "theirs", _rank=sort_descending)).kept
+
+
+def test_only_kernels_of_the_package_are_kept_on_disk() -> None:
+    @kernel
+    def outside(x: int) -> int:
+        return x
+
+    assert isinstance(cast("Kernel", sort_descending).compiled._cache, KernelCache)
+    assert not isinstance(cast("Kernel", outside).compiled._cache, KernelCache)
