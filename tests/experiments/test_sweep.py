@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from peekrank import simulate
 from peekrank.experiments import playing, runs
 from peekrank.experiments.sweep import EXAMPLE, Sweep, read_sweep
-from peekrank.experiments.sweep_runs import finished_runs, run_sweep
+from peekrank.experiments.sweep_runs import _plan, finished_runs, run_sweep
 from peekrank.jobs import folder as folders
 from peekrank.jobs import run_files
 from peekrank.jobs.executor import InterruptedRunError, Threads
@@ -297,6 +297,20 @@ def test_other_code_is_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     assert len(manifest["runs"]) == 2 * RUNS / SMALL.runs
     assert len(manifest["code"]) == 2 + 1  # of either learner, and the other code
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"redraw": False}, {"seed": 1}, {"horizons": (61,)}, {"k": (3,)}, {"measures": ("dcg@3",)},
+        {"streams": ("ct15:m=6",)}, {"learners": ("ftpl",)},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_whatever_determines_a_run_makes_it_another(change: dict[str, Any]) -> None:
+    before, after = _plan(SMALL).runs, _plan(replace(SMALL, **change)).runs
+    assert after
+    assert before.keys().isdisjoint(after)
 
 
 def test_a_file_counts_by_its_content_not_its_place(tmp_path: Path) -> None:
