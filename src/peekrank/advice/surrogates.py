@@ -154,7 +154,7 @@ def _cannot_be_learned(phi: Surrogate, m: int, k: int, grades: int) -> bool:
 
 
 def _witness(phi: Surrogate, m: int, k: int) -> Witness:
-    """For RankSVM the pairs of the page; else k + 1 items, an even number of them relevant or an odd one."""
+    """Two adversaries: the page's pairs for RankSVM, else an even or odd number of k + 1 items is relevant."""
     if isinstance(phi, RankSVM):
         return _three_items_or_grades(m)
     highest = 2 if isinstance(phi, ListNet) and k == m - 1 else 1  # of all but the first

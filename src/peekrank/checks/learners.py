@@ -364,7 +364,7 @@ def learns_though_answers_are_missing(learner: Learner) -> None:
 
 
 def learns_from_features(learner: Learner) -> None:
-    """With lists of 2 to 6 items whose relevance is linear in their features, it loses half of what luck loses."""
+    """It loses half of what luck loses on lists of 2 to 6 items whose relevance is linear in their features."""
     if not learner.contextual:
         return
     rng, measure = np.random.default_rng(6), measure_named("ndcg")

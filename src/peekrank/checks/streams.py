@@ -16,7 +16,7 @@ def check_stream(stream: Stream) -> None:
 
 
 def rounds_are_well_formed(stream: Stream) -> None:
-    """As many rounds as asked for, of the promised shape and grades, in compact types."""
+    """It draws as many rounds as asked for, of the promised shape and grades, in compact types."""
     for n in (1, 17):
         rounds = stream.rounds(n, np.random.default_rng(0))
         rows = int(rounds.offsets[-1])

@@ -162,7 +162,7 @@ def estimates_are_compiled(surrogate: Surrogate) -> None:
 
 
 def estimates_have_no_bias(surrogate: Surrogate) -> None:
-    """From whatever k answers that suffice, the mean of each estimate over all rankings is the gradient."""
+    """The mean of each estimate over all rankings is the gradient, from any number of answers that suffices."""
     if surrogate.estimates is None:
         return
     rng = np.random.default_rng(3)
@@ -217,7 +217,7 @@ def _mean_estimate(
 
 
 def slopes_fit_in_single_precision(surrogate: Surrogate) -> None:
-    """Up to the largest grade that estimates take, gradients are numbers of single precision."""
+    """Gradients are numbers of single precision, up to the largest grade that estimates take."""
     if surrogate.estimates is None:
         return
     top = surrogate.estimates.max_grade

@@ -106,7 +106,7 @@ class Description(NamedTuple):
     about: About
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The same as plain values, which JSON can hold."""
         return {**self._asdict(), "about": asdict(self.about)}
 
 

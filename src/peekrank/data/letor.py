@@ -340,7 +340,7 @@ class _Table:
         return f"feature id {number} {fault}; ids must ascend"
 
     def _hint(self, text: Bytes, end: int) -> str:
-        """At lines that end as none should, which are taken for one."""
+        """What to say of lines that end in a carriage return alone, and are read as one line."""
         line = text[self.cursor[_AT] : end].tobytes().partition(b"\n")[0]
         returned = re.search(rb"\r[^ \t\r]", line)
         return "; lines must end in LF or CRLF, and here is a CR alone" if returned else ""

@@ -322,7 +322,7 @@ class Agent:
         return self._rng
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For `pickle`."""
+        """How `pickle` makes a copy: from a dump and the learner."""
         return Agent.load, (self.dump(), self.learner)
 
     def dump(self) -> bytes:

@@ -249,7 +249,7 @@ def cross(
     horizons
         Ascending.
     runs
-        Of each opponent, with the same outcomes for all learners.
+        Number of runs against each opponent, with the same outcomes for all learners.
     say
         Called with each game that is done.
     progress

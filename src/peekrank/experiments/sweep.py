@@ -143,7 +143,7 @@ class Sweep:
         return each * sum(self.horizons) * self.runs * len(self.learners)
 
     def toml(self) -> str:
-        """As the text of a file that `read_sweep` reads.
+        """The sweep as the text of a file that `read_sweep` reads.
 
         >>> print(Sweep("s", ("uniform",), ("ct15",), ("dcg",), (1,), (100,)).toml().splitlines()[1])
         learners = ["uniform"]

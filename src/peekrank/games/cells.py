@@ -106,7 +106,7 @@ def cells(game: Game, progress: Progress = silent) -> Cells:
 
 
 def orbits(game: Game) -> Ints:
-    """For each action the first one that a symmetry of the game takes to it."""
+    """The first action that a symmetry of the game takes to each action."""
     orbit = np.arange(len(game.actions))
     while True:
         before = orbit.copy()

@@ -104,7 +104,7 @@ def dynamic_pricing(prices: Sequence[Any], cost: Any = 2) -> Game:
     prices
         Ascending; three at least.
     cost
-        Of a refusal.
+        What a refusal costs.
 
     >>> dynamic_pricing([1, 2, 3], cost=1).loss
     array([[0., 1., 2.],

@@ -212,7 +212,7 @@ def _is_number(cell: str) -> bool:
 
 
 def _meant_as_number(cell: str) -> bool:
-    """Also nan, infinity and numbers that are too long: they are wrong losses, not names."""
+    """Whether a text is a number, if a wrong one: nan, infinity and numbers that are too long are no names."""
     return _reads(rational, cell) or _reads(float, cell)
 
 

@@ -45,7 +45,7 @@ class Table:
     Parameters
     ----------
     m, grades
-        Of all the games.
+        Number of items, and of relevance grades, in all the games.
     measures
         Names of the rows.
     spans

@@ -132,7 +132,7 @@ def draw(weights: Floats, k: int, blocks: int, uniforms: Floats, ranking: Ints, 
 
 @kernel
 def last_seen(k: int, first: int, last: int, s: Space, alone: Floats, joint: Floats) -> None:
-    """For a block of the order that has place k: who stands there, and who else of the block stands below.
+    """Chances of who stands at place k, which is in a block of the order, and who of the block stands below.
 
     Of the items `first` to `last - 1` of the order, ``alone[a]`` becomes the probability that item a stands at
     place k, and ``joint[a, b]`` that it does while item b stands below. An exchange of two items mixes the numbers

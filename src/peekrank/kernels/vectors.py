@@ -88,7 +88,7 @@ def add_rows(X: Features, rows: Ints, slopes: Floats, factor: float, out: Weight
     rows
         Numbers of the rows to add.
     factor
-        Of all slopes.
+        What all slopes are multiplied by.
     out
         What is added to.
 

@@ -371,7 +371,7 @@ def _equal_squares(horizon: int, blocks: int) -> float:
 
 
 def _growing_squares(m: int, blocks: int, growth: float) -> float:
-    """At least the sum of max(m, ceil(growth sqrt(b)))^2 over the blocks b = 1, 2, ..."""
+    """A number that is not below the sum of max(m, ceil(growth sqrt(b)))^2 over the blocks b = 1, 2, ..."""
     short = blocks if growth == 0 else min(blocks, floor(((m - 1) / growth) ** 2))
 
     def up_to(b: int) -> float:  # of (growth sqrt(b) + 1)^2, with an integral for the roots

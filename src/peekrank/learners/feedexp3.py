@@ -289,7 +289,7 @@ class Plan(NamedTuple):
 
     @property
     def least_horizon(self) -> int:
-        """From where on the bound is not above R T."""
+        """The horizon from which on the bound is not above R T."""
         if self.width == 0:
             return 1
         gamma = min(_MOST_MIXING, self.most / (3 * self.price))

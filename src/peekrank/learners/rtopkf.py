@@ -327,13 +327,13 @@ class RTopKF:
     gamma
         Probability of exploring; None for t^(-1/3).
     temperature
-        Of the softmax that draws an item, in units of the spread of a list's scores; 0 to draw the best always.
+        Temperature of the softmax that draws an item, in units of the spread of a list's scores; 0 draws the best.
     step
         Scale-free, or the theorem's T^(-2/3), T^(-1/2) where all is seen.
     rate
         Factor of the step.
     radius
-        Of the ball that w stays in; None for no ball.
+        Radius of the ball that w stays in; None for no ball.
 
     >>> from peekrank.surrogates import KL
     >>> learner = RTopKF(KL(), gamma=0.1)
@@ -471,7 +471,7 @@ class RTopKF:
         return state.w
 
     def trouble(self, state: RTopKFState) -> str:
-        """Why nothing is learned any more; empty if nothing is wrong."""
+        """Why the learner has stopped learning; empty while it is healthy."""
         if np.isfinite(state.w).all() and np.isfinite(state.sums).all() and not state.sums[_OVERFLOWED]:
             return ""
         return (

@@ -90,7 +90,7 @@ class NDCG(LinearForm):
         check_fields(self)
 
     def discount(self, m: int) -> Floats:
-        """As for DCG@n."""
+        """Weight of each position, that of DCG@n."""
         return DCG(self.n).discount(m)
 
     def gain(self, relevance: Relevance) -> Floats:

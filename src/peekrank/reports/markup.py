@@ -43,7 +43,7 @@ class Table(NamedTuple):
         return [row(*self.heads), "|" + "---|" * len(self.heads), *(row(*entries) for entries in self.rows)]
 
     def latex(self) -> str:
-        """As a tabular."""
+        """The table as a tabular of LaTeX."""
         lines = [" & ".join(map(_latex, entries)) + r" \\" for entries in (self.heads, *self.rows)]
         lines = [rf"\begin{{tabular}}{{{'l' * len(self.heads)}}}", r"\hline", lines[0], r"\hline", *lines[1:]]
         return "\n".join([*lines, r"\hline", r"\end{tabular}"])

@@ -73,7 +73,7 @@ def styled() -> AbstractContextManager[None]:
 
 
 def spread_of_runs(curves: Floats) -> Spread:
-    """From curves, a row for each run.
+    """Mean and spread of curves, a row for each run.
 
     >>> spread_of_runs(np.array([[1.0, 2.0], [3.0, 2.0]])).high.round(2).tolist()
     [3.41, 2.0]
@@ -92,7 +92,7 @@ def mean_and_deviation(curves: Floats) -> Floats:
 
 
 def spread_of_points(points: Floats) -> Spread:
-    """From rows of mean and standard deviation."""
+    """Mean and spread from rows of mean and standard deviation."""
     mean, deviation = points.T
     return Spread(mean, mean - deviation, mean + deviation)
 

@@ -28,7 +28,7 @@ class Seen(NamedTuple):
     ranking
         The n items as they were shown.
     relevance
-        Of the first k.
+        Relevance of the first k.
     chances
         Probability, for each of the first k, that it was to be seen.
     pairs

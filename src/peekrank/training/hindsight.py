@@ -122,7 +122,7 @@ def best_fixed(surrogate: Surrogate, rounds: Rounds, counts: Ints, radius: float
     counts
         How often each list came.
     radius
-        Of the ball; None for no ball.
+        Radius of the ball; None for no ball.
 
     >>> features = np.array([[1.0], [0.5]], np.float32)
     >>> rounds = Rounds(features, np.array([2, 1], np.uint8), np.array([0, 2]))
@@ -188,7 +188,7 @@ class _Problem:
         return np.asarray(found.x / self.scale)
 
     def _least_squares(self, penalty: float) -> Floats:
-        """By the normal equations: an error in w is squared in the loss."""
+        """Least squares by the normal equations: an error in w is squared in the loss."""
         gram, right = self._normal
         gram = (gram + penalty / 2 * np.eye(len(gram))) / np.outer(self.scale, self.scale)
         return np.asarray(np.linalg.lstsq(gram, right / self.scale, rcond=None)[0] / self.scale)
@@ -282,7 +282,7 @@ def _add_by_definition(
     counts: Floats,
     slopes: Floats,
 ) -> float:
-    """As `_add_losses`, for a surrogate that nothing is compiled for; neither hinges nor exponentials change."""
+    """Add losses of a surrogate that nothing is compiled for; neither hinges nor exponentials change."""
     total = 0.0
     for q, count in enumerate(counts):
         here = slice(offsets[q], offsets[q + 1])

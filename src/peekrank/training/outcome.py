@@ -98,7 +98,7 @@ def _ratio(value: Floats, counted: Floats) -> Floats:
 
 
 def _mean_and_sd(values: Floats | None) -> tuple[Any, Any]:
-    """Over the runs that have a value: one that diverged has none."""
+    """Mean and standard deviation over the runs that have a value: one that diverged has none."""
     if values is None:
         return None, None
     there = values[~np.isnan(values)]

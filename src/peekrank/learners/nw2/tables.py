@@ -72,7 +72,7 @@ NOTHING_TO_LEARN = Constants(0.0, 0.0, 0.0, 1, 1, 0.0, 0.0, 0.0)
 
 
 def precision_constants(m: int, n: int) -> Constants:
-    """Of P@n.
+    """The constants of P@n with m items.
 
     >>> precision_constants(3, 2).variance
     4.5
@@ -206,7 +206,7 @@ def printed_rate(tables: Tables, horizon: int) -> float:
 
 @lru_cache(maxsize=16)
 def game_tables(measure: Measure | Game, shape: Shape, max_grade: int) -> tuple[Tables, Constants]:
-    """Of any game that is locally observable; a ValueError that names another learner where it is not."""
+    """Tables and constants of a locally observable game; a ValueError names another learner for other games."""
     if not isinstance(measure, Game):
         theorem = theorem_of(measure, shape.m, shape.k, max_grade + 1)
         if theorem.rate in (Rate.TWO_THIRDS, Rate.LINEAR):  # known without writing the game down
@@ -274,7 +274,7 @@ def game_tables(measure: Measure | Game, shape: Shape, max_grade: int) -> tuple[
 
 
 def _estimate(game: Game, difference: Floats, actions: list[int]) -> Floats:
-    """For each action and symbol what adds up to the loss difference under every outcome; the smallest such."""
+    """Weights of actions and symbols that add up to the loss difference under every outcome; the smallest."""
     symbols = np.arange(len(game.symbols))
     shown = (game.signals[actions][:, None, :] == symbols[:, None]).reshape(-1, len(game.outcomes))
     # Of a matrix of zeros and ones a singular value that small is 0, and what rounding left of it must not count.
@@ -283,7 +283,7 @@ def _estimate(game: Game, difference: Floats, actions: list[int]) -> Floats:
 
 
 def _game_constants(game: Game, losses: Floats, t: Tables, classes: list[int]) -> Constants:
-    """Of any game; `losses` are those of the actions that are played."""
+    """The constants of a game; `losses` are those of the actions that are played."""
     degree, size = np.diff(t.edges), np.diff(t.actions)
     half = 2 if len(t.border) else 1
     N, V = len(size), t.largest

@@ -137,7 +137,7 @@ def claims_2(simulated: Simulated) -> Iterator[Claim]:
 
 
 def along_claim(simulated: Simulated, name: str, target: float, words: str, *, sharp: bool) -> Claim:
-    """On the power of t along the run; `sharp` for Theta, else O."""
+    """A claim on the power of t along the run; `sharp` for Theta, else O."""
     found = simulated.along(name)
     return Claim(
         f"`{name}`: the power of t in regret per round, along the run",
@@ -148,7 +148,7 @@ def along_claim(simulated: Simulated, name: str, target: float, words: str, *, s
 
 
 def horizon_claim(simulated: Simulated, name: str, target: float, words: str, *, sharp: bool) -> Claim:
-    """On the power of T over horizons."""
+    """A claim on the power of T over horizons."""
     found, horizons = simulated.over_horizons(name), simulated.horizons
     return Claim(
         f"`{name}`: the power of T in regret per round, each run tuned to its T, {horizons[0]:,} to "

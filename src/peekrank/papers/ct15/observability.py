@@ -90,7 +90,7 @@ def claims(found: Found) -> Iterator[Claim]:
 
 
 def graded_claims(found: dict[str, Asked]) -> Iterator[Claim]:
-    """That more grades change nothing."""
+    """The claims that more grades change nothing."""
     for name, rate in GRADED.items():
         asked = found[name]
         yield Claim(

@@ -58,7 +58,7 @@ class Setting(NamedTuple):
 
     @property
     def name(self) -> str:
-        """For titles and files."""
+        """Name of the setting, for titles and files."""
         return f"{self.shape}-{self.kind}" + ("-unit" if self.unit else "")
 
     def draw(self, rng: np.random.Generator) -> Rounds:
@@ -130,7 +130,7 @@ def make(how: How) -> Made:
 
 
 def run_file(setting: Setting, run: int) -> str:
-    """Of the results of a run."""
+    """Name of the file with the results of a run."""
     return f"{setting.name}-{run:04d}"
 
 
@@ -188,7 +188,7 @@ def play(
     Parameters
     ----------
     title
-        Of the setting.
+        Title of the setting.
     draw
         Gives the data of a run.
     rounds, runs

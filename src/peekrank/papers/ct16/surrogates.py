@@ -106,7 +106,7 @@ def largest_term(surrogate: Surrogate, m: int, grades: int) -> int:
 
 
 def not_convex(surrogate: Surrogate) -> int:
-    """On how many of 2,000 random segments the middle is above the mean of the ends.
+    """Number of 2,000 random segments whose middle is above the mean of the ends.
 
     >>> not_convex(Squared())
     0

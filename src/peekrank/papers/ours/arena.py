@@ -60,7 +60,7 @@ def make(how: How) -> Made:
 
 
 def file_of(name: str, learner: str) -> str:
-    """Of the results of a learner in a game.
+    """Name of the file with the results of a learner in a game.
 
     >>> file_of("`p@2` m = 3, k = 1", "nw2")
     'p2-m3-k1-nw2'
@@ -126,7 +126,7 @@ def claims(results: Sequence[Crossing], runs: int) -> Iterator[Claim]:
 
 
 def table(results: Sequence[Crossing]) -> Table:
-    """At the largest horizon; ± is the standard deviation over runs."""
+    """Worst regret at the largest horizon; ± is the standard deviation over runs."""
     heads = ("game", "rate", "learner", "worst regret", "bound", "exponent", "worst opponent")
     rows: list[tuple[object, ...]] = []
     for r in results:

@@ -67,7 +67,7 @@ class Cell(NamedTuple):
 
     @property
     def file(self) -> str:
-        """Of its results."""
+        """Name of the file with its results."""
         return f"m{self.m}-k{self.k}-{'parity' if self.parity else 'certificate'}"
 
 
@@ -192,7 +192,7 @@ def _spread(values: Floats) -> str:
 
 
 def pair_claims(cell: Cell, pair: Pair) -> Iterator[Claim]:
-    """That k answers do not tell the two sides apart, and that no scores lose less than the gap on both."""
+    """Claims that k answers do not tell the two sides apart, and that no scores lose less than the gap on both."""
     relevance, p, q, gap = pair
     sets = list(combinations(range(cell.m), cell.k))
     alike = 0
@@ -285,7 +285,7 @@ def play(
 
 
 def table(results: Sequence[Played]) -> Table:
-    """At the last round; ± is the standard deviation over runs."""
+    """Regret per round at the last round; ± is the standard deviation over runs."""
     rows = []
     for r in results:
         numbers = (*r.a_round, r.a_round.sum(axis=0))

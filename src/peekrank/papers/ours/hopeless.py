@@ -43,12 +43,12 @@ class Cell(NamedTuple):
 
     @property
     def title(self) -> str:
-        """For people."""
+        """What it is, for people."""
         return f"`{self.measure}` m = {self.m}, k = {self.k}" + (", CT16's pair" if self.printed else "")
 
     @property
     def file(self) -> str:
-        """Of its results."""
+        """Name of the file with its results."""
         return f"{self.measure}-m{self.m}-k{self.k}" + ("-ct16" if self.printed else "")
 
 
@@ -169,7 +169,7 @@ def play(
 
 
 def table(results: Sequence[Played]) -> Table:
-    """At the largest horizon; ± is the standard deviation over runs."""
+    """Regret per round at the largest horizon; ± is the standard deviation over runs."""
     rows = []
     for r in results:
         numbers = (f"{x[-1].mean():.4f} ± {x[-1].std(ddof=1):.4f}" for x in (r.on_p, r.on_q, r.total))

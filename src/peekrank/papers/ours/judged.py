@@ -243,7 +243,7 @@ def _halves(
     values: Sequence[Sequence[float] | Floats],
     share: Callable[[float, float], float],
 ) -> Claim:
-    """That ours is at most half as far below the top as the printed one; there must be a gap to halve.
+    """The claim that ours is at most half as far below the top as the printed one; there must be a gap to halve.
 
     `values` are those of the top, the printed one and ours, `share` is told of the gap and what ours leaves of it.
     """
@@ -283,7 +283,7 @@ def _cell(values: list[float] | None) -> str:
 
 
 def stream_entries(rounds: int) -> list[tuple[str, Learner]]:
-    """From the printed one to ours, one choice after the other, at k = 1."""
+    """The learners from the printed one to ours, one choice after the other, at k = 1."""
     printed = RTopKF.as_printed(Squared(), rounds)
     robust = replace(printed, estimator="doubly_robust")
     return [

@@ -41,13 +41,13 @@ class Game(NamedTuple):
 
     @property
     def name(self) -> str:
-        """For files."""
+        """Name of its files."""
         long = "" if self.horizons == HORIZONS else "-long"
         return f"rates-{self.measure.replace('@', '')}-m{self.m}-k{self.k}{long}"
 
     @property
     def title(self) -> str:
-        """For people."""
+        """What it is, for people."""
         long = "" if self.horizons == HORIZONS else ", longer horizons"
         return f"`{self.measure}`, m = {self.m}, k = {self.k}{long}"
 

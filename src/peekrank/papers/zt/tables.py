@@ -70,7 +70,7 @@ def make(how: How) -> Made:
 
 
 def pairs(most: int, how: How) -> Iterator[Pair]:
-    """Of every measure, with three items or more, two for P@n."""
+    """The pairs of every measure, with three items or more, two for P@n."""
     cases = [(name, m) for m in range(2, most + 1) for name in _measures(m)]
     for n, (name, m) in enumerate(cases):
         cells = analyse(ranking_game(name, m, 1), progress=how.part(n, len(cases)).progress).cells
