@@ -204,7 +204,7 @@ class _Table:
 
     @property
     def lines(self) -> int:
-        """How many are read."""
+        """Number of lines that are read."""
         return int(self.cursor[_ROWS] + self.cursor[_BLANK] + self.cursor[_COMMENTS])
 
     def add(self, text: Bytes, end: int, part: float) -> None:

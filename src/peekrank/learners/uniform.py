@@ -76,7 +76,7 @@ class Uniform:
         return shape.m - 1
 
     def perceive(self, relevance: NDArray[Any]) -> Floats:
-        """Unused."""
+        """The relevance as it is, which nothing is made of."""
         return relevance.astype(np.float64)
 
     def bound(self, shape: Shape, horizon: int) -> None:

@@ -33,7 +33,7 @@ class SumLoss(LinearForm):
         return ranks(m)
 
     def gain(self, relevance: Relevance) -> Floats:
-        """R itself."""
+        """Weight of each item: its relevance R."""
         return relevance.astype(np.float64)
 
 
@@ -65,7 +65,7 @@ class PairwiseLoss(LinearForm):
         return ranks(m)
 
     def gain(self, relevance: Relevance) -> Floats:
-        """R itself."""
+        """Weight of each item: its relevance R."""
         return relevance.astype(np.float64)
 
     def offset(self, relevance: Relevance) -> Floats:

@@ -39,7 +39,7 @@ class Table(NamedTuple):
     rows: Sequence[Sequence[object]]
 
     def markdown(self) -> list[str]:
-        """Its lines in Markdown."""
+        """The lines of the table in Markdown."""
         return [row(*self.heads), "|" + "---|" * len(self.heads), *(row(*entries) for entries in self.rows)]
 
     def latex(self) -> str:

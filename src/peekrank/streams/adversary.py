@@ -48,7 +48,7 @@ class Adversary:
 
     @property
     def m(self) -> int:
-        """Items."""
+        """Number of items."""
         return int(self._distributions()[0].shape[1])
 
     @property

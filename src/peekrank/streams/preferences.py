@@ -153,7 +153,7 @@ class People:
 
     @property
     def m(self) -> int:
-        """Items."""
+        """Number of items."""
         return int(self.grades.shape[1])
 
     def rounds(self, n: int, rng: Generator) -> Rounds:
@@ -192,7 +192,7 @@ class Orders:
 
     @property
     def m(self) -> int:
-        """Items."""
+        """Number of items."""
         return len(_cached(read_orders, self.path).items)
 
     @property
@@ -237,7 +237,7 @@ class Ratings:
 
     @property
     def m(self) -> int:
-        """Items."""
+        """Number of items."""
         return len(_cached(read_ratings, self.path).items)
 
     @property

@@ -96,7 +96,7 @@ class Means:
 
     @property
     def m(self) -> int:
-        """Items."""
+        """Number of items."""
         return len(self.means)
 
     @property
@@ -149,7 +149,7 @@ class Lists:
 
     @property
     def m(self) -> int:
-        """Items."""
+        """Number of items."""
         return len(self.lists[0])
 
     @property

@@ -53,14 +53,14 @@ class Simulated(NamedTuple):
 
 
 def make_figure_1(how: How) -> Made:
-    """One answer a round."""
+    """Make Figure 1: learners with one answer per round."""
     simulated = simulate((*TOP_1, NOTHING), how)
     picture = plots.average_regret(simulated.result, learners=TOP_1)
     return _made("figure-1", simulated, picture, list(claims_1(simulated)))
 
 
 def make_figure_2(how: How) -> Made:
-    """One answer against full information."""
+    """Make Figure 2: one answer per round against full information."""
     simulated = simulate((*TOP_1, FULL), how)
     picture = plots.average_regret(simulated.result, start=LATE)
     return _made("figure-2", simulated, picture, list(claims_2(simulated)))

@@ -62,7 +62,7 @@ class Setting(NamedTuple):
         return f"{self.shape}-{self.kind}" + ("-unit" if self.unit else "")
 
     def draw(self, rng: np.random.Generator) -> Rounds:
-        """Fresh data."""
+        """Draw the data of a run."""
         drawn = make_dataset(self.shape, rng, kind=self.kind, scale=self.scale).rounds()
         return of_unit_length(drawn) if self.unit else drawn
 
@@ -90,7 +90,7 @@ class Played(NamedTuple):
 
     @property
     def runs(self) -> int:
-        """How many."""
+        """Number of runs."""
         return len(self.curves[NOTHING])
 
     def ends(self, name: str) -> Floats:

@@ -30,7 +30,7 @@ Found = dict[tuple[str, str, int], float]
 
 
 def make(how: How) -> Made:  # noqa: ARG001 - nothing random
-    """Ask the learners."""
+    """Compare the bounds that learners state."""
     found = {case: bound(*case) for case in CASES}
     rows = [
         (f"`{name}`", f"`{judge}`", f"{horizon:,}", f"{b:,.0f}") for (name, judge, horizon), b in found.items()

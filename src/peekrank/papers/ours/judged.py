@@ -121,7 +121,7 @@ def _frame(found: dict[Key, float]) -> pl.DataFrame:
 
 
 def entries(rounds: int) -> list[Entry]:
-    """The paper's, then ours."""
+    """The learners that are compared: the paper's, then ours."""
     surrogates = (Squared(), KL(), SmoothDCG(), RankSVM())
     printed = [RTopKF.as_printed(surrogate, rounds) for surrogate in surrogates]
     return [
