@@ -83,7 +83,7 @@ def _compile_learner(text: str) -> None:
 
 def _problem(text: str) -> tuple[Learner, int, Measure, Rounds]:
     """A learner, and the first of a few small problems that it takes: k answers, a measure, and rounds."""
-    from peekrank.engine import Agent
+    from peekrank.engine.agent import problem_shape
     from peekrank.learners import learner as learner_named
     from peekrank.measures import measure as measure_named
 
@@ -93,7 +93,7 @@ def _problem(text: str) -> tuple[Learner, int, Measure, Rounds]:
         try:
             learner = learner_named(text, measure=measure, horizon=_HORIZON, max_grade=1)
             d = 2 if learner.contextual else 0
-            Agent(learner, m=_M, k=k, d=d)
+            learner.init(problem_shape(learner, m=_M, k=k, d=d))
         except ValueError as error:
             refused = refused or error
         else:
