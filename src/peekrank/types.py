@@ -25,11 +25,15 @@ class Shape(NamedTuple):
 
 
 class Rounds(NamedTuple):
-    """What happens, round by round: round t is rows ``offsets[t]:offsets[t + 1]`` of features and relevance."""
+    """What happens, round by round: round t is rows ``offsets[t]:offsets[t + 1]`` of features and relevance.
+
+    Where items come and go, `items` tells which item each row is, ascending within a round.
+    """
 
     features: Features
     relevance: Grades
     offsets: Ints
+    items: Ints | None = None
 
 
 class Decision(NamedTuple):
@@ -37,12 +41,16 @@ class Decision(NamedTuple):
 
     ``chances[i]`` is the probability that item i came to be among the first k in this round, given the past (not
     given this round's draw): what estimates from logged answers are divided by. None where the learner cannot say.
+
+    Where only some items were available, `items` holds these in ascending order, the ranking is one of them, and
+    ``chances[i]`` is that of ``items[i]``.
     """
 
     features: Features
     ranking: Ints
     token: Floats
     chances: Floats | None = None
+    items: Ints | None = None
 
     @property
     def explored(self) -> bool:
@@ -68,11 +76,18 @@ class Kernels(NamedTuple):
     ``chances(state, X, ranking, token, out)`` is for learners that know how likely each item was to be seen. It is
     called directly after ``rank``, leaves the state as it is, and fills ``out`` with the probability of each item
     to be among the first k given the past, or with NaN where that cannot be said at present.
+
+    ``enter(state, items)`` is for learners that know items one by one, and so can rank any of them. It is called
+    before ``rank`` and before ``update`` with the item that each row of the list is, ascending. The other kernels
+    deal in rows, as ever. Such a learner's tokens have the same size for every m, a list of n items takes
+    ``draws`` of n, and the arrays of its memory have more entries, and the same first ones, for a larger m: items
+    can be added.
     """
 
     rank: Callable[[State, Features, Floats, Ints, Floats], None]
     update: Callable[[State, Features, Ints, Floats, Floats], None]
     chances: Callable[[State, Features, Ints, Floats, Floats], None] | None = None
+    enter: Callable[[State, Ints], None] | None = None
 
 
 @runtime_checkable

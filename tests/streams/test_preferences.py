@@ -324,7 +324,7 @@ def test_many_rounds_need_little_memory_besides_the_result(tmp_path: Path) -> No
     rounds = source.rounds(n, np.random.default_rng(0))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < sum(part.nbytes for part in rounds) + 16 * n + 2**20  # who comes, before and after shuffling
+    assert peak < sum(part.nbytes for part in rounds[:3]) + 16 * n + 2**20  # who comes, before and after shuffling
 
 
 def test_the_number_of_rounds_is_checked(tmp_path: Path) -> None:

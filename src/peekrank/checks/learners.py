@@ -196,7 +196,7 @@ def looking_changes_nothing(learner: Learner) -> None:
 
 def chances_are_true(learner: Learner) -> None:
     """What `chances` says of a round is the same whatever is drawn, adds up to k, and comes true."""
-    rank, _, chances = learner.kernels
+    rank, chances = learner.kernels.rank, learner.kernels.chances
     if chances is None:
         return
     agent, X, rng = _agent(learner), _features(learner), np.random.default_rng(9)

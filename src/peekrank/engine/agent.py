@@ -17,6 +17,7 @@ from peekrank.engine.calls import (
     BAD_TOKEN,
     NO_PERMUTATION,
     WELL,
+    Counts,
     compiled_calls,
     first_not_finite,
     no_counts,
@@ -122,31 +123,134 @@ class Agent:
     <Agent of rtop1f:measure=dcg,horizon=1000, m=5, k=1: 1 round, 1 answer>
     """
 
+    # Room for so many items, m at least, and for one call at a time
+    _room: int
+    _state: State
+    _counts: Counts
+    _everyone: Ints
+    _present: Ints | None  # those that have not retired, once they were asked for
+    _no_features: Features
+    _space: tuple[NDArray[np.bool_], Floats]
+
     def __init__(self, learner: Learner, *, m: int, k: int, d: int = 0, seed: Seed = 0) -> None:
         self.learner = learner
         self.shape = problem_shape(learner, m=m, k=k, d=d)
         self._lock = Lock()  # kernels release the GIL, and share the state
-        self._state = learner.init(self.shape)
-        self._counts = no_counts(1 if learner.any_length else self.shape.m)
+        self._by_item = learner.kernels.enter is not None  # whether it can rank any of its items
+        self._make_room(self.shape.m)
         self._uniforms, self._next = np.empty((1, learner.draws(self.shape))), 0
         self.reseed(seed)
         self._token_shape = (learner.token_size(self.shape),)
-        self._no_features = X = np.empty((m, d), dtype=np.float32)
         self._no_chances = np.empty(0)
         self._says_chances = learner.kernels.chances is not None
         grades = np.arange(learner.max_grade + 1.0)
         self._grades = array_of(learner.perceive(grades), np.float64, grades.shape, "perceived relevance")
-        self._space = np.empty(m, dtype=np.bool_), np.empty(self.shape.k)
         ranking, token, numbers = np.empty(m, dtype=np.int64), np.empty(self._token_shape), np.empty(self.shape.k)
         (seen, perceived), (rank, update) = self._space, compiled_calls(learner.kernels)
-        memory = self._state, self._counts
+        memory, X = (self._state, self._counts, self._everyone), self._no_features
         self._rank = machine_code(rank, *memory, X, self._uniforms, 0, seen, ranking, token, numbers)
         self._update = machine_code(update, *memory, X, ranking, token, numbers, seen, self._grades, perceived)
         self._check = machine_code(first_not_finite, X)
 
-    def rank(self, features: ArrayLike | None = None) -> Decision:
-        """Choose the ranking to show next."""
-        X = self._no_features
+    def _make_room(self, room: int) -> None:
+        """Make state and space for so many items, and keep what is known of those there are."""
+        learner, (m, d, k) = self.learner, self.shape
+        state = learner.init(self.shape._replace(m=room))
+        counts = no_counts(1 if learner.any_length else room, room if self._by_item else 0)
+        if room > m:
+            saved.copy_memory(learner, self._state, self._counts, state, counts)
+        self._state, self._counts = state, counts
+        self._room, self._everyone, self._present = room, np.arange(room), None
+        self._no_features = np.empty((room, d), dtype=np.float32)
+        self._space = np.empty(room, dtype=np.bool_), np.empty(k)
+
+    def add(self, count: int = 1) -> Ints:
+        """Make new items known, of which nothing is known yet; their numbers, which they keep.
+
+        >>> from peekrank import DoubtSort
+        >>> from peekrank.measures import DCG
+        >>> agent = Agent(DoubtSort(DCG()), m=3, k=1)
+        >>> agent.add(2)
+        array([3, 4])
+        >>> agent.retire([0, 1])
+        >>> sorted(agent.rank().ranking.tolist()), sorted(agent.rank(available=[3, 2]).ranking.tolist())
+        ([2, 3, 4], [2, 3])
+        """
+        whole("count", count, 1)
+        self._require_items()
+        with self._lock:
+            first = self.shape.m
+            if first + count > self._room:
+                self._make_room(max(2 * self._room, first + int(count)))
+            self.shape, self._present = self.shape._replace(m=first + int(count)), None
+        return np.arange(first, first + count)
+
+    def retire(self, items: ArrayLike) -> None:
+        """Leave items out from now on; late answers about them still count for what an average item is like."""
+        self._require_items()
+        gone = self._known(items, "items")
+        with self._lock:
+            self._counts.retired[gone] = 1
+            self._present = None
+
+    def _require_items(self) -> None:
+        if not self._by_item:
+            raise ValueError(
+                f"{self.learner.name} ranks a fixed set of items, all of them in every round; where items come "
+                "and go, take a learner that knows them one by one, as doubtsort does"
+            )
+
+    def _known(self, items: ArrayLike, name: str) -> Ints:
+        """Numbers of items, ascending, if they are known, different, and not retired."""
+        given, m = np.asarray(items), self.shape.m
+        if given.ndim != 1 or given.dtype.kind not in "iu" or len(given) == 0:
+            raise ValueError(f"{name} = {_line(given)}: must be numbers of items, one at least")
+        found: Ints = np.unique(given).astype(np.int64)
+        if len(found) < len(given):
+            raise ValueError(f"{name} = {_line(given)}: must name each item once")
+        if found[0] < 0 or found[-1] >= m:
+            raise ValueError(f"{name} = {_line(given)}: must be numbers of known items, from 0 to {m - 1}")
+        if (gone := found[self._counts.retired[found] > 0]).size:
+            raise ValueError(f"{name} = {_line(given)}: item {gone[0]} has retired")
+        return found
+
+    def _available(self, available: ArrayLike | None) -> Ints | None:
+        """The items to rank, ascending; None if these are all there are."""
+        if available is not None:
+            self._require_items()
+            return self._known(available, "available")
+        if not self._by_item:
+            return None
+        present = self._present
+        if present is None:
+            present = self._present = np.flatnonzero(self._counts.retired[: self.shape.m] == 0)
+            present.flags.writeable = False  # decisions share it
+        if len(present) == 0:
+            raise ValueError("there is nothing to rank: all items have retired")
+        return None if len(present) == self.shape.m else present
+
+    def _draws(self, n: int) -> int:
+        """How many random numbers a list of n items takes."""
+        _, d, k = self.shape
+        shape = Shape(n, d, min(k, n)) if self._by_item else self.shape
+        return self.learner.draws(shape)
+
+    def rank(self, features: ArrayLike | None = None, *, available: ArrayLike | None = None) -> Decision:
+        """Choose the ranking to show next.
+
+        Parameters
+        ----------
+        features
+            Features of the items of this round's list, for a learner that uses them.
+        available
+            Numbers of the items that can be shown, for a learner that knows items one by one; None: all that have
+            not retired. The ranking is one of these numbers.
+        """
+        X, items, chosen = self._no_features, self._everyone, None
+        if self._by_item or available is not None:
+            chosen = self._available(available)
+            items = items[: self.shape.m] if chosen is None else chosen
+            X = X[: len(items)]
         if features is not None or self.shape.d > 0:
             X = self._list(np.array(features, np.float32), "features")  # a copy: answers may come late
             self._check_finite(X, "features")
@@ -154,17 +258,21 @@ class Agent:
         ranking, token = np.empty(n, _INT), np.zeros(self._token_shape)
         chances = np.empty(n) if self._says_chances else self._no_chances
         with self._lock:
+            if self._by_item and self._draws(n) != self._uniforms.shape[1]:
+                self._draw_by(self._draws(n))
             row = self._next
             if row == self._ahead:
                 self._draw_ahead()
                 row = 0
             self._next = row + 1
             known = self._rank(
-                self._state, self._counts, X, self._uniforms, row, self._space[0], ranking, token, chances
+                self._state, self._counts, items, X, self._uniforms, row, self._space[0], ranking, token, chances
             )
+        if chosen is not None:
+            ranking = chosen[ranking]
         ranking.setflags(write=False)  # what was shown was shown
         chances.setflags(write=False)
-        return _made(Decision, (X, ranking, token, chances if known else None))
+        return _made(Decision, (X, ranking, token, chances if known else None, chosen))
 
     def update(self, decision: Decision, feedback: ArrayLike) -> None:
         """Learn from the relevance grades of the first k items of a decision; NaN where one was not answered.
@@ -173,8 +281,12 @@ class Agent:
         an answer that comes after it must be dropped.
         """
         parts: Any = decision  # whatever they are
-        X, ranking, token, _ = parts
-        if X is not self._no_features:
+        X, ranking, token, _, chosen = parts
+        items = self._everyone
+        if self._by_item:
+            items, ranking = self._rows(ranking, chosen)
+            X = self._no_features[: len(items)]
+        elif X is not self._no_features:
             X = self._list(X, "features of the decision")
         n, (seen, perceived) = len(X), self._space
         if not (
@@ -192,7 +304,7 @@ class Agent:
             array_of(answers, np.float64, (min(self.shape.k, n),), "feedback")  # which says what is wrong
         with self._lock:
             fault = self._update(
-                self._state, self._counts, X, ranking, token, answers, seen, self._grades, perceived
+                self._state, self._counts, items, X, ranking, token, answers, seen, self._grades, perceived
             )
         if fault != WELL:
             self._refuse(fault, X, ranking, token, answers)
@@ -209,6 +321,27 @@ class Agent:
             f"{len(self._grades) - 1}, or NaN if it was not answered"
         )
 
+    def _rows(self, ranking: Any, chosen: Any) -> tuple[Ints, Any]:
+        """The items of a decision, and its ranking as one of their rows; items may have come and gone since."""
+        if chosen is None:
+            return self._everyone[: min(np.size(ranking), self.shape.m)], ranking
+        items = np.ascontiguousarray(chosen)
+        if (
+            items.ndim != 1
+            or len(items) == 0
+            or items.dtype != np.int64
+            or np.any(np.diff(items, prepend=-1) <= 0)
+            or items[-1] >= self.shape.m
+        ):
+            raise ValueError(f"items of the decision {_line(items)}: must be numbers of known items, ascending")
+        shown = _whole_numbers(ranking, len(items))
+        rows = np.searchsorted(items, shown)
+        if np.any(items[np.minimum(rows, len(items) - 1)] != shown):
+            raise ValueError(
+                f"ranking of the decision {_line(shown)}: must hold each of its items {_line(items)} once"
+            )
+        return items, rows
+
     def _check_finite(self, X: Features, name: str) -> None:
         if (item := self._check(X)) >= 0:
             raise ValueError(f"{name} of item {item}, {_line(X[item])}: must be finite numbers")
@@ -222,8 +355,10 @@ class Agent:
             raise ValueError(f"{name} of shape {X.shape}: must be of shape (n, {d}), n from 1 to {m}")
         return array_of(X, np.float32, (rows, d), name)
 
-    def order(self, features: ArrayLike | None = None) -> Ints:
+    def order(self, features: ArrayLike | None = None, *, available: ArrayLike | None = None) -> Ints:
         """The order that is best as far as the learner knows now; no round is spent on it, and no randomness.
+
+        Parameters as for `rank`.
 
         >>> from peekrank import BlockFTRL
         >>> from peekrank.measures import DCG
@@ -234,13 +369,15 @@ class Agent:
         >>> agent.order()
         array([1, 0, 2])
         """
-        X = self._no_features
+        X, chosen = self._no_features[: self.shape.m], self._available(available)
         if features is not None or self.shape.d > 0:
             X = self._list(np.array(features, np.float32), "features")
             self._check_finite(X, "features")
         with self._lock:
             scores = self._scores(X)
-        return np.argsort(-scores, kind="stable")
+        if chosen is None:
+            return np.argsort(-scores, kind="stable")
+        return chosen[np.argsort(-scores[chosen], kind="stable")]
 
     def _scores(self, X: Features) -> Floats:
         scores: Floats = array_of(
@@ -270,7 +407,8 @@ class Agent:
                 return Summary("feature", weights, np.full(len(weights), self._counts.answers.sum()))
             if self.learner.any_length:
                 return Summary("item", np.empty(0), np.empty(0, dtype=np.int64))
-            return Summary("item", self._scores(self._no_features).copy(), self._counts.answers.copy())
+            m = self.shape.m
+            return Summary("item", self._scores(self._no_features[:m]).copy(), self._counts.answers[:m].copy())
 
     @property
     def rounds(self) -> int:
@@ -303,10 +441,16 @@ class Agent:
         with self._lock:
             self._rng = generator(seed)
             # a generator that others may use is asked for one round at a time
-            shared, draws = isinstance(seed, np.random.Generator), self._uniforms.shape[1]
-            self._ahead = 1 if shared else max(1, min(_MOST_AHEAD, _MOST_UNIFORMS // max(1, draws)))
-            self._uniforms = np.empty((self._ahead, draws))
-            self._next = self._ahead
+            self._most_ahead = 1 if isinstance(seed, np.random.Generator) else _MOST_AHEAD
+            self._ahead = self._next = 0  # what was drawn from the old one is forgotten
+            self._draw_by(self._uniforms.shape[1])
+
+    def _draw_by(self, draws: int) -> None:
+        """Draw so many uniforms for each round from now on."""
+        self._settled()
+        self._ahead = max(1, min(self._most_ahead, _MOST_UNIFORMS // max(1, draws)))
+        self._uniforms = np.empty((self._ahead, draws))
+        self._next = self._ahead
 
     def _draw_ahead(self) -> None:
         """Draw the uniforms of the next rounds, since asking the generator takes longer than ranking."""
@@ -328,7 +472,11 @@ class Agent:
     def dump(self) -> bytes:
         """Everything this agent is, generator included: `load` goes on bit for bit."""
         with self._lock:
-            return saved.dump(self.learner, self.shape, self._state, self._counts, self._settled())
+            state, counts = self._state, self._counts
+            if self._room > self.shape.m:
+                state, counts = self.learner.init(self.shape), no_counts(self.shape.m, self.shape.m)
+                saved.copy_memory(self.learner, self._state, self._counts, state, counts)
+            return saved.dump(self.learner, self.shape, state, counts, self._settled())
 
     @classmethod
     def load(cls, blob: bytes, learner: Learner | None = None) -> Agent:

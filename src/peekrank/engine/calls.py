@@ -16,15 +16,16 @@ WELL, NO_PERMUTATION, BAD_TOKEN, BAD_FEATURES = -1, -2, -3, -4  # what `update` 
 
 
 class Counts(NamedTuple):
-    """How many rounds were ranked, and how many answers came about each item (in all, if lists differ)."""
+    """Number of rounds ranked and of answers about each item (in all, if lists differ), and who has retired."""
 
     rounds: Ints
     answers: Ints
+    retired: Ints  # 1 for an item that has; empty for a learner whose items stay
 
 
-def no_counts(items: int) -> Counts:
-    """Counts before the first round."""
-    return Counts(np.zeros(1, dtype=np.int64), np.zeros(items, dtype=np.int64))
+def no_counts(counted: int, changing: int) -> Counts:
+    """Counts before the first round, of so many items that are counted by themselves, and that can retire."""
+    return Counts(*(np.zeros(size, dtype=np.int64) for size in (1, counted, changing)))
 
 
 class Calls(NamedTuple):
@@ -37,11 +38,16 @@ class Calls(NamedTuple):
 @cache
 def compiled_calls(kernels: Kernels) -> Calls:
     """The calls for these kernels; `name_of` tells them from those for others."""
-    name = name_of(kernels)
+    name, enter = name_of(kernels), enter_of(kernels)
     return Calls(
-        specialise(_rank_once, name, _rank=kernels.rank, _chances=kernels.chances or _unknown),
-        specialise(_update_once, name, _update=kernels.update),
+        specialise(_rank_once, name, _enter=enter, _rank=kernels.rank, _chances=kernels.chances or _unknown),
+        specialise(_update_once, name, _enter=enter, _update=kernels.update),
     )
+
+
+def enter_of(kernels: Kernels) -> Callable[[State, Ints], None]:
+    """What tells a learner which items are there, if it wants to know."""
+    return kernels.enter or _fixed
 
 
 def name_of(kernels: Kernels) -> str:
@@ -52,6 +58,12 @@ def name_of(kernels: Kernels) -> str:
 _rank: Callable[[State, Features, Floats, Ints, Floats], None] = unspecialised
 _update: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
 _chances: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
+_enter: Callable[[State, Ints], None] = unspecialised
+
+
+@kernel
+def _fixed(state: State, items: Ints) -> None:
+    """Nothing, for a learner whose items are always the same."""
 
 
 @kernel
@@ -94,6 +106,7 @@ def count_answer(answers: Ints, item: int) -> None:
 def _rank_once(
     state: State,
     counts: Counts,
+    items: Ints,
     X: Features,
     uniforms: Floats,
     row: int,
@@ -103,6 +116,7 @@ def _rank_once(
     chances: Floats,
 ) -> bool:
     """Rank by a row of the uniforms, and fill the chances if there is room for them; whether they are known."""
+    _enter(state, items)
     _rank(state, X, uniforms[row], ranking, token)
     if not is_permutation(ranking, seen):
         raise ValueError("the learner's rank kernel fills a ranking with something else than its items")
@@ -116,6 +130,7 @@ def _rank_once(
 def _update_once(
     state: State,
     counts: Counts,
+    items: Ints,
     X: Features,
     ranking: Ints,
     token: Floats,
@@ -140,10 +155,11 @@ def _update_once(
             perceived[p] = perceived_grades[int(answer)]
         else:
             return p
+    _enter(state, items)
     _update(state, X, ranking, token, perceived[: len(answers)])
     for p in range(len(answers)):
         if not np.isnan(answers[p]):
-            count_answer(counts.answers, ranking[p])
+            count_answer(counts.answers, items[ranking[p]])
     return WELL
 
 

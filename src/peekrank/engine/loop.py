@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from peekrank._jit import kernel, machine_code, specialise, unspecialised
 from peekrank._util.validate import ascending
 from peekrank.engine.agent import Agent, Seed
-from peekrank.engine.calls import Counts, count_answer, name_of
+from peekrank.engine.calls import Counts, count_answer, enter_of, name_of
 from peekrank.engine.scoring import list_worth, values_of_lists
 from peekrank.measures import LinearForm
-from peekrank.streams.fixed import list_lengths, list_shape
+from peekrank.streams.fixed import known_items, list_lengths, list_shape
 from peekrank.types import (
     Features,
     Floats,
@@ -193,7 +193,12 @@ def play(
 
 def _agent(learner: Learner, rounds: Rounds, k: int, seed: Seed) -> Agent:
     lengths = list_lengths(rounds)
-    m = int(lengths.max()) if learner.any_length else list_shape(rounds)[1]
+    if learner.any_length:
+        m = int(lengths.max())
+    elif rounds.items is None:
+        m = list_shape(rounds)[1]
+    else:
+        m = known_items(rounds)
     return Agent(learner, m=m, k=k, d=rounds.features.shape[1], seed=seed)
 
 
@@ -209,12 +214,18 @@ class _PlainRun:
 
     def turn(self, low: int, high: int) -> None:
         """Play rounds `low` to `high` of the chunk."""
-        chunk, (features, _, offsets) = self._chunk, self._rounds
+        chunk, (features, _, offsets, items) = self._chunk, self._rounds
         for t in range(low, high):
             n, here = chunk.lists[t], slice(chunk.starts[t], chunk.starts[t + 1])
-            decision = self._agent.rank(features[offsets[n] : offsets[n + 1]])
-            self._agent.update(decision, chunk.relevance[here][decision.ranking[: self._agent.shape.k]])
-            chunk.rankings[here] = decision.ranking
+            rows = slice(offsets[n], offsets[n + 1])
+            if items is None or self._agent.learner.any_length:
+                decision = self._agent.rank(features[rows])
+                ranking = decision.ranking
+            else:
+                decision = self._agent.rank(available=items[rows])
+                ranking = np.searchsorted(items[rows], decision.ranking)
+            self._agent.update(decision, chunk.relevance[here][ranking[: self._agent.shape.k]])
+            chunk.rankings[here] = ranking
             chunk.explored[t] = decision.explored
 
 
@@ -226,9 +237,13 @@ class _CompiledRun:
         lengths = _fitting(agent, rounds)
         self._rng = agent._settled()
         feedback, token = np.empty(shape.k), np.zeros(learner.token_size(shape))
-        memory = agent._state, agent._counts
-        self._fixed = (*memory, agent._grades, rounds.features, rounds.offsets, feedback, token)
-        self._uniforms = np.empty((chunk_length(int(lengths.max())), learner.draws(shape)))
+        memory, everyone = (agent._state, agent._counts), np.arange(shape.m)
+        items = everyone[:0] if rounds.items is None or learner.any_length else rounds.items
+        lists = rounds.features, rounds.offsets, items, everyone
+        self._fixed = (*memory, agent._grades, *lists, feedback, token)
+        sizes, which = np.unique(lengths, return_inverse=True)
+        self._draws = np.array([agent._draws(int(n)) for n in sizes])[which]
+        self._uniforms = np.zeros((chunk_length(int(lengths.max())), self._draws.max()))
         numbers, marks = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
         relevance = np.empty(0, dtype=np.uint8)
         self._loop = machine_code(
@@ -243,7 +258,11 @@ class _CompiledRun:
         """Play rounds `low` to `high` of the chunk."""
         lists, starts, relevance, rankings, explored = self._chunk
         these, rows = slice(low, high), slice(starts[low], starts[high])
-        drawn = self._rng.random(out=self._uniforms[: high - low])
+        drawn, wanted = self._uniforms[: high - low], self._draws[lists[these]]
+        if wanted.min() == drawn.shape[1]:
+            self._rng.random(out=drawn)
+        else:  # as many for each round as an agent would draw
+            drawn[np.arange(drawn.shape[1]) < wanted[:, None]] = self._rng.random(wanted.sum())
         self._loop(*self._fixed, drawn, lists[these], relevance[rows], rankings[rows], explored[these])
 
 
@@ -251,7 +270,13 @@ def _fitting(agent: Agent, rounds: Rounds) -> Ints:
     """The lengths of the lists, if they, their features and their grades are what the agent was made for."""
     learner, shape = agent.learner, agent.shape
     lengths, d = list_lengths(rounds), rounds.features.shape[1]
-    fits = lengths.max() <= shape.m if learner.any_length else lengths.min() == lengths.max() == shape.m
+    if learner.any_length:
+        fits = lengths.max() <= shape.m
+    elif rounds.items is None:
+        fits = lengths.min() == lengths.max() == shape.m and not agent._counts.retired.any()
+    else:
+        agent._require_items()
+        fits = known_items(rounds) <= shape.m and not agent._counts.retired[rounds.items].any()
     if not fits or d != shape.d:
         raise ValueError(
             f"lists of up to {lengths.max()} items with {d} features: the agent was made for {shape.m} items with "
@@ -265,11 +290,13 @@ def _fitting(agent: Agent, rounds: Rounds) -> Ints:
 @cache
 def compiled_loop(kernels: Kernels) -> Callable[..., None]:
     """The loop over rounds for the kernels of a learner."""
-    return specialise(_loop, name_of(kernels), _rank=kernels.rank, _update=kernels.update)
+    enter = enter_of(kernels)
+    return specialise(_loop, name_of(kernels), _enter=enter, _rank=kernels.rank, _update=kernels.update)
 
 
 _rank: Callable[[State, Features, Floats, Ints, Floats], None] = unspecialised
 _update: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
+_enter: Callable[[State, Ints], None] = unspecialised
 
 
 def _loop(
@@ -278,6 +305,8 @@ def _loop(
     perceived: Floats,
     features: Features,
     offsets: Ints,
+    items: Ints,
+    everyone: Ints,
     feedback: Floats,
     token: Floats,
     uniforms: Floats,
@@ -288,16 +317,19 @@ def _loop(
 ) -> None:
     start = 0
     for t in range(len(lists)):
-        X = features[offsets[lists[t]] : offsets[lists[t] + 1]]
+        first, last = offsets[lists[t]], offsets[lists[t] + 1]
+        X = features[first:last]
+        here = items[first:last] if len(items) > 0 else everyone
         ranking = rankings[start : start + len(X)]
         seen = feedback[: min(len(feedback), len(X))]
         token[:] = 0
+        _enter(state, here)
         _rank(state, X, uniforms[t], ranking, token)
         for p in range(len(seen)):
             if not 0 <= ranking[p] < len(X):
                 raise ValueError("the learner's rank kernel fills a ranking with something else than its items")
             seen[p] = perceived[relevance[start + ranking[p]]]
-            count_answer(counts.answers, ranking[p])
+            count_answer(counts.answers, here[ranking[p]])
         _update(state, X, ranking, token, seen)
         explored[t] = token[0] > 0
         start += len(X)

@@ -97,10 +97,18 @@ def fill(found: Saved, state: State, counts: Counts) -> None:
         array[...] = there.reshape(array.shape)
         start += array.nbytes
     for name, array in counts._asdict().items():
-        if array.min() < 0 or array.max() > _MOST_COUNTED:
+        if np.any((array < 0) | (array > _MOST_COUNTED)):
             raise ValueError(f"this saved agent cannot be right: its number of {name} cannot have been counted")
     if fault := found.learner.fault(state):
         raise ValueError(f"this saved agent cannot be right: {fault}")
+
+
+def copy_memory(learner: Learner, state: State, counts: Counts, new_state: State, new_counts: Counts) -> None:
+    """Copy what is remembered of items to a state and counts for more items, or for fewer."""
+    old, new = _memory(learner, state, counts), _memory(learner, new_state, new_counts)
+    for name, array in new.items():
+        n = min(len(array), len(old[name]))
+        array[:n] = old[name][:n]
 
 
 def _memory(learner: Learner, state: State, counts: Counts) -> dict[str, NDArray[Any]]:

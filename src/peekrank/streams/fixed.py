@@ -1,4 +1,4 @@
-"""Rounds over a fixed set of items: one row of grades a round, no features."""
+"""Rounds over known items, all of them or those that are available: one row of grades per round, no features."""
 
 from __future__ import annotations
 
@@ -41,6 +41,41 @@ def fixed_items(relevance: ArrayLike) -> Rounds:
     return Rounds(features, grades.reshape(-1), np.arange(0, n * m + 1, m, dtype=np.int64))
 
 
+def available_items(relevance: ArrayLike, available: ArrayLike) -> Rounds:
+    """Make rounds in which some of the items are available: those for which row t of `available` is true.
+
+    >>> rounds = available_items([[0, 1, 0], [2, 0, 1]], [[True, True, False], [False, False, True]])
+    >>> rounds.items, rounds.relevance, rounds.offsets
+    (array([0, 1, 2]), array([0, 1, 1], dtype=uint8), array([0, 2, 3]))
+
+    Parameters
+    ----------
+    relevance
+        As for `fixed_items`; grades of items that are not available are left out.
+    available
+        True or false in the same shape, with one true at least in each row.
+    """
+    mask = np.asarray(available, dtype=np.bool_)
+    grades = fixed_items(relevance).relevance.reshape(-1, np.shape(relevance)[1])
+    if mask.shape != grades.shape or not mask.any(axis=1).all():
+        raise ValueError(
+            f"available of shape {mask.shape}: must be of the shape of relevance, {grades.shape}, with one item "
+            "at least in every round"
+        )
+    offsets = np.append(0, np.cumsum(mask.sum(axis=1)))
+    features = np.empty((offsets[-1], 0), np.float32)
+    return Rounds(features, grades[mask], offsets, np.ascontiguousarray(np.nonzero(mask)[1]))
+
+
+def known_items(rounds: Rounds) -> int:
+    """Number of items that rounds are about: those of the longest list, or all that are ever available.
+
+    >>> known_items(fixed_items([[0, 1, 0], [2, 0, 1]]))
+    3
+    """
+    return int(list_lengths(rounds).max() if rounds.items is None else rounds.items.max() + 1)
+
+
 def list_shape(rounds: Rounds) -> tuple[int, int]:
     """Number of lists and of items in each, which must be the same for all.
 
@@ -59,7 +94,7 @@ def list_lengths(rounds: Rounds) -> Ints:
     >>> list_lengths(Rounds(np.zeros((3, 1), np.float32), np.zeros(3, np.uint8), np.array([0, 1, 3])))
     array([1, 2])
     """
-    features, relevance, offsets = rounds
+    features, relevance, offsets, items = rounds
     for name, array, dtype in (
         ("features", features, np.float32), ("relevance", relevance, np.uint8), ("offsets", offsets, np.int64),
     ):  # fmt: skip
@@ -80,7 +115,21 @@ def list_lengths(rounds: Rounds) -> Ints:
     lengths: Ints = np.diff(offsets)
     if lengths.min() < 1:
         raise ValueError(f"list {lengths.argmin()} has {lengths.min()} items: each must have one at least")
+    if items is not None:
+        _check_items(items, offsets)
     return lengths
+
+
+def _check_items(items: Ints, offsets: Ints) -> None:
+    if items.dtype != np.int64 or not items.flags.c_contiguous or items.shape != (offsets[-1],):
+        raise ValueError(
+            f"items of the rounds: {items.dtype} of shape {items.shape}; must be int64, one for each row, "
+            "C-contiguous"
+        )
+    within = np.ones(len(items), dtype=np.bool_)
+    within[offsets[:-1]] = False
+    if items.min() < 0 or np.any(np.diff(items, prepend=-1)[within] <= 0):
+        raise ValueError("items of the rounds: must be numbers from 0 on, ascending within each round")
 
 
 def _to_grades(table: NDArray[Any]) -> Grades:

@@ -151,7 +151,7 @@ def rounds(learner: RTopKF, X: Features, weights: Floats, relevance: Floats, k: 
     shuffles = list(product(*((np.arange(n) + 0.5) / n for n in range(ITEMS, 1, -1))))
     uniforms = [(1 - GAMMA, np.r_[(1 + GAMMA) / 2, np.full(ITEMS, 0.5)])]
     uniforms += [(GAMMA / len(shuffles), np.r_[GAMMA / 2, shuffle, 0.5]) for shuffle in shuffles]
-    rank, update, _ = learner.kernels
+    rank, update = learner.kernels[:2]
     for chance, draws in uniforms:
         state = _state(learner, k, weights)
         ranking, token = np.empty(ITEMS, dtype=np.int64), np.zeros(learner.token_size(shape))

@@ -250,7 +250,7 @@ def regret_of(
     shape = Shape(m, m, k)
     state, X, rng = learner.init(shape), np.eye(m, dtype=np.float32), generator(seed)
     ranking, token = np.empty(m, dtype=np.int64), np.zeros(learner.token_size(shape))
-    rank, update, _ = learner.kernels
+    rank, update = learner.kernels[:2]
     weights = np.empty((len(lists), m))
     for t, draws in enumerate(rng.random((len(lists), learner.draws(shape)))):
         if t % BEAT == 0:
