@@ -8,7 +8,17 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from peekrank import CT15, DCG, AveragePrecision, Uniform, evaluate, fixed_items, measure, simulate
+from peekrank import (
+    CT15,
+    DCG,
+    AveragePrecision,
+    Uniform,
+    available_items,
+    evaluate,
+    fixed_items,
+    measure,
+    simulate,
+)
 from peekrank.regret import best_values, checkpoints, fit_exponent, regret
 from peekrank.types import Floats, Measure, Rounds
 
@@ -134,3 +144,32 @@ def test_exponent_where_it_cannot_be_had(regrets: Floats, has_value: bool) -> No
     fitted = fit_exponent(np.array([1, 10, 20, 50, 100]), regrets)
     assert np.isnan(fitted.value) != has_value
     assert np.isnan(fitted.low)
+
+
+@pytest.mark.parametrize("name", ["dcg", "sumloss", "p@2", "dcg@1"])
+def test_available_items_are_compared_with_the_order_of_mean_gains(name: str) -> None:
+    """Followed round by round as far as items are available; the best order of all where all always are."""
+    rng, m = np.random.default_rng(0), 4
+    relevance, of = rng.integers(0, 2, (60, m)), measure(name)
+    mask = rng.random((60, m)) < 0.6
+    mask[np.arange(60), rng.integers(0, m, 60)] = True
+    at = np.array([1, 17, 60])
+    means = [relevance[mask[:, i], i].mean() for i in range(m)]
+    values = []
+    for row, here in zip(relevance, mask, strict=True):
+        there = np.flatnonzero(here).tolist()
+        ranking = sorted(range(len(there)), key=lambda p: -means[there[p]])
+        values.append(evaluate(of, ranking, row[there]))
+    found = best_values(of, available_items(relevance, mask), at)
+    np.testing.assert_allclose(found, np.cumsum(values)[at - 1], rtol=1e-12)
+    everyone = available_items(relevance, np.ones((60, m), dtype=bool))
+    end = np.array([60])
+    np.testing.assert_allclose(
+        best_values(of, everyone, end), best_values(of, fixed_items(relevance), end), rtol=1e-12
+    )
+
+
+def test_available_items_need_a_measure_of_items() -> None:
+    rounds = available_items([[0, 1, 1]], [[True, True, False]])
+    with pytest.raises(ValueError, match="cannot be learned from revealed items one by one"):
+        best_values(measure("ndcg"), rounds, np.array([1]))

@@ -27,7 +27,7 @@ _HOMES = {
     "learners": ("learner",),
     "measures": ("evaluate", "measure"),
     "registry": ("register",),
-    "streams": ("fixed_items", "stream"),
+    "streams": ("available_items", "fixed_items", "stream"),
     "surrogates": ("surrogate",),
     "types": ("Decision", "Rounds", "Shape", "Trace"),
 }

@@ -18,13 +18,17 @@ from peekrank.games.ranking import ranking_game as ranking_game
 from peekrank.games.rates import rate_of as rate_of
 from peekrank.learners import learner as learner
 from peekrank.learners.blockftrl import BlockFTRL as BlockFTRL
+from peekrank.learners.doubtsort import DoubtSort as DoubtSort
 from peekrank.learners.feedexp3 import FeedExp3 as FeedExp3
 from peekrank.learners.ftpl import FTPL as FTPL
+from peekrank.learners.greedy import Greedy as Greedy
 from peekrank.learners.nw2.learner import NW2 as NW2
 from peekrank.learners.permftrl import PermFTRL as PermFTRL
 from peekrank.learners.rtop1f import RTop1F as RTop1F
 from peekrank.learners.rtopkf import RTopKF as RTopKF
 from peekrank.learners.setftrl import SetFTRL as SetFTRL
+from peekrank.learners.thompson import Thompson as Thompson
+from peekrank.learners.ucb import UCB as UCB
 from peekrank.learners.uniform import Uniform as Uniform
 from peekrank.measures import evaluate as evaluate
 from peekrank.measures import measure as measure
@@ -41,9 +45,11 @@ from peekrank.measures.precision import Hit as Hit
 from peekrank.measures.precision import Precision as Precision
 from peekrank.measures.precision import Recall as Recall
 from peekrank.registry import register as register
+from peekrank.streams import available_items as available_items
 from peekrank.streams import fixed_items as fixed_items
 from peekrank.streams import stream as stream
 from peekrank.streams.adversary import Adversary as Adversary
+from peekrank.streams.available import Available as Available
 from peekrank.streams.preferences import Orders as Orders
 from peekrank.streams.preferences import Ratings as Ratings
 from peekrank.streams.synthetic import CT15 as CT15
@@ -76,17 +82,21 @@ __all__ = [
     "NDCG",
     "NW2",
     "RBP",
+    "UCB",
     "Adversary",
     "Agent",
+    "Available",
     "AveragePrecision",
     "BlockFTRL",
     "CheckError",
     "Decision",
+    "DoubtSort",
     "Drifting",
     "Experiment",
     "FeedExp3",
     "Game",
     "Graded",
+    "Greedy",
     "Hit",
     "ListNet",
     "Lists",
@@ -109,12 +119,14 @@ __all__ = [
     "Squared",
     "SumLoss",
     "Switching",
+    "Thompson",
     "Trace",
     "Uniform",
     "__version__",
     "advise",
     "advise_surrogate",
     "analyse",
+    "available_items",
     "certificate",
     "check_learner",
     "check_measure",

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._util.validate import ascending
+from peekrank.measures import learnable
 from peekrank.measures.evaluation import add_up_rows, linear_parts
-from peekrank.streams.fixed import list_shape
+from peekrank.streams.fixed import known_items, list_lengths, list_shape
 from peekrank.types import Floats, Ints, LinearMeasure, Measure, Rounds, Trace
 
 _EXHAUSTIVE_UP_TO = 7
@@ -35,11 +36,18 @@ def best_values(measure: Measure, rounds: Rounds, at: Ints) -> Floats:
 
     One sort for a linear measure, all m! rankings for others, which therefore need m <= 7.
 
+    Where items come and go, a ranking of all of them is followed as far as they are available. The best one is
+    hard to find; what is taken, for every t, is the order of the items' mean gains over all rounds in which they
+    are available. It is the best one where all always are; where relevance is drawn anew in each round, whatever
+    is available, no order is better in expectation than that of the true means, which it approaches.
+
     >>> from peekrank.measures import DCG
     >>> from peekrank.streams import fixed_items
     >>> best_values(DCG(), fixed_items([[0, 1], [1, 1]]), np.array([1, 2])).round(3)
     array([1.   , 2.631])
     """
+    if rounds.items is not None:
+        return _values_of_mean_order(measure, rounds, rounds.items, at)
     n, m = list_shape(rounds)
     at = ascending("at", at, n)
     relevance = rounds.relevance.reshape(n, m)
@@ -129,6 +137,25 @@ def _best_by_sorting(measure: LinearMeasure, relevance: NDArray[Any], at: Ints) 
         out[done : done + len(here)] = noted[:, m] + descending @ best_first
         done += len(here)
     return out
+
+
+def _values_of_mean_order(measure: Measure, rounds: Rounds, items: Ints, at: Ints) -> Floats:
+    """Value of the order by mean gain over all rounds, restricted in each to what is available."""
+    lengths = list_lengths(rounds)
+    at = ascending("at", at, len(lengths))
+    relevance, offsets = rounds.relevance, rounds.offsets
+    measure, m = learnable(measure, int(relevance.max())), known_items(rounds)
+    sums = np.bincount(items, measure.gain(relevance), m)
+    means = sums / np.maximum(1, np.bincount(items, minlength=m))
+    values = np.empty(len(lengths))
+    for n in np.unique(lengths):
+        same = np.flatnonzero(lengths == n)
+        for these in np.array_split(same, 1 + len(same) * n // _CHUNK):
+            rows = offsets[these, None] + np.arange(n)
+            rankings = np.argsort(-means[items[rows]], axis=1, kind="stable")
+            values[these] = measure.values(rankings, relevance[rows])
+    total: Floats = np.cumsum(np.nan_to_num(values))
+    return total[at - 1]
 
 
 def _best_by_search(measure: Measure, relevance: NDArray[Any], at: Ints) -> Floats:

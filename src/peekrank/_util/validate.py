@@ -70,6 +70,18 @@ def fraction(name: str, value: Any) -> None:
         raise ValueError(f"{name} = {value!r}: must be a number above 0 and below 1")
 
 
+def share(name: str, value: Any) -> None:
+    """Raise a ValueError unless the value is a number above 0, and 1 at most.
+
+    >>> share("discount", 1.5)
+    Traceback (most recent call last):
+    ValueError: discount = 1.5: must be 1 at most
+    """
+    positive(name, value)
+    if value > 1:
+        raise ValueError(f"{name} = {value!r}: must be 1 at most")
+
+
 def choice(name: str, value: object, hint: Any) -> None:
     """Raise a ValueError unless the value is one of those of a Literal type.
 

@@ -62,7 +62,7 @@ def _sort_by_buckets(scores: Floats, ranking: Ints, space: SortSpace) -> bool:
     per_unit = (count - 1) / (high - low)
     if not 0 < per_unit < np.inf:  # all scores equal, or nearly so; or further apart than the largest number
         return False
-    space.buckets[:] = 0
+    space.buckets[:count] = 0
     for i in range(m):
         bucket = int((high - scores[i]) * per_unit)
         space.bucket_of[i] = bucket
@@ -115,6 +115,21 @@ def _sort_by_merging(scores: Floats, ranking: Ints, other: Ints) -> None:
         for p in range(m):
             ranking[p] = other[p]
         width *= 2
+
+
+@kernel
+def move_up(ranking: Ints, place: int, to: int) -> None:
+    """Move the item of a place up to another one; those it passes move down by one.
+
+    >>> ranking = np.array([4, 7, 9])
+    >>> move_up(ranking, 2, 0)
+    >>> ranking
+    array([9, 4, 7])
+    """
+    item = ranking[place]
+    for p in range(place, to, -1):
+        ranking[p] = ranking[p - 1]
+    ranking[to] = item
 
 
 @kernel

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp, sqrt
+from math import cos, exp, log, pi, sin, sqrt
 from typing import Any
 
 import numpy as np
@@ -143,3 +143,24 @@ def fill_softmax(numbers: Floats, temperature: float, out: Floats) -> None:
         total += out[i]
     for i in range(len(numbers)):
         out[i] /= total
+
+
+@kernel
+def fill_normals(uniforms: Floats, out: Floats) -> None:
+    """Fill `out` with independent standard normal numbers, two from each two uniforms (Box and Muller 1958).
+
+    Parameters
+    ----------
+    uniforms
+        Independent and uniform in [0, 1), an even number of them.
+    out
+        As many numbers, or more, of which the others stay.
+
+    >>> out = np.empty(2)
+    >>> fill_normals(np.array([1 - exp(-2), 0.25]), out)
+    >>> out.round(12)
+    array([0., 2.])
+    """
+    for i in range(0, len(uniforms), 2):
+        radius, angle = sqrt(-2 * log(1 - uniforms[i])), 2 * pi * uniforms[i + 1]
+        out[i], out[i + 1] = radius * cos(angle), radius * sin(angle)

@@ -9,13 +9,17 @@ from peekrank.spec import build
 
 if TYPE_CHECKING:
     from peekrank.learners.blockftrl import BlockFTRL
+    from peekrank.learners.doubtsort import DoubtSort
     from peekrank.learners.feedexp3 import FeedExp3
     from peekrank.learners.ftpl import FTPL
+    from peekrank.learners.greedy import Greedy
     from peekrank.learners.nw2.learner import NW2
     from peekrank.learners.permftrl import PermFTRL
     from peekrank.learners.rtop1f import RTop1F
     from peekrank.learners.rtopkf import RTopKF
     from peekrank.learners.setftrl import SetFTRL
+    from peekrank.learners.thompson import Thompson
+    from peekrank.learners.ucb import UCB
     from peekrank.learners.uniform import Uniform
     from peekrank.types import Learner
 
@@ -38,12 +42,16 @@ def learner(text: str, **context: Any) -> Learner:
 __all__ = [
     "FTPL",
     "NW2",
+    "UCB",
     "BlockFTRL",
+    "DoubtSort",
     "FeedExp3",
+    "Greedy",
     "PermFTRL",
     "RTop1F",
     "RTopKF",
     "SetFTRL",
+    "Thompson",
     "Uniform",
     "learner",
 ]

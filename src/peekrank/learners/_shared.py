@@ -11,6 +11,7 @@ import numpy as np
 
 from peekrank._jit import kernel
 from peekrank._util.validate import positive, whole
+from peekrank.kernels.items import Items, average
 from peekrank.kernels.sorting import SortSpace, sort_descending
 from peekrank.types import Floats, Ints, LinearMeasure, State
 
@@ -146,6 +147,27 @@ def fault_in_counts(state: State, *names: str) -> str:
         if not np.all((numbers >= 0) & (numbers <= _MOST)):
             return f"its {name} must be counts, from 0 to 2^40"
     return ""
+
+
+ITEMS_MEMORY = tuple(f"items.{name}" for name in ("sums", "squares", "answers", "rounds", "pool"))
+
+
+def fault_in_items(state: State) -> str:
+    """What is wrong with the statistics of items in a state that was read from a file; empty if nothing is."""
+    answers = state.items.answers
+    if fault := fault_in_numbers(state, "items.sums", "items.squares", "items.pool"):
+        return fault
+    if fault := fault_in_counts(state, "items.answers", "items.rounds"):
+        return fault
+    if np.any((answers > 0) & (answers < 1)) or state.items.pool[1] < 0:
+        return "its items.answers must be 0 or at least 1, and its items.pool those of a number of items"
+    return ""
+
+
+def means_of_items(items: Items, count: int, largest: float) -> Floats:
+    """Mean gain of each of the first items, as `kernels.items.mean` has it."""
+    means: Floats = (items.sums[:count] + average(items, largest)) / (items.answers[:count] + 1)
+    return means
 
 
 class ShortHorizonWarning(UserWarning):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank._util.validate import positive
+from peekrank._util.validate import share
 from peekrank.kernels.permutahedron import Space, draw, last_seen, leader, space
 from peekrank.learners._shared import (
     check_parameters,
@@ -219,9 +219,7 @@ class BlockFTRL:
 
     def __post_init__(self) -> None:
         check_parameters(horizon=1 if self.horizon is None else self.horizon, max_grade=self.max_grade)
-        positive("discount", self.discount)
-        if self.discount > 1:
-            raise ValueError(f"discount = {self.discount}: must be 1 at most")
+        share("discount", self.discount)
         learnable(self.measure, self.max_grade)
 
     def init(self, shape: Shape) -> BlockFTRLState:

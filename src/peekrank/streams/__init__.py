@@ -8,7 +8,8 @@ from typing import Any
 from peekrank.registry import STREAMS
 from peekrank.spec import build
 from peekrank.streams.adversary import Adversary
-from peekrank.streams.fixed import fixed_items
+from peekrank.streams.available import Available
+from peekrank.streams.fixed import available_items, fixed_items
 from peekrank.streams.preferences import ORDER_FILES, Orders, Preferences, Ratings, read_orders, read_ratings
 from peekrank.streams.synthetic import CT15, Drifting, Graded, Lists, Means, Switching
 from peekrank.types import Stream
@@ -16,6 +17,7 @@ from peekrank.types import Stream
 __all__ = [
     "CT15",
     "Adversary",
+    "Available",
     "Drifting",
     "Graded",
     "Lists",
@@ -24,6 +26,7 @@ __all__ = [
     "Preferences",
     "Ratings",
     "Switching",
+    "available_items",
     "fixed_items",
     "read_orders",
     "read_ratings",

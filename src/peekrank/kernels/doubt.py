@@ -1,0 +1,150 @@
+"""Asking where it pays: how much of a list's value the uncertainty about an item puts in doubt.
+
+Items stand in the descending order of their estimated means; a width says how far each mean may be off. If all
+true means are within their widths, the order loses at most ``sum_i 2 width_i doubt_i`` against the best one
+(docs/learners/doubtsort.md). So an item that is not seen is asked about, by moving it to the last place that is
+seen, with a chance that makes the expected price of asking a share of ``width_i doubt_i``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from peekrank._jit import kernel
+from peekrank.kernels.sorting import SortSpace, sort_descending, sort_space
+from peekrank.types import Floats, Ints
+
+_MOST_QUESTIONS = 0.5  # per round, so that place k is seen as it is in every other round at least
+_FAR = float(np.finfo(np.float64).max)  # beyond every mean
+
+
+class DoubtSpace(NamedTuple):
+    """Memory to work in.
+
+    `lows` and `highs` are trees over the places: node 1 is the root, the children of node v are 2v and 2v + 1.
+    """
+
+    keys: Floats
+    order: Ints
+    lows: Floats
+    highs: Floats
+    sorting: SortSpace
+
+
+def doubt_space(m: int) -> DoubtSpace:
+    """Memory for lists of up to m items."""
+    leaves = 1 << max(0, m - 1).bit_length()
+    return DoubtSpace(
+        np.zeros(m), np.zeros(m, np.int64), np.zeros(2 * leaves), np.zeros(2 * leaves), sort_space(m)
+    )
+
+
+@kernel
+def fill_doubts(means: Floats, widths: Floats, weights: Floats, doubts: Floats, space: DoubtSpace) -> None:
+    """How much the places differ in weight that the item of each place may belong to.
+
+    Item i may change places with j if j is known as well as i or better, and their intervals ``mean +- width``
+    meet. The doubt of i is the weight of the highest minus that of the lowest place of all these and of i. Items
+    are put into the trees as they get less well known, so that each finds those it may change places with: O(n log
+    n).
+
+    Parameters
+    ----------
+    means, widths
+        Of the items, place by place; the means descend.
+    weights
+        Of the places, not increasing.
+    doubts
+        Filled, place by place.
+    space
+        Memory to work in.
+
+    >>> means, widths, doubts = np.array([0.9, 0.6, 0.5]), np.array([0.1, 0.1, 0.3]), np.empty(3)
+    >>> fill_doubts(means, widths, np.array([1.0, 0.6, 0.5]), doubts, doubt_space(3))
+    >>> doubts  # the last item may be the first; the second is known better than the third, and below the first
+    array([0. , 0. , 0.5])
+    """
+    n = len(means)
+    leaves = 1
+    while leaves < n:
+        leaves *= 2
+    lows, highs, keys, order = space.lows, space.highs, space.keys[:n], space.order[:n]
+    for node in range(2 * leaves):
+        lows[node], highs[node] = _FAR, -_FAR
+    for p in range(n):
+        keys[p] = -widths[p]
+    sort_descending(keys, order, space.sorting)
+    known = 0
+    for i in range(n):
+        p = order[i]
+        while known < n and widths[order[known]] <= widths[p]:
+            j = order[known]
+            node, low, high = leaves + j, means[j] - widths[j], means[j] + widths[j]
+            while node > 0 and (low < lows[node] or high > highs[node]):
+                lows[node], highs[node] = min(lows[node], low), max(highs[node], high)
+                node >>= 1
+            known += 1
+        first, last, low, high = 1, 1, means[p] - widths[p], means[p] + widths[p]
+        while first < leaves:  # the first place whose interval begins below the end of this one's
+            first = 2 * first + (lows[2 * first] > high)
+        while last < leaves:  # the last place whose interval ends above the beginning of this one's
+            last = 2 * last + (highs[2 * last + 1] >= low)
+        doubts[p] = weights[first - leaves] - weights[last - leaves]
+
+
+@kernel
+def fill_prices(means: Floats, weights: Floats, k: int, prices: Floats) -> None:
+    """What it costs, by the means, to move the item of each place below k up to place k, the others down by one.
+
+    >>> prices = np.empty(3)
+    >>> fill_prices(np.array([0.9, 0.5, 0.1]), np.array([1.0, 0.6, 0.5]), 1, prices)
+    >>> prices.round(2)  # 0.4 x (0.9 - 0.5); 0.4 x (0.9 - 0.1) + 0.1 x (0.5 - 0.1)
+    array([0.  , 0.16, 0.36])
+    """
+    prices[:k] = 0
+    pushed = 0.0
+    for p in range(k, len(means)):
+        pushed += (weights[p - 1] - weights[p]) * means[p - 1]
+        prices[p] = max(0.0, pushed - (weights[k - 1] - weights[p]) * means[p])
+
+
+@kernel
+def fill_questions(
+    doubts: Floats, widths: Floats, prices: Floats, first: int, share: float, chances: Floats
+) -> float:
+    """The chance of asking about the item of each place from `first` on; 0 before. Returns their sum.
+
+    A chance is ``share x doubt x width / price``, 1 at most; all are scaled if they add up to more than a half.
+
+    >>> chances = np.empty(3)
+    >>> widths, prices = np.full(3, 0.2), np.array([0.0, 0.16, 0.36])
+    >>> round(fill_questions(np.array([0.0, 0.4, 0.0]), widths, prices, 1, 0.1, chances), 3), chances
+    (0.05, array([0.  , 0.05, 0.  ]))
+    """
+    chances[:first] = 0
+    total = 0.0
+    for p in range(first, len(doubts)):
+        worth = share * doubts[p] * widths[p]
+        chances[p] = 0.0 if worth == 0 else 1.0 if worth >= prices[p] else worth / prices[p]
+        total += chances[p]
+    if total > _MOST_QUESTIONS:
+        for p in range(first, len(doubts)):
+            chances[p] *= _MOST_QUESTIONS / total
+        total = _MOST_QUESTIONS
+    return total
+
+
+@kernel
+def asked(chances: Floats, first: int, uniform: float) -> int:
+    """The place that a uniform number asks about; -1 for none.
+
+    >>> asked(np.array([0.0, 0.25, 0.25]), 1, 0.3), asked(np.array([0.0, 0.25, 0.25]), 1, 0.6)
+    (2, -1)
+    """
+    for p in range(first, len(chances)):
+        uniform -= chances[p]
+        if uniform < 0:
+            return p
+    return -1

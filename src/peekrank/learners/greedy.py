@@ -1,0 +1,153 @@
+"""Epsilon-greedy over items: a baseline without a guarantee against changing relevance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peekrank._jit import kernel
+from peekrank._util.validate import share, whole
+from peekrank.kernels.items import Items, average, enter, learn, mean, unknown_items
+from peekrank.kernels.sorting import SortSpace, move_up, sort_descending, sort_space
+from peekrank.learners._shared import ITEMS_MEMORY, fault_in_counts, fault_in_items, largest_gain, means_of_items
+from peekrank.measures import learnable
+from peekrank.measures import measure as measure_named
+from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
+
+
+class GreedyState(NamedTuple):
+    """What is known of the items, and the number of rounds; then constants, and memory for one round."""
+
+    items: Items
+    rounds: Ints
+    k: int
+    largest: float
+    epsilon: float  # 0: falling
+    scores: Floats
+    rows: Ints
+    sorting: SortSpace
+
+
+@kernel
+def _epsilon(s: GreedyState) -> float:
+    return s.epsilon if s.epsilon > 0 else float(max(1, s.rounds[0])) ** (-1 / 3)
+
+
+@kernel
+def _rank(s: GreedyState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+    n = len(ranking)
+    k, prior = min(s.k, n), average(s.items, s.largest)
+    s.rounds[0] += 1
+    for r in range(n):
+        s.scores[r] = mean(s.items, s.items.here[r], prior)
+    sort_descending(s.scores[:n], ranking, s.sorting)
+    for p in range(n):
+        s.rows[p] = ranking[p]
+    place = int(uniforms[0] / _epsilon(s) * n)
+    token[0] = k <= place < n
+    if k <= place < n:
+        move_up(ranking, place, k - 1)
+
+
+@kernel
+def _enter(s: GreedyState, items: Ints) -> None:
+    enter(s.items, items)
+
+
+@kernel
+def _update(s: GreedyState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
+    for p in range(len(feedback)):
+        if not np.isnan(feedback[p]):
+            learn(s.items, s.items.here[ranking[p]], feedback[p], 1.0)
+
+
+@kernel
+def _chances(s: GreedyState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+    n = len(ranking)
+    k, each = min(s.k, n), _epsilon(s) / n
+    for p in range(n):
+        out[s.rows[p]] = 1.0 if p < k - 1 else 1.0 - each * (n - k) if p == k - 1 else each
+
+
+@dataclass(frozen=True)
+class Greedy:
+    """Sort the items by their mean gain; with chance epsilon move one, drawn uniformly, to place k.
+
+    A baseline that everybody knows. With a falling epsilon it orders the whole list where relevance is stable, at
+    the rate T^(2/3). **There is no guarantee where relevance changes: the regret can then be linear**
+    (docs/learners/greedy.md has a stream), for what was seen of an item long ago counts as much as what is seen
+    now, and most of an item's answers come from the rounds in which it stood on top.
+
+    Every answer counts, whenever it comes. An item without an answer is taken for an average one.
+
+    Parameters
+    ----------
+    measure
+        What tells the gain of a grade; must be separable.
+    max_grade
+        Largest relevance grade.
+    epsilon
+        Chance of asking about an item drawn at random; None for ``t^(-1/3)`` in round t.
+
+    >>> from peekrank import Agent, DCG
+    >>> Agent(Greedy(DCG()), m=4, k=1).rank().ranking  # in the first round some item is drawn
+    array([2, 0, 1, 3])
+    """
+
+    measure: LinearMeasure = field(metadata={"read": measure_named})
+    max_grade: int = 1
+    epsilon: float | None = None
+    name: ClassVar[str] = "greedy"
+    contextual: ClassVar[bool] = False
+    any_length: ClassVar[bool] = False
+    full_information: ClassVar[bool] = False
+    min_k: ClassVar[int] = 1
+    horizon: ClassVar[None] = None
+    memory: ClassVar[tuple[str, ...]] = (*ITEMS_MEMORY, "rounds")
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances, _enter)
+
+    def __post_init__(self) -> None:
+        whole("max_grade", self.max_grade, 1, 255)
+        if self.epsilon is not None:
+            share("epsilon", self.epsilon)
+        learnable(self.measure, self.max_grade)
+
+    def init(self, shape: Shape) -> GreedyState:
+        """State before the first round."""
+        m = shape.m
+        return GreedyState(
+            items=unknown_items(m),
+            rounds=np.zeros(1, np.int64),
+            k=shape.k,
+            largest=largest_gain(self.measure, self.max_grade),
+            epsilon=self.epsilon or 0.0,
+            scores=np.zeros(m),
+            rows=np.zeros(m, np.int64),
+            sorting=sort_space(m),
+        )
+
+    def token_size(self, shape: Shape) -> int:
+        """The explored mark: whether an item was moved."""
+        return 1
+
+    def draws(self, shape: Shape) -> int:
+        """One: whether to ask, and about whom."""
+        return 1
+
+    def perceive(self, relevance: NDArray[Any]) -> Floats:
+        """The measure's gain."""
+        return self.measure.gain(relevance)
+
+    def fault(self, state: GreedyState) -> str:
+        """What is wrong with a state that was read from a file; empty if nothing is."""
+        return fault_in_items(state) or fault_in_counts(state, "rounds")
+
+    def scores(self, state: GreedyState, X: Features) -> Floats:
+        """The mean gain of each item."""
+        return means_of_items(state.items, len(X), state.largest)
+
+    def bound(self, shape: Shape, horizon: int) -> None:
+        """None: the regret can be linear."""

@@ -1,0 +1,124 @@
+"""Thompson sampling over items: a baseline that learns who is best, and hardly how the others compare."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import sqrt
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peekrank._jit import kernel
+from peekrank._util.validate import whole
+from peekrank.kernels.items import Items, average, enter, learn, mean, unknown_items, variance
+from peekrank.kernels.sorting import SortSpace, sort_descending, sort_space
+from peekrank.kernels.vectors import fill_normals
+from peekrank.learners._shared import ITEMS_MEMORY, fault_in_items, largest_gain, means_of_items
+from peekrank.measures import learnable
+from peekrank.measures import measure as measure_named
+from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
+
+
+class ThompsonState(NamedTuple):
+    """What is known of the items; then constants, and memory for one round."""
+
+    items: Items
+    k: int
+    largest: float
+    scores: Floats
+    sorting: SortSpace
+
+
+@kernel
+def _rank(s: ThompsonState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+    n, prior = len(ranking), average(s.items, s.largest)
+    fill_normals(uniforms[: n + n % 2], s.scores)
+    for r in range(n):
+        item = s.items.here[r]
+        deviation = sqrt(variance(s.items, item, s.largest) / (s.items.answers[item] + 1))
+        s.scores[r] = mean(s.items, item, prior) + deviation * s.scores[r]
+    sort_descending(s.scores[:n], ranking, s.sorting)
+    token[0] = 0
+
+
+@kernel
+def _enter(s: ThompsonState, items: Ints) -> None:
+    enter(s.items, items)
+
+
+@kernel
+def _update(s: ThompsonState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
+    for p in range(len(feedback)):
+        if not np.isnan(feedback[p]):
+            learn(s.items, s.items.here[ranking[p]], feedback[p], 1.0)
+
+
+@dataclass(frozen=True)
+class Thompson:
+    """Sort the items by a draw from the posterior of each one's mean gain.
+
+    The posterior is taken for Gaussian, with the mean of the answers and of one more, an average one, and the
+    variance of an answer over their number. A baseline that everybody knows. **There is no guarantee for the whole
+    list, and the regret can be nearly linear where relevance is as stable as can be** (docs/learners/thompson.md
+    has a stream): what cannot be first is soon asked about no more, and its place among the others stays a matter
+    of luck.
+
+    Every answer counts, whenever it comes. An item without an answer is taken for an average one.
+
+    Parameters
+    ----------
+    measure
+        What tells the gain of a grade; must be separable.
+    max_grade
+        Largest relevance grade.
+
+    >>> from peekrank import Agent, DCG
+    >>> Agent(Thompson(DCG()), m=3, k=1).rank().ranking
+    array([1, 0, 2])
+    """
+
+    measure: LinearMeasure = field(metadata={"read": measure_named})
+    max_grade: int = 1
+    name: ClassVar[str] = "thompson"
+    contextual: ClassVar[bool] = False
+    any_length: ClassVar[bool] = False
+    full_information: ClassVar[bool] = False
+    min_k: ClassVar[int] = 1
+    horizon: ClassVar[None] = None
+    memory: ClassVar[tuple[str, ...]] = ITEMS_MEMORY
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, enter=_enter)
+
+    def __post_init__(self) -> None:
+        whole("max_grade", self.max_grade, 1, 255)
+        learnable(self.measure, self.max_grade)
+
+    def init(self, shape: Shape) -> ThompsonState:
+        """State before the first round."""
+        largest = largest_gain(self.measure, self.max_grade)
+        return ThompsonState(
+            unknown_items(shape.m), shape.k, largest, np.zeros(shape.m + shape.m % 2), sort_space(shape.m)
+        )
+
+    def token_size(self, shape: Shape) -> int:
+        """The explored mark, always 0."""
+        return 1
+
+    def draws(self, shape: Shape) -> int:
+        """One for each item, or one more: normal numbers come in pairs."""
+        return shape.m + shape.m % 2
+
+    def perceive(self, relevance: NDArray[Any]) -> Floats:
+        """The measure's gain."""
+        return self.measure.gain(relevance)
+
+    def fault(self, state: ThompsonState) -> str:
+        """What is wrong with a state that was read from a file; empty if nothing is."""
+        return fault_in_items(state)
+
+    def scores(self, state: ThompsonState, X: Features) -> Floats:
+        """The mean gain of each item."""
+        return means_of_items(state.items, len(X), state.largest)
+
+    def bound(self, shape: Shape, horizon: int) -> None:
+        """None: the regret can be linear."""

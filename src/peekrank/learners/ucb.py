@@ -1,0 +1,126 @@
+"""Upper confidence bounds over items: a baseline that learns who is best, and not how the others compare."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peekrank._jit import kernel
+from peekrank._util.validate import whole
+from peekrank.kernels.items import Items, average, enter, learn, mean, unknown_items, width
+from peekrank.kernels.sorting import SortSpace, sort_descending, sort_space
+from peekrank.learners._shared import ITEMS_MEMORY, fault_in_items, largest_gain, means_of_items
+from peekrank.measures import learnable
+from peekrank.measures import measure as measure_named
+from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
+
+
+class UCBState(NamedTuple):
+    """What is known of the items; then constants, and memory for one round."""
+
+    items: Items
+    k: int
+    largest: float
+    scores: Floats
+    sorting: SortSpace
+
+
+@kernel
+def _rank(s: UCBState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+    n, prior = len(ranking), average(s.items, s.largest)
+    for r in range(n):
+        item = s.items.here[r]
+        s.items.rounds[item] += 1
+        s.scores[r] = mean(s.items, item, prior) + width(s.items, item, s.largest)
+    sort_descending(s.scores[:n], ranking, s.sorting)
+    token[0] = 0
+
+
+@kernel
+def _enter(s: UCBState, items: Ints) -> None:
+    enter(s.items, items)
+
+
+@kernel
+def _update(s: UCBState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
+    for p in range(len(feedback)):
+        if not np.isnan(feedback[p]):
+            learn(s.items, s.items.here[ranking[p]], feedback[p], 1.0)
+
+
+@kernel
+def _chances(s: UCBState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+    for p in range(len(ranking)):
+        out[ranking[p]] = p < s.k
+
+
+@dataclass(frozen=True)
+class UCB:
+    """Sort the items by the mean gain they may at most have: mean plus width.
+
+    The width is the root of ``variance x ln(e + rounds) / (answers + 1)``, as doubtsort has it. A baseline that
+    everybody knows. **There is no guarantee for the whole list: the regret is linear where relevance is as stable
+    as can be** (docs/learners/ucb.md has a stream). What is shown most has the smallest width, so that all bounds
+    draw level, and the items below the first k are in no order to speak of.
+
+    Every answer counts, whenever it comes. An item without an answer is taken for an average one.
+
+    Parameters
+    ----------
+    measure
+        What tells the gain of a grade; must be separable.
+    max_grade
+        Largest relevance grade.
+
+    >>> from peekrank import Agent, DCG
+    >>> agent = Agent(UCB(DCG()), m=3, k=1)
+    >>> agent.update(agent.rank(), [0])
+    >>> agent.rank().ranking
+    array([1, 2, 0])
+    """
+
+    measure: LinearMeasure = field(metadata={"read": measure_named})
+    max_grade: int = 1
+    name: ClassVar[str] = "ucb"
+    contextual: ClassVar[bool] = False
+    any_length: ClassVar[bool] = False
+    full_information: ClassVar[bool] = False
+    min_k: ClassVar[int] = 1
+    horizon: ClassVar[None] = None
+    memory: ClassVar[tuple[str, ...]] = ITEMS_MEMORY
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances, _enter)
+
+    def __post_init__(self) -> None:
+        whole("max_grade", self.max_grade, 1, 255)
+        learnable(self.measure, self.max_grade)
+
+    def init(self, shape: Shape) -> UCBState:
+        """State before the first round."""
+        largest = largest_gain(self.measure, self.max_grade)
+        return UCBState(unknown_items(shape.m), shape.k, largest, np.zeros(shape.m), sort_space(shape.m))
+
+    def token_size(self, shape: Shape) -> int:
+        """The explored mark, always 0."""
+        return 1
+
+    def draws(self, shape: Shape) -> int:
+        """None: nothing is left to chance."""
+        return 0
+
+    def perceive(self, relevance: NDArray[Any]) -> Floats:
+        """The measure's gain."""
+        return self.measure.gain(relevance)
+
+    def fault(self, state: UCBState) -> str:
+        """What is wrong with a state that was read from a file; empty if nothing is."""
+        return fault_in_items(state)
+
+    def scores(self, state: UCBState, X: Features) -> Floats:
+        """The mean gain of each item."""
+        return means_of_items(state.items, len(X), state.largest)
+
+    def bound(self, shape: Shape, horizon: int) -> None:
+        """None: the regret can be linear."""
