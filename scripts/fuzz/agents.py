@@ -33,6 +33,12 @@ SAVED = (
     ("nw2:measure=p@1", 3, 0, 2, 25),
     ("feedexp3:measure=dcg,horizon=100000", 3, 0, 2, 25),
     ("feedexp3:measure=p@2", 4, 0, 2, 25),
+    ("doubtsort:measure=dcg", 5, 0, 1, 30),
+    ("doubtsort:measure=p@2,form=safe,max_grade=2", 6, 0, 3, 30),
+    ("doubtsort:measure=dcg,forget=0.9", 40, 0, 2, 60),
+    ("greedy:measure=dcg", 5, 0, 2, 20),
+    ("thompson:measure=dcg", 4, 0, 1, 20),
+    ("ucb:measure=dcg", 5, 0, 2, 20),
     ("rtopkf", 5, 3, 1, 25),
     ("rtopkf:surrogate=kl,estimator=doubly_robust", 4, 2, 2, 25),
     ("rtopkf:surrogate=ranksvm,gamma=0.2,radius=2.0", 6, 3, 3, 25),
@@ -128,13 +134,19 @@ def read(path: Path) -> Agent:
 def use(agent: Agent) -> None:
     """Play some rounds, some of them unanswered or answered late, and look at the agent and save it in between."""
     rng = np.random.default_rng(0)
-    m, d, k = agent.shape
-    n = min(m, 50)
-    features = rng.normal(size=(n, d)).astype(np.float32) if d or n < m else None
+    _, d, k = agent.shape
+    n = min(agent.shape.m, 50)
+    features = rng.normal(size=(n, d)).astype(np.float32) if d or n < agent.shape.m else None
+    by_item = agent.learner.kernels.enter is not None
     late = []
     for t in range(_ROUNDS):
-        decision = agent.rank(features)
-        assert sorted(decision.ranking.tolist()) == list(range(n)), f"{decision.ranking} is no ranking"
+        if by_item and t == _ROUNDS // 2:
+            agent.add(2)
+            agent.retire([0])
+        decision = agent.rank(features, available=[n - 1, 0] if by_item and t == 1 and n > 1 else None)
+        n = len(decision.ranking)
+        shown = np.arange(n) if decision.items is None else decision.items
+        assert sorted(decision.ranking.tolist()) == shown.tolist(), f"{decision.ranking} is no ranking"
         if decision.chances is not None:
             assert np.all((decision.chances >= 0) & (decision.chances <= 1 + 1e-9)), "these are no chances"
         late.append((decision, rng.integers(0, 2, min(k, n)).astype(np.float64)))
@@ -144,7 +156,7 @@ def use(agent: Agent) -> None:
         if t % 2:
             agent.update(*late.pop(0))
     order = agent.order(features)
-    assert sorted(order.tolist()) == list(range(n)), f"{order} is no order"
+    assert len(order) == len(set(order.tolist())) == n, f"{order} is no order"
     str(agent.summary()), repr(agent), agent.trouble()
     again = agent.dump()
     Agent.load(again)

@@ -19,6 +19,7 @@ from peekrank import (
     Agent,
     BlockFTRL,
     FeedExp3,
+    Greedy,
     RTop1F,
     Uniform,
     evaluate,
@@ -491,3 +492,12 @@ def test_a_generator_that_others_use_is_asked_for_one_round_at_a_time() -> None:
         agent.rank()
         same.random(3)
         assert shared.random() == same.random()
+
+
+def test_features_of_items_that_are_not_available_are_left_out() -> None:
+    agent = Agent(Greedy(DCG()), m=4, k=1, d=2)
+    decision = agent.rank(np.arange(8).reshape(4, 2), available=[3, 1])
+    assert sorted(decision.ranking.tolist()) == [1, 3]
+    assert decision.features.tolist() == [[2, 3], [6, 7]]
+    agent.update(decision, [1])
+    assert agent.answers == 1

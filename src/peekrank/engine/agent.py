@@ -241,7 +241,8 @@ class Agent:
         Parameters
         ----------
         features
-            Features of the items of this round's list, for a learner that uses them.
+            Features of the items of this round's list, for a learner that uses them; of all items, even if only
+            some are available.
         available
             Numbers of the items that can be shown, for a learner that knows items one by one; None: all that have
             not retired. The ranking is one of these numbers.
@@ -254,6 +255,7 @@ class Agent:
         if features is not None or self.shape.d > 0:
             X = self._list(np.array(features, np.float32), "features")  # a copy: answers may come late
             self._check_finite(X, "features")
+            X = X if chosen is None else X[chosen]
         n = len(X)
         ranking, token = np.empty(n, _INT), np.zeros(self._token_shape)
         chances = np.empty(n) if self._says_chances else self._no_chances
