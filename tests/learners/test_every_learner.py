@@ -30,13 +30,14 @@ from peekrank import (
     Thompson,
     Uniform,
     kernel,
+    simulate,
 )
 from peekrank.checks import LEARNER_CHECKS, CheckError, check_learner
 from peekrank.kernels.sorting import SortSpace, shuffle, sort_descending, sort_space
 from peekrank.learners.rtopkf import RTopKF
 from peekrank.registry import LEARNERS as REGISTRY
 from peekrank.surrogates import KL, ListNet, RankSVM, SmoothDCG
-from peekrank.types import Features, Floats, Ints, Kernels, Learner, Shape
+from peekrank.types import Features, Floats, Ints, Kernels, Learner, Rounds, Shape
 
 LEARNERS: list[Learner] = [
     Uniform(),
@@ -200,7 +201,7 @@ class ChangesItsInput(Broken):
     kernels: ClassVar[Kernels] = Kernels(_rank_by_sum, _update_its_feedback)
 
 
-class Leak(Broken):
+class LooksAround(Broken):
     def perceive(self, relevance: NDArray[Any]) -> Floats:
         return np.asarray(relevance - relevance.mean())
 
@@ -285,7 +286,6 @@ class ForgetsAField(Broken):
         (TakesItsPlaceInMind(), "looking_changes_nothing"),
         (ChancesGivenTheDraw(), "chances_are_true"),
         (ChancesThatAreNotTrue(), "chances_are_true"),
-        (Leak(), "only_the_top_k_is_seen"),
         (SilentParameter(), "bad_parameters_are_named"),
         (ForgetsAField(), "specification_round_trips"),
         (NoImportanceWeight(), "learns"),
@@ -297,6 +297,20 @@ class ForgetsAField(Broken):
 def test_broken_learner_fails_the_check_that_names_its_fault(broken: Learner, fault: str) -> None:
     with pytest.raises((CheckError, ValueError)):  # an agent refuses what is no permutation before a check can
         LEARNER_CHECKS[fault](broken)
+
+
+def test_perceiving_cannot_leak_what_was_not_shown() -> None:
+    """It is asked about each grade once, not about the relevance of a round."""
+    LEARNER_CHECKS["only_the_top_k_is_seen"](LooksAround())
+
+
+def test_a_leak_of_what_was_not_shown_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def leaking(learner: Learner, rounds: Rounds, **how: Any) -> Any:
+        return simulate(learner, rounds, seed=int(rounds.relevance.sum()), **how)
+
+    monkeypatch.setattr("peekrank.checks.learners.simulate", leaking)
+    with pytest.raises(CheckError, match="relevance outside the top k changes the trajectory"):
+        LEARNER_CHECKS["only_the_top_k_is_seen"](Uniform())
 
 
 class NotCompiled(Broken):
