@@ -121,14 +121,15 @@ class Sources:
 
 
 def _executed(tree: ast.AST) -> Iterator[ast.AST]:
-    """All nodes of a tree but those below ``if TYPE_CHECKING:``."""
-    yield tree
-    for child in ast.iter_child_nodes(tree):
-        if isinstance(child, ast.If) and _is_for_type_checkers(child):
-            for other in child.orelse:
-                yield from _executed(other)
-        else:
-            yield from _executed(child)
+    """All nodes of a tree, in some order, but those below ``if TYPE_CHECKING:``."""
+    left = [tree]
+    while left:
+        node = left.pop()
+        yield node
+        if isinstance(node, ast.If) and _is_for_type_checkers(node):
+            left += node.orelse
+        elif not isinstance(node, ast.expr):  # which holds no import
+            left += ast.iter_child_nodes(node)
 
 
 def _is_for_type_checkers(node: ast.AST) -> bool:
@@ -150,22 +151,24 @@ def text_digest(code: str | bytes) -> str:
 
 
 def _digest(tree: ast.Module) -> str:
-    return hashlib.sha256("\0".join(_written(tree)).encode()).hexdigest()
+    parts: list[str] = []
+    _write(tree, parts)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def _written(node: ast.AST) -> Iterator[str]:
-    """What a tree says, in one form for all versions of Python: without docstrings and fields that are empty."""
-    yield type(node).__name__
+def _write(node: ast.AST, parts: list[str]) -> None:
+    """Write what a tree says, in one form for all versions of Python: no docstrings, no fields that are empty."""
+    parts.append(type(node).__name__)
     for name in node._fields:
         value = getattr(node, name, None)
-        for part in value if isinstance(value, list) else [value]:
+        for part in value if isinstance(value, list) else (value,):
             if isinstance(part, ast.AST):
                 if not _is_text(part):
-                    yield name
-                    yield from _written(part)
+                    parts.append(name)
+                    _write(part, parts)
             elif part is not None and name != "kind":
-                yield f"{name}={part!r}"
-    yield "."
+                parts.append(f"{name}={part!r}")
+    parts.append(".")
 
 
 def _is_text(node: ast.AST) -> bool:

@@ -202,7 +202,9 @@ class Record:
             for name, kept in read_record(self.path)[1].items()
         }
         text = json.dumps({"mode": _mode(quick=self.quick), "items": items}, indent=1, ensure_ascii=False) + "\n"
-        write_whole(self.path / "claims.json", lambda path: path.write_text(text, encoding="utf-8"))
+        file = self.path / "claims.json"
+        if not file.exists() or file.read_text(encoding="utf-8") != text:
+            write_whole(file, lambda path: path.write_text(text, encoding="utf-8"))
 
 
 def read_record(path: Path) -> tuple[str, dict[str, Kept]]:
