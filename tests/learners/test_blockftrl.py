@@ -385,6 +385,33 @@ def test_answers_count_one_by_one_whenever_they_come() -> None:
     assert state.sums.tolist() == [float(e and i in (0, 3)) for i, e in enumerate(expected)]
 
 
+def test_rounds_without_answers_do_not_count() -> None:
+    """The block's clock goes back, and the question is open again; once, however often it is told."""
+    state = BlockFTRL(SumLoss(), horizon=300).init(Shape(4, 0, 1))
+    asked = show(state, np.zeros(5))
+    left, questions = state.clock[:2].tolist()
+    for _ in range(3):
+        tell(state, asked, np.full(4, np.nan))
+        assert state.clock[:2].tolist() == [left + 1, questions + 1]
+        assert sorted(state.questions.tolist()) == [0, 1, 2, 3]
+    plain = show(state, np.full(5, 0.99))
+    tell(state, plain, np.full(4, np.nan))
+    assert state.clock[:2].tolist() == [left + 1, questions + 1]
+    tell(state, show(state, np.zeros(5)), np.ones(4))
+    assert state.clock[:2].tolist() == [left, questions]
+
+
+def test_a_question_that_nobody_answers_does_not_hold_up_its_block() -> None:
+    rng, agent, asked = np.random.default_rng(0), Agent(BlockFTRL(DCG(), horizon=3000), m=5, k=1, seed=0), 0
+    for _ in range(2000):
+        decision = agent.rank()
+        item = decision.ranking[0]
+        asked += item == 0
+        agent.update(decision, [np.nan if item == 0 else float(rng.random() < item / 5)])
+    assert agent.state.clock[3] > 30  # blocks
+    assert asked < 500
+
+
 def test_learns_when_half_of_the_answers_are_missing() -> None:
     rng = np.random.default_rng(3)
     agent = Agent(BlockFTRL(DCG()), m=6, k=1, seed=1)

@@ -51,12 +51,20 @@ def test_plays_the_perturbed_leader_of_all_gains(m: int) -> None:
         assert state.scores.tolist() == total.tolist()
 
 
-def test_incomplete_rounds_are_left_out_as_a_whole() -> None:
+def test_missing_answers_count_as_the_mean_of_those_that_came() -> None:
     state = FTPL(SumLoss(), horizon=50).init(Shape(3, 0, 3))
     ranking = show(state, np.array([0.1, 0.9, 0.5]))
     for missing in product((False, True), repeat=3):
         tell(state, ranking, np.where(missing, np.nan, [1, 2, 3]))
-    assert state.scores.tolist() == [1, 2, 3]  # of the one complete round among the eight
+    assert state.scores.tolist() == [7, 14, 21]  # of eight rounds one has no answer at all
+
+
+def test_an_item_without_answers_is_taken_for_an_average_one() -> None:
+    state = FTPL(SumLoss(), horizon=50).init(Shape(3, 0, 3))
+    ranking = show(state, np.array([0.1, 0.9, 0.5]))
+    tell(state, ranking, np.array([1, np.nan, 0]))
+    tell(state, ranking, np.array([1, np.nan, 1]))
+    assert state.scores.tolist() == [2, 0.5 + 0.75, 1]
 
 
 def test_late_answers_count_whenever_they_come() -> None:

@@ -261,16 +261,21 @@ def test_answers_in_any_order_come_to_the_same() -> None:
     assert state.rounds[0] == 38
 
 
-def test_a_round_with_a_missing_answer_is_left_out() -> None:
+def test_a_missing_answer_counts_as_the_mean_of_those_that_came() -> None:
     rng = np.random.default_rng(1)
     state = PermFTRL(DCG()).init(Shape(5, 0, 4))
-    tell(state, show(state, rng.random(5)), rng.random(5))
-    before, shown = state.scores.copy(), show(state, rng.random(5))
-    costs = np.ones(5)
-    costs[shown[0][2]] = np.nan
-    tell(state, shown, costs)
-    assert np.array_equal(state.scores, before)
-    assert state.rounds[0] == 1
+    first, told = show(state, rng.random(5)), rng.random(5)
+    tell(state, first, told)
+    expected, (ranking, token) = state.scores.copy(), show(state, rng.random(5))
+    costs, silent = np.ones(5), ranking[2]
+    costs[silent] = np.nan
+    tell(state, (ranking, token), costs)
+    assert silent in first[0][:4]
+    expected[ranking[:4]] -= np.where(ranking[:4] == silent, told[silent], 1) / token[1:]
+    np.testing.assert_allclose(state.scores, expected, rtol=1e-13)
+    tell(state, show(state, rng.random(5)), np.full(5, np.nan))
+    np.testing.assert_allclose(state.scores, expected, rtol=1e-13)
+    assert state.rounds[0] == 2
 
 
 @pytest.mark.parametrize("wrong", [0.0, -0.5, 1.5, np.nan])

@@ -222,14 +222,26 @@ def test_late_and_missing_answers_inside_a_block(length: int, schedule: str, m: 
     assert_uniform_assignment(m, k, length, schedule)
 
 
-def test_one_missing_answer_of_k_puts_the_round_back() -> None:
-    for position, when in product(range(2), (0.01, 0.99)):
+def test_of_two_answers_one_settles_the_question() -> None:
+    """The other counts as the mean of what was answered so far: about its item, or about all."""
+    for position in range(2):
+        state = one_block(4, 2, 5)
+        shown = ask(state, 0.01)
+        row = np.array([1.0, 0.0, 1.0, 0.0])
+        silent = int(shown.ranking[position])
+        row[silent] = np.nan
+        answer(state, shown, row)
+        assert state.clock.tolist() == [4, 1, 1, 1]
+        told = int(shown.ranking[1 - position])
+        assert state.pending[[silent, told]].tolist() == [row[told], row[told]]
+
+
+def test_a_round_without_answers_is_put_back() -> None:
+    for when in (0.01, 0.99):
         state = one_block(4, 2, 5)
         untouched = ask(clone(state), when)
         shown = ask(state, when)
-        row = np.ones(4)
-        row[shown.ranking[position]] = np.nan
-        answer(state, shown, row)
+        answer(state, shown, np.full(4, np.nan))
         assert state.clock.tolist() == [5, 2, 1, 2]
         assert state.open_questions.tolist() == [1, 1]
         assert not state.pending.any()

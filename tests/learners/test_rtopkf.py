@@ -374,7 +374,7 @@ def test_learners_taking_turns_are_as_by_themselves(monkeypatch: pytest.MonkeyPa
 def test_late_missing_and_resumed() -> None:
     """One agent is saved and loaded amid open decisions, the other is not."""
     whole, resumed = (Agent(RTopKF(), m=6, k=2, d=D, seed=1) for _ in range(2))
-    rng, answered = np.random.default_rng(0), 0
+    rng, answered = np.random.default_rng(0), 0.0
     for t in range(200):
         lists = [items(int(rng.integers(1, 7)), 10 * t + i) for i in range(3)]
         both = [(whole.rank(X), resumed.rank(X)) for X in lists]
@@ -383,7 +383,7 @@ def test_late_missing_and_resumed() -> None:
         for i in rng.permutation(3)[:2]:
             answers = rng.integers(0, 3, min(2, len(lists[i]))).astype(np.float64)
             answers[rng.random(len(answers)) < 0.3] = np.nan
-            answered += not np.isnan(answers).any()
+            answered += float(np.mean(~np.isnan(answers)))
             for agent, decision in zip((whole, resumed), both[i], strict=True):
                 agent.update(decision, answers)
     assert whole.dump() == resumed.dump()

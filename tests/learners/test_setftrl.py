@@ -195,17 +195,17 @@ def test_play_equals_simulate(m: int, n: int, k: int, horizon: int | None) -> No
 # --- late and missing answers
 
 
-def test_incomplete_rounds_are_left_out_as_a_whole() -> None:
+def test_missing_answers_count_as_the_mean_of_those_that_came() -> None:
     state = SetFTRL(Precision(2)).init(Shape(4, 0, 3))
     ranking, token = show(state, 3, np.array([0.1, 0.9, 0.5, 0.3]))
     for missing in product((False, True), repeat=3):
         row = np.zeros(4)
-        row[ranking[:3]] = np.where(missing, np.nan, 0)
+        row[ranking[:3]] = np.where(missing, np.nan, [0, 0, 1])
         tell(state, ranking, token, row)
     expected = np.zeros(4)
-    expected[ranking[:3]] = 1 / token[1:]
-    assert state.losses.tolist() == expected.tolist()  # of the one complete round among the eight
-    assert state.rounds[0] == 1
+    expected[ranking[:3]] = 7 * np.array([1, 1, 0]) / token[1:]  # of eight rounds one has no answer at all
+    np.testing.assert_allclose(state.losses, expected, rtol=1e-14)
+    assert state.rounds[0] == 7
 
 
 def test_late_answers_count_with_the_chances_of_their_round() -> None:

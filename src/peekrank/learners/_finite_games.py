@@ -34,7 +34,7 @@ class Finite(NamedTuple):
 @kernel
 def symbol_of(feedback: Floats, grades: int) -> int:
     """The number of the feedback symbol, as `Game.signals` has it; NO_SYMBOL where an answer is missing."""
-    if not answered(feedback):
+    if answered(feedback) < len(feedback):
         return NO_SYMBOL
     number = 0
     for p in range(len(feedback)):

@@ -20,12 +20,63 @@ _MOST = 2**40  # beyond, sums of what is counted may overflow
 
 
 @kernel
-def answered(feedback: Floats) -> bool:
-    """Whether every question of a round was answered."""
+def answered(feedback: Floats) -> int:
+    """How many questions of a round were answered."""
+    count = 0
     for p in range(len(feedback)):
-        if np.isnan(feedback[p]):
-            return False
-    return True
+        count += not np.isnan(feedback[p])
+    return count
+
+
+class Answers(NamedTuple):
+    """Sum and number of the answers about each item so far."""
+
+    sums: Floats
+    counts: Ints
+
+
+def no_answers(m: int) -> Answers:
+    """No answer about any of m items."""
+    return Answers(np.zeros(m), np.zeros(m, dtype=np.int64))
+
+
+@kernel
+def take_in(answers: Answers, ranking: Ints, feedback: Floats) -> bool:
+    """Add what was answered in a round; whether anything was.
+
+    >>> answers = no_answers(3)
+    >>> take_in(answers, np.array([2, 0, 1]), np.array([1.0, np.nan]))
+    True
+    >>> answers.counts
+    array([0, 0, 1])
+    """
+    some = False
+    for p in range(len(feedback)):
+        if not np.isnan(feedback[p]):
+            answers.sums[ranking[p]] += feedback[p]
+            answers.counts[ranking[p]] += 1
+            some = True
+    return some
+
+
+@kernel
+def completed(answers: Answers, item: int, answer: float) -> float:
+    """An answer, or in the place of one that is missing the mean of those about its item, or else about all.
+
+    >>> answers = no_answers(3)
+    >>> _ = take_in(answers, np.array([2, 0, 1]), np.array([1.0, 0.0]))
+    >>> completed(answers, 2, np.nan), completed(answers, 1, np.nan), completed(answers, 2, 0.0)
+    (1.0, 0.5, 0.0)
+    """
+    if not np.isnan(answer):
+        return answer
+    if answers.counts[item] > 0:
+        return answers.sums[item] / answers.counts[item]
+    total, count = 0.0, 0
+    for i in range(len(answers.sums)):
+        total += answers.sums[i]
+        count += answers.counts[i]
+    return total / count
 
 
 @lru_cache(maxsize=2)

@@ -34,6 +34,8 @@ _CLOCK = 6
 _MOST_TOGETHER = 128  # items that share place k, for which chances are worked out
 # The memory: rounds and squared lengths of blocks, both discounted
 _ROUNDS, _SQUARES = 0, 1
+# The token: the explored mark, which block it was, and the item asked about, or -1
+_OF_BLOCK, _ASKED = 1, 2
 
 
 class BlockFTRLState(NamedTuple):
@@ -114,11 +116,14 @@ def _rank(s: BlockFTRLState, X: Features, uniforms: Floats, ranking: Ints, token
     s.clock[_LEFT] -= 1
     draw(s.weights, s.k, s.clock[_POOLS], uniforms[1:], ranking, s.space)
     token[0] = 0
+    token[_OF_BLOCK] = s.clock[_BLOCK]
+    token[_ASKED] = -1
     s.asked[0] = slot < s.clock[_OPEN]
     if s.asked[0]:
         item, last = s.questions[slot], s.clock[_OPEN] - 1
         s.clock[_OPEN] = last
         s.questions[slot], s.questions[last] = s.questions[last], item
+        token[_ASKED] = item
         place = 0
         while ranking[place] != item:
             place += 1
@@ -130,11 +135,30 @@ def _rank(s: BlockFTRLState, X: Features, uniforms: Floats, ranking: Ints, token
 
 
 @kernel
+def _put_back(s: BlockFTRLState, asked: int) -> None:
+    """Give the block another round for one without an answer, and ask its question again if there is ample time.
+
+    Were it always asked again, a question that nobody ever answers would be all that is left of a block.
+    """
+    s.clock[_LEFT] += 1
+    if 2 * (s.clock[_OPEN] + 1) <= s.clock[_LEFT]:
+        for q in range(s.clock[_OPEN], len(s.questions)):
+            if s.questions[q] == asked:
+                s.questions[q], s.questions[s.clock[_OPEN]] = s.questions[s.clock[_OPEN]], asked
+                s.clock[_OPEN] += 1
+                return
+
+
+@kernel
 def _update(s: BlockFTRLState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
+    missing = True
     for p in range(len(feedback)):
         if not np.isnan(feedback[p]):
             s.sums[ranking[p]] += feedback[p]
             s.counts[ranking[p]] += 1
+            missing = False
+    if missing and token[_OF_BLOCK] == s.clock[_BLOCK] and s.clock[_LEFT] < s.clock[_LENGTH]:
+        _put_back(s, int(token[_ASKED]))
 
 
 @kernel
@@ -185,6 +209,8 @@ class BlockFTRL:
     - Answers count item by item, whenever they come, in the block that is running then. An item without any in a
       block is taken to cost what it did so far, or in the first block what the others do; a block without any
       answer teaches nothing.
+    - Blocks count answers: a round that comes back without any, while its block is running, gives the block one more
+      round, and its question is asked again, as long as a block's questions are at most half of what is left of it.
 
     Parameters
     ----------
@@ -290,8 +316,8 @@ class BlockFTRL:
         return np.asarray(state.scores / max(1.0, state.memory[_ROUNDS]))
 
     def token_size(self, shape: Shape) -> int:
-        """The explored mark: whether an item was moved."""
-        return 1
+        """The explored mark: whether an item was moved; the block; the item asked about."""
+        return 3
 
     def draws(self, shape: Shape) -> int:
         """One for whom to ask about, and one coin for each item."""

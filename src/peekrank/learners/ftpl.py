@@ -12,12 +12,16 @@ from numpy.typing import NDArray
 from peekrank._jit import kernel
 from peekrank.kernels.sorting import SortSpace, sort_space
 from peekrank.learners._shared import (
-    answered,
+    Answers,
     check_parameters,
+    completed,
     constants,
+    fault_in_counts,
     fault_in_numbers,
     largest_gain,
+    no_answers,
     perturbed_leader,
+    take_in,
 )
 from peekrank.measures import learnable
 from peekrank.measures import measure as measure_named
@@ -28,6 +32,7 @@ class FTPLState(NamedTuple):
     """Accumulated gains, the width of the noise, and working memory."""
 
     scores: Floats
+    answers: Answers
     width: float
     perturbed: Floats
     sorting: SortSpace
@@ -41,9 +46,9 @@ def _rank(state: FTPLState, X: Features, uniforms: Floats, ranking: Ints, token:
 
 @kernel
 def _update(state: FTPLState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
-    if answered(feedback):
+    if take_in(state.answers, ranking, feedback):
         for p in range(len(feedback)):
-            state.scores[ranking[p]] += feedback[p]
+            state.scores[ranking[p]] += completed(state.answers, ranking[p], feedback[p])
 
 
 @kernel
@@ -55,8 +60,8 @@ def _chances(state: FTPLState, X: Features, ranking: Ints, token: Floats, out: F
 class FTPL:
     """Play the descending sort of all gains so far plus fresh noise, uniform in [0, 1/epsilon] for each item.
 
-    Sees the relevance of every item after each round, whatever k is. A round with an unanswered question is left
-    out as a whole: counting it as zeros would punish the items it did not answer for.
+    Sees the relevance of every item after each round, whatever k is. An unanswered question beside answered ones
+    counts as the mean of all answers about its item so far: as a zero it would punish the item.
 
     The expected regret is at most ``epsilon R A T + D / epsilon``. The default epsilon is CT15's,
     ``1 / (g sqrt(m T))`` with g the gain of the largest grade; it makes this ``2 g D sqrt(m T)``, its least value.
@@ -91,7 +96,7 @@ class FTPL:
     full_information: ClassVar[bool] = True
     min_k: ClassVar[int] = 1
     kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances)
-    memory: ClassVar[tuple[str, ...]] = ("scores",)
+    memory: ClassVar[tuple[str, ...]] = ("scores", "answers.sums", "answers.counts")
 
     def __post_init__(self) -> None:
         check_parameters(horizon=self.horizon, max_grade=self.max_grade, epsilon=self.epsilon)
@@ -100,11 +105,11 @@ class FTPL:
     def init(self, shape: Shape) -> FTPLState:
         """State before the first round."""
         m = shape.m
-        return FTPLState(np.zeros(m), 1 / self._epsilon(m, self.horizon), np.zeros(m), sort_space(m))
+        return FTPLState(np.zeros(m), no_answers(m), 1 / self._epsilon(m, self.horizon), np.zeros(m), sort_space(m))
 
     def fault(self, state: FTPLState) -> str:
         """What is wrong with a memory that was read."""
-        return fault_in_numbers(state, "scores")
+        return fault_in_numbers(state, "scores", "answers.sums") or fault_in_counts(state, "answers.counts")
 
     def scores(self, state: FTPLState, X: Features) -> Floats:
         """The sum of the gains of each item."""

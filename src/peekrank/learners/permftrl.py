@@ -13,14 +13,17 @@ from numpy.typing import NDArray
 from peekrank._jit import kernel
 from peekrank.kernels.permutahedron import Space, draw, leader, space
 from peekrank.learners._shared import (
-    answered,
+    Answers,
     check_parameters,
+    completed,
     discount_of,
     entropy,
     fault_in_counts,
     fault_in_numbers,
     largest_gain,
+    no_answers,
     position_weights,
+    take_in,
 )
 from peekrank.measures import Precision, learnable
 from peekrank.measures import measure as measure_named
@@ -31,6 +34,7 @@ class PermFTRLState(NamedTuple):
     """Estimated costs with a minus sign, the number of rounds they come from, and what leader and draw need."""
 
     scores: Floats
+    answers: Answers
     rounds: Ints
     weights: Floats
     k: int
@@ -56,10 +60,10 @@ def _update(s: PermFTRLState, X: Features, ranking: Ints, token: Floats, feedbac
     for p in range(len(feedback)):
         if not 0 < token[1 + p] <= 1:
             raise ValueError("the token of this decision is not one of this agent's")
-    if answered(feedback):
+    if take_in(s.answers, ranking, feedback):
         s.rounds[0] += 1
         for p in range(len(feedback)):
-            s.scores[ranking[p]] -= feedback[p] / token[1 + p]
+            s.scores[ranking[p]] -= completed(s.answers, ranking[p], feedback[p]) / token[1 + p]
 
 
 @kernel
@@ -82,7 +86,8 @@ class PermFTRL:
     given. With w the weights and W their sum, ``r = sum_p w(p) ln(m w(p) / W)``, ``V = g^2 (W + (m - k) w(1))``
     for k < m and ``V = g^2 W / 4`` for k = m.
 
-    A round with an unanswered question is left out as a whole, as FTPL does.
+    An unanswered question beside answered ones counts as the mean of all answers about its item so far; a round
+    without any answer is left out.
 
     Parameters
     ----------
@@ -112,7 +117,7 @@ class PermFTRL:
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances)
-    memory: ClassVar[tuple[str, ...]] = ("scores", "rounds")
+    memory: ClassVar[tuple[str, ...]] = ("scores", "answers.sums", "answers.counts", "rounds")
 
     def __post_init__(self) -> None:
         check_parameters(horizon=1 if self.horizon is None else self.horizon, max_grade=self.max_grade)
@@ -132,6 +137,7 @@ class PermFTRL:
         rate = 0.0 if r == 0 else sqrt(r / V) if self.horizon is None else sqrt(2 * r / (V * self.horizon))
         return PermFTRLState(
             scores=np.zeros(shape.m),
+            answers=no_answers(shape.m),
             rounds=np.zeros(1, dtype=np.int64),
             weights=weights,
             k=shape.k,
@@ -142,7 +148,8 @@ class PermFTRL:
 
     def fault(self, state: PermFTRLState) -> str:
         """What is wrong with a memory that was read."""
-        return fault_in_numbers(state, "scores") or fault_in_counts(state, "rounds")
+        numbers = fault_in_numbers(state, "scores", "answers.sums")
+        return numbers or fault_in_counts(state, "answers.counts", "rounds")
 
     def scores(self, state: PermFTRLState, X: Features) -> Floats:
         """The estimated gain of each item per round, less the largest one."""

@@ -13,13 +13,16 @@ from peekrank._jit import kernel
 from peekrank._util.validate import choice
 from peekrank.kernels.sorting import SortSpace, move_to_front, sort_space
 from peekrank.learners._shared import (
-    answered,
+    Answers,
     check_parameters,
+    completed,
     constants,
     fault_in_counts,
     fault_in_numbers,
     largest_gain,
+    no_answers,
     perturbed_leader,
+    take_in,
     warn_short,
 )
 from peekrank.measures import learnable
@@ -37,6 +40,7 @@ class RTop1FState(NamedTuple):
 
     scores: Floats
     pending: Floats
+    answers: Answers
     clock: Ints
     open_questions: Ints  # how often each cell of items is still to be shown on top in this block
     owed_questions: Ints  # and how often more in the next, since earlier blocks remained without an answer
@@ -105,10 +109,10 @@ def _update(s: RTop1FState, X: Features, ranking: Ints, token: Floats, feedback:
     explored, cell, of_this_block = token[0] > 0, int(token[1]), token[2] == s.clock[_BLOCK]
     if not 0 <= cell < len(s.open_questions):
         raise ValueError("the token of this decision is not one of this agent's")
-    if answered(feedback):
+    if take_in(s.answers, ranking, feedback):
         if explored:
             for p in range(min(s.k, len(s.scores) - cell * s.k)):
-                s.pending[ranking[p]] += feedback[p]
+                s.pending[ranking[p]] += completed(s.answers, ranking[p], feedback[p])
             s.clock[_UNSETTLED] -= of_this_block
     elif not of_this_block:
         s.owed_questions[cell] += explored
@@ -137,11 +141,12 @@ class RTop1F:
       T < m^2), blocks have 2q rounds at least, so that half of them can exploit. With T <= q every round explores.
     - "Any permutation with item j on top" is the current perturbed leader's with j moved to the front
       (``order=leader``), or the items in index order with j moved to the front (``order=fixed``).
-    - A round that comes back with a question unanswered does not count until its block has all its answers: what
+    - A round that comes back without any answer does not count until its block has all its answers: what
       it was for, asking or not, is put back into the block, which grows by one round. So each question is settled
       at a round uniform among the first *answered* rounds of its block, as many as its length, and the estimate
       stays unbiased for their average, whatever the pattern of answers, as long as that does not depend on what
-      was shown.
+      was shown. An unanswered question beside answered ones counts as the mean of all answers about its item so
+      far, those of exploiting rounds included.
     - Answers that come after their block has ended enter the leader with the next block; questions found
       unanswered only then are asked once more in the next block, which grows by as many rounds.
 
@@ -181,7 +186,10 @@ class RTop1F:
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     kernels: ClassVar[Kernels] = Kernels(_rank, _update)
-    memory: ClassVar[tuple[str, ...]] = ("scores", "pending", "clock", "open_questions", "owed_questions")
+    memory: ClassVar[tuple[str, ...]] = (
+        *("scores", "pending", "answers.sums", "answers.counts"),
+        *("clock", "open_questions", "owed_questions"),
+    )
 
     def __post_init__(self) -> None:
         check_parameters(horizon=self.horizon, max_grade=self.max_grade, blocks=self.blocks, epsilon=self.epsilon)
@@ -208,6 +216,7 @@ class RTop1F:
         return RTop1FState(
             scores=np.zeros(m),
             pending=np.zeros(m),
+            answers=no_answers(m),
             clock=np.zeros(4, dtype=np.int64),
             open_questions=np.zeros(ceil(m / shape.k), dtype=np.int64),
             owed_questions=np.zeros(ceil(m / shape.k), dtype=np.int64),
@@ -223,9 +232,9 @@ class RTop1F:
 
     def fault(self, state: RTop1FState) -> str:
         """What is wrong with a memory that was read."""
-        if fault := fault_in_numbers(state, "scores", "pending"):
+        if fault := fault_in_numbers(state, "scores", "pending", "answers.sums"):
             return fault
-        if fault := fault_in_counts(state, "clock", "open_questions", "owed_questions"):
+        if fault := fault_in_counts(state, "answers.counts", "clock", "open_questions", "owed_questions"):
             return fault
         left, questions = state.clock[_LEFT], state.clock[_OPEN]
         if not state.open_questions.sum() == questions <= left:

@@ -38,6 +38,7 @@ class RTopKFState(NamedTuple):
     sums: Floats
     parameters: Parameters  # of the surrogate
     robust: bool
+    all_needed: bool  # whether a missing answer spoils the others
     random_below: bool
     temperature: float
     gamma: float  # of every round, or 0: t^(-1/3) in round t
@@ -240,6 +241,8 @@ def _regress(s: RTopKFState, X: Features, ranking: Ints, token: Floats, feedback
     """A step of the regression on what was seen."""
     predicted = token[_CHANCES + s.k + len(s.scores) :]
     for p in range(len(feedback)):
+        if np.isnan(feedback[p]):
+            continue
         x = X[ranking[p]]
         error = predicted[ranking[p]] - target(s.parameters, feedback[p])
         norm = 1 + dot(x, x)
@@ -264,9 +267,10 @@ def _update(s: RTopKFState, X: Features, ranking: Ints, token: Floats, feedback:
     for p in range(k):
         if not (0 < token[_CHANCES + p] <= 1 and token[_GAMMA] < 1):
             raise ValueError("the token of this decision is not one of this agent's")
-    if not answered(feedback):
+    answers = answered(feedback)
+    if answers == 0 or (s.all_needed and answers < k):
         return
-    s.sums[_ROUNDS] += 1
+    s.sums[_ROUNDS] += answers / k
     s.sums[_OVERFLOWED] = 0
     chances, scores, predicted = token[_CHANCES:], token[_CHANCES + s.k :], token[_CHANCES + s.k + len(s.scores) :]
     pairs = s.pairs if k < n else s.pairs[:0]
@@ -311,8 +315,9 @@ class RTopKF:
       nearly as good as the best are seen often. With temperature 0 the greedy order is shown.
 
     A list of k items or fewer is seen as a whole: nothing is explored, and the gradient is exact. So k = m is full
-    information. All items or pairs that were seen are used, whatever k is. A round with an unanswered question is
-    left out as a whole. At w = 0 all scores tie: ties go by index, always.
+    information. All items or pairs that were answered are used, whatever k is; estimates as printed, and surrogates
+    that need the whole list, leave out a round with an unanswered question. At w = 0 all scores tie: ties go by
+    index, always.
 
     Parameters
     ----------
@@ -425,6 +430,7 @@ class RTopKF:
             sums=np.zeros(7),
             parameters=astuple(self.surrogate),
             robust=self.estimator == "doubly_robust",
+            all_needed=self.estimator == "printed" or self.surrogate.min_k is None,
             random_below=self.below == "random",
             temperature=self.temperature,
             gamma=self.gamma or 0.0,

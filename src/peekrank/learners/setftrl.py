@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from peekrank._jit import kernel
 from peekrank._util.validate import whole
 from peekrank.kernels.hypersimplex import systematic_sample, tsallis_point
-from peekrank.learners._shared import answered, fault_in_counts, fault_in_numbers
+from peekrank.learners._shared import (
+    Answers,
+    completed,
+    fault_in_counts,
+    fault_in_numbers,
+    no_answers,
+    take_in,
+)
 from peekrank.measures import Precision
 from peekrank.measures import measure as measure_named
 from peekrank.types import Features, Floats, Ints, Kernels, Shape
@@ -22,6 +29,7 @@ class SetFTRLState(NamedTuple):
     """Estimated losses, how many rounds they are from, and working memory."""
 
     losses: Floats
+    answers: Answers
     rounds: Ints
     multiplier: Floats  # of the last round, where the search of the next begins
     n: int  # size of the set; m at most
@@ -53,9 +61,9 @@ def _update(s: SetFTRLState, X: Features, ranking: Ints, token: Floats, feedback
     for p in range(len(feedback)):
         if not 0 < token[p + 1] <= 1:
             raise ValueError("the token of this decision is not one of this agent's")
-    if answered(feedback):
+    if take_in(s.answers, ranking, feedback):
         for p in range(len(feedback)):
-            s.losses[ranking[p]] += (1 - feedback[p]) / token[p + 1]
+            s.losses[ranking[p]] += (1 - completed(s.answers, ranking[p], feedback[p])) / token[p + 1]
         s.rounds[0] += 1
 
 
@@ -80,8 +88,8 @@ class SetFTRL:
     Without a horizon, eta is ``sqrt(sqrt(m n) / (V t))`` after t - 1 answered rounds, and the bound, for every
     T at once, sqrt(2) as large.
 
-    - A round with an unanswered question is left out as a whole: adding up what was answered would count a missing
-      answer as relevant, and favour the items that are not answered for.
+    - An unanswered question beside answered ones counts as the mean of all answers about its item so far; a round
+      without any answer is left out. Adding up only what was answered would count a missing answer as relevant.
     - With n >= m all rankings are worth the same. It then plays any order, and the bound is 0.
     - Relevance is 1[grade > 0], as it is for P@n; all grades are taken.
 
@@ -105,7 +113,7 @@ class SetFTRL:
     min_k: ClassVar[int] = 1
     max_grade: ClassVar[int] = 255
     kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances)
-    memory: ClassVar[tuple[str, ...]] = ("losses", "rounds", "multiplier")
+    memory: ClassVar[tuple[str, ...]] = ("losses", "answers.sums", "answers.counts", "rounds", "multiplier")
 
     def __post_init__(self) -> None:
         if self.horizon is not None:
@@ -122,6 +130,7 @@ class SetFTRL:
         m, n, rate = shape.m, self.set_size(shape), self.rate(shape, self.horizon or 1)
         return SetFTRLState(
             losses=np.zeros(m),
+            answers=no_answers(m),
             rounds=np.zeros(1, dtype=np.int64),
             multiplier=np.full(1, -sqrt(m / n) / rate),
             n=n,
@@ -135,7 +144,8 @@ class SetFTRL:
 
     def fault(self, state: SetFTRLState) -> str:
         """What is wrong with a memory that was read."""
-        return fault_in_numbers(state, "losses", "multiplier") or fault_in_counts(state, "rounds")
+        numbers = fault_in_numbers(state, "losses", "answers.sums", "multiplier")
+        return numbers or fault_in_counts(state, "answers.counts", "rounds")
 
     def scores(self, state: SetFTRLState, X: Features) -> Floats:
         """The estimated share of rounds in which each item is relevant."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 from peekrank._jit import specialise, unspecialised
 from peekrank.kernels.sorting import SortSpace
 from peekrank.types import Floats, Ints
@@ -28,7 +30,8 @@ class Seen(NamedTuple):
     ranking
         The n items as they were shown.
     relevance
-        Relevance of the first k.
+        Relevance of the first k; NaN where it was not answered. The estimates here then take that item for one not seen, so
+        that they are the gradient times the chance of an answer; `printed` ones are called with all answers only.
     chances
         Probability, for each of the first k, that it was to be seen.
     pairs
@@ -134,17 +137,19 @@ def _each(parameters: Parameters, seen: Seen, slopes: Floats) -> None:
 
 def _residual(parameters: Parameters, seen: Seen, slopes: Floats) -> None:
     for p in range(len(seen.relevance)):
-        i = seen.ranking[p]
-        wanted = target(parameters, seen.relevance[p])
-        slopes[i] = slope(parameters, seen.scores[i], wanted) / seen.chances[p]
+        if not np.isnan(seen.relevance[p]):
+            i = seen.ranking[p]
+            wanted = target(parameters, seen.relevance[p])
+            slopes[i] = slope(parameters, seen.scores[i], wanted) / seen.chances[p]
 
 
 def _from_targets(parameters: Parameters, seen: Seen, slopes: Floats) -> None:
     for i in range(len(slopes)):
         seen.targets[i] = seen.predicted[i] if len(seen.predicted) > 0 else 0.0
     for p in range(len(seen.relevance)):
-        i = seen.ranking[p]
-        seen.targets[i] += (target(parameters, seen.relevance[p]) - seen.targets[i]) / seen.chances[p]
+        if not np.isnan(seen.relevance[p]):
+            i = seen.ranking[p]
+            seen.targets[i] += (target(parameters, seen.relevance[p]) - seen.targets[i]) / seen.chances[p]
     gradient(parameters, seen, slopes)
 
 
