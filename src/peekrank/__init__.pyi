@@ -8,6 +8,7 @@ from peekrank.checks import check_stream as check_stream
 from peekrank.checks import check_surrogate as check_surrogate
 from peekrank.engine import Agent as Agent
 from peekrank.engine import play as play
+from peekrank.engine import replay as replay
 from peekrank.engine import simulate as simulate
 from peekrank.experiments.experiment import Experiment as Experiment
 from peekrank.experiments.runs import run as run
@@ -141,6 +142,7 @@ __all__ = [
     "ranking_game",
     "rate_of",
     "register",
+    "replay",
     "run",
     "simulate",
     "stream",

@@ -43,7 +43,7 @@ class Decision(NamedTuple):
     given this round's draw): what estimates from logged answers are divided by. None where the learner cannot say.
 
     Where only some items were available, `items` holds these in ascending order, the ranking is one of them, and
-    ``chances[i]`` is that of ``items[i]``.
+    ``chances[i]`` is that of ``items[i]``. `round` counts the rankings of the agent that made it, from 1.
     """
 
     features: Features
@@ -51,6 +51,7 @@ class Decision(NamedTuple):
     token: Floats
     chances: Floats | None = None
     items: Ints | None = None
+    round: int = 0
 
     @property
     def explored(self) -> bool:
@@ -82,12 +83,16 @@ class Kernels(NamedTuple):
     deal in rows, as ever. Such a learner's tokens have the same size for every m, a list of n items takes
     ``draws`` of n, and the arrays of its memory have more entries, and the same first ones, for a larger m: items
     can be added.
+
+    `clocked` tells that ``rank`` changes what is remembered, if only a count of rounds: such a learner cannot be
+    rebuilt from answers alone.
     """
 
     rank: Callable[[State, Features, Floats, Ints, Floats], None]
     update: Callable[[State, Features, Ints, Floats, Floats], None]
     chances: Callable[[State, Features, Ints, Floats, Floats], None] | None = None
     enter: Callable[[State, Ints], None] | None = None
+    clocked: bool = False
 
 
 @runtime_checkable

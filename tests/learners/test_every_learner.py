@@ -241,6 +241,16 @@ class TakesItsPlaceInMind(Broken):
 
 
 @kernel
+def _rank_and_count(s: CountState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+    shuffle(uniforms[1:], ranking)
+    s.scores[ranking[0]] += 1
+
+
+class CountsRankingsInSilence(Broken):
+    kernels: ClassVar[Kernels] = Kernels(_rank_and_count, _add_answers)
+
+
+@kernel
 def _say_what_was_drawn(s: CountState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
     out[:] = 0
     out[ranking[:2]] = 1
@@ -282,6 +292,7 @@ class ForgetsAField(Broken):
         (ChangesItsInput(), "inputs_stay_as_they_were"),
         (GlobalGenerator(), "same_seed_same_trajectory"),
         (Forgets(), "dump_resumes"),
+        (CountsRankingsInSilence(), "says_whether_rank_is_remembered"),
         (BelievesAnything(), "damaged_memory_is_refused"),
         (TakesItsPlaceInMind(), "looking_changes_nothing"),
         (ChancesGivenTheDraw(), "chances_are_true"),

@@ -164,6 +164,18 @@ def dump_resumes(learner: Learner) -> None:
         )
 
 
+def says_whether_rank_is_remembered(learner: Learner) -> None:
+    """`clocked` is said if rankings that nobody answers change its memory: then answers alone do not make it."""
+    agent = _agent(learner)
+    for row in _relevance(learner)[:20]:
+        _step(agent, row)
+    before = {name: array.copy() for name, array in arrays_of(agent.state) if name in learner.memory}
+    for _ in range(20):
+        _rank(agent)
+    changed = [name for name, array in arrays_of(agent.state) if name in before and np.any(array != before[name])]
+    require(learner.kernels.clocked or not changed, f"rank changes {', '.join(changed)}, and it is not clocked")
+
+
 def damaged_memory_is_refused(learner: Learner) -> None:
     """Every array of its memory is checked when it was read: `fault` finds what is NaN or below zero all over."""
     agent = _agent(learner)
@@ -429,6 +441,7 @@ LEARNER_CHECKS: dict[str, Callable[[Learner], None]] = {
         same_seed_same_trajectory,
         play_equals_simulate,
         dump_resumes,
+        says_whether_rank_is_remembered,
         damaged_memory_is_refused,
         looking_changes_nothing,
         chances_are_true,

@@ -6,6 +6,7 @@ for bit. A learner sees its k answers and nothing else.
 
 from peekrank.engine.agent import Agent, Seed, generator, problem_shape
 from peekrank.engine.loop import TroubleWarning, drive, play, simulate, simulate_all
+from peekrank.engine.replay import replay
 
 __all__ = [
     "Agent",
@@ -15,6 +16,7 @@ __all__ = [
     "generator",
     "play",
     "problem_shape",
+    "replay",
     "simulate",
     "simulate_all",
 ]

@@ -142,7 +142,7 @@ class Agent:
         self.reseed(seed)
         self._token_shape = (learner.token_size(self.shape),)
         self._no_chances = np.empty(0)
-        self._says_chances = learner.kernels.chances is not None
+        self._says_chances, self._clocked = learner.kernels.chances is not None, learner.kernels.clocked
         grades = np.arange(learner.max_grade + 1.0)
         self._grades = array_of(learner.perceive(grades), np.float64, grades.shape, "perceived relevance")
         ranking, token, numbers = np.empty(m, dtype=np.int64), np.empty(self._token_shape), np.empty(self.shape.k)
@@ -270,20 +270,27 @@ class Agent:
             known = self._rank(
                 self._state, self._counts, items, X, self._uniforms, row, self._space[0], ranking, token, chances
             )
+            number = self.rounds
         if chosen is not None:
             ranking = chosen[ranking]
         ranking.setflags(write=False)  # what was shown was shown
         chances.setflags(write=False)
-        return _made(Decision, (X, ranking, token, chances if known else None, chosen))
+        return _made(Decision, (X, ranking, token, chances if known else None, chosen, number))
 
     def update(self, decision: Decision, feedback: ArrayLike) -> None:
         """Learn from the relevance grades of the first k items of a decision; NaN where one was not answered.
 
         Once for each decision, which is not checked: answered twice, it counts as two rounds. A NaN is final, and
-        an answer that comes after it must be dropped.
+        an answer that comes after it must be dropped. A learner whose memory counts rankings learns from decisions
+        of its own only; `replay` rebuilds it from a log.
         """
         parts: Any = decision  # whatever they are
-        X, ranking, token, _, chosen = parts
+        X, ranking, token, _, chosen, number = parts
+        if self._clocked and not 1 <= number <= self.rounds:
+            raise ValueError(
+                f"this decision is of round {number}, and this agent has ranked {counted(self.rounds, 'time')}: "
+                f"{self.learner.name} learns from decisions of its own only; replay rebuilds it from a log"
+            )
         items = self._everyone
         if self._by_item:
             items, ranking = self._rows(ranking, chosen)

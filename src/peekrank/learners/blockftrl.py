@@ -209,8 +209,8 @@ class BlockFTRL:
     - Answers count item by item, whenever they come, in the block that is running then. An item without any in a
       block is taken to cost what it did so far, or in the first block what the others do; a block without any
       answer teaches nothing.
-    - Blocks count answers: a round that comes back without any, while its block is running, gives the block one more
-      round, and its question is asked again, as long as a block's questions are at most half of what is left of it.
+    - Blocks count answers: a round that comes back without any, while its block is running, gives the block one
+      more round, and its question is asked again, as long as questions are at most half of what is left of it.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ class BlockFTRL:
     any_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances)
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances, clocked=True)
     memory: ClassVar[tuple[str, ...]] = (
         *("scores", "sums", "counts", "questions", "clock", "memory"),
         *("space.order", "space.x", "space.first"),  # of the leader, which is followed for a whole block

@@ -200,7 +200,7 @@ class DoubtSort:
     min_k: ClassVar[int] = 1
     horizon: ClassVar[None] = None
     memory: ClassVar[tuple[str, ...]] = ITEMS_MEMORY
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances, _enter)
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances, _enter, clocked=True)
 
     def __post_init__(self) -> None:
         whole("max_grade", self.max_grade, 1, 255)

@@ -105,7 +105,9 @@ class FTPL:
     def init(self, shape: Shape) -> FTPLState:
         """State before the first round."""
         m = shape.m
-        return FTPLState(np.zeros(m), no_answers(m), 1 / self._epsilon(m, self.horizon), np.zeros(m), sort_space(m))
+        return FTPLState(
+            np.zeros(m), no_answers(m), 1 / self._epsilon(m, self.horizon), np.zeros(m), sort_space(m)
+        )
 
     def fault(self, state: FTPLState) -> str:
         """What is wrong with a memory that was read."""

@@ -185,7 +185,7 @@ class RTop1F:
     any_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update)
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, clocked=True)
     memory: ClassVar[tuple[str, ...]] = (
         *("scores", "pending", "answers.sums", "answers.counts"),
         *("clock", "open_questions", "owed_questions"),

@@ -112,7 +112,7 @@ class SetFTRL:
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     max_grade: ClassVar[int] = 255
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances)
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances, clocked=True)
     memory: ClassVar[tuple[str, ...]] = ("losses", "answers.sums", "answers.counts", "rounds", "multiplier")
 
     def __post_init__(self) -> None:

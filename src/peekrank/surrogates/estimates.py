@@ -30,8 +30,8 @@ class Seen(NamedTuple):
     ranking
         The n items as they were shown.
     relevance
-        Relevance of the first k; NaN where it was not answered. The estimates here then take that item for one not seen, so
-        that they are the gradient times the chance of an answer; `printed` ones are called with all answers only.
+        Relevance of the first k; NaN where it was not answered. The estimates here then take that item for one not
+        seen, so that they are the gradient times the chance of an answer; `printed` ones get all answers.
     chances
         Probability, for each of the first k, that it was to be seen.
     pairs

@@ -226,7 +226,7 @@ class NW2:
     any_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances)
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances, clocked=True)
     memory: ClassVar[tuple[str, ...]] = ("sums", "rounds", "shares", "space.inverse", "space.spent")
 
     def __post_init__(self) -> None:
