@@ -64,5 +64,5 @@ def test_answers_alone_are_enough_for_the_others(learner: Learner) -> None:
 
 def test_a_log_of_another_agent_is_refused() -> None:
     log = life(new(BlockFTRL(DCG())))
-    with pytest.raises(ValueError, match="entry 0 of the log: .* same learner, shape and seed"):
+    with pytest.raises(ValueError, match=r"entry 0 of the log: .* same learner, shape and seed"):
         replay(new(BlockFTRL(DCG()), seed=4), log)

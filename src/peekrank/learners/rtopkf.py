@@ -315,9 +315,9 @@ class RTopKF:
       nearly as good as the best are seen often. With temperature 0 the greedy order is shown.
 
     A list of k items or fewer is seen as a whole: nothing is explored, and the gradient is exact. So k = m is full
-    information. All items or pairs that were answered are used, whatever k is; estimates as printed, and surrogates
-    that need the whole list, leave out a round with an unanswered question. At w = 0 all scores tie: ties go by
-    index, always.
+    information. All items or pairs that were answered are used, whatever k is; estimates as printed, and those of
+    surrogates that need the whole list, leave out a round with an unanswered question. At w = 0 all scores tie:
+    ties go by index, always.
 
     Parameters
     ----------
