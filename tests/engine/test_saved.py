@@ -61,7 +61,7 @@ def test_the_file_holds_a_description_and_the_memory_only(agent: Agent) -> None:
     end = 4 + int.from_bytes(body[:4], "big")
     names = ["rounds", "answers", "retired", *(f"state.{name}" for name in RTop1F.memory)]
     assert json.loads(body[4:end])["memory"] == names
-    assert len(body) - end == 8 * (1 + 5 + 5 + 5 + 5 + 5 + 5 + 4 + 5 + 5)
+    assert len(body) - end == 8 * (1 + 5 + 5 + 5 + 5 + 5 + 4 + 5 + 5)
     assert np.frombuffer(body, "<i8", 1, end).tolist() == [40]
 
 
