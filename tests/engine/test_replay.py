@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 
 from peekrank import DCG, Agent, BlockFTRL, DoubtSort, PermFTRL, Precision, RTop1F, RTopKF, SetFTRL, replay
 from peekrank.engine.replay import Log
-from peekrank.types import Learner
+from peekrank.types import Decision, Learner
 
 CLOCKED: list[Learner] = [BlockFTRL(DCG()), RTop1F(DCG(), horizon=500), SetFTRL(Precision(2)), DoubtSort(DCG())]
 
@@ -17,7 +18,7 @@ def new(learner: Learner, seed: int = 3) -> Agent:
 def life(agent: Agent, rounds: int = 200) -> Log:
     """A log of answers late, in part, in any order and never."""
     rng, waiting = np.random.default_rng(0), []
-    log = []
+    log: list[tuple[Decision, ArrayLike | None]] = []
     for t in range(rounds):
         features = rng.random((5, 2)) if agent.learner.contextual else None
         some = sorted(rng.permutation(5)[:4]) if agent.learner.name == "doubtsort" and t % 2 else None
@@ -41,7 +42,7 @@ def test_a_log_makes_the_same_agent(learner: Learner) -> None:
 @pytest.mark.parametrize("learner", CLOCKED, ids=str)
 def test_answers_alone_are_refused_where_they_are_not_enough(learner: Learner) -> None:
     log, other = list(life(new(learner))), new(learner)
-    decision, feedback = next(entry for entry in log if entry[1] is not None)
+    decision, feedback = next((shown, told) for shown, told in log if told is not None)
     before = other.dump()
     with pytest.raises(
         ValueError, match=r"of round \d+, and this agent has ranked 0 times: .* replay rebuilds it"

@@ -71,7 +71,7 @@ def completed(answers: Answers, item: int, answer: float) -> float:
     if not np.isnan(answer):
         return answer
     if answers.counts[item] > 0:
-        return answers.sums[item] / answers.counts[item]
+        return float(answers.sums[item] / answers.counts[item])
     total, count = 0.0, 0
     for i in range(len(answers.sums)):
         total += answers.sums[i]
