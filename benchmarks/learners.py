@@ -33,6 +33,7 @@ ITEMS_IN_ALL = 20_000_000  # of all rounds of a repetition together, unless that
 FEW, MOST_SECONDS = 1000, 3.0
 MEASURES = ("dcg", "p@3")  # a learner is measured with the first one it takes
 LIMITS = {"setftrl": (2, 60), "permftrl": (3, 150), "blockftrl": (3, 150)}  # us a round, m = 10 and m = 1,000
+TIMES = {"marginftrl": ("blockftrl", 2.5)}  # as long as another learner, at most
 MOST_GROWTH = float(SIZES[-1] * np.log(SIZES[-1]) / (SIZES[0] * np.log(SIZES[0])))  # that of m log m
 
 
@@ -140,10 +141,11 @@ def main() -> None:
         *(f"{us:,.2f}" for us in bare),
         f"{bare[-1] / bare[0]:,.0f}x",
     )
+    all_costs: dict[str, dict[int, Cost]] = {}
     for name, cls in LEARNERS.items():
         if cls.contextual:
             continue
-        cells, costs = [], {}
+        cells, costs = [], all_costs.setdefault(name, {})
         for m in SIZES:
             made = player(name, m, ITEMS_IN_ALL // m)
             if made is None:
@@ -152,6 +154,10 @@ def main() -> None:
             costs[m] = cost(made, m, ITEMS_IN_ALL // m)
             limit = dict(zip((SIZES[0], SIZES[-1]), LIMITS.get(name, ()), strict=False)).get(m)
             figure = f"{costs[m].us:,.2f}, {costs[m].ratio:.1f}x{verdict(costs[m].us, limit, ' us')}"
+            if name in TIMES:
+                other, times = TIMES[name]
+                ratio = costs[m].us / all_costs[other][m].us
+                figure += f", {ratio:.1f}x {other}{verdict(ratio, times, 'x')}"
             cells.append(f"{made.measure}, k = {made.k}: {figure}")
         growth = costs[SIZES[-1]].us / costs[SIZES[0]].us if SIZES[0] in costs and SIZES[-1] in costs else None
         table.add_row(

@@ -23,6 +23,7 @@ from peekrank.learners.doubtsort import DoubtSort as DoubtSort
 from peekrank.learners.feedexp3 import FeedExp3 as FeedExp3
 from peekrank.learners.ftpl import FTPL as FTPL
 from peekrank.learners.greedy import Greedy as Greedy
+from peekrank.learners.marginftrl import MarginFTRL as MarginFTRL
 from peekrank.learners.nw2.learner import NW2 as NW2
 from peekrank.learners.permftrl import PermFTRL as PermFTRL
 from peekrank.learners.rtop1f import RTop1F as RTop1F
@@ -101,6 +102,7 @@ __all__ = [
     "Hit",
     "ListNet",
     "Lists",
+    "MarginFTRL",
     "Means",
     "NDCGSquared",
     "Orders",

@@ -29,10 +29,11 @@ class Space(NamedTuple):
     place: Ints
     givers: Ints
     surplus: Floats
-    exchanges: Ints  # how many exchanges of places `draw` tossed coins for
-    giver: Ints  # for each of them: who gives its place, who takes it, and with what probability
+    exchanges: Ints  # how many exchanges of places a draw tosses coins for
+    giver: Ints  # for each of them: who gives its place, who takes it, with what probability, and by whose coin
     taker: Ints
     chance: Floats
+    coin: Ints
     sorting: SortSpace
 
 
@@ -52,6 +53,7 @@ def space(m: int) -> Space:
         giver=np.zeros(m, dtype=np.int64),
         taker=np.zeros(m, dtype=np.int64),
         chance=np.zeros(m),
+        coin=np.zeros(m, dtype=np.int64),
         sorting=sort_space(m),
     )
 
@@ -91,15 +93,24 @@ def leader(scores: Floats, rate: float, weights: Floats, s: Space) -> int:
 def draw(weights: Floats, k: int, blocks: int, uniforms: Floats, ranking: Ints, s: Space) -> None:
     """Draw a ranking in which every item has the expected weight that `leader` found, from m uniforms.
 
+    `seen` becomes the probability of each item of the order to stand among the first k.
+    """
+    find_exchanges(weights, blocks, s)
+    for p in range(len(weights)):
+        s.seen[p] = p < k
+    expect(s.seen, s)
+    exchange(uniforms, ranking, s)
+
+
+@kernel
+def find_exchanges(weights: Floats, blocks: int, s: Space) -> None:
+    """List the exchanges of places that turn the order into a ranking with the expected weights of `leader`.
+
     Begin with the order itself, where the item at p has weight w(p). Items that have more than their x wait on a
     stack. An item that has less exchanges its place with the last one waiting, with the probability that settles
-    one of the two; then with the next, until it is settled. An exchange mixes the probabilities of standing among
-    the first k as it mixes the expected weights.
+    one of the two; then with the next, until it is settled.
     """
-    exchanges = 0
-    for p in range(len(weights)):
-        s.place[p] = p
-        s.seen[p] = p < k
+    count = 0
     for b in range(blocks):
         waiting = 0
         for p in range(s.first[b], s.first[b + 1]):
@@ -110,43 +121,120 @@ def draw(weights: Floats, k: int, blocks: int, uniforms: Floats, ranking: Ints, 
             while need > 0 and waiting > 0:
                 giver, surplus = s.givers[waiting - 1], s.surplus[waiting - 1]
                 given = min(surplus, need)
-                chance = given / (surplus + need + max(s.x[giver] - s.x[p], 0.0))
-                s.giver[exchanges], s.taker[exchanges], s.chance[exchanges] = giver, p, chance
-                exchanges += 1
-                mixed = chance * (s.seen[giver] - s.seen[p])
-                s.seen[giver] -= mixed
-                s.seen[p] += mixed
-                coin = p  # settling an item takes its own coin
+                s.giver[count], s.taker[count] = giver, p
+                s.chance[count] = given / (surplus + need + max(s.x[giver] - s.x[p], 0.0))
+                s.coin[count] = p  # settling an item takes its own coin
                 if surplus <= need:
-                    coin = giver
+                    s.coin[count] = giver
                     waiting -= 1
                 else:
                     s.surplus[waiting - 1] = surplus - given
-                if 1 - uniforms[coin] <= chance:  # with chances below the grid of the uniforms: never
-                    s.place[giver], s.place[p] = s.place[p], s.place[giver]
                 need -= given
-    s.exchanges[0] = exchanges
-    for p in range(len(weights)):
-        ranking[s.place[p]] = s.order[p]
+                count += 1
+    s.exchanges[0] = count
 
 
 @kernel
-def last_seen(k: int, first: int, last: int, s: Space, alone: Floats, joint: Floats) -> None:
-    """Chances of who stands at place k, which is in a block of the order, and who of the block stands below.
+def expect(values: Floats, s: Space) -> None:
+    """Turn the values of places into what the items of the order can expect of a draw.
 
-    Of the items `first` to `last - 1` of the order, ``alone[a]`` becomes the probability that item a stands at
-    place k, and ``joint[a, b]`` that it does while item b stands below. An exchange of two items mixes the numbers
-    of the one with those of the other.
+    An exchange mixes what two items can expect, as it mixes their expected weights.
     """
-    n = last - first
+    for e in range(s.exchanges[0]):
+        mixed = s.chance[e] * (values[s.giver[e]] - values[s.taker[e]])
+        values[s.giver[e]] -= mixed
+        values[s.taker[e]] += mixed
+
+
+@kernel
+def exchange(uniforms: Floats, ranking: Ints, s: Space) -> None:
+    """Draw a ranking: begin with the order, and make each exchange with its probability, from m uniforms."""
+    for p in range(len(ranking)):
+        s.place[p] = p
+    for e in range(s.exchanges[0]):
+        if 1 - uniforms[s.coin[e]] <= s.chance[e]:  # with chances below the grid of the uniforms: never
+            giver, taker = s.giver[e], s.taker[e]
+            s.place[giver], s.place[taker] = s.place[taker], s.place[giver]
+    for p in range(len(ranking)):
+        ranking[s.place[p]] = s.order[p]
+
+
+class Pairs(NamedTuple):
+    """What a question about one item means for another, and the memory to work it out."""
+
+    at: Floats  # of an item drawn to each place: the probability to stand at place k,
+    off: Floats  # and, if another does, not to be seen
+    expected: Floats
+    alone: Floats
+    joint: Floats
+
+
+def pairs(m: int, k: int, tied: range | None = None, most: int = 128) -> Pairs:
+    """Memory for pools of up to `most` items; ``tied`` are places, k among them, whose items are shuffled."""
+    tied = range(k - 1, k) if tied is None else tied
+    at, off = np.zeros(m), np.zeros(m)
+    at[tied.start : tied.stop] = 1 / len(tied)
+    off[tied.start : tied.stop] = (tied.stop - k) / max(1, len(tied) - 1)
+    off[tied.stop :] = 1
+    together = min(m, most)
+    return Pairs(at, off, np.zeros(m), np.zeros(together), np.zeros((together, together)))
+
+
+@kernel
+def chances_with_questions(asked: Floats, seen: Floats, blocks: int, s: Space, pair: Pairs, out: Floats) -> None:
+    """The probability of each item to be seen, where with chance ``asked[j]`` item j is moved up to place k.
+
+    `seen`, in the order, is the probability without questions. A question shows its item, and hides the one that
+    stands at place k, if its own item would not be seen otherwise. What becomes of two items of a pool depends on
+    each other: all pairs are followed through the exchanges. NaN where a pool around place k is too large for it.
+    """
+    m, all_off = len(out), 0.0
+    for p in range(m):
+        pair.expected[p] = pair.off[p]
+    expect(pair.expected, s)
+    for p in range(m):
+        item = s.order[p]
+        out[item] = seen[p] + (1 - seen[p]) * asked[item]
+        all_off += asked[item] * pair.expected[p]
+    if all_off == 0:
+        return
+    for b in range(blocks):
+        first, n = s.first[b], s.first[b + 1] - s.first[b]
+        hidden = False
+        for p in range(first, first + n):
+            hidden = hidden or pair.at[p] > 0
+        if not hidden:
+            continue
+        if n > len(pair.alone):
+            out[:] = np.nan
+            return
+        _follow_pairs(first, n, s, pair)
+        elsewhere = all_off
+        for p in range(first, first + n):
+            elsewhere -= asked[s.order[p]] * pair.expected[p]
+        for a in range(n):
+            lost = pair.alone[a] * elsewhere
+            for c in range(n):
+                lost += pair.joint[a, c] * asked[s.order[first + c]]
+            item = s.order[first + a]
+            out[item] = min(1.0, max(0.0, out[item] - lost))
+
+
+@kernel
+def _follow_pairs(first: int, n: int, s: Space, pair: Pairs) -> None:
+    """Of n items of the order, who stands at place k, and who else is then not seen.
+
+    An exchange of two items mixes the numbers of the one with those of the other.
+    """
+    alone, joint = pair.alone, pair.joint
     for a in range(n):
-        alone[a] = first + a == k - 1
+        alone[a] = pair.at[first + a]
         for b in range(n):
-            joint[a, b] = first + a == k - 1 and first + b >= k
+            joint[a, b] = pair.at[first + a] * pair.off[first + b] if a != b else 0.0
     for e in range(s.exchanges[0]):
         g, p, chance = s.giver[e] - first, s.taker[e] - first, s.chance[e]
         if not 0 <= p < n:
-            continue  # in another block
+            continue  # in another pool
         mixed = chance * (alone[g] - alone[p])
         alone[g] -= mixed
         alone[p] += mixed

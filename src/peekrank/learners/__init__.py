@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from peekrank.learners.feedexp3 import FeedExp3
     from peekrank.learners.ftpl import FTPL
     from peekrank.learners.greedy import Greedy
+    from peekrank.learners.marginftrl import MarginFTRL
     from peekrank.learners.nw2.learner import NW2
     from peekrank.learners.permftrl import PermFTRL
     from peekrank.learners.rtop1f import RTop1F
@@ -47,6 +48,7 @@ __all__ = [
     "DoubtSort",
     "FeedExp3",
     "Greedy",
+    "MarginFTRL",
     "PermFTRL",
     "RTop1F",
     "RTopKF",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from peekrank._jit import kernel
 from peekrank._util.validate import share
-from peekrank.kernels.permutahedron import Space, draw, last_seen, leader, space
+from peekrank.kernels.permutahedron import Pairs, Space, chances_with_questions, draw, leader, pairs, space
 from peekrank.learners._shared import (
     check_parameters,
     discount_of,
@@ -31,7 +31,6 @@ from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
 # what is left over of the horizon by cutting it into whole rounds
 _LEFT, _OPEN, _LENGTH, _BLOCK, _POOLS, _REST = range(6)
 _CLOCK = 6
-_MOST_TOGETHER = 128  # items that share place k, for which chances are worked out
 # The memory: rounds and squared lengths of blocks, both discounted
 _ROUNDS, _SQUARES = 0, 1
 # The token: the explored mark, which block it was, and the item asked about, or -1
@@ -56,9 +55,8 @@ class BlockFTRLState(NamedTuple):
     discount: float
     space: Space
     asked: Ints  # whether the last round had a question
-    open: Floats  # for each item, whether that round could have asked about it
-    alone: Floats  # chance of an item to be at place k, and that another is below at the same time
-    joint: Floats
+    open: Floats  # for each item, the chance that that round had of asking about it
+    pairs: Pairs
 
 
 @kernel
@@ -163,32 +161,10 @@ def _update(s: BlockFTRLState, X: Features, ranking: Ints, token: Floats, feedba
 
 @kernel
 def _chances(s: BlockFTRLState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
-    """What the draw gives, and what a question changes: it shows its item, and hides the one at place k."""
-    m, questions, rounds, block = len(out), s.clock[_OPEN] + s.asked[0], s.clock[_LEFT] + 1, 0
-    while s.space.first[block + 1] < s.k:
-        block += 1
-    first, last = s.space.first[block], s.space.first[block + 1]
-    if s.k < m and last - first > len(s.alone):
-        out[:] = np.nan
-        return
     s.open[:] = 0
-    for q in range(questions):
-        s.open[s.questions[q]] = 1
-    for p in range(m):
-        item = s.space.order[p]
-        out[item] = s.space.seen[p] + (1 - s.space.seen[p]) * s.open[item] / rounds
-    if s.k == m:
-        return
-    last_seen(s.k, first, last, s.space, s.alone, s.joint)
-    below = 0.0  # questions about items of later blocks
-    for p in range(last, m):
-        below += s.open[s.space.order[p]]
-    for a in range(last - first):
-        hidden = s.alone[a] * below
-        for b in range(last - first):
-            hidden += s.joint[a, b] * s.open[s.space.order[first + b]]
-        item = s.space.order[first + a]
-        out[item] = min(1.0, max(0.0, out[item] - hidden / rounds))
+    for q in range(s.clock[_OPEN] + s.asked[0]):
+        s.open[s.questions[q]] = 1 / (s.clock[_LEFT] + 1)
+    chances_with_questions(s.open, s.space.seen, s.clock[_POOLS], s.space, s.pairs, out)
 
 
 @dataclass(frozen=True)
@@ -266,7 +242,6 @@ class BlockFTRL:
                     self.name, self.horizon, f"blocks of the best length would be shorter than the {m} questions "
                     f"that each has to ask; it plays blocks of {max(self.horizon // blocks, m)} rounds"
                 )  # fmt: skip
-        together = min(m, _MOST_TOGETHER) if shape.k < m else 0
         return BlockFTRLState(
             scores=np.zeros(m),
             sums=np.zeros(m),
@@ -284,8 +259,7 @@ class BlockFTRL:
             space=space(m),
             asked=np.zeros(1, dtype=np.int64),
             open=np.zeros(m),
-            alone=np.zeros(together),
-            joint=np.zeros((together, together)),
+            pairs=pairs(m, shape.k),
         )
 
     def fault(self, state: BlockFTRLState) -> str:

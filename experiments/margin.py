@@ -1,0 +1,256 @@
+"""marginftrl beside blockftrl and setftrl, all without a horizon: where it wins, and where it loses.
+
+Stationary streams, real people (files of your own), the laboratory's family with its lower-bound pairs, opponents
+that change sides, a long run, and answers that are few, late or unequal. Means and standard deviations over seeds.
+
+    python experiments/margin.py                                            print the tables (minutes)
+    python experiments/margin.py --sushi sushi.soc --jester jester.csv      with real people
+    python experiments/margin.py ... --page docs/learners/marginftrl.md     put them into the page
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from peekrank.engine import Agent, simulate
+from peekrank.experiments.study import family
+from peekrank.learners import learner
+from peekrank.learners._shared import ShortHorizonWarning
+from peekrank.measures import measure
+from peekrank.regret import best_values, regret
+from peekrank.reports.markup import put_into
+from peekrank.streams import fixed_items, stream
+from peekrank.types import Decision, Floats, Ints, Learner, Measure, Rounds, Shape, Stream
+
+BEGIN = "<!-- begin: python experiments/margin.py --page docs/learners/marginftrl.md -->"
+OURS, BLOCK, SETS = "marginftrl", "blockftrl", "setftrl"
+T, LAB, LONG = 100_000, 128_000, 1_000_000
+FIRST_SEED = 40_000
+LINEAR = "means:means=" + "+".join(f"{x:.6f}" for x in np.linspace(0.9, 0.1, 10))
+STATIONARY = {
+    "ct15": "ct15:m=10,noise=0.25",
+    "linear means": LINEAR,
+    "close halves": "means:means=" + "+".join(["0.55"] * 5 + ["0.45"] * 5),
+    "one better": "means:means=" + "+".join(["0.45"] * 9 + ["0.55"]),
+    "last two close": "means:means=" + "+".join(["0.9"] * 8 + ["0.55", "0.45"]),
+    "graded": "graded:m=10,max_grade=4",
+}
+GAMES = (("dcg", 1), ("dcg", 3), ("sumloss", 1), ("p@3", 1))
+TUTORIAL = (0.6, 0.55, 0.5, 0.4, 0.35, 0.3, 0.25, 0.2, 0.15, 0.1)
+VISITS = 50_000
+
+Draw = Callable[[int], Rounds]  # the rounds of a seed
+
+
+class Lost(NamedTuple):
+    """Regrets, (runs, times)."""
+
+    regrets: Floats
+
+    @property
+    def mean(self) -> float:
+        return float(self.regrets[:, -1].mean())
+
+    @property
+    def worse_than(self) -> float:
+        """What the mean surely is at least: two standard errors are taken off, as in the laboratory."""
+        return self.mean - 2 * float(self.regrets[:, -1].std(ddof=1) / np.sqrt(len(self.regrets)))
+
+    def __str__(self) -> str:
+        return f"{self.mean:,.0f} ± {self.regrets[:, -1].std(ddof=1):,.0f}"
+
+
+def made(name: str, judge: Measure, max_grade: int) -> Learner | None:
+    """A learner without a horizon; None if it does not fit."""
+    try:
+        return learner(name, measure=judge, max_grade=max_grade)
+    except ValueError:
+        return None
+
+
+def played(player: Learner, draw: Draw, judge: Measure, k: int, runs: int, at: Sequence[int]) -> Lost:
+    """Regret after each of the rounds `at`."""
+    times, found = np.array(at), []
+    for seed in range(FIRST_SEED, FIRST_SEED + runs):
+        rounds = draw(seed)
+        trace = simulate(player, rounds, k=k, measure=judge, seed=seed, at=times)
+        found.append(regret(judge, trace, best_values(judge, rounds, times)))
+    return Lost(np.array(found))
+
+
+def drawn(text: str, rounds: int) -> Draw:
+    """Rounds of a stream."""
+    return lambda seed: stream(text).rounds(rounds, np.random.default_rng(seed))
+
+
+def stationary(people: dict[str, str], runs: int) -> Iterator[list[str]]:
+    """A row for each game and stream."""
+    yield ["game", "stream", "marginftrl", "blockftrl", "setftrl", "of the better"]
+    for name, k in GAMES:
+        for label, text in {**STATIONARY, **people}.items():
+            top = stream(text).max_grade
+            if top > 1 and name.startswith("p@"):
+                continue
+            judge = measure(name)
+            found = {
+                who: played(player, drawn(text, T), judge, k, runs, (T,))
+                for who in (OURS, BLOCK, SETS)
+                if (player := made(who, judge, top)) is not None
+            }
+            best = min(found[who].mean for who in found if who != OURS)
+            cells = [str(found[who]) if who in found else "" for who in (OURS, BLOCK, SETS)]
+            yield [f"`{name}`, k = {k}", label, *cells, f"{found[OURS].mean / best:.2f}"]
+
+
+def opponents(m: int) -> dict[str, Draw]:
+    """Relevance without luck: the first half of the items and the others take turns."""
+    sides: dict[str, Callable[[Ints], Ints]] = {
+        "turns of 1": lambda t: t,
+        "turns of 1,000": lambda t: t // 1000,
+        "doubling turns": lambda t: np.log2(t + 1).astype(np.int64),
+        "turn after a tenth": lambda t: (t >= LAB // 10).astype(np.int64),
+        "turn after two fifths": lambda t: (t >= 2 * LAB // 5).astype(np.int64),
+        "turn after a half": lambda t: (t >= LAB // 2).astype(np.int64),
+    }
+    half, t = np.arange(m) < m // 2, np.arange(LAB)
+
+    def rounds(side: Callable[[Ints], Ints]) -> Draw:
+        grades = (half[None, :] ^ (side(t)[:, None] % 2 == 1)).astype(np.uint8)
+        return lambda _: fixed_items(grades)
+
+    found = {label: rounds(side) for label, side in sides.items()}
+    found["cycle"] = lambda _: fixed_items(np.eye(m, dtype=np.uint8)[t % m])
+    return found
+
+
+def laboratory(runs: int) -> Iterator[list[str]]:
+    """The worst stream of each learner, and where ours loses more than the better of the others."""
+    yield ["game, m = 5, k = 1", "learner", "worst of the laboratory", "worst of the opponents", "bound"]
+    for name in ("dcg", "sumloss", "p@2"):
+        judge = measure(name)
+        luck = {source.label: drawn_from(source.stream) for source in family(name, 5, 1, LAB)}
+        for who in (OURS, BLOCK, SETS):
+            player = made(who, judge, 1)
+            if player is None:
+                continue
+            cells = []
+            for sources in (luck, opponents(5)):
+                found = {label: played(player, draw, judge, 1, runs, (LAB,)) for label, draw in sources.items()}
+                worst = max(found, key=lambda label: found[label].worse_than)
+                cells.append(f"{worst}: {found[worst]}")
+            bound = player.bound(Shape(5, 0, 1), LAB)
+            yield [f"`{name}`", who, *cells, "" if bound is None else f"{bound:,.0f}"]
+
+
+def drawn_from(source: Stream) -> Draw:
+    """Rounds of a stream of the laboratory."""
+    return lambda seed: source.rounds(LAB, np.random.default_rng(seed))
+
+
+def long_run(runs: int) -> Iterator[list[str]]:
+    """Regret on linear means after a hundred thousand and a million rounds."""
+    yield ["`dcg`, k = 1, linear means", f"T = {T:,}", f"T = {LONG:,}", "slope of the last decade"]
+    for who in (OURS, BLOCK):
+        player = made(who, measure("dcg"), 1)
+        if player is not None:
+            lost = played(player, drawn(LINEAR, LONG), measure("dcg"), 1, runs, (T, LONG))
+            early, late = lost.regrets.mean(axis=0)
+            yield [who, f"{early:,.0f}", str(lost), f"{np.log10(late / early):.2f}"]
+
+
+class Crowd(NamedTuple):
+    """Who answers: with what chance, for each item, and how many rounds later."""
+
+    title: str
+    chance: Floats
+    delay: int = 0
+
+
+CROWDS = (
+    *(Crowd(f"{share:.0%} answer", np.full(10, share)) for share in (1.0, 0.2, 0.05)),
+    Crowd("all, 500 rounds late", np.ones(10), 500),
+    Crowd("20%, 500 rounds late", np.full(10, 0.2), 500),
+    Crowd("5% to 95%, the better the rarer", np.linspace(0.05, 0.95, 10)),
+    Crowd("95% to 5%, the better the oftener", np.linspace(0.95, 0.05, 10)),
+)
+
+
+def asked(who: str, crowd: Crowd, seed: int) -> float:
+    """DCG lost per visit to the best order of the tutorial's ten items."""
+    judge, rng = measure("dcg"), np.random.default_rng(seed)
+    relevance = (rng.random((VISITS, 10)) < TUTORIAL).astype(np.uint8)
+    says = rng.random((VISITS, 10)) < crowd.chance
+    agent = Agent(learner(who, measure=judge), m=10, k=1, seed=seed)
+    shown, waiting = np.empty((VISITS, 10), np.int64), deque[Decision]()
+    for t in range(VISITS):
+        waiting.append(agent.rank())
+        shown[t] = waiting[-1].ranking
+        if t >= crowd.delay:
+            decision, then = waiting.popleft(), t - crowd.delay
+            item = decision.ranking[0]
+            if says[then, item]:
+                agent.update(decision, relevance[then, [item]])
+    best = judge.values(np.arange(10)[None], np.array([TUTORIAL]))
+    mine = judge.values(shown, np.tile(TUTORIAL, (VISITS, 1)))
+    return float(best[0] - mine.mean())
+
+
+def answers(runs: int) -> Iterator[list[str]]:
+    """DCG lost per visit when answers are few, late or unequal."""
+    yield ["ten items, `dcg`, k = 1, 50,000 visits", "marginftrl", "blockftrl"]
+    for crowd in CROWDS:
+        cells = []
+        for who in (OURS, BLOCK):
+            lost = np.array([asked(who, crowd, FIRST_SEED + run) for run in range(runs)])
+            cells.append(f"{lost.mean():.4f} ± {lost.std(ddof=1):.4f}")
+        yield [crowd.title, *cells]
+
+
+def markdown(rows: Iterator[list[str]]) -> list[str]:
+    """A table, told as it comes."""
+    lines = [""]
+    for row in rows:
+        lines.append("| " + " | ".join(row) + " |")
+        sys.stderr.write(lines[-1] + "\n")
+        if len(lines) == 2:
+            lines.append("|" + "---|" * len(row))
+    return lines
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, print, and put into the page."""
+    parser = argparse.ArgumentParser(description="marginftrl beside blockftrl and setftrl.")
+    parser.add_argument("--sushi", type=Path, help="orders of sushi (PrefLib 00014)")
+    parser.add_argument("--jester", type=Path, help="ratings of jokes, a CSV file")
+    parser.add_argument("--page", type=Path, help="page to put the tables into")
+    parser.add_argument("--runs", type=int, default=10)
+    options = parser.parse_args(arguments)
+    warnings.simplefilter("ignore", ShortHorizonWarning)
+    people = {}
+    if options.sushi:
+        people["Sushi"] = f"orders:path={options.sushi},rule=top3"
+    if options.jester:
+        people["Jester"] = f"ratings:path={options.jester},rule=quantile2,complete=true"
+    lines = []
+    for table in (
+        stationary(people, options.runs),
+        laboratory(options.runs),
+        long_run(options.runs),
+        answers(max(2, options.runs // 2)),
+    ):
+        lines += markdown(table)
+    sys.stdout.write("\n".join(lines) + "\n")
+    if options.page:
+        put_into(options.page, BEGIN, lines)
+
+
+if __name__ == "__main__":
+    main()
