@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from peekrank.engine import Agent, simulate
-from peekrank.experiments.study import family
+from peekrank.experiments.families import family
 from peekrank.learners import learner
 from peekrank.learners._shared import ShortHorizonWarning
 from peekrank.measures import measure

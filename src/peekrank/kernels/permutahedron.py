@@ -222,7 +222,7 @@ def chances_with_questions(asked: Floats, seen: Floats, blocks: int, s: Space, p
 
 @kernel
 def _follow_pairs(first: int, n: int, s: Space, pair: Pairs) -> None:
-    """Of n items of the order, who stands at place k, and who else is then not seen.
+    """Chances of n items of the order to stand at place k, while another one of them is not seen.
 
     An exchange of two items mixes the numbers of the one with those of the other.
     """

@@ -68,6 +68,7 @@ class Scale(NamedTuple):
     start: float  # beta_s, where safe rates begin
     jump: float  # a plan multiplies beta by 1 + jump at most,
     hop: float  # and adds hop to that
+    exploring: int  # rounds of a plan that asks all the time
 
 
 class MarginFTRLState(NamedTuple):
@@ -187,12 +188,6 @@ def _wanted(s: MarginFTRLState, p: int) -> float:
 
 
 @kernel
-def _exploring(m: int) -> int:
-    """For how many rounds a plan is that asks all the time."""
-    return min(max(m // _LONGEST, 1), _LONGEST)
-
-
-@kernel
 def _choose_rates(s: MarginFTRLState) -> None:
     """The chances of questions, and with them the price of a round and for how many rounds the plan is."""
     m, beta, order = len(s.costs), s.numbers[_BETA], s.space.order
@@ -218,7 +213,7 @@ def _choose_rates(s: MarginFTRLState) -> None:
     if s.clock[_SAFE]:
         s.clock[_LENGTH] = 1
     elif most > 0.5:
-        s.clock[_LENGTH] = _exploring(m)
+        s.clock[_LENGTH] = s.scale.exploring
     else:
         length = min(1 + 2 * _NUDGE * beta, float(_LONGEST))
         if asking * length > 0.5:
@@ -471,7 +466,7 @@ def _scale(measure: LinearMeasure, m: int, k: int) -> Scale:
     V, first, top = float(v.sum()), float(v[0]), float(v[:k].sum())
     E = float(np.maximum(w[k - 1] - w, 0).sum())
     if w[0] == 0:
-        return Scale(shift, V, 0.0, 0.0, 1.5, 0.0, 1.0, 0.0, 0.0)
+        return Scale(shift, V, 0.0, 0.0, 1.5, 0.0, 1.0, 0.0, 0.0, 1)
     h = float(np.sum(v * np.log(m * v / V)))
     grow = _SHARE / h
     pushed = max(_phi(-z - 2 * _NUDGE) / z**2 for z in (_PUSH / sqrt(k), _HARDEST))
@@ -487,7 +482,7 @@ def _scale(measure: LinearMeasure, m: int, k: int) -> Scale:
         power, start = 2.0, max(5.0 * m, 4 * (1 + jump + hop))
         most = 0.54 * top * m * m / start
         pace = 2 * grow * 0.27 * V * m * (1 + grow * most / (2 * start))
-    return Scale(shift, V, h, E, power, pace, start, jump, hop)
+    return Scale(shift, V, h, E, power, pace, start, jump, hop, n)
 
 
 def _phi(z: float) -> float:

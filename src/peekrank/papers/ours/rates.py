@@ -55,7 +55,7 @@ class Game(NamedTuple):
 PRECISION = Game("p@2", 5, 1, (*SETS, "rtop1f", *FTRL))
 SUM_1 = Game("sumloss", 5, 1, ("rtop1f", *FTRL))
 SUM_4 = Game("sumloss", 5, 4, (*ALL_SEEN, "rtop1f", *FTRL))
-DCG_1 = Game("dcg", 5, 1, ("rtop1f", *FTRL))
+DCG_1 = Game("dcg", 5, 1, ("rtop1f", *FTRL, "marginftrl"))
 DCG_4 = Game("dcg", 5, 4, (*ALL_SEEN, "rtop1f", *FTRL))
 CUT = Game("dcg@2", 5, 2, (*ALL_SEEN, "rtop1f", *FTRL))
 TEN = Game("dcg", 10, 1, ("rtop1f", "rtop1f:order=fixed", *FTRL, *REFERENCES))
@@ -69,6 +69,7 @@ PAGES = {  # a picture for the page of each learner
     "setftrl": (PRECISION, SETS),
     "permftrl": (DCG_4, ALL_SEEN),
     "blockftrl": (TEN, FTRL),
+    "marginftrl": (DCG_1, (FTRL[1], "marginftrl")),
     "rtop1f": (TEN, ("rtop1f", "rtop1f:order=fixed")),
     "nw2": (SMALL, ("nw2", "nw2:horizon=none", "nw2:printed=true")),
     "feedexp3": (SMALL_DCG, SLOW),
