@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog, minimize
 
-from peekrank import Agent, BlockFTRL, FeedExp3, RTop1F, measure
+from peekrank import Agent, BlockFTRL, FeedExp3, MarginFTRL, RTop1F, measure
 from peekrank.advice import Advice, SurrogateAdvice, advise, advise_surrogate
 from peekrank.games.analysis import analyse
 from peekrank.games.ranking import ranking_game
@@ -284,7 +284,7 @@ def test_of_others_it_is_said_that_nothing_is_known(own: Measure, m: int) -> Non
 
 
 def test_a_bound_that_never_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
-    for cls in (RTop1F, BlockFTRL, FeedExp3):
+    for cls in (RTop1F, BlockFTRL, MarginFTRL, FeedExp3):
         monkeypatch.setattr(cls, "bound", lambda self, shape, horizon: 100.0 * horizon)
     advice = advise("dcg", m=5, k=3, horizon=1000)
     assert advice.vacuous
