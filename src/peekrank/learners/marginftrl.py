@@ -488,7 +488,7 @@ def _phi(z: float) -> float:
 
 @lru_cache(maxsize=64)
 def _entropy(measure: LinearMeasure, m: int) -> tuple[float, float, float]:
-    """The shift a that makes h V least, from a quarter of the last weight to the mean, on a grid; with it V and h."""
+    """The shift a from a quarter of the last weight to the mean, on a grid, that makes h V least; with V and h."""
     w = position_weights(measure, m)
     if w[0] == 0:
         return 1.0, float(m), 0.0
