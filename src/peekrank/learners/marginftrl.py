@@ -357,7 +357,7 @@ class MarginFTRL:
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     horizon: ClassVar[None] = None
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances)
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances, clocked=True)
     memory: ClassVar[tuple[str, ...]] = (
         *("costs", "sums", "squares", "counts", "hints", "moved", "asked", "chance", "clock", "numbers"),
         *("space.order", "space.x", "space.first"),  # of the leader, which is followed as long as the plan is
