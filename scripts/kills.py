@@ -3,7 +3,7 @@
     python scripts/kills.py                           # 200 kills of simulate, learn, sweep and rates
     python scripts/kills.py --kills 20 --only sweep
 
-Each folder is hit up to four times by SIGKILL, which nobody can catch, at moments from just before the undisturbed
+Each folder is hit up to eight times by SIGKILL, which nobody can catch, at moments from just before the undisturbed
 run wrote its manifest until it ended; then the same command is left to end. All files but timings.csv must be the
 same, byte for byte, and there must be no others. Whatever differs is told, its folder is kept, and the exit code
 is 1.
@@ -29,16 +29,16 @@ from peekrank.data.generated import Layout, make_dataset
 from peekrank.data.peek import save_dataset
 from peekrank.jobs.folder import finished
 
-MOST_KILLS = 4  # of a folder
+MOST_KILLS = 8  # of a folder
 EARLY = 0.9  # of the time until the manifest is written, from which on kills are drawn
 SWEEP = """\
 name = "kills"
 learners = ["rtop1f", "blockftrl"]
 streams = "ct15"
-measures = ["dcg", "p@3"]
+measures = "dcg"
 k = 1
 horizons = 100000
-runs = 16
+runs = 24
 """
 COMMANDS = {
     "simulate": "rtop1f blockftrl uniform --horizon 200000 --runs 8",
