@@ -3,10 +3,10 @@
     python scripts/kills.py                           # 200 kills of simulate, learn, sweep and rates
     python scripts/kills.py --kills 20 --only sweep
 
-Each folder is hit up to eight times by SIGKILL, which nobody can catch, at moments from just before the undisturbed
-run wrote its manifest until it ended; then the same command is left to end. All files but timings.csv must be the
-same, byte for byte, and there must be no others. Whatever differs is told, its folder is kept, and the exit code
-is 1.
+Each folder is hit up to eight times by SIGKILL, which nobody can catch, at moments from just before the
+undisturbed run wrote its manifest until it ended; then the same command is left to end. All files but timings.csv
+must be the same, byte for byte, and there must be no others. Whatever differs is told, its folder is kept, and the
+exit code is 1.
 """
 
 from __future__ import annotations
