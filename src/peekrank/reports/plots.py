@@ -163,6 +163,31 @@ def rates(table: Table) -> Figure:
     return figure
 
 
+def shown_when(places: Floats, rounds: int, title: str) -> Figure:
+    """Who was shown where, and when: a row for each item, a column for each part of the rounds.
+
+    Parameters
+    ----------
+    places
+        Mean place, the first being 1, of each item in each of equal parts of the rounds; NaN where it was not
+        available. The first row is drawn on top.
+    rounds
+        How many there were.
+    title
+        What is shown.
+    """
+    with styled():
+        figure, axes = blank(title, "items, the best on top", scale="linear", legend_rows=0)
+        axes.grid(visible=False)
+        extent = (0.0, float(rounds), float(len(places)), 0.0)
+        image = axes.imshow(places, cmap="viridis", aspect="auto", interpolation="nearest", extent=extent)
+        bar = figure.colorbar(image, ax=axes, label="mean place; white: not available")
+        bar.ax.invert_yaxis()
+        finish(figure, axes)
+        axes.set_yticks([])
+    return figure
+
+
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write a figure as PNG and as SVG; the same figure gives the same bytes."""
     paths = [folder / f"{name}.{kind}" for kind in ("png", "svg")]

@@ -1,0 +1,354 @@
+"""What doubtsort loses where few people answer, and where items come and go, next to baselines.
+
+Everything is counted in expectation: what the shown order lacks, by the items' true means, to the best order of
+what is available. Each figure is a mean over runs with its standard deviation; every run has fresh items, rounds
+and randomness of the learner.
+
+    python experiments/doubt.py                                print all tables (a quarter of an hour)
+    python experiments/doubt.py few newcomer --runs 3          some of them
+    python experiments/doubt.py --sushi sushi.soc              with real orders, whose items are hidden at random
+    python experiments/doubt.py --page docs/learners/doubtsort.md    put them into the page, with a picture
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from peekrank import (
+    DCG,
+    Agent,
+    Available,
+    DoubtSort,
+    Means,
+    Precision,
+    Rounds,
+    available_items,
+    simulate,
+)
+from peekrank.learners import learner as learner_named
+from peekrank.reports import plots
+from peekrank.reports.markup import put_into
+from peekrank.streams.preferences import read_orders
+from peekrank.types import Floats, Ints, Learner, LinearMeasure
+
+PICTURE = Path(__file__).resolve().parent.parent / "docs" / "pictures" / "doubtsort-shown.svg"
+BEGIN = "<!-- begin: python experiments/doubt.py --sushi sushi.soc --page docs/learners/doubtsort.md -->"
+TUTORIAL = (0.6, 0.55, 0.5, 0.4, 0.35, 0.3, 0.25, 0.2, 0.15, 0.1)
+LEARNERS = ("doubtsort", "doubtsort:form=cautious", "greedy", "thompson")
+VISITS, LONG = 50_000, 100_000
+LATE = 500  # rounds
+RUNS = 5
+FIRST = 1000  # number of the first run: no figure is from a run that anything was tried on
+
+
+class World(NamedTuple):
+    """Rounds, and the mean gain of every item, by which orders are judged."""
+
+    rounds: Rounds
+    means: Floats
+    measure: LinearMeasure
+
+    def lists(self) -> Iterator[tuple[Ints, Ints]]:
+        """Items and relevance of each round."""
+        items = self.rounds.items
+        for first, last in pairwise(self.rounds.offsets):
+            here = np.arange(last - first) if items is None else items[first:last]
+            yield here, self.rounds.relevance[first:last]
+
+
+class Lost:
+    """A measure of what an order lacks by the true means, for rounds that are played in turn."""
+
+    name: ClassVar[str] = "lost"
+    higher_is_better: ClassVar[bool] = False
+
+    def __init__(self, world: World) -> None:
+        items = world.rounds.items
+        known = np.arange(len(world.means)) if items is None else items
+        n = int(world.rounds.offsets[1])
+        self._means = np.resize(world.means[known], (len(world.rounds.offsets) - 1, n))
+        self._discount, self._done = world.measure.discount(n), 0
+
+    def values(self, rankings: Ints, relevance: Floats) -> Floats:  # noqa: ARG002
+        """What each ranking of the next rounds lacks."""
+        means = self._means[self._done : self._done + len(rankings)]
+        self._done += len(rankings)
+        lacking = np.sort(means, axis=1)[:, ::-1] - np.take_along_axis(means, rankings, axis=1)
+        return np.asarray(lacking @ self._discount)
+
+
+def lost(learner: Learner, world: World, k: int, run: int) -> float:
+    """What a run loses if everybody answers at once."""
+    end = np.array([len(world.rounds.offsets) - 1])
+    return float(simulate(learner, world.rounds, k=k, measure=Lost(world), seed=run, at=end).value[0])
+
+
+class Live(NamedTuple):
+    """A run with answers as they really come: what each round lost, and who was shown first."""
+
+    lost: Floats
+    first: Ints
+
+
+def live(learner: Learner, world: World, k: int, run: int, *, rates: Floats | float = 1.0, delay: int = 0) -> Live:
+    """Play with an agent: each question is answered with its item's chance, `delay` rounds late."""
+    agent, rng = Agent(learner, m=len(world.means), k=k, seed=run), np.random.default_rng([run, 9])
+    chances, waiting = np.broadcast_to(rates, world.means.shape), deque()
+    discount, lost, first = world.measure.discount(len(world.means)), [], []
+    for t, (here, relevance) in enumerate(world.lists()):
+        decision = agent.rank() if world.rounds.items is None else agent.rank(available=here)
+        means = world.means[decision.ranking]
+        lost.append(discount[: len(means)] @ (np.sort(means)[::-1] - means))
+        first.append(decision.ranking[0])
+        seen = decision.ranking[:k]
+        told = relevance[np.searchsorted(here, seen)].astype(np.float64)
+        told[rng.random(k) >= chances[seen]] = np.nan
+        waiting.append((t + delay, decision, told))
+        while waiting and waiting[0][0] <= t:
+            agent.update(*waiting.popleft()[1:])
+    return Live(np.array(lost), np.array(first))
+
+
+def tutorial(run: int) -> World:
+    """The ten items of the tutorial, in random order."""
+    rng = np.random.default_rng([run, 1])
+    means = rng.permutation(TUTORIAL)
+    return World(Means(tuple(means)).rounds(VISITS, rng), means, DCG())
+
+
+def drawn(stream: Available, run: int, measure: LinearMeasure, rounds: int = LONG) -> World:
+    """Rounds of a stream, with the mean gains that it draws first."""
+    means = stream.means(np.random.default_rng([run, 2]))
+    gain = float(measure.gain(np.array([stream.grade], dtype=np.uint8))[0])
+    return World(stream.rounds(rounds, np.random.default_rng([run, 2])), gain * means, measure)
+
+
+def part(world: World, first: int, last: int) -> World:
+    """Some of the rounds."""
+    features, relevance, offsets, items = world.rounds
+    rows = slice(offsets[first], offsets[last])
+    cut = Rounds(
+        features[rows], relevance[rows], offsets[first : last + 1] - offsets[first],
+        None if items is None else items[rows],
+    )  # fmt: skip
+    return world._replace(rounds=cut)
+
+
+def few(runs: Sequence[int]) -> list[str]:
+    """Few, late and unequal answers about the tutorial's ten items."""
+    unequal = np.linspace(0.05, 1, 10)
+    ways: dict[str, Callable[[int], dict[str, object]]] = {
+        "all answer": lambda _: {},
+        "20 %": lambda _: {"rates": 0.2},
+        "5 %": lambda _: {"rates": 0.05},
+        f"{LATE} rounds late": lambda _: {"delay": LATE},
+        "5 % to 100 %, by item": lambda run: {"rates": np.random.default_rng([run, 3]).permutation(unequal)},
+    }
+    rows = []
+    for name in (*LEARNERS, "blockftrl"):
+        made = learner_named(name, measure=DCG())
+        found = [
+            [float(live(made, tutorial(run), 1, run, **how(run)).lost.mean()) for run in runs]  # type: ignore[arg-type]
+            for how in ways.values()
+        ]
+        rows.append([f"`{name}`", *(figure(values, 4) for values in found)])
+    title = f"**Few answers.** The tutorial's ten items, DCG, k = 1, {VISITS:,} visits: DCG lost per visit."
+    return [title, "", *table(["learner", *ways], rows)]
+
+
+def compared(
+    title: str, measure: LinearMeasure, k: int, worlds: Sequence[World], runs: Sequence[int]
+) -> list[str]:
+    """A row of a table: what each learner loses in the same worlds, if all answer."""
+    found = []
+    for name in LEARNERS:
+        made = learner_named(name, measure=measure, max_grade=int(worlds[0].rounds.relevance.max()))
+        found.append([lost(made, world, k, run) for world, run in zip(worlds, runs, strict=True)])
+    return [title, *(figure(values) for values in found)]
+
+
+def sets(runs: Sequence[int], k: int) -> list[str]:
+    """Five fixed sets of ten items, with as many rounds for each item as in the random lists."""
+    found: list[list[float]] = [[] for _ in LEARNERS]
+    for run in runs:
+        means = drawn(Available(), run, DCG(), 1).means
+        rng = np.random.default_rng([run, 4])
+        worlds = [
+            World(Means(tuple(means[ten])).rounds(LONG // 5, rng), means[ten], DCG())
+            for ten in rng.permutation(50).reshape(5, 10)
+        ]
+        for values, name in zip(found, LEARNERS, strict=True):
+            values.append(sum(lost(learner_named(name, measure=DCG()), world, k, run) for world in worlds))
+    return [f"five fixed sets of 10, k = {k}", *(figure(values) for values in found)]
+
+
+def lists(runs: Sequence[int]) -> list[str]:
+    """Lists of what is available, by every rule."""
+    rows = []
+    for k in (1, 3):
+        random = [drawn(Available(), run, DCG()) for run in runs]
+        rows += [compared(f"10 of 50 at random, k = {k}", DCG(), k, random, runs), sets(runs, k)]
+    settings = (
+        ("100 blocks of 10 of 50", Available(rule="blocks"), DCG(), 1),
+        ("10 of 50, the better the rarer", Available(rule="rare"), DCG(), 1),
+        ("one of 20 replaced every 500 rounds", Available(m=219, n=20, rule="churn"), DCG(), 1),
+        ("10 of 50 at random, grades 0 and 3", Available(grade=3), DCG(), 1),
+        ("10 of 50 at random, p@3, k = 1", Available(), Precision(3), 1),
+        ("10 of 50 at random, p@3, k = 5", Available(), Precision(3), 5),
+    )
+    for title, stream, measure, k in settings:
+        rows.append(compared(title, measure, k, [drawn(stream, run, measure) for run in runs], runs))
+    for title, how in (("20 % answer", {"rates": 0.2}), (f"answers {LATE} rounds late", {"delay": LATE})):
+        found = [
+            [live(learner_named(name, measure=DCG()), drawn(Available(), run, DCG()), 1, run, **how).lost.sum()
+             for run in runs]
+            for name in LEARNERS
+        ]  # fmt: skip
+        rows.append([f"10 of 50 at random, k = 1, {title}", *(figure(values) for values in found)])
+    title = f"**Items that come and go.** DCG and k = 1 where nothing else is said, {LONG:,} rounds: regret."
+    return [title, "", *table(["lists", *(f"`{name}`" for name in LEARNERS)], rows)]
+
+
+def newcomer(runs: Sequence[int]) -> list[str]:
+    """How many of its rounds the best item needs to come to the top, where 49 others are known."""
+    early, late, longest = 20_000, 6000, 20
+    rows = []
+    for title, rate in (("all answer", 1.0), ("20 % answer", 0.2)):
+        row = [title]
+        for name in LEARNERS[:3]:
+            needed = []
+            for run in range(runs[0], runs[0] + 3 * len(runs)):
+                rng = np.random.default_rng([run, 5])
+                means = np.append(rng.permutation(np.linspace(0.9, 0.05, 49)), 0.95)
+                others = np.argsort(rng.random((early + late, 49)), axis=1)[:, :10]
+                others[early:, 9] = 49
+                mask = np.zeros((early + late, 50), dtype=bool)
+                np.put_along_axis(mask, others, values=True, axis=1)
+                world = World(available_items(rng.random(mask.shape) < means, mask), means, DCG())
+                shown = live(learner_named(name, measure=DCG()), world, 1, run, rates=rate).first[early:] == 49
+                often = np.convolve(shown, np.ones(longest), "valid") >= 0.75 * longest
+                needed.append(int(often.argmax()) if often.any() else late)
+            row.append(
+                f"{np.median(needed):,.0f} ({np.quantile(needed, 0.25):,.0f} to {np.quantile(needed, 0.75):,.0f})"
+            )
+        rows.append(row)
+    title = (
+        "**A new best item** (0.95) joins 49 known ones (0.05 to 0.9), after 20,000 rounds with 10 of them: the "
+        "number of its rounds before it is shown first in 15 of 20, median and quartiles."
+    )
+    return [title, "", *table(["", *(f"`{name}`" for name in LEARNERS[:3])], rows)]
+
+
+def replaced(runs: Sequence[int]) -> list[str]:
+    """Two of ten replaced, against a cold start with the same ten."""
+    rows = []
+    for name in LEARNERS:
+        warm, cold = [], []
+        for run in runs:
+            world = drawn(Available(m=12, n=10, rule="replaced"), run, DCG(), 40_000)
+            made = learner_named(name, measure=DCG())
+            warm.append(float(live(made, part(world, 0, 21_000), 1, run).lost[20_000:].sum()))
+            cold.append(float(live(made, part(world, 20_000, 21_000), 1, run).lost.sum()))
+        rows.append([f"`{name}`", figure(warm, 1), figure(cold, 1), f"{np.mean(warm) / np.mean(cold):.2f}"])
+    title = "**Two of ten replaced** after 20,000 rounds: DCG lost in the next 1,000, and by a new agent."
+    return [title, "", *table(["learner", "goes on", "cold start", "ratio"], rows)]
+
+
+def orders(path: Path, runs: Sequence[int]) -> list[str]:
+    """Orders of people, each item hidden from a list with chance 1/2: what a list loses to the order of means."""
+    rows = []
+    for measure, k in ((DCG(), 1), (DCG(), 3), (Precision(3), 1)):
+        worlds = []
+        for run in runs:
+            rng = np.random.default_rng([run, 6])
+            relevance = read_orders(path).rounds(VISITS, rng).relevance.reshape(VISITS, -1)
+            m = relevance.shape[1]
+            mask = np.zeros(relevance.shape, dtype=bool)
+            np.put_along_axis(mask, np.argsort(rng.random(mask.shape), axis=1)[:, : m // 2], values=True, axis=1)
+            means = measure.gain(relevance).mean(axis=0)
+            worlds.append(World(available_items(relevance, mask), means, measure))
+        rows.append(compared(f"{measure}, k = {k}", measure, k, worlds, runs))
+    title = f"**Orders of sushi**, half of the ten hidden at random in each of {VISITS:,} rounds: regret."
+    return [title, "", *table(["", *(f"`{name}`" for name in LEARNERS)], rows)]
+
+
+def figure(values: Sequence[float], digits: int = 0) -> str:
+    """Mean and standard deviation."""
+    return f"{np.mean(values):,.{digits}f} ± {np.std(values, ddof=1):,.{digits}f}"
+
+
+def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table in Markdown."""
+    lines = [names, ["---"] * len(names), *rows]
+    return ["| " + " | ".join(line) + " |" for line in lines]
+
+
+class Shown:
+    """A measure that remembers all rankings."""
+
+    name: ClassVar[str] = "shown"
+    higher_is_better: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self.rankings: list[Ints] = []
+
+    def values(self, rankings: Ints, relevance: Floats) -> Floats:  # noqa: ARG002
+        """Nothing."""
+        self.rankings.append(rankings.copy())
+        return np.zeros(len(rankings))
+
+
+def picture(run: int, parts: int = 120) -> Figure:
+    """Who was shown when, while items come and go."""
+    stream, horizon = Available(m=40, n=10, rule="churn"), 24_000
+    world, shown = drawn(stream, run, DCG(), horizon), Shown()
+    simulate(DoubtSort(DCG()), world.rounds, k=1, measure=shown, seed=run, at=np.array([horizon]))
+    rankings, items = np.concatenate(shown.rankings), np.asarray(world.rounds.items).reshape(horizon, stream.n)
+    who = np.take_along_axis(items, rankings, axis=1)
+    sums, counts = np.zeros((2, stream.m, parts))
+    for place in range(stream.n):
+        columns = np.arange(horizon) * parts // horizon
+        np.add.at(sums, (who[:, place], columns), place + 1.0)
+        np.add.at(counts, (who[:, place], columns), 1.0)
+    places = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
+    title = "doubtsort, k = 1: ten items at a time,\none of them replaced every 774 rounds"
+    return plots.shown_when(places[np.argsort(-world.means)], horizon, title)
+
+
+TABLES: dict[str, Callable[[Sequence[int]], list[str]]] = {
+    "few": few, "lists": lists, "newcomer": newcomer, "replaced": replaced,
+}  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the tables, or put them into the page."""
+    parser = argparse.ArgumentParser(description="Doubtsort where few answer, and where items come and go.")
+    parser.add_argument("tables", nargs="*", choices=[*TABLES, []], help="which of them; all if none is named")
+    parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--sushi", type=Path, help="a file of orders")
+    parser.add_argument("--page", type=Path)
+    options = parser.parse_args(arguments)
+    runs, lines = range(FIRST, FIRST + options.runs), []
+    for name in options.tables or TABLES:
+        lines += [*TABLES[name](runs), ""]
+        sys.stderr.write(f"{name} done\n")
+    if options.sushi:
+        lines += [*orders(options.sushi, runs), ""]
+    if options.page:
+        put_into(options.page, BEGIN, lines[:-1])
+        plots.save_as(picture(FIRST), PICTURE)
+    else:
+        print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
