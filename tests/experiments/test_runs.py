@@ -227,3 +227,13 @@ def test_a_folder_of_something_else_cannot_be_read(tmp_path: Path) -> None:
 def test_bad_experiments(change: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         replace(SMALL, **change)  # type: ignore[arg-type]
+
+
+def test_items_that_come_and_go(tmp_path: Path) -> None:
+    """Learners that know items one by one, or nothing about them, can be compared; others say why not."""
+    how: dict[str, Any] = {"stream": "available:m=12,n=4", "measure": "dcg", "k": 1, "horizon": 2000, "runs": 2}
+    result = run(Experiment(("doubtsort", "uniform"), **how), tmp_path / "a")
+    learned, random = (result.regrets(name)[:, -1].mean() for name in ("doubtsort", "uniform"))
+    assert 0 < learned < 0.3 * random
+    with pytest.raises(ValueError, match="blockftrl ranks a fixed set of items"):
+        run(Experiment(("blockftrl",), **how), tmp_path / "b")

@@ -284,6 +284,24 @@ class StartsAgainIfUnanswered(Broken):
     kernels: ClassVar[Kernels] = Kernels(_rank_by_sum, _forget_all_if_unanswered)
 
 
+@kernel
+def _rank_first_rows(s: CountState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+    """Rank rows as if they were the first items, and ask about the second one now and then."""
+    n = len(ranking)
+    sort_descending(s.scores[:n], ranking, s.sorting)
+    if n > 1 and uniforms[0] < 0.2:
+        ranking[0], ranking[1] = ranking[1], ranking[0]
+
+
+@kernel
+def _enter_nothing(s: CountState, items: Ints) -> None:
+    pass
+
+
+class TakesRowsForItems(Broken):
+    kernels: ClassVar[Kernels] = Kernels(_rank_first_rows, _add_answers, enter=_enter_nothing)
+
+
 class ForgetsAField(Broken):
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -308,6 +326,7 @@ class ForgetsAField(Broken):
         (NoImportanceWeight(), "learns"),
         (BreaksItsBound(), "keeps_its_bound"),
         (StartsAgainIfUnanswered(), "learns_though_answers_are_missing"),
+        (TakesRowsForItems(), "knows_items_by_their_numbers"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )

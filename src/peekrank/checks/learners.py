@@ -16,7 +16,7 @@ from peekrank.engine.saved import arrays_of
 from peekrank.learners import Uniform
 from peekrank.measures import measure as measure_named
 from peekrank.regret import best_values, regret
-from peekrank.streams import fixed_items
+from peekrank.streams import available_items, fixed_items
 from peekrank.types import Decision, Features, Floats, Grades, Ints, Learner, Rounds, Shape, missing_members
 
 _M, _K, _ROUNDS = 6, 2, 300
@@ -392,6 +392,52 @@ def learns_from_features(learner: Learner) -> None:
     require(lost[0] <= 0.5 * lost[1], f"in the second half it loses {lost[0]:.3f} a round, random {lost[1]:.3f}")
 
 
+def any_list_of_its_items(learner: Learner) -> None:
+    """If it knows items one by one: drivers agree on lists of some of them, and items can be added at any time."""
+    if learner.kernels.enter is None:
+        return
+    rng, relevance = np.random.default_rng(12), _relevance(learner)
+    mask = rng.random(relevance.shape) < 0.5
+    mask[np.arange(_ROUNDS), rng.integers(0, _M, _ROUNDS)] = True
+    rounds, measure = available_items(relevance, mask), measure_named("dcg")
+    one, two = (run(learner, rounds, k=_K, measure=measure, seed=3) for run in (play, simulate))
+    for name, a, b in zip(one._fields, one, two, strict=True):
+        require(np.array_equal(a, b), f"play and simulate differ in their {name} if not all items are available")
+    growing, grown = (Agent(learner, m=m, k=_K, seed=4) for m in (_K, _M))
+    for t, (row, here) in enumerate(zip(relevance, mask, strict=True)):
+        if t % 20 == 0 and growing.shape.m < _M:
+            growing.add()
+        known = np.flatnonzero(here[: growing.shape.m])
+        if len(known):
+            shown = [_told(agent, row, known) for agent in (growing, grown)]
+            require(np.array_equal(*shown), "an agent to which items were added shows other rankings")
+
+
+def _told(agent: Agent, relevance: Grades, available: Ints) -> Ints:
+    decision = agent.rank(available=available)
+    agent.update(decision, relevance[decision.ranking[: agent.shape.k]])
+    return decision.ranking
+
+
+def knows_items_by_their_numbers(learner: Learner) -> None:
+    """If it knows items one by one: what it learns of an item is not taken for what it learns of a place in lists.
+
+    Lists of the items 0 and 1, and of 1 and 2, take turns; 0 and 2 are relevant: rows of lists tell nothing.
+    """
+    if learner.kernels.enter is None:
+        return
+    top = np.uint8(min(learner.max_grade, 4))
+    rows = np.tile(np.array([[1, 0, 0], [0, 0, 1]], dtype=np.uint8) * top, (_ROUNDS, 1))
+    mask = np.tile(np.array([[True, True, False], [False, True, True]]), (_ROUNDS, 1))
+    agent = Agent(learner, m=3, k=1)
+    drive([agent], available_items(rows, mask), measure=measure_named("dcg"))
+    for pair, best in (([0, 1], 0), ([1, 2], 2)):
+        first = int(agent.order(available=pair)[0])
+        require(
+            first == best, f"of the items {pair} it takes {first} for the better one, which never was relevant"
+        )
+
+
 def _measure(learner: Learner) -> Any:
     return measure_named("dcg") if learner.measure is None else learner.measure
 
@@ -454,5 +500,7 @@ LEARNER_CHECKS: dict[str, Callable[[Learner], None]] = {
         learns,
         learns_though_answers_are_missing,
         learns_from_features,
+        any_list_of_its_items,
+        knows_items_by_their_numbers,
     )
 }
