@@ -18,7 +18,9 @@ from peekrank.engine.calls import (
     NO_PERMUTATION,
     WELL,
     Counts,
+    are_known,
     compiled_calls,
+    fill_rows,
     first_not_finite,
     no_counts,
     read_only,
@@ -151,6 +153,9 @@ class Agent:
         self._rank = machine_code(rank, *memory, X, self._uniforms, 0, seen, ranking, token, numbers)
         self._update = machine_code(update, *memory, X, ranking, token, numbers, seen, self._grades, perceived)
         self._check = machine_code(first_not_finite, X)
+        if self._by_item:
+            self._are_known = machine_code(are_known, self._everyone, 0)
+            self._fill_rows = machine_code(fill_rows, ranking, ranking, ranking)
 
     def _make_room(self, room: int) -> None:
         """Make state and space for so many items, and keep what is known of those there are."""
@@ -335,17 +340,11 @@ class Agent:
         if chosen is None:
             return self._everyone[: min(np.size(ranking), self.shape.m)], ranking
         items = np.ascontiguousarray(chosen)
-        if (
-            items.ndim != 1
-            or len(items) == 0
-            or items.dtype != np.int64
-            or np.any(np.diff(items, prepend=-1) <= 0)
-            or items[-1] >= self.shape.m
-        ):
+        if items.ndim != 1 or items.size == 0 or items.dtype != _INT or not self._are_known(items, self.shape.m):
             raise ValueError(f"items of the decision {_line(items)}: must be numbers of known items, ascending")
         shown = _whole_numbers(ranking, len(items))
-        rows = np.searchsorted(items, shown)
-        if np.any(items[np.minimum(rows, len(items) - 1)] != shown):
+        rows = np.empty_like(shown)
+        if not self._fill_rows(items, shown, rows):
             raise ValueError(
                 f"ranking of the decision {_line(shown)}: must hold each of its items {_line(items)} once"
             )

@@ -98,6 +98,34 @@ def is_permutation(ranking: Ints, seen: NDArray[np.bool_]) -> bool:
 
 
 @kernel
+def are_known(items: Ints, m: int) -> bool:
+    """Whether numbers of items ascend, and are below m."""
+    before = -1
+    for item in items:
+        if item <= before:
+            return False
+        before = item
+    return before < m
+
+
+@kernel
+def fill_rows(items: Ints, ranking: Ints, rows: Ints) -> bool:
+    """Fill `rows` with the place of each item of a ranking among ascending items; False if one is not there."""
+    for p in range(len(ranking)):
+        low, high = 0, len(items) - 1
+        while low < high:
+            middle = (low + high) // 2
+            if items[middle] < ranking[p]:
+                low = middle + 1
+            else:
+                high = middle
+        if items[low] != ranking[p]:
+            return False
+        rows[p] = low
+    return True
+
+
+@kernel
 def count_answer(answers: Ints, item: int) -> None:
     """Add an answer about an item."""
     answers[item if len(answers) > 1 else 0] += 1
