@@ -29,6 +29,7 @@ from peekrank import (
     Available,
     DoubtSort,
     Means,
+    Orders,
     Precision,
     Rounds,
     available_items,
@@ -37,8 +38,7 @@ from peekrank import (
 from peekrank.learners import learner as learner_named
 from peekrank.reports import plots
 from peekrank.reports.markup import put_into
-from peekrank.streams.preferences import read_orders
-from peekrank.types import Floats, Ints, Learner, LinearMeasure
+from peekrank.types import Decision, Floats, Grades, Ints, Learner, LinearMeasure
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "pictures" / "doubtsort-shown.svg"
 BEGIN = "<!-- begin: python experiments/doubt.py --sushi sushi.soc --page docs/learners/doubtsort.md -->"
@@ -57,7 +57,7 @@ class World(NamedTuple):
     means: Floats
     measure: LinearMeasure
 
-    def lists(self) -> Iterator[tuple[Ints, Ints]]:
+    def lists(self) -> Iterator[tuple[Ints, Grades]]:
         """Items and relevance of each round."""
         items = self.rounds.items
         for first, last in pairwise(self.rounds.offsets):
@@ -102,7 +102,8 @@ class Live(NamedTuple):
 def live(learner: Learner, world: World, k: int, run: int, *, rates: Floats | float = 1.0, delay: int = 0) -> Live:
     """Play with an agent: each question is answered with its item's chance, `delay` rounds late."""
     agent, rng = Agent(learner, m=len(world.means), k=k, seed=run), np.random.default_rng([run, 9])
-    chances, waiting = np.broadcast_to(rates, world.means.shape), deque()
+    chances = np.broadcast_to(rates, world.means.shape)
+    waiting: deque[tuple[int, Decision, Floats]] = deque()
     discount, lost, first = world.measure.discount(len(world.means)), [], []
     for t, (here, relevance) in enumerate(world.lists()):
         decision = agent.rank() if world.rounds.items is None else agent.rank(available=here)
@@ -270,7 +271,7 @@ def orders(path: Path, runs: Sequence[int]) -> list[str]:
         worlds = []
         for run in runs:
             rng = np.random.default_rng([run, 6])
-            relevance = read_orders(path).rounds(VISITS, rng).relevance.reshape(VISITS, -1)
+            relevance = Orders(path).rounds(VISITS, rng).relevance.reshape(VISITS, -1)
             m = relevance.shape[1]
             mask = np.zeros(relevance.shape, dtype=bool)
             np.put_along_axis(mask, np.argsort(rng.random(mask.shape), axis=1)[:, : m // 2], values=True, axis=1)

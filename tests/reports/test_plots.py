@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import matplotlib
@@ -309,7 +310,7 @@ def test_who_was_shown_when_is_what_was_given(tmp_path: Path) -> None:
     figure = plots.shown_when(places, 300, "two items")
     axes, bar = figure.axes
     (image,) = axes.get_images()
-    drawn = np.ma.asarray(image.get_array())
+    drawn: Any = image.get_array()
     assert np.array_equal(drawn.filled(np.nan), places, equal_nan=True)
     assert list(image.get_extent()) == [0, 300, 2, 0]
     assert axes.get_title(loc="left") == "two items"

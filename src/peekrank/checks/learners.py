@@ -409,8 +409,10 @@ def any_list_of_its_items(learner: Learner) -> None:
             growing.add()
         known = np.flatnonzero(here[: growing.shape.m])
         if len(known):
-            shown = [_told(agent, row, known) for agent in (growing, grown)]
-            require(np.array_equal(*shown), "an agent to which items were added shows other rankings")
+            one_shown, other_shown = (_told(agent, row, known) for agent in (growing, grown))
+            require(
+                np.array_equal(one_shown, other_shown), "an agent to which items were added shows other rankings"
+            )
 
 
 def _told(agent: Agent, relevance: Grades, available: Ints) -> Ints:
