@@ -227,7 +227,7 @@ def newcomer(runs: Sequence[int]) -> list[str]:
         row = [title]
         for name in LEARNERS[:3]:
             needed = []
-            for run in range(runs[0], runs[0] + 3 * len(runs)):
+            for run in range(runs[0], runs[0] + 8 * len(runs)):
                 rng = np.random.default_rng([run, 5])
                 means = np.append(rng.permutation(np.linspace(0.9, 0.05, 49)), 0.95)
                 others = np.argsort(rng.random((early + late, 49)), axis=1)[:, :10]
