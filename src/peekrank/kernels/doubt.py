@@ -47,8 +47,8 @@ def fill_doubts(means: Floats, widths: Floats, weights: Floats, doubts: Floats, 
 
     Item i may change places with j if j is known as well as i or better, and their intervals ``mean +- width``
     meet. The doubt of i is the weight of the highest minus that of the lowest place of all these and of i. Items
-    are put into the trees as they get less well known, so that each finds those it may change places with: O(n log
-    n).
+    are put into the trees as they get less well known, so that each finds those it may change places with:
+    O(n log n).
 
     Parameters
     ----------

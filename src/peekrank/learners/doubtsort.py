@@ -154,14 +154,13 @@ class DoubtSort:
     """Sort the items by their mean gain, and ask about those whose uncertainty costs more than asking does.
 
     For relevance that is stable: drawn anew in each round from the same distribution. Which items are available
-    may change in any way. There is no promise where relevance changes at will; marginftrl is made for that.
+    may change in any way. There is no promise where relevance changes at will; blockftrl has one.
 
     With b_i the mean gain of item i and u_i how far it may be off, items i and j may have to change places if
-    ``|b_i
-    - b_j| <= u_i + u_j``. The doubt D_i is by how much the highest and the lowest place differ in weight that i
-      shares in this way with items known as well or better; sorting by b loses at most ``sum_i 2 u_i D_i``. Moving
-      item i from its place up to place k has a price, by the means. It is done with chance ``0.03 u_i D_i /
-      price``.
+    ``|b_i - b_j| <= u_i + u_j``. The doubt D_i is by how much the highest and the lowest place differ in weight
+    that i shares in this way with items known as well or better; sorting by b loses at most ``sum_i 2 u_i D_i``.
+    Moving item i from its place up to place k has a price, by the means. It is done with chance
+    ``0.03 u_i D_i / price``.
 
     - Every answer counts, whenever it comes, whatever was answered beside it. Who answers must not depend on the
       answer.
