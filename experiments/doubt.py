@@ -244,7 +244,7 @@ def newcomer(runs: Sequence[int]) -> list[str]:
         rows.append(row)
     title = (
         "**A new best item** (0.95) joins 49 known ones (0.05 to 0.9), after 20,000 rounds with 10 of them: the "
-        "number of its rounds before it is shown first in 15 of 20, median and quartiles."
+        f"number of its rounds before it is shown first in 15 of 20, median and quartiles of {8 * len(runs)} runs."
     )
     return [title, "", *table(["", *(f"`{name}`" for name in LEARNERS[:3])], rows)]
 
