@@ -18,6 +18,7 @@ from peekrank import (
     FeedExp3,
     PermFTRL,
     Precision,
+    Ridge,
     RTop1F,
     RTopKF,
     SetFTRL,
@@ -90,6 +91,8 @@ CASES: list[Learner] = [
     RTopKF(),
     RTopKF(KL(), gamma=0.3, temperature=0.5, below="random"),
     RTopKF(KL(), temperature=0.0),
+    Ridge(),
+    Ridge(share=0.2, lift=3),
 ]
 
 

@@ -35,6 +35,7 @@ from peekrank import (
 )
 from peekrank.checks import LEARNER_CHECKS, CheckError, check_learner
 from peekrank.kernels.sorting import SortSpace, shuffle, sort_descending, sort_space
+from peekrank.learners.ridge import Ridge
 from peekrank.learners.rtopkf import RTopKF
 from peekrank.registry import LEARNERS as REGISTRY
 from peekrank.surrogates import KL, ListNet, RankSVM, SmoothDCG
@@ -86,6 +87,9 @@ LEARNERS: list[Learner] = [
     RTopKF(RankSVM(), gamma=0.1, radius=3.0),
     RTopKF(ListNet()),
     RTopKF(SmoothDCG(0.1), horizon=4000, below="random", step="theorem"),
+    Ridge(),
+    Ridge("sampling", width=1.0),
+    Ridge(forget=0.99, lift=6),
 ]
 
 

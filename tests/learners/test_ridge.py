@@ -1,0 +1,415 @@
+"""Ridge against dense algebra, a naive twin, and what it promises: any scale, any order of answers."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from math import e, log, sqrt
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from helpers.naive_doubt import doubts, price
+from peekrank import NDCG, Agent, Decision, Ridge, Rounds, RTopKF, Shape, Uniform, simulate
+from peekrank.engine.saved import arrays_of
+from peekrank.learners.ridge import MOST_COLUMNS, RidgeState
+from peekrank.types import Features, Floats, linear_in_features
+
+M, D = 8, 5
+SCALES = np.array([1e-6, 1.0, 1e6, 30.0, 1e-3])
+
+
+def lists(count: int, seed: int = 0, m: int = M, d: int = D) -> Features:
+    return np.random.default_rng(seed).normal(size=(count, m, d)).astype(np.float32)
+
+
+def grades(X: Features, seed: int = 1) -> Floats:
+    """Grades 0 to 3 that are nearly linear in the features."""
+    hidden = X @ np.linspace(1, -1, X.shape[-1]) + np.random.default_rng(seed).normal(scale=0.5, size=X.shape[:-1])
+    return np.digitize(hidden, [-1, 0, 1.5]).astype(np.float64)
+
+
+class Seen(NamedTuple):
+    """Decisions, and what was answered to each."""
+
+    decisions: list[Decision]
+    answers: list[Floats]
+
+
+def play(agent: Agent, X: Features, relevance: Floats, missing: float = 0.0) -> Seen:
+    rng, seen = np.random.default_rng(2), Seen([], [])
+    for features, row in zip(X, relevance, strict=True):
+        decision = agent.rank(features)
+        answers = row[decision.ranking[: agent.shape.k]]
+        answers[rng.random(len(answers)) < missing] = np.nan
+        agent.update(decision, answers)
+        seen.decisions.append(decision)
+        seen.answers.append(answers)
+    return seen
+
+
+def dense(seen: Seen) -> tuple[Floats, Floats]:
+    """Features and grade of every answer."""
+    rows = np.concatenate(
+        [d.features[d.ranking[: len(a)]][~np.isnan(a)] for d, a in zip(*seen, strict=True)], dtype=np.float64
+    )
+    answers = np.concatenate(seen.answers)
+    return rows, answers[~np.isnan(answers)]
+
+
+def solution(rows: Floats, answers: Floats, prior: Floats) -> tuple[Floats, float]:
+    """Weights of the ridge regression with a free constant, and what it leaves of the answers."""
+    centred = rows - rows.mean(0)
+    w = np.linalg.lstsq(
+        np.vstack([centred, np.diag(np.sqrt(prior))]), np.r_[answers - answers.mean(), 0 * prior], rcond=None
+    )[0]
+    left = ((answers - answers.mean() - centred @ w) ** 2).sum() + (prior * w**2).sum()
+    return w, float(left)
+
+
+@pytest.mark.parametrize(("rounds", "missing"), [(7, 0.0), (300, 0.0), (300, 0.4), (3000, 0.0)])
+def test_weights_are_those_of_a_dense_solution(rounds: int, missing: float) -> None:
+    agent, X = Agent(Ridge(), m=M, k=2, d=D), lists(rounds)
+    seen = play(agent, X, grades(X), missing)
+    state = agent.state
+    rows, answers = dense(seen)
+    w, left = solution(rows, answers, state.prior[:D])
+    assert np.allclose(state.w[:D], w, rtol=1e-9, atol=1e-12)
+    assert not state.w[D:].any()
+    assert state.sums[1] == len(answers)
+    assert np.isclose(state.sums[3], left, rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_weights_are_those_of_a_dense_solution_after_many_answers_and_on_all_scales() -> None:
+    agent, X = Agent(Ridge(), m=M, k=5, d=D), lists(20_000) * SCALES.astype(np.float32)
+    seen = play(agent, X, grades(X / SCALES))
+    rows, answers = dense(seen)
+    assert len(answers) == 100_000
+    w, left = solution(rows / SCALES, answers, agent.state.prior[:D] / SCALES**2)
+    assert np.allclose(agent.state.w[:D] * SCALES, w, rtol=1e-10, atol=1e-12)
+    assert np.isclose(agent.state.sums[3], left, rtol=1e-10)
+
+
+def test_the_prior_is_the_variance_of_the_columns_of_the_last_refresh() -> None:
+    agent, X = Agent(Ridge(), m=M, k=1, d=D), lists(100) + np.float32(3)
+    play(agent, X, grades(X))
+    assert np.allclose(agent.state.prior[:D], X[:64].reshape(-1, D).var(0), rtol=1e-5)
+
+
+def test_columns_that_are_seldom_hot_have_the_prior_of_those_that_are_often() -> None:
+    agent, rng = Agent(Ridge(), m=10, k=1, d=10), np.random.default_rng(0)
+    X = np.tile(np.eye(10, dtype=np.float32), (64, 1, 1))
+    play(agent, X, rng.integers(0, 2, (64, 10)).astype(float))
+    assert np.allclose(agent.state.prior[:10], 0.9)
+
+
+def test_powers_of_two_change_no_bit() -> None:
+    X, powers = lists(400), np.float32(2.0) ** np.array([-30, 20, 3, 0, 60])
+    relevance = grades(X)
+    for learner in (Ridge(), Ridge("sampling"), Ridge(lift=15), Ridge(forget=0.99)):
+        one, two = (Agent(learner, m=M, k=2, d=D, seed=3) for _ in range(2))
+        for a, b in zip(
+            play(one, X, relevance).decisions, play(two, X * powers, relevance).decisions, strict=True
+        ):
+            assert np.array_equal(a.ranking, b.ranking)
+            assert (a.chances is None and b.chances is None) or np.array_equal(a.chances, b.chances)
+
+
+def test_scale_and_shift_of_columns_do_not_matter() -> None:
+    X = lists(400)
+    relevance, shift = grades(X), np.float32([0, 5, 0, -3, 20])
+    agents = [Agent(Ridge(), m=M, k=1, d=D, seed=4) for _ in range(3)]
+    changed = (X, X * SCALES.astype(np.float32), X + shift)
+    shown = [[d.ranking for d in play(a, Y, relevance).decisions] for a, Y in zip(agents, changed, strict=True)]
+    assert np.mean(np.all(np.array(shown[0]) == shown[1], axis=1)) > 0.98
+    assert np.mean(np.all(np.array(shown[0]) == shown[2], axis=1)) > 0.98
+    assert np.allclose(agents[1].state.w[:D] * SCALES, agents[0].state.w[:D], rtol=0.05, atol=0.01)
+    assert np.allclose(agents[2].state.w[:D], agents[0].state.w[:D], rtol=0.05, atol=0.01)
+
+
+def test_the_unit_of_grades_does_not_matter() -> None:
+    X = lists(300)
+    relevance = grades(X)
+    one, two = (Agent(Ridge(), m=M, k=1, d=D, seed=5) for _ in range(2))
+    for a, b in zip(play(one, X, relevance).decisions, play(two, X, 64 * relevance).decisions, strict=True):
+        assert np.array_equal(a.ranking, b.ranking)
+        assert np.array_equal(a.chances, b.chances)
+
+
+@pytest.mark.parametrize("learner", [Ridge(), Ridge("sampling"), Ridge(lift=20)], ids=str)
+def test_the_order_of_answers_does_not_matter(learner: Ridge) -> None:
+    X = lists(150)
+    relevance, rng = grades(X), np.random.default_rng(7)
+    agents = [Agent(learner, m=M, k=3, d=D, seed=6) for _ in range(3)]
+    for agent in agents:
+        decisions = [agent.rank(features) for features in X]
+        order = range(len(X)) if agent is agents[0] else rng.permutation(len(X))
+        for t in order:
+            answers = relevance[t][decisions[t].ranking[:3]]
+            answers[t % 4 : t % 4 + 1] = np.nan  # none, or one that is not answered
+            agent.update(decisions[t], answers)
+    for name in learner.memory:
+        one, *others = (dict(arrays_of(agent.state))[name] for agent in agents)
+        for other in others:
+            assert np.allclose(one, other, rtol=1e-9, atol=1e-9), name
+
+
+def test_a_round_without_answers_changes_what_is_known_of_columns_only() -> None:
+    agent, X = Agent(Ridge(), m=M, k=2, d=D), lists(40)
+    play(agent, X[:30], grades(X[:30]))
+    before = deepcopy(agent.state)
+    play(agent, X[30:], grades(X[30:]), missing=1.0)
+    for name in ("R", "ends", "sides", "w", "prior"):
+        assert np.array_equal(getattr(agent.state, name), getattr(before, name)), name
+
+
+class Twin:
+    """Ridge by doubt from its definition, with dense matrices."""
+
+    def __init__(self, k: int, width: float, share: float, d: int = D) -> None:
+        self.k, self.width, self.share = k, width, share
+        self.rows: list[Floats] = []
+        self.answers: list[float] = []
+        self.looked: list[Floats] = []
+        self.prior = np.zeros(d)
+        self.rounds = 0
+
+    def question(self, X: Floats) -> tuple[list[int], list[float]]:
+        """The order by score, and the chance of each place to be asked about."""
+        n = len(X)
+        self.looked += list(X)
+        if not self.rounds:
+            self.prior = np.var(self.looked, axis=0)
+        w, sigma, spread = np.zeros(X.shape[1]), 1.0, np.diag(1 / self.prior)
+        if self.rows:
+            rows, answers = np.array(self.rows), np.array(self.answers)
+            w, left = solution(rows, answers, self.prior)
+            sigma = sqrt(left / len(answers)) if left > 1e-20 else 1.0
+            centred = rows - rows.mean(0)
+            spread = np.linalg.inv(centred.T @ centred + np.diag(self.prior))
+        scores, away = X @ w, X - X.mean(0)
+        widths = [self.width * sigma * sqrt(log(e + self.rounds) * (x @ spread @ x)) for x in away]
+        order = sorted(range(n), key=lambda i: (-scores[i], i))
+        means, us = [float(scores[i]) for i in order], [widths[i] for i in order]
+        weights = [1 / np.log2(p + 2) for p in range(n)]
+        found, chances = doubts(means, us, weights), [0.0] * n
+        for p in range(self.k, n):
+            worth, paid = self.share * found[p] * us[p], price(means, weights, self.k, p)
+            chances[p] = 0.0 if worth == 0 else 1.0 if worth >= paid else worth / paid
+        total = sum(chances)
+        return order, [c * min(1, 0.5 / total) if total else c for c in chances]
+
+    def learn(self, rows: Floats, answers: Floats) -> None:
+        self.rows += list(rows)
+        self.answers += list(answers)
+        self.rounds += 1
+        if self.rounds & (self.rounds - 1) == 0:
+            self.prior = np.var(self.looked, axis=0)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_it_is_its_naive_twin(k: int) -> None:
+    learner, X = Ridge(width=1.5, share=0.05), lists(120)
+    agent, twin, relevance = Agent(learner, m=M, k=k, d=D, seed=8), Twin(k, 1.5, 0.05), grades(X)
+    for features, row in zip(X, relevance, strict=True):
+        decision = agent.rank(features)
+        order, chances = twin.question(features.astype(np.float64))
+        expected = np.empty(M)
+        expected[order] = [1.0] * (k - 1) + [1 - sum(chances)] + chances[k:]
+        assert decision.chances is not None
+        assert np.allclose(decision.chances, expected, rtol=1e-6, atol=1e-9)
+        possible = [order] + [[*order[: k - 1], order[p], *order[k - 1 : p], *order[p + 1 :]] for p in range(k, M)]
+        assert decision.ranking.tolist() in possible
+        assert decision.explored == (decision.ranking.tolist() != order)
+        shown = decision.ranking[:k]
+        agent.update(decision, row[shown])
+        twin.learn(features[shown].astype(np.float64), row[shown])
+
+
+def test_sampling_draws_from_the_posterior() -> None:
+    """The share of draws that put an item on top, against weights that NumPy draws."""
+    agent, X, rng = Agent(Ridge("sampling", width=1.0), m=M, k=1, d=D, seed=9), lists(31), np.random.default_rng(0)
+    rows, answers = dense(play(agent, X[:-1], grades(X[:-1])))
+    w, left = solution(rows, answers, agent.state.prior[:D])
+    centred = rows - rows.mean(0)
+    spread = np.linalg.inv(centred.T @ centred + np.diag(agent.state.prior[:D]))
+    drawn = rng.multivariate_normal(w, left / len(answers) * spread, 20_000)
+    best = np.bincount((drawn @ X[-1].T).argmax(1), minlength=M) / 20_000
+    gamma = min(0.5, 0.3 * 31 ** (-1 / 3))
+    shown = np.bincount([agent.rank(X[-1]).ranking[0] for _ in range(20_000)], minlength=M) / 20_000
+    assert np.allclose(shown, (1 - gamma) * best + gamma / M, atol=0.02)
+    assert agent.rank(X[-1]).chances is None
+
+
+WILD = {
+    "constant": lambda X: np.concatenate([X[..., :2], np.full_like(X[..., :3], 7.0)], axis=-1),
+    "duplicates": lambda X: X[..., [0, 0, 1, 1, 1]],
+    "huge": lambda X: X * np.float32([1e8, 1, 1e20, 1, 1e-20]),
+    "a huge item": lambda X: X + 1e8 * (np.arange(len(X))[:, None, None] == 10),
+    "all zeros": lambda X: 0 * X,
+    "one at last": lambda X: X * (np.arange(len(X)) > 50)[:, None, None],
+    "far away": lambda X: X + np.float32([1e5, 0, -1e4, 0, 0]),
+}
+
+
+@pytest.mark.parametrize("learner", [Ridge(), Ridge("sampling"), Ridge(lift=10), Ridge(forget=0.9)], ids=str)
+@pytest.mark.parametrize("kind", WILD)
+def test_wild_features(kind: str, learner: Ridge) -> None:
+    X = lists(100)
+    agent = Agent(learner, m=M, k=1, d=D, seed=1)
+    for decision in play(agent, np.float32(WILD[kind](X)), grades(X)).decisions:
+        assert np.array_equal(np.sort(decision.ranking), np.arange(M))
+    for name, array in arrays_of(agent.state):
+        assert np.isfinite(array).all(), name
+    assert not learner.fault(agent.state)
+    assert not agent.trouble()
+
+
+@pytest.mark.parametrize("kind", ["constant", "duplicates", "huge", "far away"])
+def test_wild_features_are_learned_from(kind: str) -> None:
+    X = lists(1500)
+    Y = np.ascontiguousarray(WILD[kind](X), np.float32)
+    relevance = (X[..., 0] + np.random.default_rng(0).normal(scale=0.3, size=X.shape[:-1]) > 0.5).astype(np.uint8)
+    rounds = Rounds(Y.reshape(-1, D), relevance.ravel(), np.arange(0, len(X) * M + 1, M))
+    half = np.array([750, 1500])
+    late = [
+        np.diff(simulate(one, rounds, k=1, measure=NDCG(), at=half).value)[0] / 750 for one in (Ridge(), Uniform())
+    ]
+    assert 1 - late[0] < 0.3 * (1 - late[1])
+
+
+def test_one_feature() -> None:
+    agent, X = Agent(Ridge(), m=M, k=1, d=1), lists(200, d=1)
+    play(agent, X, grades(X))
+    assert agent.state.w[0] > 0
+    assert not agent.state.w[1:].any()
+
+
+def test_users_of_one_hot_blocks_cost_what_their_blocks_cost() -> None:
+    """Twenty items, the user's sixteen features in columns of each item's own."""
+    agent, rng = Agent(Ridge(), m=20, k=5, d=20 * 16), np.random.default_rng(0)
+    for _ in range(60):
+        X = np.zeros((20, 20, 16), np.float32)
+        X[range(20), range(20)] = rng.normal(size=16)
+        decision = agent.rank(X.reshape(20, -1))
+        agent.update(decision, rng.integers(0, 2, 5))
+    assert np.all(agent.state.ends <= np.repeat(np.arange(16, 321, 16), 16))
+
+
+def test_items_are_remembered_beside_their_features() -> None:
+    """One-hot columns first: the effect of an item itself is found, and that of a feature, too."""
+    rng, m = np.random.default_rng(0), 6
+    own = np.array([0.0, 1.0, 0.0, 2.0, 0.0, 1.0])
+    feature = rng.normal(size=(800, m, 1))
+    X = np.concatenate([np.tile(np.eye(m), (800, 1, 1)), feature], axis=2).astype(np.float32)
+    relevance = np.clip(np.round(own + 1 + feature[..., 0]), 0, 4)
+    agent = Agent(Ridge(), m=m, k=2, d=m + 1)
+    play(agent, X, relevance)
+    w = agent.state.w[: m + 1]
+    assert np.corrcoef(w[:m], own)[0, 1] > 0.97
+    assert w[m] > 0.5
+
+
+def test_forgetting_fades_answers_and_keeps_the_prior() -> None:
+    learner, X = Ridge(forget=0.95), lists(90)
+    agent = Agent(learner, m=M, k=2, d=D)
+    rows, _ = dense(play(agent, X, grades(X)))
+    ages = 0.95 ** np.arange(len(rows))[::-1]
+    state: RidgeState = agent.state
+    centre = state.R[:D, :D].T @ state.R[:D, :D] - (rows * ages[:, None]).T @ rows
+    assert np.allclose(centre, np.diag(state.prior[:D]), atol=1e-8)
+    assert np.isclose(state.sums[1], ages.sum())
+    today = X[:64].reshape(-1, D).var(0)
+    assert np.all(state.prior[:D] > 0.5 * today)
+    assert np.all(state.prior[:D] < 1.5 * today)
+
+
+def test_forgetting_follows_change() -> None:
+    X, end = lists(3000), np.array([1500, 2000, 3000])
+    relevance = grades(X)
+    relevance[1500:] = 3 - relevance[1500:]
+    rounds = Rounds(X.reshape(-1, D), relevance.astype(np.uint8).ravel(), np.arange(0, len(X) * M + 1, M))
+    late = [
+        np.diff(simulate(one, rounds, k=2, measure=NDCG(), at=end).value)[-1]
+        for one in (Ridge(forget=0.99), Ridge())
+    ]
+    assert late[0] > late[1] + 100
+
+
+def test_it_learns_from_the_decisions_of_others() -> None:
+    other, agent, X = Agent(RTopKF(), m=M, k=2, d=D, seed=1), Agent(Ridge(), m=M, k=2, d=D, seed=2), lists(200)
+    relevance, seen = grades(X), Seen([], [])
+    for features, row in zip(X, relevance, strict=True):
+        decision = other.rank(features)
+        answers = row[decision.ranking[:2]]
+        other.update(decision, answers)
+        own = Decision(decision.features, decision.ranking, np.zeros(1))
+        agent.update(own, answers)
+        seen.decisions.append(own)
+        seen.answers.append(answers)
+    w, left = solution(*dense(seen), agent.state.prior[:D])
+    assert np.allclose(agent.state.w[:D], w, rtol=1e-9)
+    assert np.isclose(agent.state.sums[3], left)
+    assert agent.state.w[0] > 0 > agent.state.w[D - 1]
+
+
+def test_a_lift_learns_products() -> None:
+    X = lists(2000)
+    relevance = (X[..., 0] * X[..., 1] - X[..., 2] ** 2 > 0).astype(np.uint8)
+    rounds = Rounds(X.reshape(-1, D), relevance.ravel(), np.arange(0, len(X) * M + 1, M))
+    half = np.array([1000, 2000])
+    linear, lifted = (
+        np.diff(simulate(one, rounds, k=1, measure=NDCG(), at=half).value)[0] / 1000
+        for one in (Ridge(), Ridge(lift=15))
+    )
+    assert lifted > linear + 0.1
+
+
+def test_lifted_columns_are_squares_then_products_within_the_budget() -> None:
+    for lift, columns in ((0, 0), (3, 3), (5, 5), (8, 8), (15, 15), (100, 15)):
+        learner = Ridge(lift=lift)
+        factors = learner.init(Shape(M, D, 1)).factors
+        assert factors.shape == (2, columns)
+        assert len({tuple(pair) for pair in factors.T}) == columns
+        assert np.sum(factors[0] == factors[1]) == min(lift, D)
+        assert factors.size == 0 or factors.max() < D
+
+
+def test_scores_are_what_lists_are_sorted_by() -> None:
+    for learner in (Ridge(), Ridge(lift=7)):
+        agent, X = Agent(learner, m=M, k=M, d=D), lists(50)
+        for decision in play(agent, X[:-1], grades(X[:-1])).decisions:
+            assert not decision.explored
+        assert np.array_equal(agent.order(X[-1]), agent.rank(X[-1]).ranking)
+    assert Ridge().weights(Agent(Ridge(), m=M, k=1, d=D).state).shape == (D,)
+    assert Ridge(lift=7).weights(agent.state).shape == (D + 7,)
+    assert linear_in_features(Ridge())
+    assert linear_in_features(RTopKF())
+    assert not linear_in_features(Ridge(lift=7))
+    assert not linear_in_features(Uniform())
+
+
+def test_too_many_columns_are_refused_with_a_name() -> None:
+    with pytest.raises(ValueError, match=r"d = 2,001: .* 2,000 at most\. Use rtopkf"):
+        Agent(Ridge(), m=3, k=1, d=MOST_COLUMNS + 1)
+    with pytest.raises(ValueError, match=r"d = 1,500 and lift = 600: .*rtopkf"):
+        Agent(Ridge(lift=600), m=3, k=1, d=1500)
+    with pytest.raises(ValueError, match=r"forget = 0\.4: must be a number from 0\.5 to 1"):
+        Ridge(forget=0.4)
+    with pytest.raises(ValueError, match=r"explore = 'thompson': must be 'doubt' or 'sampling'"):
+        Ridge("thompson")  # type: ignore[arg-type]
+
+
+def test_forged_memories_are_refused() -> None:
+    agent, X = Agent(Ridge(), m=M, k=1, d=D), lists(20)
+    play(agent, X, grades(X))
+    for name, index, value in (
+        ("ends", 0, 9), ("ends", 7, 7), ("R", (1, 1), -1.0), ("R", (1, 0), 1.0), ("w", 0, np.inf),
+        ("sums", 6, 1e9), ("prior", 0, -1.0), ("moments", (0, 0), -1.0), ("sides", (-1, 0), -1.0),
+    ):  # fmt: skip
+        state = deepcopy(agent.state)
+        array = getattr(state, name)
+        array.flags.writeable = True
+        array[index] = value
+        assert agent.learner.fault(state), name
