@@ -208,6 +208,21 @@ class Weighted(Protocol):
 
 
 @runtime_checkable
+class Lifted(Protocol):
+    """A learner that can add columns to the features; its weights are then of all columns, features first."""
+
+    @property
+    def lift(self) -> int:
+        """How many it adds at most."""
+        ...
+
+
+def linear_in_features(learner: object) -> bool:
+    """Whether a learner's weights, one for each feature, say all about its scores."""
+    return isinstance(learner, Weighted) and not (isinstance(learner, Lifted) and learner.lift > 0)
+
+
+@runtime_checkable
 class Measure(Protocol):
     """A frozen dataclass with a name that round-trips: ``measure(str(x)) == x``."""
 

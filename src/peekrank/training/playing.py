@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from peekrank.spec import text_of
 from peekrank.training.hindsight import Best, best_fixed, loss_along
 from peekrank.training.model import Model, Preparation, Ranked
 from peekrank.training.training import Material, Training
-from peekrank.types import Ints, Learner, Rounds, Weighted
+from peekrank.types import Ints, Learner, Rounds, Weighted, linear_in_features
 
 if TYPE_CHECKING:
     from peekrank.jobs.executor import Tick
@@ -105,7 +106,7 @@ def play_run(training: Training, material: Material, run: int, progress: Tick) -
     frames, models = [], []
     for text, agent, curve in zip(training.learners, played.agents, played.curves, strict=True):
         learner, finite, model = agent.learner, not agent.trouble(), None
-        if isinstance(learner, Weighted) and finite:
+        if isinstance(learner, Weighted) and linear_in_features(learner) and finite:
             train = material.train.about
             model = Model(
                 learner.weights(agent.state).copy(), lists.preparation, text_of(learner), training.k,
@@ -135,11 +136,13 @@ def _held_out(
     measure = training.make_measure()
     if model is not None:
         return model.rank(test).quality(measure)
+    lists = [test.features[a:b] for a, b in pairwise(test.offsets)]
+    if isinstance(agent.learner, Weighted):
+        rankings = [np.argsort(-agent.learner.scores(agent.state, X), kind="stable") for X in lists]
+        return Ranked(test, np.concatenate(rankings), np.empty(0)).quality(measure)
     m = int(np.diff(test.offsets).max())
     fresh = Agent(agent.learner, m=m, k=min(training.k, m), d=agent.shape.d, seed=seed)
-    rankings = [
-        fresh.rank(test.features[a:b]).ranking for a, b in zip(test.offsets, test.offsets[1:], strict=False)
-    ]
+    rankings = [fresh.rank(X).ranking for X in lists]
     return Ranked(test, np.concatenate(rankings), np.empty(0)).quality(measure)
 
 
