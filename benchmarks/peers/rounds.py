@@ -33,7 +33,7 @@ from clock import timed, two_digits
 from rich.console import Console
 from rich.table import Table
 
-from peekrank import DCG, NDCG, Agent, BlockFTRL, RTop1F, evaluate
+from peekrank import DCG, NDCG, Agent, BlockFTRL, Ridge, RTop1F, evaluate
 from peekrank.data.generated import Layout, make_dataset
 from peekrank.engine import drive, generator
 from peekrank.learners.rtopkf import RTopKF
@@ -169,8 +169,9 @@ class Ours:
         self.agent.update(self.decision, told)
 
     def orders(self, log: object) -> Ints:  # noqa: ARG002
-        state: Any = self.agent._state
-        return descending(self.tests @ state.w if self.tests.shape[2] else state.scores[None])
+        learner, state = self.agent.learner, self.agent.state
+        lists, m, d = self.tests.shape
+        return descending(learner.scores(state, self.tests.reshape(lists * m, d)).reshape(lists, m))
 
 
 def coins(seed: int) -> Task:
@@ -349,6 +350,8 @@ def of_documents() -> list[Contestant]:
     found = [
         Contestant("peekrank, rtopkf", WHOLE, stepwise(partial(Ours, RTopKF()))),
         Contestant("peekrank, rtopkf, simulated", COMPILED, compiled(RTopKF())),
+        Contestant("peekrank, ridge", WHOLE, stepwise(partial(Ours, Ridge()))),
+        Contestant("peekrank, ridge, simulated", COMPILED, compiled(Ridge())),
     ]
     if find_spec("vowpalwabbit"):
         differs = "picks one document; reads text; the order is by asking for the best, then the best of the rest"
@@ -472,6 +475,8 @@ def of_users() -> list[Contestant]:
     found = [
         Contestant("peekrank, rtopkf", f"{WHOLE}; one linear model", stepwise(partial(Ours, RTopKF()))),
         Contestant("peekrank, rtopkf, simulated", COMPILED, compiled(RTopKF())),
+        Contestant("peekrank, ridge", f"{WHOLE}; one linear model", stepwise(partial(Ours, Ridge()))),
+        Contestant("peekrank, ridge, simulated", COMPILED, compiled(Ridge())),
     ]
     if find_spec("contextualbandits"):
         differs = f"picks {SEEN} items by their upper bounds; ridge regressions; one relevance of each told before"
