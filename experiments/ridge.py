@@ -40,7 +40,8 @@ class Split(NamedTuple):
 
 def learners(lift: int) -> dict[str, Ridge | RTopKF]:
     tried: dict[str, Ridge | RTopKF] = {"ridge": Ridge(), "ridge, sampling": Ridge("sampling", width=1.0)}
-    return {**tried, f"ridge, lift={lift}": Ridge(lift=lift), "rtopkf": RTopKF()}
+    lifted = {f"ridge, lift={lift}": Ridge(lift=lift)} if lift else {}
+    return {**tried, **lifted, "rtopkf": RTopKF()}
 
 
 def generated(kind: Kind, seed: int) -> Split:
@@ -108,8 +109,6 @@ def peers(task: str, runs: int) -> Iterator[str]:
 
     make = {"users": bench.users, "documents": bench.documents}[task]
     for name, learner in learners(0).items():
-        if name == "ridge, lift=0":
-            continue
         results = [bench.compiled(learner)(make(seed), seed) for seed in range(runs)]
         held, on_top = [r.quality for r in results], [r.on_top for r in results]
         made = make(0)
@@ -125,8 +124,7 @@ def locked(runs: int, rounds: int) -> Iterator[str]:
         best: Floats = np.linalg.lstsq(X, split.train.relevance.astype(np.float64), rcond=None)[0]
         reachable = held_out(split.test.features @ best[:-1], split.test)
         for name, learner in learners(0).items():
-            if name != "ridge, lift=0":
-                off.setdefault(name, []).append(play(learner, split, 1, rounds, seed)[0] - reachable)
+            off.setdefault(name, []).append(play(learner, split, 1, rounds, seed)[0] - reachable)
     for name, values in off.items():
         count = int(np.sum(np.array(values) < np.median(values) - LOCKED))
         yield (
@@ -141,7 +139,7 @@ def main() -> None:
     parser.add_argument("--rounds", nargs="+", type=int, default=[500, 2000])
     parser.add_argument("--answers", nargs="+", type=int, default=[1])
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--lift", type=int, default=500)
+    parser.add_argument("--lift", type=int, default=0, help="columns to add; 0: without a lift")
     parser.add_argument("--locked", action="store_true")
     parser.add_argument("--mq2008", type=Path)
     parser.add_argument("--yandex", type=Path)

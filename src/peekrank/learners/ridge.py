@@ -56,6 +56,7 @@ class RidgeState(NamedTuple):
     forget: float
     k: int
     d: int
+    reserve: float  # lifted columns for each feature, 1 at least
     weights: Floats  # of the places
     factors: Ints  # two for each lifted column
     x: Floats
@@ -117,11 +118,12 @@ def _precision(s: RidgeState, j: int) -> float:
     """The prior precision of a weight: the column's variance, or its mean square if it is constant.
 
     It is divided by the share of items for which the column is not 0: the weight of a one-hot column has the same
-    prior however rarely it is hot.
+    prior however rarely it is hot. All lifted columns together are expected to matter as much as all features.
     """
     squares = s.moments[_SQUARES, j]
     spread = squares - s.moments[_SUM, j] ** 2 / s.sums[_ITEMS]
-    return (spread if spread > _ROUNDING * squares else squares) / s.moments[_COUNT, j]
+    precision = (spread if spread > _ROUNDING * squares else squares) / s.moments[_COUNT, j]
+    return precision * s.reserve if j >= s.d else precision
 
 
 @kernel
@@ -437,7 +439,7 @@ class Ridge:
 
     def init(self, shape: Shape) -> RidgeState:
         """State before the first round."""
-        m, columns = shape.m, self._columns(shape.d)
+        m, columns, factors = shape.m, self._columns(shape.d), _products(shape.d, self.lift)
         sums = np.zeros(7)
         sums[_REFRESH] = 1
         scores, sampled, means, widths, doubts, prices, questions = (np.zeros(m) for _ in range(7))
@@ -454,8 +456,9 @@ class Ridge:
             forget=self.forget,
             k=shape.k,
             d=shape.d,
+            reserve=max(1.0, factors.shape[1] / shape.d),
             weights=1 / np.log2(np.arange(2.0, m + 2)),
-            factors=_products(shape.d, self.lift),
+            factors=factors,
             x=np.zeros(columns),
             y=np.zeros(columns + 2),
             U=np.zeros((m, columns)),
