@@ -67,7 +67,7 @@ bench: $(READY)  ## print the figures of docs/benchmarks.md and other pages
 	$(BIN)/python benchmarks/nw2.py
 	$(BIN)/python benchmarks/games.py
 	$(BIN)/python benchmarks/features.py
-	$(BIN)/python benchmarks/ridge.py
+	$(BIN)/python benchmarks/ridge_loop.py
 	$(BIN)/python benchmarks/letor.py
 	$(BIN)/python benchmarks/sweeps.py
 	$(BIN)/python benchmarks/reports.py

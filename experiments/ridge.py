@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
@@ -105,8 +106,7 @@ def table(task: str, k: int, options: argparse.Namespace) -> Iterator[str]:
 def peers(task: str, runs: int) -> Iterator[str]:
     """The tasks of benchmarks/peers/rounds.py, with its seeds and measures."""
     sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks" / "peers"))
-    import rounds as bench
-
+    bench = import_module("rounds")
     make = {"users": bench.users, "documents": bench.documents}[task]
     for name, learner in learners(0).items():
         results = [bench.compiled(learner)(make(seed), seed) for seed in range(runs)]

@@ -32,6 +32,7 @@ MOST_COLUMNS = 2000  # of the factor, which is a matrix of so many rows and colu
 _LAST_REFRESH = 2048  # rounds after which the prior is as it is
 _ROUNDING = 1e-12  # share of the sum of squares below which what is left of it is none
 _FORCED = 0.3  # a round that samples forces a question with chance min(1, 0.3 k) t^(-1/3)
+_GOLDEN = (sqrt(5) - 1) / 2  # its multiples, modulo 1, are spread evenly
 # Rows of the moments
 _COUNT, _SUM, _SQUARES = range(3)
 # Columns of the sides
@@ -396,12 +397,12 @@ class Ridge:
     forget
         What was learned is multiplied by this at each answer: less than 1 to follow change.
     lift
-        Columns to add: squares of features, then products of two; a random choice if there are more.
+        Columns to add: squares of features, then products of two; some of them, well spread, if there are more.
 
     >>> from peekrank import Agent
-    >>> rng, agent = np.random.default_rng(0), Agent(Ridge(), m=5, k=1, d=3, seed=0)
-    >>> for _ in range(200):
-    ...     X = rng.normal(size=(5, 3)) * [1e-6, 1.0, 1e6]
+    >>> agent = Agent(Ridge(), m=5, k=1, d=3, seed=0)
+    >>> for t in range(200):
+    ...     X = np.sin(np.arange(15.0) * (t + 1)).reshape(5, 3) * [1e-6, 1.0, 1e6]
     ...     decision = agent.rank(X)
     ...     agent.update(decision, [int(X[decision.ranking[0], 2] > 0)])  # only the last feature counts
     >>> X = [[0.0, 0.0, -1e6], [0.0, 0.0, 2e6], [0.0, 0.0, 1e6]]
@@ -532,16 +533,16 @@ class Ridge:
 
 
 def _products(d: int, most: int) -> Ints:
-    """Two factors of each lifted column: squares, then products, a random choice if there are more than `most`.
+    """Two factors of each lifted column: squares, then products; if there are more than `most`, well spread.
 
     >>> _products(2, 5)
     array([[0, 1, 0],
            [0, 1, 1]])
     """
     squares, products = np.tile(np.arange(d), (2, 1)), np.array(np.triu_indices(d, 1))
-    rng = np.random.default_rng(0)
     chosen: list[Ints] = []
     for kind in (squares, products):
-        some = np.sort(rng.permutation(kind.shape[1])[: most - sum(part.shape[1] for part in chosen)])
-        chosen.append(kind[:, some])
+        scattered = np.argsort(np.arange(kind.shape[1]) * _GOLDEN % 1)
+        some = scattered[: most - sum(part.shape[1] for part in chosen)]
+        chosen.append(kind[:, np.sort(some)])
     return np.ascontiguousarray(np.hstack(chosen), dtype=np.int64)

@@ -5,7 +5,7 @@ All run in turns; times are of the processor, one thread, the best of the repeti
 The loop keeps the inverse of the precision matrix, a rank-one update for each answer, as one would write it first;
 its order ends up as good.
 
-    python benchmarks/ridge.py
+    python benchmarks/ridge_loop.py
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rich.table import Table
 from peekrank import NDCG, Agent, Ridge, RTopKF
 from peekrank.data.generated import Layout, make_dataset
 from peekrank.engine import drive
-from peekrank.types import Floats, Rounds
+from peekrank.types import Floats, Ints, Rounds
 
 DOCUMENTS = 20
 SIZES = {16: (2000, 15.0), 46: (2000, 15.0), 136: (2000, 5.0), 700: (500, 2.0)}  # features: rounds, wanted
@@ -47,7 +47,7 @@ class Loop:
         """The variance of each column."""
         return self.squares / self.items - (self.sum / self.items) ** 2
 
-    def rank(self, X: Floats, uniform: float) -> Floats:
+    def rank(self, X: Floats, uniform: float) -> Ints:
         n, d = X.shape
         self.items += n
         self.sum += X.sum(0)
@@ -76,7 +76,7 @@ class Loop:
     def update(self, x: Floats, answer: float) -> None:
         x = np.append(x, 1)
         Vx = self.V @ x
-        error, spread = answer - self.w @ x, 1 + x @ Vx
+        error, spread = answer - float(self.w @ x), 1 + float(x @ Vx)
         self.left += error**2 / spread
         self.V -= np.outer(Vx, Vx / spread)
         self.b += answer * x
