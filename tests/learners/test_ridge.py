@@ -405,7 +405,7 @@ def test_too_many_columns_are_refused_with_a_name() -> None:
     with pytest.raises(ValueError, match=r"forget = 0\.4: must be a number from 0\.5 to 1"):
         Ridge(forget=0.4)
     with pytest.raises(ValueError, match=r"explore = 'thompson': must be 'doubt' or 'sampling'"):
-        Ridge("thompson")
+        Ridge("thompson")  # type: ignore[arg-type]
 
 
 def test_forged_memories_are_refused() -> None:

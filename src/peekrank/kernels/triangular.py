@@ -88,7 +88,7 @@ def rotate(R: Floats, ends: Ints, B: Floats, x: Floats, y: Floats) -> None:
 @kernel
 def _last_end(ends: Ints, j: int) -> int:
     """Where the longest of the eight rows from j on ends."""
-    end = ends[j]
+    end: int = ends[j]
     for q in range(j + 1, j + BLOCK):
         end = max(end, ends[q])
     return end

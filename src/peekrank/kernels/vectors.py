@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import cos, exp, log, pi, sin, sqrt
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,19 +12,20 @@ from peekrank._jit import kernel, sum_kernel
 from peekrank.types import Features, Floats, Ints
 
 Weights = NDArray[np.float32]
+Real = TypeVar("Real", np.float32, np.float64)
 
 
 @sum_kernel
-def dot(x: Weights, y: Weights) -> np.float32:
-    """Inner product.
+def dot(x: NDArray[Real], y: NDArray[Real]) -> Real:
+    """Inner product, in the precision of the vectors.
 
     >>> float(dot(np.float32([1, 2]), np.float32([3, 4])))
     11.0
     """
-    total = np.float32(0)
+    total: Any = np.float32(0)
     for f in range(len(x)):
         total += x[f] * y[f]
-    return total
+    return total  # type: ignore[no-any-return]
 
 
 @kernel

@@ -123,7 +123,7 @@ def _precision(s: RidgeState, j: int) -> float:
     """
     squares = s.moments[_SQUARES, j]
     spread = squares - s.moments[_SUM, j] ** 2 / s.sums[_ITEMS]
-    precision = (spread if spread > _ROUNDING * squares else squares) / s.moments[_COUNT, j]
+    precision: float = (spread if spread > _ROUNDING * squares else squares) / s.moments[_COUNT, j]
     return precision * s.reserve if j >= s.d else precision
 
 
