@@ -365,8 +365,8 @@ def _update(s: RidgeState, X: Features, ranking: Ints, token: Floats, feedback: 
     solve(s.R, s.ends, s.w)
 
 
-_BY_DOUBT = Kernels(_rank_by_doubt, _update, _chances)
-_BY_SAMPLING = Kernels(_rank_by_sampling, _update)
+_BY_DOUBT = Kernels(_rank_by_doubt, _update, _chances, clocked=True)  # rank looks at columns
+_BY_SAMPLING = Kernels(_rank_by_sampling, _update, clocked=True)
 
 
 @dataclass(frozen=True)
