@@ -344,21 +344,21 @@ def test_forgetting_follows_change() -> None:
     assert late[0] > late[1] + 100
 
 
-def test_it_learns_from_the_decisions_of_others() -> None:
-    other, agent, X = Agent(RTopKF(), m=M, k=2, d=D, seed=1), Agent(Ridge(), m=M, k=2, d=D, seed=2), lists(200)
+def test_its_kernels_learn_from_the_decisions_of_others() -> None:
+    other, learner, X = Agent(RTopKF(), m=M, k=2, d=D, seed=1), Ridge(), lists(200)
+    state = learner.init(Shape(M, D, 2))
     relevance, seen = grades(X), Seen([], [])
     for features, row in zip(X, relevance, strict=True):
         decision = other.rank(features)
         answers = row[decision.ranking[:2]]
         other.update(decision, answers)
-        own = Decision(decision.features, decision.ranking, np.zeros(1))
-        agent.update(own, answers)
-        seen.decisions.append(own)
+        learner.kernels.update(state, features, decision.ranking.copy(), np.zeros(1), answers)
+        seen.decisions.append(decision)
         seen.answers.append(answers)
-    w, left = solution(*dense(seen), agent.state.prior[:D])
-    assert np.allclose(agent.state.w[:D], w, rtol=1e-9)
-    assert np.isclose(agent.state.sums[3], left)
-    assert agent.state.w[0] > 0 > agent.state.w[D - 1]
+    w, left = solution(*dense(seen), state.prior[:D])
+    assert np.allclose(state.w[:D], w, rtol=1e-9)
+    assert np.isclose(state.sums[3], left)
+    assert state.w[0] > 0 > state.w[D - 1]
 
 
 def test_a_lift_learns_products() -> None:

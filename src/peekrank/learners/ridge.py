@@ -376,7 +376,7 @@ class Ridge:
     Relevance is taken for ``w . x + c`` plus noise of unknown variance, where c may be anything, and the weight of
     a column of variance v has the prior variance noise/v. The weights are solved for after each round: few rounds
     suffice, there is no step size, and columns may have any scale. Answers count whenever they come, whatever was
-    answered beside them; so do answers to the decisions of other learners.
+    answered beside them.
 
     By doubt (see doubtsort): u_i is how far the score of item i may be off against the mean of its list, D_i what
     this puts at stake in the list, by the discount of DCG. An item below place k is moved to place k with chance
