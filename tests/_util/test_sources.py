@@ -23,6 +23,7 @@ FILES = {
     "some.py": "from p.inner import ALL\n",
     "lazy/__init__.py": "if TYPE_CHECKING:\n    from p.leaf import f\n    from p.late import y as z\n",
     "lazy/mine.py": "",
+    "versioned.py": "from p import __version__\n",
     "asks.py": "from p.lazy import mine, z\n",
     "typed.py": "if TYPE_CHECKING:\n    from p.leaf import f\nelse:\n    import p.late\n",
 }
@@ -45,6 +46,7 @@ def package(tmp_path: Path) -> Path:
         ("p.inner.two", ["p.inner.helper", "p.inner.two", "p.late"]),
         ("p.top", ["p.inner.one", "p.leaf", "p.top"]),
         ("p.lazy", ["p.lazy"]),
+        ("p.versioned", ["p.versioned"]),
         ("p.asks", ["p.asks", "p.late", "p.lazy", "p.lazy.mine"]),
         ("p.typed", ["p.late", "p.typed"]),
         *(

@@ -89,7 +89,7 @@ class Sources:
 
         Of the packages they are in, nothing is taken but what is imported from them: that the ``__init__`` of a
         package of learners imports all of them makes none of them depend on the others. What is imported for
-        type checkers only is never executed.
+        type checkers only is never executed; who asks for the version of the package needs nothing else of it.
         """
         found = set()
         for node in _executed(self._tree(name)):
@@ -99,6 +99,8 @@ class Sources:
                 base = self._base(name, node)
                 lazy = self._lazy(base)
                 for alias in node.names:
+                    if alias.name == "__version__":
+                        continue
                     member = f"{base}.{alias.name}"
                     found |= {member} if member in self._files else {base, lazy.get(alias.name, base)}
         return found & self._files.keys()
