@@ -12,11 +12,13 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, NamedTuple, cast
 
+import numpy as np
 import pytest
 from numba.core import types
+from numpy.typing import NDArray
 
 import peekrank
-from peekrank._jit import Kernel, kernel, specialise, unspecialised
+from peekrank._jit import Kernel, held, kernel, machine_code, specialise, unspecialised
 from peekrank._jit.compiler import KernelCache, _typed
 from peekrank._jit.content import content_digest
 from peekrank.engine.loop import _loop
@@ -205,3 +207,58 @@ def test_only_kernels_of_the_package_are_kept_on_disk() -> None:
 
     assert isinstance(cast("Kernel", sort_descending).compiled._cache, KernelCache)
     assert not isinstance(cast("Kernel", outside).compiled._cache, KernelCache)
+
+
+class Inner(NamedTuple):
+    table: NDArray[np.float64]
+    marks: NDArray[np.bool_]
+
+
+class Mixed(NamedTuple):
+    yes: bool
+    count: int
+    share: float
+    single: np.float32
+    inner: Inner
+    pair: tuple[int, int]
+    numbers: NDArray[np.uint8]
+
+
+@kernel
+def read_all(record: Mixed, out: NDArray[np.float64]) -> int:
+    """A number from each field; and a mark is set."""
+    out[0], out[1], out[2], out[3] = record.yes, record.count, record.share, record.single
+    out[4] = record.inner.table[1, 2]
+    out[5], out[6] = record.pair[1], record.numbers[-1]
+    out[7] = record.inner.table[1].sum() + record.inner.table.shape[1]
+    record.inner.marks[1] = True
+    return len(record.inner.marks)
+
+
+def test_a_held_record_reads_like_the_record() -> None:
+    table = np.arange(6.0).reshape(2, 3)
+    record = Mixed(
+        True, -3, -0.1, np.float32(0.1), Inner(table, np.zeros(2, np.bool_)), (7, -8), np.array([1, 255], np.uint8)
+    )
+    out, address = np.empty(8), held(record)
+    call = machine_code(read_all, address, out)
+    assert call(address, out) == 2
+    assert out.tolist() == [1.0, -3.0, -0.1, float(np.float32(0.1)), 5.0, -8.0, 255.0, 15.0]
+    assert record.inner.marks.tolist() == [False, True]
+    table[1, 2] = 9  # it is the array itself that is read
+    call(address, out)
+    assert out[4] == 9
+    other = held(record._replace(yes=False, inner=Inner(table + 1, np.zeros(2, np.bool_))))
+    assert machine_code(read_all, other, out) is call  # the same types
+    call(other, out)
+    assert (out[0], out[4]) == (0, 10)
+
+
+class Named(NamedTuple):
+    name: str
+    numbers: NDArray[np.float64]
+
+
+def test_a_record_with_other_fields_is_not_held() -> None:
+    record = Named("x", np.ones(1))
+    assert held(record) is record

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
@@ -499,5 +500,26 @@ def test_features_of_items_that_are_not_available_are_left_out() -> None:
     decision = agent.rank(np.arange(8).reshape(4, 2), available=[3, 1])
     assert sorted(decision.ranking.tolist()) == [1, 3]
     assert decision.features.tolist() == [[2, 3], [6, 7]]
+    agent.update(decision, [1])
+    assert agent.answers == 1
+
+
+@pytest.mark.parametrize("answer", [1, 1.0, True, np.int64(1), np.float32(1), math.nan])
+def test_a_single_answer_counts_the_same_in_a_list_and_in_an_array(answer: Any) -> None:
+    one, other = (Agent(BlockFTRL(DCG()), m=4, k=1) for _ in range(2))
+    for _ in range(20):
+        one.update(one.rank(), [answer])
+        other.update(other.rank(), np.array([answer], np.float64))
+    assert one.dump() == other.dump()
+
+
+@pytest.mark.parametrize("feedback", [[2], [-1], [0.5], [math.inf], [10**400], ["one"], [[1]], [], [1, 1]])
+def test_a_single_answer_that_is_none_changes_nothing(feedback: Any) -> None:
+    agent = Agent(BlockFTRL(DCG()), m=4, k=1)
+    decision = agent.rank()
+    before = agent.dump()
+    with pytest.raises((ValueError, OverflowError)):
+        agent.update(decision, feedback)
+    assert agent.dump() == before
     agent.update(decision, [1])
     assert agent.answers == 1

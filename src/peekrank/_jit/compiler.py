@@ -18,9 +18,11 @@ import platformdirs
 from numba.core import config, serialize, types
 from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
+from numpy.typing import NDArray
 
-from peekrank._jit import Kernel
+from peekrank._jit import Held, Kernel
 from peekrank._jit.content import content_digest
+from peekrank._jit.records import HeldType, words
 from peekrank._util.atomic import write_whole
 
 # Without numba's runtime (`_nrt`) arrays are not reference-counted, and a kernel that allocates does not compile.
@@ -35,6 +37,7 @@ _OPTIONS: Any = {
 _CONFIG: Any = config  # these have no types, as far as they are used here
 _RESULT: Any = CompileResult
 _SERIALIZE: Any = serialize
+_TYPEOF: Any = numba.typeof
 _CHECKSUM = hashlib.sha256().digest_size
 
 
@@ -52,7 +55,17 @@ def compiled(kernel: Kernel, *, for_python: bool) -> Any:
 
 def code(made: Any, arguments: tuple[object, ...]) -> Any:
     """The machine code for arguments of these types."""
-    return made if _CONFIG.DISABLE_JIT else made.compile(tuple(map(numba.typeof, arguments)))
+    return made if _CONFIG.DISABLE_JIT else made.compile(tuple(map(_type_of, arguments)))
+
+
+def _type_of(argument: object) -> Any:
+    return HeldType(_TYPEOF(argument.record)) if isinstance(argument, Held) else _TYPEOF(argument)
+
+
+def words_of(record: tuple[Any, ...]) -> NDArray[np.int64] | None:
+    """A record as the words that compiled code reads; None where there is no compiler, or no way to do so."""
+    found = None if _CONFIG.DISABLE_JIT else words(_TYPEOF(record), record)
+    return None if found is None else np.array(found, dtype=np.int64)
 
 
 def cache_folder() -> Path:
@@ -112,6 +125,8 @@ class KernelCache(NullCache):
 
 def _typed(kind: Any) -> str:
     """A type in words; numba's own leave out the names of the fields of a record."""
+    if isinstance(kind, HeldType):
+        return f"held {_typed(kind.record)}"
     if isinstance(kind, types.BaseNamedTuple):
         record: Any = kind
         return f"{record.instance_class.__module__}.{record}{record.fields}{_members(kind)}"

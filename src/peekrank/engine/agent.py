@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from peekrank._jit import machine_code
+from peekrank._jit import held, machine_code
 from peekrank._util.text import counted, excerpt
 from peekrank._util.validate import whole
 from peekrank.engine import saved
@@ -18,6 +18,7 @@ from peekrank.engine.calls import (
     NO_PERMUTATION,
     WELL,
     Counts,
+    Memory,
     are_known,
     compiled_calls,
     fill_rows,
@@ -132,26 +133,28 @@ class Agent:
     _everyone: Ints
     _present: Ints | None  # those that have not retired, once they were asked for
     _no_features: Features
-    _space: tuple[NDArray[np.bool_], Floats]
+    _memory: Memory  # all that stays from call to call, as compiled code has it
 
     def __init__(self, learner: Learner, *, m: int, k: int, d: int = 0, seed: Seed = 0) -> None:
         self.learner = learner
         self.shape = problem_shape(learner, m=m, k=k, d=d)
         self._lock = Lock()  # kernels release the GIL, and share the state
         self._by_item = learner.kernels.enter is not None  # whether it can rank any of its items
+        grades = np.arange(learner.max_grade + 1.0)
+        self._grades = array_of(learner.perceive(grades), np.float64, grades.shape, "perceived relevance")
         self._make_room(self.shape.m)
         self._uniforms, self._next = np.empty((1, learner.draws(self.shape))), 0
         self.reseed(seed)
         self._token_shape = (learner.token_size(self.shape),)
-        self._no_chances = np.empty(0)
+        self._no_chances, self._answer = np.empty(0), np.empty(1)
+        self._featured, self._seen, self._latest = d > 0, self.shape.k, 0
         self._says_chances, self._clocked = learner.kernels.chances is not None, learner.kernels.clocked
-        grades = np.arange(learner.max_grade + 1.0)
-        self._grades = array_of(learner.perceive(grades), np.float64, grades.shape, "perceived relevance")
         ranking, token, numbers = np.empty(m, dtype=np.int64), np.empty(self._token_shape), np.empty(self.shape.k)
-        (seen, perceived), (rank, update) = self._space, compiled_calls(learner.kernels)
-        memory, X = (self._state, self._counts, self._everyone), self._no_features
-        self._rank = machine_code(rank, *memory, X, self._uniforms, 0, seen, ranking, token, numbers)
-        self._update = machine_code(update, *memory, X, ranking, token, numbers, seen, self._grades, perceived)
+        (rank, update), X = compiled_calls(learner.kernels), self._no_features
+        self._rank = machine_code(
+            rank, self._memory, self._everyone, X, self._uniforms, 0, ranking, token, numbers
+        )
+        self._update = machine_code(update, self._memory, self._everyone, X, ranking, token, numbers)
         self._check = machine_code(first_not_finite, X)
         if self._by_item:
             self._are_known = machine_code(are_known, self._everyone, 0)
@@ -167,7 +170,7 @@ class Agent:
         self._state, self._counts = state, counts
         self._room, self._everyone, self._present = room, np.arange(room), None
         self._no_features = np.empty((room, d), dtype=np.float32)
-        self._space = np.empty(room, dtype=np.bool_), np.empty(k)
+        self._memory = held(Memory(state, counts, self._grades, np.empty(room, dtype=np.bool_), np.empty(k)))
 
     def add(self, count: int = 1) -> Ints:
         """Make new items known, of which nothing is known yet; their numbers, which they keep.
@@ -257,13 +260,13 @@ class Agent:
             chosen = self._available(available)
             items = items[: self.shape.m] if chosen is None else chosen
             X = X[: len(items)]
-        if features is not None or self.shape.d > 0:
+        if features is not None or self._featured:
             X = self._list(np.array(features, np.float32), "features")  # a copy: answers may come late
             self._check_finite(X, "features")
             X = X if chosen is None else X[chosen]
         n = len(X)
-        ranking, token = np.empty(n, _INT), np.zeros(self._token_shape)
-        chances = np.empty(n) if self._says_chances else self._no_chances
+        ranking, token = _empty(n, _INT), _zeros(self._token_shape)
+        chances = _empty(n) if self._says_chances else self._no_chances
         with self._lock:
             if self._by_item and self._draws(n) != self._uniforms.shape[1]:
                 self._draw_by(self._draws(n))
@@ -272,15 +275,15 @@ class Agent:
                 self._draw_ahead()
                 row = 0
             self._next = row + 1
-            known = self._rank(
-                self._state, self._counts, items, X, self._uniforms, row, self._space[0], ranking, token, chances
-            )
-            number = self.rounds
+            number = self._rank(self._memory, items, X, self._uniforms, row, ranking, token, chances)
+            self._latest = abs(number)
         if chosen is not None:
             ranking = chosen[ranking]
-        ranking.setflags(write=False)  # what was shown was shown
-        chances.setflags(write=False)
-        return _made(Decision, (X, ranking, token, chances if known else None, chosen, number))
+        _set_write(ranking, 0)  # what was shown was shown
+        if number < 0:
+            return _made(Decision, (X, ranking, token, None, chosen, -number))
+        _set_write(chances, 0)
+        return _made(Decision, (X, ranking, token, chances, chosen, number))
 
     def update(self, decision: Decision, feedback: ArrayLike) -> None:
         """Learn from the relevance grades of the first k items of a decision; NaN where one was not answered.
@@ -290,8 +293,9 @@ class Agent:
         of its own only; `replay` rebuilds it from a log.
         """
         parts: Any = decision  # whatever they are
+        told: Any = feedback
         X, ranking, token, _, chosen, number = parts
-        if self._clocked and not 1 <= number <= self.rounds:
+        if self._clocked and not (1 <= number <= self._latest or 1 <= number <= self.rounds):
             raise ValueError(
                 f"this decision is of round {number}, and this agent has ranked {counted(self.rounds, 'time')}: "
                 f"{self.learner.name} learns from decisions of its own only; replay rebuilds it from a log"
@@ -302,9 +306,10 @@ class Agent:
             X = self._no_features[: len(items)]
         elif X is not self._no_features:
             X = self._list(X, "features of the decision")
-        n, (seen, perceived) = len(X), self._space
+        n = len(X)
         if not (
-            type(ranking) is type(token) is np.ndarray
+            type(ranking) is _Array
+            and type(token) is _Array
             and ranking.dtype is _INT
             and token.dtype is _FLOAT
             and ranking.shape == (n,)
@@ -313,15 +318,18 @@ class Agent:
         ):
             ranking = _whole_numbers(ranking, n)
             token = array_of(token, np.float64, self._token_shape, "token of the decision")
-        answers = np.array(feedback, _FLOAT)
-        if answers.shape != (min(self.shape.k, n),):
-            array_of(answers, np.float64, (min(self.shape.k, n),), "feedback")  # which says what is wrong
+        answers = None
+        if self._seen > 1 or type(told) is not list or len(told) != 1 or type(told[0]) not in _NUMBERS:
+            answers = np.array(told, _FLOAT)
+            if answers.shape != (min(self.shape.k, n),):
+                array_of(answers, np.float64, (min(self.shape.k, n),), "feedback")  # which says what is wrong
         with self._lock:
-            fault = self._update(
-                self._state, self._counts, items, X, ranking, token, answers, seen, self._grades, perceived
-            )
+            if answers is None:  # a single answer: making an array of it would take longer than learning from it
+                answers = self._answer
+                answers[0] = told[0]
+            fault = self._update(self._memory, items, X, ranking, token, answers)
         if fault != WELL:
-            self._refuse(fault, X, ranking, token, answers)
+            self._refuse(fault, X, ranking, token, np.array(told, _FLOAT))
 
     def _refuse(self, fault: int, X: Features, ranking: Ints, token: Floats, answers: Floats) -> None:
         if fault == BAD_FEATURES:
@@ -509,6 +517,9 @@ class Agent:
 
 
 _made = tuple.__new__  # what a NamedTuple's own calls, at twice the time
+_empty, _zeros, _Array = np.empty, np.zeros, np.ndarray  # found sooner than in NumPy
+_set_write: Any = np.ndarray.setflags  # three times as fast as naming its argument
+_NUMBERS = (int, float)
 _MOST_AHEAD, _MOST_UNIFORMS = 64, 4096  # rounds and uniforms that are drawn ahead at most
 _INT, _FLOAT = np.dtype(np.int64), np.dtype(np.float64)
 _PLAIN = 0x101  # NumPy's numbers for: contiguous in C's order, and aligned

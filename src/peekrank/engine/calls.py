@@ -28,10 +28,20 @@ def no_counts(counted: int, changing: int) -> Counts:
     return Counts(*(np.zeros(size, dtype=np.int64) for size in (1, counted, changing)))
 
 
+class Memory(NamedTuple):
+    """What an agent keeps from call to call."""
+
+    state: State
+    counts: Counts
+    perceived_grades: Floats  # what the learner makes of each grade
+    seen: NDArray[np.bool_]  # space to check a ranking in
+    perceived: Floats  # space for what it makes of answers
+
+
 class Calls(NamedTuple):
     """The two calls for the kernels of a learner."""
 
-    rank: Callable[..., bool]
+    rank: Callable[..., int]
     update: Callable[..., int]
 
 
@@ -132,45 +142,38 @@ def count_answer(answers: Ints, item: int) -> None:
 
 
 def _rank_once(
-    state: State,
-    counts: Counts,
+    memory: Memory,
     items: Ints,
     X: Features,
     uniforms: Floats,
     row: int,
-    seen: NDArray[np.bool_],
     ranking: Ints,
     token: Floats,
     chances: Floats,
-) -> bool:
-    """Rank by a row of the uniforms, and fill the chances if there is room for them; whether they are known."""
+) -> int:
+    """Rank by a row of the uniforms, and fill the chances if there is room for them.
+
+    Which round it was, from 1 on; with a minus sign if the chances are not known.
+    """
+    state, rounds = memory.state, memory.counts.rounds
     _enter(state, items)
     _rank(state, X, uniforms[row], ranking, token)
-    if not is_permutation(ranking, seen):
+    if not is_permutation(ranking, memory.seen):
         raise ValueError("the learner's rank kernel fills a ranking with something else than its items")
-    counts.rounds[0] += 1
+    rounds[0] += 1
+    number = int(rounds[0])
     if len(chances) == 0:
-        return False
+        return -number
     _chances(state, X, ranking, token, chances)
-    return not np.isnan(chances[0])
+    return -number if np.isnan(chances[0]) else number
 
 
-def _update_once(
-    state: State,
-    counts: Counts,
-    items: Ints,
-    X: Features,
-    ranking: Ints,
-    token: Floats,
-    answers: Floats,
-    seen: NDArray[np.bool_],
-    perceived_grades: Floats,
-    perceived: Floats,
-) -> int:
+def _update_once(memory: Memory, items: Ints, X: Features, ranking: Ints, token: Floats, answers: Floats) -> int:
     """Update, if all that the decision and the answers hold is as it should be; else what is not."""
+    state, perceived, grades = memory.state, memory.perceived, memory.perceived_grades
     if first_not_finite(X) >= 0:
         return BAD_FEATURES
-    if not is_permutation(ranking, seen):
+    if not is_permutation(ranking, memory.seen):
         return NO_PERMUTATION
     for i in range(len(token)):
         if not abs(token[i]) < np.inf:
@@ -179,15 +182,16 @@ def _update_once(
         answer = answers[p]
         if np.isnan(answer):
             perceived[p] = answer
-        elif 0 <= answer < len(perceived_grades) and answer == np.floor(answer):
-            perceived[p] = perceived_grades[int(answer)]
+        elif 0 <= answer < len(grades) and answer == np.floor(answer):
+            perceived[p] = grades[int(answer)]
         else:
             return p
     _enter(state, items)
     _update(state, X, ranking, token, perceived[: len(answers)])
+    counted = memory.counts.answers
     for p in range(len(answers)):
         if not np.isnan(answers[p]):
-            count_answer(counts.answers, items[ranking[p]])
+            count_answer(counted, items[ranking[p]])
     return WELL
 
 

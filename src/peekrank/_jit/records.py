@@ -1,0 +1,117 @@
+"""Records that compiled code finds by their address, in words of 8 bytes: there are no objects to take apart.
+
+An array is its address, its shape and its strides; a number is a word; a record is the words of its fields.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from llvmlite import ir
+from numba import extending
+from numba.core import types
+from numba.core.typing.templates import AttributeTemplate
+from numba.np import arrayobj
+
+_EXTENDING: Any = extending  # these have no types, as far as they are used here
+_ARRAYOBJ: Any = arrayobj
+_WORD: Any = ir.IntType(64)
+_FLOATS = {types.float32, types.float64}
+
+
+class HeldType(types.Type):
+    """The type of the address of a record: it has the record's fields.
+
+    Parameters
+    ----------
+    record
+        The type of the record.
+    """
+
+    def __init__(self, record: Any) -> None:
+        self.record = record
+        super().__init__(f"Held({record})")
+
+    @property
+    def key(self) -> Any:
+        """What tells it from other types: a name does not tell classes of the same name apart."""
+        return self.record
+
+
+def words(kind: Any, value: Any) -> list[int] | None:
+    """The words of a value of a type; None if it is, or has within, something else than arrays and numbers."""
+    if isinstance(kind, types.Array):
+        return [value.ctypes.data, *value.shape, *value.strides]
+    if isinstance(kind, types.Boolean | types.Integer):
+        return [int(value)]
+    if kind in _FLOATS:
+        return list(struct.unpack("q", struct.pack("d", value)))
+    if isinstance(kind, types.BaseTuple):
+        found: list[int] = []
+        for part, one in zip(_parts(kind), value, strict=True):
+            if (more := words(part, one)) is None:
+                return None
+            found += more
+        return found
+    return None
+
+
+def _parts(kind: Any) -> tuple[Any, ...]:
+    return tuple(kind)
+
+
+def _length(kind: Any) -> int:
+    """How many words a value of a type takes."""
+    if isinstance(kind, types.Array):
+        return 1 + 2 * kind.ndim
+    return sum(map(_length, _parts(kind))) if isinstance(kind, types.BaseTuple) else 1
+
+
+def _take_address(_: HeldType, address: Any, c: Any) -> Any:
+    return _EXTENDING.NativeValue(c.pyapi.long_as_voidptr(address))
+
+
+class _Fields(AttributeTemplate):
+    key = HeldType
+
+    def generic_resolve(self, held: Any, name: str) -> Any:  # type: ignore[override]
+        fields = held.record.fields
+        return held.record[fields.index(name)] if name in fields else None
+
+
+def _load_field(context: Any, builder: Any, held: HeldType, address: Any, name: str) -> Any:
+    place = held.record.fields.index(name)
+    start = sum(map(_length, _parts(held.record)[:place]))
+    return _load(context, builder, held.record[place], builder.bitcast(address, _WORD.as_pointer()), start)
+
+
+def _load(context: Any, builder: Any, kind: Any, address: Any, start: int) -> Any:
+    """The value of a type whose words begin at a place."""
+
+    def word(place: int) -> Any:
+        return builder.load(builder.gep(address, [_WORD(start + place)]))
+
+    wanted = context.get_value_type(kind)
+    if isinstance(kind, types.Array):
+        array = _ARRAYOBJ.make_array(kind)(context, builder)
+        data = builder.inttoptr(word(0), array.data.type)
+        shape, strides = ([word(1 + i * kind.ndim + axis) for axis in range(kind.ndim)] for i in (0, 1))
+        size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
+        return _ARRAYOBJ.populate_array(array, data, shape, strides, size, meminfo=None)._getvalue()
+    if isinstance(kind, types.BaseTuple):
+        parts = []
+        for part in _parts(kind):
+            parts.append(_load(context, builder, part, address, start))
+            start += _length(part)
+        return context.make_tuple(builder, kind, parts)
+    if kind in _FLOATS:
+        number = builder.bitcast(word(0), context.get_value_type(types.float64))
+        return number if kind == types.float64 else builder.fptrunc(number, wanted)
+    return builder.trunc(word(0), wanted) if wanted != _WORD else word(0)
+
+
+_EXTENDING.register_model(HeldType)(_EXTENDING.models.OpaqueModel)
+_EXTENDING.unbox(HeldType)(_take_address)
+_EXTENDING.infer_getattr(_Fields)
+_EXTENDING.lower_getattr_generic(HeldType)(_load_field)
