@@ -27,6 +27,8 @@ SAVED = (
     ("blockftrl:measure=sumloss", 5, 0, 2, 47),
     ("blockftrl:measure=p@2,horizon=500,discount=0.5", 8, 0, 3, 60),
     ("blockftrl:measure=dcg", 40, 0, 4, 90),
+    ("marginftrl:measure=dcg", 5, 0, 1, 60),
+    ("marginftrl:measure=p@2", 6, 0, 3, 60),
     ("setftrl:measure=p@2", 5, 0, 1, 30),
     ("setftrl:measure=p@3,horizon=1000", 6, 0, 5, 30),
     ("nw2:measure=p@2,horizon=100000", 4, 0, 1, 25),
@@ -42,6 +44,9 @@ SAVED = (
     ("rtopkf", 5, 3, 1, 25),
     ("rtopkf:surrogate=kl,estimator=doubly_robust", 4, 2, 2, 25),
     ("rtopkf:surrogate=ranksvm,gamma=0.2,radius=2.0", 6, 3, 3, 25),
+    ("ridge", 5, 3, 1, 25),
+    ("ridge:explore=sampling", 4, 2, 2, 25),
+    ("ridge:lift=6,forget=0.9", 6, 5, 3, 40),
 )
 _HEAD, _LENGTH = 42, 4  # bytes before the body, and of the length of its description
 _ROUNDS = 12
