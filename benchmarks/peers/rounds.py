@@ -5,8 +5,8 @@ with features. In each of them all see the relevance of as many items a round, a
 step. They take turns, one for each seed; times are of the processor, on one thread, the best of the turns. Speed
 without learning is no comparison, so each row also says how relevant the item on top was while learning, and how
 good the order of all items is that came out: NDCG@10, means and standard deviations over the seeds. Packages are
-used as they come, but for the rate of exploring by chance, which is the same for all. Learners of peekrank for a
-fixed set of items know the number of rounds. Without one of the packages, which are not required, its rows are
+used as they come, but for the rate of exploring by chance, which is the same for all. Of peekrank's learners,
+rtop1f alone is told the number of rounds. Without one of the packages, which are not required, its rows are
 missing.
 
     python benchmarks/peers/rounds.py
@@ -33,7 +33,19 @@ from clock import timed, two_digits
 from rich.console import Console
 from rich.table import Table
 
-from peekrank import DCG, NDCG, Agent, BlockFTRL, Ridge, RTop1F, evaluate
+from peekrank import (
+    DCG,
+    NDCG,
+    Agent,
+    BlockFTRL,
+    DoubtSort,
+    Greedy,
+    MarginFTRL,
+    Ridge,
+    RTop1F,
+    Thompson,
+    evaluate,
+)
 from peekrank.data.generated import Layout, make_dataset
 from peekrank.engine import drive, generator
 from peekrank.learners.rtopkf import RTopKF
@@ -230,7 +242,11 @@ class MabwiserArms(Arms):
 
 def of_fixed_items() -> list[Contestant]:
     found = []
-    for learner in (BlockFTRL(DCG(), horizon=COINS), RTop1F(DCG(), horizon=COINS)):
+    ours: tuple[Learner, ...] = (
+        DoubtSort(DCG()), MarginFTRL(DCG()), BlockFTRL(DCG()), RTop1F(DCG(), horizon=COINS), Greedy(DCG()),
+        Thompson(DCG()),
+    )  # fmt: skip
+    for learner in ours:
         found += [
             Contestant(f"peekrank, {learner.name}", WHOLE, stepwise(partial(Ours, learner))),
             Contestant(f"peekrank, {learner.name}, simulated", COMPILED, compiled(learner)),

@@ -177,15 +177,11 @@ def missing_members(learner: object) -> list[str]:
 
 
 @runtime_checkable
-class Blocked(Protocol):
-    """A learner that cuts its rounds into blocks, and explores a fixed number of times in each."""
+class ForStable(Protocol):
+    """A learner with a theorem for stable relevance: drawn in each round from the same distribution."""
 
-    def block_count(self, shape: Shape, horizon: int) -> int:
-        """How many blocks so many rounds are cut into."""
-        ...
-
-    def moves(self, shape: Shape) -> int:
-        """Rounds per block that explore, in expectation."""
+    def stable_bound(self, shape: Shape, horizon: int) -> float | None:
+        """Bound on the expected regret where relevance is stable; None where the theorem does not apply."""
         ...
 
 

@@ -26,7 +26,7 @@ def test_advice_is_printed_and_written() -> None:
     said = rows(done)
     assert said["rate"].startswith("T (theorem): ")
     assert said["learner"] == "none"
-    assert "learn dcg@10 with blockftrl" in said["change"]
+    assert "learn dcg@10 with marginftrl" in said["change"]
     wanted = advise("ndcg@10", m=100, k=5, horizon=10_000_000)
     assert read("a.json") == json.loads(json.dumps(wanted.as_dict()))
     for line, (label, text) in zip(done.stdout.splitlines(), wanted.rows, strict=True):
@@ -49,10 +49,11 @@ def test_bad_questions_for_advice(arguments: list[str], message: str) -> None:
     assert message in done.output
 
 
-def test_a_measure_needs_a_horizon_and_a_surrogate_does_not() -> None:
-    done = peekrank("advise", "dcg", "--m", "3", "--k", "1")
-    assert done.exit_code == 2
-    assert "dcg needs --horizon, the number of rounds" in done.output
+def test_a_horizon_makes_numbers_of_bounds_and_a_surrogate_needs_none() -> None:
+    unknown = peekrank("advise", "dcg", "--m", "3", "--k", "1")
+    assert rows(unknown)["certain"].startswith("whatever happens, regret grows at most as T^(2/3) (marginftrl)")
+    known = peekrank("advise", "dcg", "--m", "3", "--k", "1", "--horizon", "10000")
+    assert rows(known)["certain"].startswith("whatever happens, regret at most ")
     without = peekrank("advise", "kl", "--m", "3", "--k", "1")
     assert rows(without)["rate"].startswith("T^(2/3): its gradient can be estimated without bias from one answer")
     assert "adversary" not in without.stdout

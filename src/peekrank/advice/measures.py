@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
-from math import log10
+from functools import lru_cache
+from math import inf, log10
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,9 +14,10 @@ import numpy as np
 from peekrank import learners, registry
 from peekrank._util.text import counted
 from peekrank._util.validate import whole
+from peekrank.advice import evidence
 from peekrank.games.rate import Rate, Verdict
 from peekrank.games.rates import rate_of
-from peekrank.learners._shared import constants
+from peekrank.learners._shared import constants, position_weights
 from peekrank.measures import (
     AUC,
     DCG,
@@ -33,10 +35,11 @@ from peekrank.measures import (
 )
 from peekrank.measures import measure as measure_named
 from peekrank.spec import text_of
-from peekrank.types import Blocked, Learner, Measure, Shape
+from peekrank.types import ForStable, Learner, LinearMeasure, Measure, Shape
 
 _LONGEST = 10**12  # the longest horizon that learners accept
 _NEVER = 10**18  # a bound that says nothing up to here is taken to say nothing ever
+_LONG = 10**6  # rounds at which bounds are compared where no number of rounds is known
 
 
 class Change(NamedTuple):
@@ -50,11 +53,28 @@ class Change(NamedTuple):
     bound: float | None
     measure: str
     k: int
-    horizon: int
+    horizon: int | None
 
     def __str__(self) -> str:
         bound = "" if self.bound is None else f", regret at most {_number(self.bound)}"
         return f"{self.what}: rate {self.rate or 'unknown'}{bound}"
+
+
+class Evidence(NamedTuple):
+    """What was measured of a learner that is advised, and whether its items may come and go.
+
+    `lost` is what it lost per round after 100,000 rounds of stationary streams of ten items, by stream, and `few`
+    per visit of the tutorial's setting, by the share of visitors who answer. They are empty where it was not
+    measured. `measure` and `k` are those it was measured with: for other numbers of items and answers they tell
+    which learner loses less rather than how much.
+    """
+
+    learner: str
+    measure: str
+    k: int
+    lost: dict[str, float]
+    few: dict[float, float]
+    items_come_and_go: bool
 
 
 @dataclass(frozen=True)
@@ -64,23 +84,24 @@ class Advice:
     Parameters
     ----------
     measure, m, k, horizon, grades
-        The problem.
+        The problem; no horizon where the number of rounds is not known.
     verdict
         The rate at which the regret of the best learner grows, on which basis, and why.
     learner
-        Specification of the learner with the smallest bound, or None if no learner fits.
+        Specification of the learner to take where relevance may change at will, or None if no learner fits: of
+        those with the best guaranteed rate, the one that lost least on stationary streams.
+    stable
+        That of the learner to take where relevance is stable: what lost least there, of all that have a theorem.
     guarantee
-        Growth of that learner's bound.
+        Growth of the bound of `learner`.
     bound
         That learner's bound on the expected regret after `horizon` rounds.
     worst
         The largest regret that any learner can have: `horizon` times the largest difference of two rankings.
     speaks_from
         Horizon from about which the bound is below `worst`, in two digits; None: never.
-    blocks
-        Blocks that the learner cuts the horizon into, or None.
-    exploration
-        Share of the rounds that the learner spends on exploration, or None where it has no blocks.
+    evidence
+        What was measured of `stable` and of `learner`.
     changes
         What would help where the answer is bad.
     """
@@ -88,16 +109,16 @@ class Advice:
     measure: str
     m: int
     k: int
-    horizon: int
+    horizon: int | None
     grades: int
     verdict: Verdict
     learner: str | None = None
+    stable: str | None = None
     guarantee: Rate | None = None
     bound: float | None = None
     worst: float | None = None
     speaks_from: int | None = None
-    blocks: int | None = None
-    exploration: float | None = None
+    evidence: tuple[Evidence, ...] = ()
     changes: tuple[Change, ...] = ()
 
     @property
@@ -135,34 +156,77 @@ class Advice:
             "verdict": self.verdict._asdict(),
             "vacuous": self.vacuous,
             "notes": list(self.notes),
+            "evidence": [found._asdict() for found in self.evidence],
             "changes": [change._asdict() for change in self.changes],
         }
 
     @property
     def rows(self) -> list[tuple[str, str]]:
         """All of it in words: a label and what belongs to it, line by line."""
-        size = f"m = {counted(self.m, 'item')}, k = {self.k:,} revealed, {counted(self.horizon, 'round')}"
+        rounds = "" if self.horizon is None else f", {counted(self.horizon, 'round')}"
+        size = f"m = {counted(self.m, 'item')}, k = {self.k:,} revealed{rounds}"
         rate, basis, reason = self.verdict
         told = [
             ("problem", f"{self.measure}, {size}, grades 0 to {self.grades - 1}"),
             ("rate", f"{rate or 'unknown'} ({basis}): {reason}"),
-            ("learner", self.learner or "none"),
+            *self._learners(),
         ]
-        if self.bound is not None and self.worst is not None:
-            most = f"regret at most {_number(self.bound)} of {_number(self.worst)} possible"
-            told.append(("bound", f"{most}, growing as {self.guarantee}"))
-        if self.blocks is not None and self.exploration is not None:
-            share = f"{100 * self.exploration:.1f} % of the rounds"
-            told.append(("exploration", f"{share} (blocks: {self.blocks:,})"))
+        if self.learner is not None:
+            told.append(("certain", self._certain()))
+        told += [(label, text) for label, text in (("usual", self._usual()), ("few answers", self._few())) if text]
         told += [("note", note) for note in self.notes]
         return told + [("change", str(change)) for change in self.changes]
+
+    def _learners(self) -> Iterator[tuple[str, str]]:
+        """Which one where."""
+        when = ("where relevance is stable", "where it may change at will")
+        if self.stable is None or self.stable == self.learner:
+            when = ("", "whatever happens")
+        items = {found.learner: found.items_come_and_go for found in self.evidence}
+        for name, where in zip((self.stable, self.learner), when, strict=True):
+            if name is not None and where:
+                yield "learner", f"{name} {where}; {'items may come and go' if items[name] else 'fixed items'}"
+        if self.learner is None:
+            yield "learner", "none"
+
+    def _certain(self) -> str:
+        """The promise of the learner that has one."""
+        most = "regret grows at most as"
+        if self.bound is not None and self.worst is not None:
+            most = f"regret at most {_number(self.bound)} of {_number(self.worst)} possible, growing as"
+        kept = f"whatever happens, {most} {self.guarantee}"
+        if self.stable is None or self.stable == self.learner:
+            return kept
+        return f"{kept} ({_name(self.learner)}); {_name(self.stable)} has a theorem for stable relevance only"
+
+    def _usual(self) -> str:
+        """What was lost on streams."""
+        shown = [found for found in self.evidence if found.lost]
+        if not shown:
+            return ""
+        problem = f"{shown[0].measure} lost per round, m = {evidence.ITEMS}, k = {shown[0].k}"
+        streams = f"100,000 stationary rounds of {', '.join(shown[0].lost)}"
+        figures = "; ".join(f"{_name(found.learner)} {evidence.figures(found.lost.values())}" for found in shown)
+        return f"{problem}, {streams}: {figures} (experiments/choosing.py)"
+
+    def _few(self) -> str:
+        """What was lost where few answer."""
+        shown = [found for found in self.evidence if found.few]
+        if not shown:
+            return ""
+        shares = ", ".join(f"{share:.0%}".replace("%", " %") for share in shown[0].few)
+        figures = "; ".join(f"{_name(found.learner)} {evidence.figures(found.few.values())}" for found in shown)
+        return f"dcg lost per visit, 50,000 visits of whom {shares} answer: {figures}"
 
     def __str__(self) -> str:
         return "\n".join(f"{label}: {text}" for label, text in self.rows)
 
 
-def advise(measure: str | Measure, m: int, k: int, horizon: int, grades: int = 2) -> Advice:
+def advise(measure: str | Measure, m: int, k: int, horizon: int | None = None, grades: int = 2) -> Advice:
     """What to expect of learning a ranking, which learner to use, and what to change.
+
+    Learners are chosen by proof and by evidence: the best guaranteed rate first, then what was lost on stationary
+    streams (`peekrank.advice.evidence`), which is why they are not told the horizon where they lose less without.
 
     Parameters
     ----------
@@ -173,13 +237,13 @@ def advise(measure: str | Measure, m: int, k: int, horizon: int, grades: int = 2
     k
         Number of items, from the top, whose relevance is revealed.
     horizon
-        Number of rounds.
+        Number of rounds; None if it is not known. Bounds are numbers only where it is.
     grades
         Number of relevance grades, 0 to grades - 1.
 
-    >>> advice = advise("dcg", m=10, k=1, horizon=10_000)
-    >>> advice.learner, round(advice.bound), advice.vacuous
-    ('blockftrl:measure=dcg,horizon=10000', 1480, False)
+    >>> advice = advise("dcg", m=10, k=1, horizon=100_000)
+    >>> advice.stable, advice.learner, round(advice.bound), advice.vacuous
+    ('doubtsort:measure=dcg', 'marginftrl:measure=dcg', 12098, False)
 
     References
     ----------
@@ -188,22 +252,24 @@ def advise(measure: str | Measure, m: int, k: int, horizon: int, grades: int = 2
     judge = measure_named(measure) if isinstance(measure, str) else measure
     whole("m", m, 1, 10**8)
     whole("k", k, 1, m)
-    whole("horizon", horizon, 1, _LONGEST)
+    if horizon is not None:
+        whole("horizon", horizon, 1, _LONGEST)
     whole("grades", grades, 2, 256)
-    p = _Problem(judge, int(m), int(k), int(horizon), int(grades))
+    p = _Problem(judge, int(m), int(k), horizon if horizon is None else int(horizon), int(grades))
     advice = Advice(str(judge), p.m, p.k, p.horizon, p.grades, p.verdict)
     choice = _choose(p)
     if choice is not None:
-        blocks, exploration = _blocks(choice.learner, p)
+        stable = None if p.verdict.rate is Rate.ZERO else _for_stable(p)
+        advised = dict.fromkeys(found for found in (stable, choice.learner) if found is not None)
         advice = replace(
             advice,
             learner=text_of(choice.learner),
+            stable=None if stable is None else text_of(stable),
             guarantee=_growth(choice.learner, p.shape),
             bound=choice.bound,
-            worst=p.horizon * choice.difference,
+            worst=None if p.horizon is None else p.horizon * choice.difference,
             speaks_from=_speaks_from(choice, p),
-            blocks=blocks,
-            exploration=exploration,
+            evidence=tuple(_evidence(found, p) for found in advised),
         )
     return replace(advice, changes=tuple(_changes(p, advice)))
 
@@ -212,7 +278,7 @@ class _Problem(NamedTuple):
     measure: Measure
     m: int
     k: int
-    horizon: int
+    horizon: int | None
     grades: int
 
     @property
@@ -223,38 +289,101 @@ class _Problem(NamedTuple):
     def verdict(self) -> Verdict:
         return rate_of(self.measure, self.m, self.k, self.grades)
 
+    @property
+    def measured(self) -> tuple[str, int]:
+        """The measure, and k of ten items, that stands for this problem in what was measured."""
+        if _chooses_a_set(learnable(self.measure, self.grades - 1), self.m):
+            return "p@3", 1
+        if self.k == self.m:
+            return "dcg", evidence.ITEMS
+        return "dcg", evidence.ITEMS - 1 if self.verdict.rate is Rate.SQRT else 1
+
+
+@lru_cache(maxsize=64)
+def _chooses_a_set(measure: LinearMeasure, m: int) -> bool:
+    """Whether some positions count, all the same, and the others do not."""
+    weights = position_weights(measure, m)
+    return bool(weights[0] > 0 and np.all((weights == 0) | (weights == weights[0])))
+
 
 class _Choice(NamedTuple):
-    """A learner, its bound, and the largest difference of two rankings in a round."""
+    """A learner, its bound if the number of rounds is known, and what two rankings can differ by in a round."""
 
     learner: Learner
-    bound: float
+    bound: float | None
     difference: float
 
 
 def _choose(p: _Problem) -> _Choice | None:
-    """The learner with the smallest bound among those that fit; learners of finite games only if no other does."""
-    quick = [name for name in registry.LEARNERS if name not in learners.FINITE]
-    return _best_of(quick, p) or _best_of(learners.FINITE, p)
+    """The learner for relevance that may change at will; learners of finite games only if no other fits."""
+    best = _best_of(_quick(), p) or _best_of(learners.FINITE, p)
+    if best is None:
+        return None
+    bound = None if p.horizon is None else best.bound(p.shape, p.horizon)
+    return _Choice(best, bound, _largest_difference(p))
 
 
-def _best_of(names: Sequence[str], p: _Problem) -> _Choice | None:
-    found = []
+def _quick() -> list[str]:
+    return [name for name in registry.LEARNERS if name not in learners.FINITE]
+
+
+def _best_of(names: Iterable[str], p: _Problem) -> Learner | None:
+    """The best guaranteed rate, then the least usual loss, then no horizon to be told, then the smallest bound."""
+
+    def key(learner: Learner) -> tuple[float, float, bool, float]:
+        bound = learner.bound(p.shape, p.horizon or _LONG)
+        rate, told = _growth(learner, p.shape), learner.horizon is not None
+        return rate.exponent, _usually(learner, p), told, 0.0 if bound is None else bound
+
+    promising = [found for found in _fitting(names, p) if _promises(found, p)]
+    return min(promising, key=key, default=None)
+
+
+def _for_stable(p: _Problem) -> Learner | None:
+    """Of the learners with a theorem, and measured, the one that lost least on stationary streams."""
+    found = [
+        learner
+        for learner in _fitting(_quick(), p)
+        if (isinstance(learner, ForStable) or _promises(learner, p)) and _usually(learner, p) < inf
+    ]
+    return min(found, key=lambda learner: _usually(learner, p), default=None)
+
+
+def _fitting(names: Iterable[str], p: _Problem) -> Iterator[Learner]:
+    """The learners that fit: without a horizon, and told it."""
     for name in names:
         cls = registry.LEARNERS[name]
         if cls.contextual or p.k < cls.min_k or (cls.full_information and p.k < p.m):
             continue
-        try:
-            learner = learners.learner(name, measure=p.measure, horizon=p.horizon, max_grade=p.grades - 1)
-        except ValueError:
-            continue
-        bound = learner.bound(p.shape, p.horizon)
-        if bound is not None:
-            found.append((bound, learner))
-    if not found:
-        return None
-    bound, best = min(found, key=lambda pair: pair[0])
-    return _Choice(best, bound, _largest_difference(p))
+        for horizon in dict.fromkeys((None, p.horizon)):
+            context = {} if horizon is None else {"horizon": horizon}
+            try:
+                learner = learners.learner(name, measure=p.measure, max_grade=p.grades - 1, **context)
+            except ValueError:
+                continue
+            if learner.horizon == horizon:
+                yield learner
+
+
+def _promises(learner: Learner, p: _Problem) -> bool:
+    return learner.bound(p.shape, p.horizon or _LONG) is not None
+
+
+def _usually(learner: Learner, p: _Problem) -> float:
+    """What a learner lost on stationary streams; infinite where that was not measured."""
+    try:
+        return evidence.typically(learner.name, *p.measured, told=learner.horizon is not None)
+    except ValueError:  # a measure that is not learned item by item
+        return inf
+
+
+def _evidence(learner: Learner, p: _Problem) -> Evidence:
+    come_and_go, name = learner.kernels.enter is not None, text_of(learner)
+    if _usually(learner, p) == inf:
+        return Evidence(name, str(p.measure), p.k, {}, {}, come_and_go)
+    game, told = p.measured, learner.horizon is not None
+    few = evidence.few(learner.name) if game == ("dcg", 1) and not told else {}
+    return Evidence(name, *game, evidence.lost(learner.name, *game, told=told), few, come_and_go)
 
 
 def _largest_difference(p: _Problem) -> float:
@@ -265,14 +394,6 @@ def _largest_difference(p: _Problem) -> float:
         from peekrank.learners._finite_games import finite
 
         return float(np.ptp(finite(p.measure, p.shape, p.grades - 1).game.loss, axis=0).max())
-
-
-def _blocks(learner: Learner, p: _Problem) -> tuple[int | None, float | None]:
-    """The number of blocks of a learner that has them, and the share of its rounds that explore."""
-    if not isinstance(learner, Blocked):
-        return None, None
-    blocks = learner.block_count(p.shape, p.horizon)
-    return blocks, min(1.0, blocks * learner.moves(p.shape) / p.horizon)
 
 
 def _growth(learner: Learner, shape: Shape) -> Rate:
@@ -292,7 +413,7 @@ def _speaks_from(choice: _Choice, p: _Problem) -> int | None:
     # rounding makes bounds jump a little: close to the first horizon that will do, there are others that will not
     step: int = 10 ** max(0, len(str(first)) - 2)
     start = -(-first // step) * step
-    silent = max((T for T in [p.horizon, *range(start, 2 * first, step)] if not speaks(T)), default=0)
+    silent = max((T for T in [p.horizon or first, *range(start, 2 * first, step)] if not speaks(T)), default=0)
     return max(start, (silent // step + 1) * step)
 
 
@@ -328,9 +449,9 @@ def _change(p: _Problem, what: str) -> Change:
     return Change(what, p.verdict.rate, _telling(choice, p.horizon), str(p.measure), p.k, p.horizon)
 
 
-def _telling(choice: _Choice | None, horizon: int) -> float | None:
+def _telling(choice: _Choice | None, horizon: int | None) -> float | None:
     """The bound, if it says something."""
-    return choice.bound if choice and _speaks(choice.bound, horizon * choice.difference) else None
+    return choice.bound if choice and horizon and _speaks(choice.bound, horizon * choice.difference) else None
 
 
 def _stand_ins(p: _Problem) -> tuple[Measure, ...]:
@@ -358,6 +479,11 @@ def _least(low: int, high: int, good: Callable[[int], bool]) -> int | None:
     numbers = range(low, high + 1)
     index = bisect_left(numbers, 1, key=good)
     return numbers[index] if index < len(numbers) else None
+
+
+def _name(spec: str | None) -> str:
+    """The name of a learner, without its parameters."""
+    return (spec or "").partition(":")[0]
 
 
 def _number(value: float) -> str:

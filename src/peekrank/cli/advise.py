@@ -34,7 +34,10 @@ def command(
     m: Items,
     k: Revealed,
     horizon: Annotated[
-        int | None, typer.Option(help="Number of rounds; a measure needs it.", show_default=False)
+        int | None,
+        typer.Option(
+            help="Number of rounds, if it is known: bounds of measures are then numbers.", show_default=False
+        ),
     ] = None,
     grades: Grades = 2,
     json_file: JsonFile = None,
@@ -56,10 +59,6 @@ def _advice_on(name: str, m: int, k: int, horizon: int | None, grades: int) -> A
         return advise_surrogate(name, m, k, grades)
     if base not in MEASURES:
         raise ValueError(f"unknown measure or surrogate '{name}': {nearest(base, [*MEASURES, *SURROGATES])}")
-    if horizon is None:
-        raise ValueError(
-            f"{name} needs --horizon, the number of rounds: bounds and the choice of a learner depend on it"
-        )
     return advise(name, m, k, horizon, grades)
 
 

@@ -49,6 +49,7 @@ _PUSH = (
 )
 _HARDEST = 2.0  # and by this times beta
 _MOST_ASKING = 0.9  # the chance of a question, at most
+_MANY = 10_000  # places; beyond, the shift is chosen by means of their weights
 _RARELY = 2.0**-40  # the least that questions are wanted
 _CAUTION = 0.5  # alpha: how much doubt there must be about the order
 _CALM = 0.2  # what is added to the logarithm of what a mistake may cost
@@ -494,11 +495,23 @@ def _entropy(measure: LinearMeasure, m: int) -> tuple[float, float, float]:
         return 1.0, float(m), 0.0
     last, mean = max(float(w[w > 0][-1]), _RARELY * float(w[0])), float(w.mean())
 
-    def found(a: float) -> tuple[float, float, float]:
-        v = w + a
-        return a, float(v.sum()), float(v @ np.log(v / (mean + a)))
+    def found(a: float, w: Floats, places: Ints | int) -> tuple[float, float, float]:
+        v = w + a  # summed by NumPy: a product would wake the threads of BLAS
+        return a, float(np.sum(places * v)), float(np.sum(places * v * np.log(v / (mean + a))))
 
-    return min((found(float(a)) for a in np.geomspace(last / 4, max(mean, last), 40)), key=lambda f: f[1] * f[2])
+    means, sizes = _in_blocks(w)
+    grid = (found(float(a), means, sizes) for a in np.geomspace(last / 4, max(mean, last), 40))
+    return found(min(grid, key=lambda f: f[1] * f[2])[0], w, 1)
+
+
+def _in_blocks(w: Floats) -> tuple[Floats, Ints]:
+    """Weights of many places as means over blocks that grow, with their sizes: enough to choose a shift by."""
+    m = len(w)
+    if m <= _MANY:
+        return w, np.ones(m, dtype=np.int64)
+    edges = np.unique(np.geomspace(1, m, _MANY).astype(np.int64)) - 1
+    sizes = np.diff(edges, append=m)
+    return np.add.reduceat(w, edges) / sizes, sizes
 
 
 def _drops(w: Floats) -> Floats:

@@ -1,0 +1,191 @@
+"""What learners for items without features usually lose, for `advise`; and the table "which learner when".
+
+Stationary streams at two lengths, and the tutorial's ten items where some of the visitors answer. Learners play
+without a horizon, and those that have one also with it. Figures are means over seeds with standard deviations; the
+package keeps them and advises by them.
+
+    python experiments/choosing.py --measure     measure, and write src/peekrank/advice/usual.json (minutes)
+    python experiments/choosing.py               put the table into docs/learners/index.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+sys.path.append(str(Path(__file__).resolve().parent))  # where margin.py is
+
+import numpy as np
+from margin import CROWDS, FIRST_SEED, STATIONARY, asked, drawn, played
+
+from peekrank.advice import Advice, advise
+from peekrank.advice.evidence import FILE, ITEMS, Answers, Usual, figures
+from peekrank.learners import learner
+from peekrank.learners._shared import ShortHorizonWarning
+from peekrank.measures import measure
+from peekrank.reports.markup import put_into
+from peekrank.streams import stream
+from peekrank.types import Floats, Learner, Measure, Shape
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "learners" / "index.md"
+BEGIN = "<!-- begin: python experiments/choosing.py -->"
+NAMES = ("doubtsort", "marginftrl", "blockftrl", "setftrl", "permftrl", "greedy", "thompson")
+GAMES = (("dcg", 1), ("dcg", 9), ("dcg", 10), ("p@3", 1))
+STREAMS = ("ct15", "linear means", "graded")
+LENGTHS = (10_000, 100_000)
+RUNS, VISITED = 10, 5
+
+
+def players(name: str, judge: Measure, max_grade: int, k: int) -> Iterator[tuple[Learner, tuple[int, ...]]]:
+    """A learner without a horizon for all lengths, and one that is told it for each; none if it does not fit."""
+    for horizon, lengths in ((None, LENGTHS), *((length, (length,)) for length in LENGTHS)):
+        context = {} if horizon is None else {"horizon": horizon}
+        try:
+            made = learner(name, measure=judge, max_grade=max_grade, **context)
+            made.init(Shape(ITEMS, 0, k))
+        except ValueError:
+            return
+        if made.horizon == horizon:
+            yield made, lengths
+
+
+def streams(runs: int) -> Iterator[Usual]:
+    """What is lost per round on stationary streams."""
+    for game, k in GAMES:
+        judge = measure(game)
+        for label in STREAMS:
+            top = stream(STATIONARY[label]).max_grade
+            if top > 1 and game.startswith("p@"):
+                continue
+            for name in NAMES:
+                for player, lengths in players(name, judge, top, k):
+                    lost = played(player, drawn(STATIONARY[label], lengths[-1]), judge, k, runs, lengths).regrets
+                    for length, column in zip(lengths, lost.T, strict=True):
+                        mean, sd = spread(column / length)
+                        yield Usual(name, player.horizon is not None, game, k, label, length, mean, sd)
+
+
+def visitors(runs: int) -> Iterator[Answers]:
+    """What is lost per visit in the tutorial's setting, where all, 20 % and 5 % answer."""
+    for name in NAMES[:3] + NAMES[5:]:
+        for crowd in CROWDS[:3]:
+            mean, sd = spread(np.array([asked(name, crowd, FIRST_SEED + run) for run in range(runs)]))
+            yield Answers(name, float(crowd.chance[0]), mean, sd)
+
+
+def spread(values: Floats) -> tuple[float, float]:
+    """Mean and standard deviation, in four digits."""
+    return float(f"{values.mean():.4g}"), float(f"{values.std(ddof=1):.4g}")
+
+
+def told(rows: Iterator[Any]) -> list[list[Any]]:
+    """All of them, said as they come."""
+    found = []
+    for row in rows:
+        sys.stderr.write(f"{row}\n")
+        found.append(list(row))
+    return found
+
+
+def measured(runs: int, visited: int) -> str:
+    """The file of the package."""
+    head = {
+        "script": "python experiments/choosing.py --measure",
+        "first seed": FIRST_SEED,
+        "runs": runs,
+        "runs with visitors": visited,
+    }
+    parts = {"streams": told(streams(runs)), "visitors": told(visitors(visited))}
+    lines = [f'  "{key}": {json.dumps(value)}' for key, value in head.items()]
+    for key, rows in parts.items():
+        lines.append(f'  "{key}": [\n' + ",\n".join(f"    {json.dumps(row)}" for row in rows) + "\n  ]")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+class When(NamedTuple):
+    """A situation, and how `advise` is asked about it; which of its learners it is for."""
+
+    situation: str
+    problem: tuple[str, int, int, int]  # measure, items, answers, grades
+    stable: bool = False
+
+
+DCG_PROBLEM = ("dcg", 10, 1, 2)
+WHEN = (
+    When("taste is stable; any measure that is learned item by item, any k", DCG_PROBLEM, stable=True),
+    When("the same, `p@n`", ("p@3", 10, 1, 2), stable=True),
+    When("the same, and items come and go", DCG_PROBLEM, stable=True),
+    When("relevance may change at will", DCG_PROBLEM),
+    When("the same, `p@n` at any k", ("p@3", 10, 1, 2)),
+    When("the same, all places that count are seen: `dcg@3`, k = 3", ("dcg@3", 10, 3, 2)),
+    When("the same, everything is seen: k = m", ("dcg", 10, 10, 2)),
+    When("a measure that is not learned item by item, at most six items, k = m", ("ndcg", 4, 4, 2)),
+    When("`ndcg`, more items than answers", ("ndcg", 10, 1, 2)),
+)
+HEAD = ("your situation", "learner", "certain", "usual", "few answers", "items come and go")
+
+
+def which_learner_when() -> list[str]:
+    """The table, as the package advises."""
+    rows = [
+        HEAD,
+        ("---",) * len(HEAD),
+        *(row(when, advise(*when.problem[:3], grades=when.problem[3])) for when in WHEN),
+    ]
+    rows.append(
+        (
+            "items have features",
+            linked("rtopkf"),
+            "by [surrogate](../surrogates/index.md)",
+            "[page](rtopkf.md)",
+            "",
+            "yes",
+        )
+    )
+    return ["| " + " | ".join(cells) + " |" for cells in rows]
+
+
+def row(when: When, advice: Advice) -> tuple[str, ...]:
+    """A line of the table."""
+    spec = advice.stable if when.stable else advice.learner
+    if spec is None:
+        other = "; ".join(f"learn `{change.measure}` instead" for change in advice.changes if change.k == advice.k)
+        return (when.situation, "none", f"{advice.verdict.rate}: hopeless; {other}", "", "", "")
+    found = next(found for found in advice.evidence if found.learner == spec)
+    certain = str(advice.guarantee) if spec == advice.learner else "a theorem for its safe form, where stable"
+    usual, few = (figures(part.values(), " / ") for part in (found.lost, found.few))
+    return (
+        when.situation,
+        linked(spec.partition(":")[0]),
+        certain,
+        usual,
+        few,
+        "yes" if found.items_come_and_go else "no",
+    )
+
+
+def linked(name: str) -> str:
+    """A learner, with its page."""
+    return f"[{name}]({name}.md)"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, or put the table into its page."""
+    parser = argparse.ArgumentParser(description="Which learner when.")
+    parser.add_argument("--measure", action="store_true", help="measure, and write the file of the package")
+    parser.add_argument("--runs", type=int, default=RUNS)
+    options = parser.parse_args(arguments)
+    if options.measure:
+        warnings.simplefilter("ignore", ShortHorizonWarning)
+        FILE.write_text(measured(options.runs, min(VISITED, options.runs)), encoding="utf-8")
+    else:
+        put_into(PAGE, BEGIN, which_learner_when())
+
+
+if __name__ == "__main__":
+    main()
