@@ -140,9 +140,9 @@ def which_learner_when() -> list[str]:
     rows.append(
         (
             "items have features",
-            linked("rtopkf"),
-            "by [surrogate](../surrogates/index.md)",
-            "[page](rtopkf.md)",
+            f"{linked('ridge')}, {linked('rtopkf')}",
+            "rtopkf: by [surrogate](../surrogates/index.md)",
+            "[compared](ridge.md)",
             "",
             "yes",
         )
