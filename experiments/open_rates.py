@@ -67,9 +67,9 @@ m = 3 is half the pairwise loss: T^(2/3) for k = 1, sqrt(T) for k >= 2 (Theorem 
 
 **Proved** is the table above, for all m. The proofs for AP, for AUC, and for binary NDCG are on paper from end to
 end. The proof for NDCG with grades (Theorem 8) ends in four coefficients that are computed; the cut-offs `ndcg@n`,
-which are not in the table above, need a few more numbers (Theorems 5 and 8). `tests/test_structure.py` computes
-all of them again, the delicate ones in balls. That four rates are all there are, and what decides between them, is
-the classification theorem of the literature (Bartok et al. 2014; Lattimore & Szepesvari 2019).
+which are not in the table above, need a few more numbers (Theorems 5 and 8). `tests/games/test_theorems.py`
+computes all of them again, the delicate ones in balls. That four rates are all there are, and what decides between
+them, is the classification theorem of the literature (Bartok et al. 2014; Lattimore & Szepesvari 2019).
 
 **Certified** are the tables below, cell by cell, without the theorems. "From the definitions" means: all m!
 rankings, all outcomes, their cells, neighbours and signal matrices. *Exact*: losses are rational, and so is all

@@ -61,7 +61,8 @@ def proof_of(name: str, m: int, k: int, grades: int = 2) -> Proof:
     return certificate(analysis_of(name, m, k, grades))
 
 
-NAMES = [name for name in MEASURES.built_in if name != "p"] + [
+CUT = ("p", "recall", "hit")  # measures that have a cut-off always
+NAMES = [name for name in MEASURES.built_in if name not in CUT] + [
     "p@1",
     "p@2",
     "p@3",
@@ -70,6 +71,8 @@ NAMES = [name for name in MEASURES.built_in if name != "p"] + [
     "ndcg@1",
     "ndcg@2",
     "ndcg@3",
+    "recall@2",
+    "hit@2",
 ]
 GAMES = [(name, m, k, 2) for name in NAMES for m in (2, 3, 4) for k in range(1, m + 1)]
 GAMES += [(name, m, k, 3) for name in NAMES for m in (2, 3) for k in range(1, m + 1)]

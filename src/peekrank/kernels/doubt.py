@@ -53,9 +53,9 @@ def fill_doubts(means: Floats, widths: Floats, weights: Floats, doubts: Floats, 
     Parameters
     ----------
     means, widths
-        Of the items, place by place; the means descend.
+        Mean and width of the item at each place; the means descend.
     weights
-        Of the places, not increasing.
+        Weight of each place, not increasing.
     doubts
         Filled, place by place.
     space

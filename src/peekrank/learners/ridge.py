@@ -136,7 +136,7 @@ def _start(s: RidgeState, j: int, precision: float) -> None:
 
 @kernel
 def _deviation(s: RidgeState) -> float:
-    """Of an answer from what is expected; any number will do before something is left to be explained."""
+    """Standard deviation of answers from what is expected; any number will do before there is one to explain."""
     return sqrt(s.sums[_LEFT] / s.sums[_ANSWERS]) if s.sums[_LEFT] > _ROUNDING * s.sums[_SQUARED] else 1.0
 
 
@@ -393,7 +393,7 @@ class Ridge:
     width
         Factor of the posterior's deviation; of what is drawn, too.
     share
-        Of what doubt may cost, spent on questions.
+        Share of what doubt may cost that is spent on questions.
     forget
         What was learned is multiplied by this at each answer: less than 1 to follow change.
     lift
