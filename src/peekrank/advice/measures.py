@@ -340,7 +340,7 @@ def _best_of(names: Iterable[str], p: _Problem) -> Learner | None:
 
 
 def _for_stable(p: _Problem) -> Learner | None:
-    """Of the learners with a theorem, and measured, the one that lost least on stationary streams."""
+    """The measured learner with a theorem that lost least on stationary streams."""
     found = [
         learner
         for learner in _fitting(_quick(), p)
