@@ -256,6 +256,7 @@ def test_nothing_to_learn() -> None:
     assert advice.verdict.rate is advice.guarantee is Rate.ZERO
     assert (advice.bound, advice.vacuous, advice.changes) == (0, False, ())
     assert "show any" in str(advice)
+    assert "usual" not in str(advice)
 
 
 def test_undecided_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from helpers.permutahedron import ALWAYS, Outcomes, closed_form
 from peekrank import DCG, Agent, MarginFTRL, PairwiseLoss, Precision, Shape, SumLoss, fixed_items, measure
 from peekrank.checks import LEARNER_CHECKS
 from peekrank.kernels.permutahedron import leader, space
+from peekrank.learners import marginftrl
 from peekrank.learners._shared import position_weights
 from peekrank.learners.marginftrl import MarginFTRLState
 from peekrank.types import Features, Floats, Ints, LinearMeasure
@@ -645,3 +646,14 @@ def test_grades_of_any_size() -> None:
     rounds = fixed_items(rng.choice([0, 255], size=(2000, 5), p=[0.7, 0.3]).astype(np.uint8))
     learner = MarginFTRL(DCG(), max_grade=255)
     assert 0 < mean_regret(learner, [rounds], 1) < learner.bound(Shape(5, 0, 1), 2000)
+
+
+@pytest.mark.parametrize("name", ["dcg", "dcg@10", "p@3", "p@3000", "sumloss", "rbp"])
+def test_the_shift_for_many_places_is_as_good_as_if_all_were_looked_at(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge, m = measure(name), 20_000
+    _, V, h = marginftrl._entropy.__wrapped__(judge, m)
+    monkeypatch.setattr(marginftrl, "_MANY", m)
+    _, best_V, best_h = marginftrl._entropy.__wrapped__(judge, m)
+    assert V * h == pytest.approx(best_V * best_h, rel=1e-2)

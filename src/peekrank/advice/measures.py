@@ -379,7 +379,7 @@ def _usually(learner: Learner, p: _Problem) -> float:
 
 def _evidence(learner: Learner, p: _Problem) -> Evidence:
     come_and_go, name = learner.kernels.enter is not None, text_of(learner)
-    if _usually(learner, p) == inf:
+    if _usually(learner, p) == inf or p.verdict.rate is Rate.ZERO:
         return Evidence(name, str(p.measure), p.k, {}, {}, come_and_go)
     game, told = p.measured, learner.horizon is not None
     few = evidence.few(learner.name) if game == ("dcg", 1) and not told else {}
