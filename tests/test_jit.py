@@ -216,7 +216,7 @@ class Inner(NamedTuple):
 
 class Mixed(NamedTuple):
     yes: bool
-    count: int
+    whole: int
     share: float
     single: np.float32
     inner: Inner
@@ -227,7 +227,7 @@ class Mixed(NamedTuple):
 @kernel
 def read_all(record: Mixed, out: NDArray[np.float64]) -> int:
     """A number from each field; and a mark is set."""
-    out[0], out[1], out[2], out[3] = record.yes, record.count, record.share, record.single
+    out[0], out[1], out[2], out[3] = record.yes, record.whole, record.share, record.single
     out[4] = record.inner.table[1, 2]
     out[5], out[6] = record.pair[1], record.numbers[-1]
     out[7] = record.inner.table[1].sum() + record.inner.table.shape[1]

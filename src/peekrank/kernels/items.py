@@ -70,6 +70,14 @@ def learn(items: Items, item: int, gain: float, forget: float) -> None:
 
 
 @kernel
+def learn_from_answers(items: Items, ranking: Ints, feedback: Floats, forget: float) -> None:
+    """Take in what was answered about the first of a ranking of the items that are here; NaN: not answered."""
+    for p in range(len(feedback)):
+        if not np.isnan(feedback[p]):
+            learn(items, items.here[ranking[p]], feedback[p], forget)
+
+
+@kernel
 def average(items: Items, largest: float) -> float:
     """What is expected of an item nothing is known of: the mean of all means, and of half the largest gain.
 

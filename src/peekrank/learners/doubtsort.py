@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from peekrank._jit import kernel
 from peekrank._util.validate import choice, share, whole
 from peekrank.kernels.doubt import DoubtSpace, asked, doubt_space, fill_doubts, fill_prices, fill_questions
-from peekrank.kernels.items import Items, average, enter, learn, mean, unknown_items, width
+from peekrank.kernels.items import Items, average, enter, learn_from_answers, mean, unknown_items, width
 from peekrank.kernels.sorting import move_up, sort_descending
 from peekrank.learners._shared import (
     ITEMS_MEMORY,
@@ -126,9 +126,7 @@ def _enter(s: DoubtSortState, items: Ints) -> None:
 
 @kernel
 def _update(s: DoubtSortState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
-    for p in range(len(feedback)):
-        if not np.isnan(feedback[p]):
-            learn(s.items, s.items.here[ranking[p]], feedback[p], s.forget)
+    learn_from_answers(s.items, ranking, feedback, s.forget)
 
 
 @kernel

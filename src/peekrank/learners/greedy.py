@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from peekrank._jit import kernel
 from peekrank._util.validate import share, whole
-from peekrank.kernels.items import Items, average, enter, learn, mean, unknown_items
+from peekrank.kernels.items import Items, average, enter, learn_from_answers, mean, unknown_items
 from peekrank.kernels.sorting import SortSpace, move_up, sort_descending, sort_space
 from peekrank.learners._shared import ITEMS_MEMORY, fault_in_counts, fault_in_items, largest_gain, means_of_items
 from peekrank.measures import learnable
@@ -59,9 +59,7 @@ def _enter(s: GreedyState, items: Ints) -> None:
 
 @kernel
 def _update(s: GreedyState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
-    for p in range(len(feedback)):
-        if not np.isnan(feedback[p]):
-            learn(s.items, s.items.here[ranking[p]], feedback[p], 1.0)
+    learn_from_answers(s.items, ranking, feedback, 1.0)
 
 
 @kernel

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from peekrank._jit import kernel
 from peekrank._util.validate import whole
-from peekrank.kernels.items import Items, average, enter, learn, mean, unknown_items, variance
+from peekrank.kernels.items import Items, average, enter, learn_from_answers, mean, unknown_items, variance
 from peekrank.kernels.sorting import SortSpace, sort_descending, sort_space
 from peekrank.kernels.vectors import fill_normals
 from peekrank.learners._shared import ITEMS_MEMORY, fault_in_items, largest_gain, means_of_items
@@ -49,9 +49,7 @@ def _enter(s: ThompsonState, items: Ints) -> None:
 
 @kernel
 def _update(s: ThompsonState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
-    for p in range(len(feedback)):
-        if not np.isnan(feedback[p]):
-            learn(s.items, s.items.here[ranking[p]], feedback[p], 1.0)
+    learn_from_answers(s.items, ranking, feedback, 1.0)
 
 
 @dataclass(frozen=True)

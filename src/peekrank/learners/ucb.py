@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from peekrank._jit import kernel
 from peekrank._util.validate import whole
-from peekrank.kernels.items import Items, average, enter, learn, mean, unknown_items, width
+from peekrank.kernels.items import Items, average, enter, learn_from_answers, mean, unknown_items, width
 from peekrank.kernels.sorting import SortSpace, sort_descending, sort_space
 from peekrank.learners._shared import ITEMS_MEMORY, fault_in_items, largest_gain, means_of_items
 from peekrank.measures import learnable
@@ -46,9 +46,7 @@ def _enter(s: UCBState, items: Ints) -> None:
 
 @kernel
 def _update(s: UCBState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
-    for p in range(len(feedback)):
-        if not np.isnan(feedback[p]):
-            learn(s.items, s.items.here[ranking[p]], feedback[p], 1.0)
+    learn_from_answers(s.items, ranking, feedback, 1.0)
 
 
 @kernel
