@@ -5,7 +5,8 @@ without a horizon, and those that have one also with it. Figures are means over 
 package keeps them and advises by them.
 
     python experiments/choosing.py --measure     measure, and write src/peekrank/advice/usual.json (minutes)
-    python experiments/choosing.py               put the table into docs/learners/index.md
+    python experiments/choosing.py --laboratory  what it does to be told the horizon, into docs/learners/index.md
+    python experiments/choosing.py               put the table "which learner when" there
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from typing import Any, NamedTuple
 sys.path.append(str(Path(__file__).resolve().parent))  # where margin.py is
 
 import numpy as np
-from margin import CROWDS, FIRST_SEED, STATIONARY, asked, drawn, played
+from margin import CROWDS, FIRST_SEED, LAB, STATIONARY, asked, drawn, drawn_from, played
 
 from peekrank.advice import Advice, advise
 from peekrank.advice.evidence import FILE, ITEMS, Answers, Usual, figures
+from peekrank.experiments.families import family
 from peekrank.learners import learner
 from peekrank.learners._shared import ShortHorizonWarning
 from peekrank.measures import measure
@@ -34,11 +36,14 @@ from peekrank.types import Floats, Learner, Measure, Shape
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "learners" / "index.md"
 BEGIN = "<!-- begin: python experiments/choosing.py -->"
+BEGIN_LABORATORY = "<!-- begin: python experiments/choosing.py --laboratory -->"
 NAMES = ("doubtsort", "marginftrl", "blockftrl", "setftrl", "permftrl", "greedy", "thompson")
 GAMES = (("dcg", 1), ("dcg", 9), ("dcg", 10), ("p@3", 1))
 STREAMS = ("ct15", "linear means", "graded")
 LENGTHS = (10_000, 100_000)
 RUNS, VISITED = 10, 5
+IN_LABORATORY = (("blockftrl", "dcg", 1), ("blockftrl", "sumloss", 1), ("setftrl", "p@2", 1),
+                 ("permftrl", "dcg", 4), ("permftrl", "sumloss", 4))  # fmt: skip
 
 
 def players(name: str, judge: Measure, max_grade: int, k: int) -> Iterator[tuple[Learner, tuple[int, ...]]]:
@@ -105,6 +110,24 @@ def measured(runs: int, visited: int) -> str:
     for key, rows in parts.items():
         lines.append(f'  "{key}": [\n' + ",\n".join(f"    {json.dumps(row)}" for row in rows) + "\n  ]")
     return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def laboratory(runs: int) -> Iterator[str]:
+    """The worst stream of the laboratory, and the mean over all, without a horizon and with it."""
+    yield f"| m = 5, {LAB:,} rounds | worst, not told | worst, told | mean, not told | mean, told |"
+    yield "|---|---|---|---|---|"
+    for name, game, k in IN_LABORATORY:
+        judge, worst, means = measure(game), [], []
+        for context in ({}, {"horizon": LAB}):
+            player = learner(name, measure=judge, **context)
+            found = {
+                source.label: played(player, drawn_from(source.stream), judge, k, runs, (LAB,))
+                for source in family(game, 5, k, LAB)
+            }
+            label = max(found, key=lambda label: found[label].worse_than)
+            worst.append(f"{found[label]} ({label})")
+            means.append(f"{np.mean([lost.mean for lost in found.values()]):,.0f}")
+        yield f"| {name}, `{game}`, k = {k} | {' | '.join(worst + means)} |"
 
 
 class When(NamedTuple):
@@ -178,10 +201,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, or put the table into its page."""
     parser = argparse.ArgumentParser(description="Which learner when.")
     parser.add_argument("--measure", action="store_true", help="measure, and write the file of the package")
+    parser.add_argument("--laboratory", action="store_true", help="learners told their horizon, and not told")
     parser.add_argument("--runs", type=int, default=RUNS)
     options = parser.parse_args(arguments)
-    if options.measure:
-        warnings.simplefilter("ignore", ShortHorizonWarning)
+    warnings.simplefilter("ignore", ShortHorizonWarning)
+    if options.laboratory:
+        put_into(PAGE, BEGIN_LABORATORY, list(laboratory(options.runs)))
+    elif options.measure:
         FILE.write_text(measured(options.runs, min(VISITED, options.runs)), encoding="utf-8")
     else:
         put_into(PAGE, BEGIN, which_learner_when())
