@@ -21,7 +21,7 @@ from peekrank.kernels.sorting import (
     SortSpace,
     _sort_by_buckets,
     _sort_by_counting,
-    _sort_by_merging,
+    merge_descending,
     move_to_front,
     resort_descending,
     shuffle,
@@ -106,7 +106,7 @@ def by_counting(scores: Floats, ranking: Ints, space: SortSpace) -> None:
 
 
 def by_merging(scores: Floats, ranking: Ints, space: SortSpace) -> None:
-    _sort_by_merging(scores, ranking, space.bucket_of)
+    merge_descending(scores, ranking, space.bucket_of)
 
 
 @every_kind

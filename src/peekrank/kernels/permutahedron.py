@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from peekrank._jit import kernel
-from peekrank.kernels.sorting import SortSpace, resort_descending, sort_descending, sort_space
+from peekrank.kernels.sorting import merge_descending, resort_descending
 from peekrank.types import Floats, Ints
 
 
@@ -34,7 +34,6 @@ class Space(NamedTuple):
     taker: Ints
     chance: Floats
     coin: Ints
-    sorting: SortSpace
 
 
 def space(m: int) -> Space:
@@ -54,7 +53,6 @@ def space(m: int) -> Space:
         taker=np.zeros(m, dtype=np.int64),
         chance=np.zeros(m),
         coin=np.zeros(m, dtype=np.int64),
-        sorting=sort_space(m),
     )
 
 
@@ -67,7 +65,7 @@ def leader(scores: Floats, rate: float, weights: Floats, s: Space) -> int:
     differences of scores and never positive: nothing overflows, and what underflows is too small to be drawn.
     """
     if not resort_descending(scores, s.order):
-        sort_descending(scores, s.order, s.sorting)
+        merge_descending(scores, s.order, s.place)
     m, blocks = len(scores), 0
     for p in range(m):
         start, mass, total = p, weights[p], 1.0

@@ -33,7 +33,7 @@ def sort_descending(scores: Floats, ranking: Ints, space: SortSpace) -> None:
     if len(scores) <= _COUNT_UP_TO:
         _sort_by_counting(scores, ranking, space.bucket_of)
     elif not _sort_by_buckets(scores, ranking, space):
-        _sort_by_merging(scores, ranking, space.bucket_of)
+        merge_descending(scores, ranking, space.bucket_of)
 
 
 @kernel
@@ -96,7 +96,14 @@ def _sort_by_buckets(scores: Floats, ranking: Ints, space: SortSpace) -> bool:
 
 
 @kernel
-def _sort_by_merging(scores: Floats, ranking: Ints, other: Ints) -> None:
+def merge_descending(scores: Floats, ranking: Ints, other: Ints) -> None:
+    """What `sort_descending` does, by merging alone: for sorts that are rare, as it is soon compiled.
+
+    >>> ranking = np.empty(3, np.int64)
+    >>> merge_descending(np.array([1.0, 3.0, 1.0]), ranking, np.empty(3, np.int64))
+    >>> ranking
+    array([1, 0, 2])
+    """
     m = len(scores)
     for i in range(m):
         ranking[i] = i
