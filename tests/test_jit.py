@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -262,3 +263,24 @@ class Named(NamedTuple):
 def test_a_record_with_other_fields_is_not_held() -> None:
     record = Named("x", np.ones(1))
     assert held(record) is record
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_compiling_leaves_the_garbage_collector_as_it_was(on: bool) -> None:
+    @kernel
+    def twice(x: float) -> float:
+        return 2 * x
+
+    @kernel
+    def impossible(x: float) -> float:
+        return x.no_such_field  # type: ignore[attr-defined,no-any-return]
+
+    was_on = gc.isenabled()
+    try:
+        (gc.enable if on else gc.disable)()
+        assert machine_code(twice, 1.0)(1.5) == 3
+        with pytest.raises(Exception, match="no_such_field"):
+            machine_code(impossible, 1.0)
+        assert gc.isenabled() == on
+    finally:
+        (gc.enable if was_on else gc.disable)()

@@ -5,9 +5,11 @@ There is a file for each kernel and types of its arguments, named by all that it
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -55,7 +57,22 @@ def compiled(kernel: Kernel, *, for_python: bool) -> Any:
 
 def code(made: Any, arguments: tuple[object, ...]) -> Any:
     """The machine code for arguments of these types."""
-    return made if _CONFIG.DISABLE_JIT else made.compile(tuple(map(_type_of, arguments)))
+    if _CONFIG.DISABLE_JIT:
+        return made
+    with _no_garbage_collection():
+        return made.compile(tuple(map(_type_of, arguments)))
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Compiling makes many objects that live on, and looking through them again and again takes a tenth of it."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _type_of(argument: object) -> Any:
