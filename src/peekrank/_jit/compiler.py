@@ -81,7 +81,7 @@ def _type_of(argument: object) -> Any:
 
 def words_of(record: tuple[Any, ...]) -> NDArray[np.int64] | None:
     """A record as the words that compiled code reads; None where there is no compiler, or no way to do so."""
-    found = None if _CONFIG.DISABLE_JIT else words(_TYPEOF(record), record)
+    found = None if _CONFIG.DISABLE_JIT else words(record)
     return None if found is None else np.array(found, dtype=np.int64)
 
 
