@@ -506,11 +506,12 @@ def test_features_of_items_that_are_not_available_are_left_out() -> None:
 
 @pytest.mark.parametrize("answer", [1, 1.0, True, np.int64(1), np.float32(1), math.nan])
 def test_a_single_answer_counts_the_same_in_a_list_and_in_an_array(answer: Any) -> None:
-    one, other = (Agent(BlockFTRL(DCG()), m=4, k=1) for _ in range(2))
+    one, two, other = (Agent(BlockFTRL(DCG()), m=4, k=1) for _ in range(3))
     for _ in range(20):
         one.update(one.rank(), [answer])
+        two.update(two.rank(), (answer,))
         other.update(other.rank(), np.array([answer], np.float64))
-    assert one.dump() == other.dump()
+    assert one.dump() == two.dump() == other.dump()
 
 
 @pytest.mark.parametrize("feedback", [[2], [-1], [0.5], [math.inf], [10**400], ["one"], [[1]], [], [1, 1]])

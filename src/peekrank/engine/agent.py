@@ -319,7 +319,7 @@ class Agent:
             ranking = _whole_numbers(ranking, n)
             token = array_of(token, np.float64, self._token_shape, "token of the decision")
         answers = None
-        if self._seen > 1 or type(told) is not list or len(told) != 1 or type(told[0]) not in _NUMBERS:
+        if self._seen > 1 or type(told) not in _LISTS or len(told) != 1 or type(told[0]) not in _NUMBERS:
             answers = np.array(told, _FLOAT)
             if answers.shape != (min(self.shape.k, n),):
                 array_of(answers, np.float64, (min(self.shape.k, n),), "feedback")  # which says what is wrong
@@ -519,7 +519,7 @@ class Agent:
 _made = tuple.__new__  # what a NamedTuple's own calls, at twice the time
 _empty, _zeros, _Array = np.empty, np.zeros, np.ndarray  # found sooner than in NumPy
 _set_write: Any = np.ndarray.setflags  # three times as fast as naming its argument
-_NUMBERS = (int, float)
+_LISTS, _NUMBERS = (list, tuple), (int, float)
 _MOST_AHEAD, _MOST_UNIFORMS = 64, 4096  # rounds and uniforms that are drawn ahead at most
 _INT, _FLOAT = np.dtype(np.int64), np.dtype(np.float64)
 _PLAIN = 0x101  # NumPy's numbers for: contiguous in C's order, and aligned
