@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 sys.path.append(str(Path(__file__).resolve().parent))  # where margin.py is
 
 import numpy as np
-from margin import CROWDS, FIRST_SEED, LAB, STATIONARY, asked, drawn, drawn_from, played
+from margin import CROWDS, LAB, STATIONARY, asked, drawn, drawn_from, played
 
 from peekrank.advice import Advice, advise
 from peekrank.advice.evidence import FILE, ITEMS, Answers, Usual, figures
@@ -41,6 +41,7 @@ NAMES = ("doubtsort", "marginftrl", "blockftrl", "setftrl", "permftrl", "greedy"
 GAMES = (("dcg", 1), ("dcg", 9), ("dcg", 10), ("p@3", 1))
 STREAMS = ("ct15", "linear means", "graded")
 LENGTHS = (10_000, 100_000)
+FIRST_SEED = 820_000  # of runs that no constant of a learner was chosen by
 RUNS, VISITED = 10, 5
 IN_LABORATORY = (("blockftrl", "dcg", 1), ("blockftrl", "sumloss", 1), ("setftrl", "p@2", 1),
                  ("permftrl", "dcg", 4), ("permftrl", "sumloss", 4))  # fmt: skip
@@ -69,7 +70,8 @@ def streams(runs: int) -> Iterator[Usual]:
                 continue
             for name in NAMES:
                 for player, lengths in players(name, judge, top, k):
-                    lost = played(player, drawn(STATIONARY[label], lengths[-1]), judge, k, runs, lengths).regrets
+                    draw = drawn(STATIONARY[label], lengths[-1])
+                    lost = played(player, draw, judge, k, runs, lengths, FIRST_SEED).regrets
                     for length, column in zip(lengths, lost.T, strict=True):
                         mean, sd = spread(column / length)
                         yield Usual(name, player.horizon is not None, game, k, label, length, mean, sd)

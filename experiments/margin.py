@@ -76,10 +76,12 @@ def made(name: str, judge: Measure, max_grade: int) -> Learner | None:
         return None
 
 
-def played(player: Learner, draw: Draw, judge: Measure, k: int, runs: int, at: Sequence[int]) -> Lost:
+def played(
+    player: Learner, draw: Draw, judge: Measure, k: int, runs: int, at: Sequence[int], first: int = FIRST_SEED
+) -> Lost:
     """Regret after each of the rounds `at`."""
     times, found = np.array(at), []
-    for seed in range(FIRST_SEED, FIRST_SEED + runs):
+    for seed in range(first, first + runs):
         rounds = draw(seed)
         trace = simulate(player, rounds, k=k, measure=judge, seed=seed, at=times)
         found.append(regret(judge, trace, best_values(judge, rounds, times)))
