@@ -100,12 +100,12 @@ def test_ctrl_c_keeps_finished_runs_and_says_how_to_go_on() -> None:
     command += ["--stream", "ct15:m=60", "--horizon", "300000", "--runs", "40", "--workers", "2"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         deadline = time.monotonic() + 90
-        while not list(Path("results").glob("runs/[0-9]*.parquet")) and time.monotonic() < deadline:
+        while not list(Path("results").glob("runs/*.parquet")) and time.monotonic() < deadline:
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         output, _ = process.communicate(timeout=60)
     assert process.returncode == 130, output
-    kept = len(list(Path("results").glob("runs/[0-9]*.parquet")))
+    kept = len(list(Path("results").glob("runs/*.parquet")))
     assert 0 < kept < 80
     assert f"{kept} of 80 runs are finished" in output.replace("\n", " ")
     assert "the same command goes on from there" in output.replace("\n", " ")

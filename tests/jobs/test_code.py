@@ -105,12 +105,12 @@ print(*(name for name in sys.modules if name.partition(".")[0] == "peekrank"))
     ids=lambda experiment: experiment.learners[0],
 )
 def test_all_that_python_loads_for_a_run_counts(experiment: Experiment, tmp_path: Path) -> None:
-    """But for what keeps the results, and packages that are empty but for a text."""
+    """But for what keeps the results, the list of public names, and packages that are empty but for a text."""
     given = json.dumps({name: getattr(experiment, name) for name in experiment.__dataclass_fields__})
     command = [sys.executable, "-c", LOADED, given, str(tmp_path / "x")]
     loaded = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
     empty = {name for name in loaded if is_empty(name)}
-    keeping = {"peekrank.experiments.runs", "peekrank.jobs.executor", "peekrank.jobs.folder"}
+    keeping = {"peekrank", "peekrank.experiments.runs", "peekrank.jobs.executor", "peekrank.jobs.folder"}
     assert loaded - empty - keeping == set(package_sources().closure(*modules(experiment))) & loaded
     assert keeping <= loaded
 
