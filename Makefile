@@ -97,9 +97,6 @@ dist: $(READY)  ## build the files of a release, and try the wheel in an empty e
 	$(VENV)-dist/bin/pip install --quiet --disable-pip-version-check dist/*.whl
 	$(VENV)-dist/bin/peekrank advise dcg --m 10 --k 1 --horizon 10000
 
-mutants: $(READY)  ## change the sources (in a copy) in small ways, and count the changes that tests notice
-	$(BIN)/python scripts/mutants.py
-
 lock:  ## renew the pins after a change of dependencies (needs uv)
 	uv pip compile --universal --no-strip-extras --generate-hashes --no-header --no-annotate --python-version 3.11 --group dev pyproject.toml -o requirements/dev.txt
 	uv pip compile --universal --no-strip-extras --generate-hashes --no-header --no-annotate --python-version 3.11 --group bench -c requirements/dev.txt pyproject.toml -o requirements/bench.txt

@@ -4,7 +4,8 @@ All three call the same two kernels of the learner and draw the same random numb
 for bit. A learner sees its k answers and nothing else.
 """
 
-from peekrank.engine.agent import Agent, Seed, generator, problem_shape
+from peekrank.engine.agent import Agent
+from peekrank.engine.border import Seed, generator, problem_shape
 from peekrank.engine.loop import TroubleWarning, drive, play, simulate, simulate_all
 from peekrank.engine.replay import replay
 

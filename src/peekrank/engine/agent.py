@@ -1,4 +1,4 @@
-"""A learner at work, one round at a time: the border where everything that comes in is checked."""
+"""A learner at work, one round at a time."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from peekrank._jit import held, machine_code
-from peekrank._util.text import counted, excerpt
+from peekrank._util.text import counted
 from peekrank._util.validate import whole
 from peekrank.engine import saved
+from peekrank.engine.border import Seed, array_of, generator, line_of, problem_shape, whole_numbers
 from peekrank.engine.calls import (
     BAD_FEATURES,
     BAD_TOKEN,
@@ -37,47 +38,7 @@ from peekrank.types import (
     Shape,
     State,
     Weighted,
-    missing_members,
 )
-
-Seed = int | np.integer[Any] | np.random.SeedSequence | np.random.BitGenerator | np.random.Generator
-
-
-def generator(seed: Seed) -> np.random.Generator:
-    """The randomness of a learner.
-
-    A number gives another generator than ``default_rng`` makes of it, so that rounds drawn from
-    ``default_rng(0)`` and a learner with ``seed=0`` are independent: the theorems need that.
-
-    >>> bool(generator(0).random() == np.random.default_rng(0).random())
-    False
-    """
-    if isinstance(seed, int | np.integer):
-        return np.random.default_rng(np.random.SeedSequence(int(seed), spawn_key=(1,)))
-    return np.random.default_rng(seed)
-
-
-def problem_shape(learner: Learner, *, m: int, k: int, d: int = 0) -> Shape:
-    """The shape a learner works in, checked; a learner with full information has k = m.
-
-    >>> from peekrank.learners import Uniform
-    >>> problem_shape(Uniform(), m=10, k=11)
-    Traceback (most recent call last):
-    ...
-    ValueError: k = 11: must be between 1 and the number of items, m = 10
-    """
-    if missing := missing_members(learner):
-        raise ValueError(f"{learner!r} is no learner: it lacks {', '.join(missing)} (see peekrank.types.Learner)")
-    whole("m", m, 1)
-    whole("d", d, 0)
-    whole("k", k, 1)
-    if k > m:
-        raise ValueError(f"k = {k}: must be between 1 and the number of items, m = {m}")
-    if k < learner.min_k:
-        raise ValueError(f"k = {k}: {learner.name} needs k = {learner.min_k} at least")
-    if learner.contextual and d < 1:
-        raise ValueError(f"{learner.name} needs items with features, and these have none")
-    return Shape(int(m), int(d), int(m if learner.full_information else k))
 
 
 class Summary(NamedTuple):
@@ -212,14 +173,14 @@ class Agent:
         """Numbers of items, ascending, if they are known, different, and not retired."""
         given, m = np.asarray(items), self.shape.m
         if given.ndim != 1 or given.dtype.kind not in "iu" or len(given) == 0:
-            raise ValueError(f"{name} = {_line(given)}: must be numbers of items, one at least")
+            raise ValueError(f"{name} = {line_of(given)}: must be numbers of items, one at least")
         found: Ints = np.unique(given).astype(np.int64)
         if len(found) < len(given):
-            raise ValueError(f"{name} = {_line(given)}: must name each item once")
+            raise ValueError(f"{name} = {line_of(given)}: must name each item once")
         if found[0] < 0 or found[-1] >= m:
-            raise ValueError(f"{name} = {_line(given)}: must be numbers of known items, from 0 to {m - 1}")
+            raise ValueError(f"{name} = {line_of(given)}: must be numbers of known items, from 0 to {m - 1}")
         if (gone := found[self._counts.retired[found] > 0]).size:
-            raise ValueError(f"{name} = {_line(given)}: item {gone[0]} has retired")
+            raise ValueError(f"{name} = {line_of(given)}: item {gone[0]} has retired")
         return found
 
     def _available(self, available: ArrayLike | None) -> Ints | None:
@@ -316,7 +277,7 @@ class Agent:
             and token.shape == self._token_shape
             and ranking.flags.num & token.flags.num & _PLAIN == _PLAIN
         ):
-            ranking = _whole_numbers(ranking, n)
+            ranking = whole_numbers(ranking, n)
             token = array_of(token, np.float64, self._token_shape, "token of the decision")
         answers = None
         if self._seen > 1 or type(told) not in _LISTS or len(told) != 1 or type(told[0]) not in _NUMBERS:
@@ -335,9 +296,11 @@ class Agent:
         if fault == BAD_FEATURES:
             self._check_finite(X, "features of the decision")
         if fault == NO_PERMUTATION:
-            raise ValueError(f"ranking of the decision {_line(ranking)}: must hold each of 0 to {len(X) - 1} once")
+            raise ValueError(
+                f"ranking of the decision {line_of(ranking)}: must hold each of 0 to {len(X) - 1} once"
+            )
         if fault == BAD_TOKEN:
-            raise ValueError(f"token of the decision {_line(token)}: must hold finite numbers")
+            raise ValueError(f"token of the decision {line_of(token)}: must hold finite numbers")
         raise ValueError(
             f"feedback[{fault}] = {answers[fault]}: must be a whole number from 0 to "
             f"{len(self._grades) - 1}, or NaN if it was not answered"
@@ -349,18 +312,18 @@ class Agent:
             return self._everyone[: min(np.size(ranking), self.shape.m)], ranking
         items = np.ascontiguousarray(chosen)
         if items.ndim != 1 or items.size == 0 or items.dtype != _INT or not self._are_known(items, self.shape.m):
-            raise ValueError(f"items of the decision {_line(items)}: must be numbers of known items, ascending")
-        shown = _whole_numbers(ranking, len(items))
+            raise ValueError(f"items of the decision {line_of(items)}: must be numbers of known items, ascending")
+        shown = whole_numbers(ranking, len(items))
         rows = np.empty_like(shown)
         if not self._fill_rows(items, shown, rows):
             raise ValueError(
-                f"ranking of the decision {_line(shown)}: must hold each of its items {_line(items)} once"
+                f"ranking of the decision {line_of(shown)}: must hold each of its items {line_of(items)} once"
             )
         return items, rows
 
     def _check_finite(self, X: Features, name: str) -> None:
         if (item := self._check(X)) >= 0:
-            raise ValueError(f"{name} of item {item}, {_line(X[item])}: must be finite numbers")
+            raise ValueError(f"{name} of item {item}, {line_of(X[item])}: must be finite numbers")
 
     def _list(self, features: ArrayLike | None, name: str) -> Features:
         """The features of a list, which may be shorter than m if the learner keeps nothing about single items."""
@@ -523,24 +486,3 @@ _LISTS, _NUMBERS = (list, tuple), (int, float)
 _MOST_AHEAD, _MOST_UNIFORMS = 64, 4096  # rounds and uniforms that are drawn ahead at most
 _INT, _FLOAT = np.dtype(np.int64), np.dtype(np.float64)
 _PLAIN = 0x101  # NumPy's numbers for: contiguous in C's order, and aligned
-
-
-def _whole_numbers(ranking: ArrayLike, n: int) -> Ints:
-    given = np.asarray(ranking)
-    if given.dtype.kind not in "iu":
-        what = f"must hold whole numbers, and not {given.dtype}"
-        raise ValueError(f"ranking of the decision {_line(given)}: {what}")
-    return array_of(given, np.int64, (n,), "ranking of the decision")
-
-
-def _line(array: NDArray[Any]) -> str:
-    """An array as far as a line has room for it."""
-    return excerpt(" ".join(str(array).split()), 200)
-
-
-def array_of(values: ArrayLike | None, dtype: type[Any], shape: tuple[int, ...], name: str) -> NDArray[Any]:
-    """What kernels are compiled for; a ValueError if the shape is not as it must be."""
-    array = np.ascontiguousarray(values, dtype=dtype)
-    if array.shape != shape:
-        raise ValueError(f"{name} of shape {array.shape}: must be of shape {shape}")
-    return array if array.flags.carray else array.copy()  # aligned and writable, too

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from peekrank._jit import kernel, machine_code, specialise, unspecialised
 from peekrank._util.validate import ascending
-from peekrank.engine.agent import Agent, Seed
+from peekrank.engine.agent import Agent
+from peekrank.engine.border import Seed
 from peekrank.engine.calls import Counts, count_answer, enter_of, name_of
 from peekrank.engine.scoring import list_worth, values_of_lists
 from peekrank.measures import LinearForm

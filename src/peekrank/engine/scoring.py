@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank.engine.agent import array_of
+from peekrank.engine.border import array_of
 from peekrank.measures.evaluation import linear_parts
 from peekrank.types import Floats, Ints, LinearMeasure, Measure
 
