@@ -264,6 +264,7 @@ def test_naive_twin(of: LinearMeasure, m: int, k: int, safe: bool) -> None:
     """Some hundred rounds, with answers missing, agree to rounding: rankings, tokens, costs, beta and rates."""
     rng, learner, twin = np.random.default_rng([m, k, safe]), MarginFTRL(of), Twin(of, m, k)
     state, means = learner.init(Shape(m, 0, k)), np.linspace(0.9, 0.05, m)
+    state.costs[:] = twin.L = rng.random(m)  # items of the same cost would be sorted by rounding
     if safe:  # as if much had been lost
         state.numbers[BETA] = twin.beta = 2 * twin.c.start
     for t in range(300 if m < 10 else 60):
