@@ -98,8 +98,8 @@ dist: $(READY)  ## build the files of a release, and try the wheel in an empty e
 	$(VENV)-dist/bin/peekrank advise dcg --m 10 --k 1 --horizon 10000
 
 lock:  ## renew the pins after a change of dependencies (needs uv)
-	uv pip compile --universal --no-strip-extras --generate-hashes --no-header --no-annotate --python-version 3.11 --group dev pyproject.toml -o requirements/dev.txt
-	uv pip compile --universal --no-strip-extras --generate-hashes --no-header --no-annotate --python-version 3.11 --group bench -c requirements/dev.txt pyproject.toml -o requirements/bench.txt
+	uv pip compile --universal --no-strip-extras --generate-hashes --no-header --no-annotate --python-version 3.11 --extra postgresql --group dev pyproject.toml -o requirements/dev.txt
+	uv pip compile --universal --no-strip-extras --generate-hashes --no-header --no-annotate --python-version 3.11 --extra postgresql --group bench -c requirements/dev.txt pyproject.toml -o requirements/bench.txt
 
 clean:
 	rm -rf $(VENV) $(VENV)-dist $(MINIMUM) dist peekrank-demo site .mypy_cache .ruff_cache .pytest_cache .hypothesis
