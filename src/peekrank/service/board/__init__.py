@@ -1,0 +1,1 @@
+"""The board: what a person sees of a running service."""
