@@ -1,0 +1,225 @@
+"""All that can go wrong with a call, in one place: kinds with their status, and the sentences that are said.
+
+A `Problem` becomes ``application/problem+json`` (RFC 9457). Its `type` is an address that the service itself
+answers, so that whoever sees one in a log can read what it means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from peekrank._util.text import counted, excerpt
+from peekrank.service.messages import MAX_BODY, ProblemReply
+
+
+class Kind(NamedTuple):
+    """A kind of problem: its HTTP status, a title, and what it means for whoever calls."""
+
+    status: int
+    title: str
+    meaning: str
+
+
+KINDS = {
+    "malformed": Kind(
+        400, "The body cannot be read", "It is not JSON, or not msgpack. Sent again, it fails again."
+    ),
+    "no-key": Kind(401, "A key is needed", "Send `Authorization: Bearer KEY` with a key that this service knows."),
+    "not-allowed": Kind(
+        403, "The key does not allow this", "Keys have a role and slots; this call needs another one."
+    ),
+    "no-such-page": Kind(404, "There is nothing at this address", "`/openapi.json` lists all addresses."),
+    "unknown-slot": Kind(404, "There is no such slot", "Slots are named in the configuration of the service."),
+    "unknown-event": Kind(
+        404,
+        "There is no such event",
+        "It was never ranked here, or it closed so long ago that it is no longer kept.",
+    ),
+    "unknown-item": Kind(404, "There is no such item", "Register items before they are ranked or retired."),
+    "wrong-method": Kind(405, "This address takes other methods", "The header `Allow` names them."),
+    "not-acceptable": Kind(406, "No such form of reply", "Replies are JSON or msgpack."),
+    "other-request": Kind(
+        409,
+        "This event was ranked for another request",
+        "An event id belongs to one request. Repeating it gives the stored decision; another one needs a new id.",
+    ),
+    "other-answer": Kind(
+        409,
+        "This event has another answer",
+        "The first answer counts, and the same one may be repeated. Nothing was changed.",
+    ),
+    "not-activated": Kind(
+        409, "This event is not activated", "A deferred list has to be activated before it is answered."
+    ),
+    "closed": Kind(
+        410,
+        "This event is closed",
+        "Its waiting time was over. A late answer is logged and counted, but not learned.",
+    ),
+    "too-large": Kind(
+        413, "The call is too large", "Limits are in `/openapi.json`. Features of items can be registered."
+    ),
+    "wrong-type": Kind(415, "No such form of body", "Send `application/json` or `application/msgpack`."),
+    "invalid": Kind(
+        422, "The body does not say what is needed", "`detail` and `field` say what is wrong and where."
+    ),
+    "too-many-open": Kind(
+        429,
+        "Too many events are open",
+        "Each is kept until it is answered or its waiting time is over. Retry later, or raise the slot's limit.",
+    ),
+    "overloaded": Kind(
+        503, "The service is overloaded", "More calls wait than are taken on. Nothing was done: retry."
+    ),
+    "not-ready": Kind(
+        503, "The service is not ready", "It still reads its log, or it is stopping. Nothing was done: retry."
+    ),
+    "not-owner": Kind(
+        503, "Another machine decides for this slot", "A follower serves reads only. Retry at the owner."
+    ),
+    "store": Kind(
+        503,
+        "The log cannot be written",
+        "What cannot be kept is not acknowledged. The service recovers by itself once its store is back: retry.",
+    ),
+    "internal": Kind(
+        500, "A fault of the service", "This should not happen. The log of the service has the details."
+    ),
+}
+
+
+class Problem(Exception):  # noqa: N818 - the word of RFC 9457
+    """A call that cannot be answered as it was asked.
+
+    >>> problem = unknown_slot("hone", ["home", "search"])
+    >>> problem.status, problem.detail
+    (404, "there is no slot 'hone'; did you mean 'home'? Known: 'home', 'search'")
+    """
+
+    def __init__(
+        self, kind: str, detail: str, *, field: str | None = None, retry_after: float | None = None
+    ) -> None:
+        super().__init__(detail)
+        self.kind, self.detail, self.field, self.retry_after = kind, detail, field, retry_after
+        self.status, self.title, self.meaning = KINDS[kind]
+
+    @property
+    def reply(self) -> ProblemReply:
+        """What is sent."""
+        return ProblemReply(
+            type=f"/problems/{self.kind}",
+            title=self.title,
+            status=self.status,
+            detail=self.detail,
+            field=self.field,
+            retry_after=self.retry_after,
+        )
+
+
+def _quoted(names: Iterable[str], most: int = 5) -> str:
+    shown = [repr(excerpt(name)) for name in names]
+    return ", ".join(shown[:most]) + (f" and {len(shown) - most} more" if len(shown) > most else "")
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    close = get_close_matches(name, list(known)[:1000], 1)
+    return f"; did you mean {close[0]!r}?" if close else "."
+
+
+def malformed(reason: str) -> Problem:
+    """The body is neither JSON nor msgpack, whatever its type says."""
+    return Problem("malformed", f"the body cannot be read: {excerpt(reason, 200)}")
+
+
+def invalid(detail: str, field: str | None = None) -> Problem:
+    """The body can be read, but says something that cannot be meant."""
+    return Problem("invalid", detail, field=field)
+
+
+def unknown_slot(name: str, known: Iterable[str]) -> Problem:
+    """No slot has this name."""
+    known = sorted(known)
+    listed = f" Known: {_quoted(known)}" if known else " This service has none."
+    return Problem("unknown-slot", f"there is no slot {excerpt(name)!r}{_nearest(name, known)}{listed}")
+
+
+def unknown_event(event_id: str) -> Problem:
+    """No event has this id, or no longer."""
+    return Problem("unknown-event", f"there is no event {excerpt(event_id)!r}: never ranked here, or long closed")
+
+
+def unknown_items(names: Iterable[str], known: Iterable[str]) -> Problem:
+    """Items that the slot does not have."""
+    names = list(names)
+    one = len(names) == 1
+    hint = _nearest(names[0], known) if one else "."
+    what = "no item" if one else f"{len(names)} items that are not known:"
+    said = f"there is {what} {_quoted(names)}" if one else f"there are {what} {_quoted(names)}"
+    return Problem("unknown-item", f"{said}{hint} Register items with PUT /v1/slots/SLOT/items")
+
+
+def other_request(event_id: str) -> Problem:
+    """An event id was used again, for something else."""
+    return Problem(
+        "other-request", f"event {event_id!r} was ranked for another request; take a new event_id for a new list"
+    )
+
+
+def other_answer(event_id: str) -> Problem:
+    """An event was answered before, otherwise."""
+    return Problem("other-answer", f"event {event_id!r} was answered otherwise before; its first answer stays")
+
+
+def not_activated(event_id: str) -> Problem:
+    """A deferred event cannot be answered before it is activated."""
+    return Problem(
+        "not-activated",
+        f"event {event_id!r} was deferred: POST /v1/events/{event_id}/activate when its list is shown",
+    )
+
+
+def closed(event_id: str) -> Problem:
+    """The waiting time of an event is over."""
+    return Problem("closed", f"event {event_id!r} is closed; this answer was logged as late, and is not learned")
+
+
+def too_large(what: str, most: int) -> Problem:
+    """More of something than a call may have."""
+    return Problem("too-large", f"{what}: at most {most:,} are taken")
+
+
+def body_too_large() -> Problem:
+    """A body with more bytes than are read."""
+    return Problem("too-large", f"the body is larger than {counted(MAX_BODY, 'byte')}")
+
+
+def too_many_open(slot: str, most: int) -> Problem:
+    """A slot has as many open events as it may."""
+    return Problem(
+        "too-many-open",
+        f"slot {slot!r} has {counted(most, 'open event')}, as many as it may have",
+        retry_after=1.0,
+    )
+
+
+def overloaded(waiting: int) -> Problem:
+    """More calls wait for the writer than are taken on."""
+    return Problem("overloaded", f"{counted(waiting, 'call')} wait to be written", retry_after=1.0)
+
+
+def not_ready(reason: str) -> Problem:
+    """The log is still read, or the service is stopping."""
+    return Problem("not-ready", reason, retry_after=1.0)
+
+
+def not_owner(owner: str = "") -> Problem:
+    """Another process owns the log; the one that was asked follows it."""
+    where = f": it is {owner}" if owner else ""
+    return Problem("not-owner", f"this process follows the log, another one writes it{where}", retry_after=1.0)
+
+
+def store_failed(reason: str) -> Problem:
+    """The store refuses to keep what would have been acknowledged."""
+    return Problem("store", f"the log cannot be written: {excerpt(reason, 200)}", retry_after=1.0)
