@@ -230,7 +230,7 @@ def _facets(game: Game, i: int, others: Ints, inside: Floats, progress: Progress
     for j in range(len(others)):
         while j not in found:
             facets = list(found)
-            least, point, multipliers = _least(rows[j], rows[facets])
+            least, point, multipliers = least_within(rows[j], rows[facets])
             if least > -_NOTHING:
                 if not _redundant(game, exact[:, j], exact[:, facets], multipliers):
                     raise UndecidedError(
@@ -390,7 +390,7 @@ def _depth_program(rows: NDArray[Any], equal: NDArray[Any]) -> tuple[NDArray[Any
     return np.repeat([0, 1], [n, 1]), np.hstack([q, t[:, None]]), limits
 
 
-def _least(c: Floats, facets: Floats) -> tuple[float, Floats, Floats]:
+def least_within(c: Floats, facets: Floats) -> tuple[float, Floats, Floats]:
     """The least value of c . q over the simplex within the facets, where, and the multipliers of the facets."""
     n = len(c)
     found = maximise(-c, np.vstack([-facets, np.ones((1, n))]), np.repeat([0.0, 1.0], [len(facets), 1]))

@@ -4,7 +4,9 @@ A certificate is a dictionary that JSON can hold. It carries the game itself (lo
 symbols as numbers) and its symmetries, and then
 
 - rate ``sqrt(T)``: every neighbouring pair, with a distribution at which it alone is optimal and an *observer*: an
-  estimate of the loss difference from the feedback of N+;
+  estimate of the loss difference from the feedback of N+; and for the first action of each orbit the proof that
+  it has no further neighbours: what any other action loses to it is at least a sum of multiples of what its
+  neighbours lose;
 - rate ``T^(2/3)``: for every Pareto-optimal action an observer of its loss difference to the first one from all
   feedback, and a *blind* pair of neighbours with a direction that its N+ cannot see but that changes the
   difference;
@@ -27,7 +29,7 @@ import numpy as np
 from flint import arb, ctx
 
 from peekrank.games.analysis import Analysis
-from peekrank.games.cells import Border, Cells, pair_count
+from peekrank.games.cells import Border, Cells, least_within, pair_count
 from peekrank.games.exact.numbers import PRECISIONS, UndecidedError, ball
 from peekrank.games.exact.programs import maximise
 from peekrank.games.game import Game
@@ -87,6 +89,9 @@ def certificate(analysis: Analysis) -> dict[str, Any]:
         few = pair_count(game, known) <= MOST_PAIRS
         proof["neighbours"] = [_border(b) for b in (all_borders(game, known) if few else known.borders)]
         proof["observers"] = [_observer(o) for o in (_everywhere(game, known, found) if few else found)]
+        proof["no_neighbours"] = [
+            apart for i in {b.i: None for b in known.borders} for apart in _apart(game, known, i)
+        ]
     if analysis.rate == Rate.TWO_THIRDS:
         first, *others = (a for a, kind in enumerate(known.kind) if kind == "pareto")
         proof["observers"] = [_observer(o) for o in observers(game, [(a, first) for a in others], everything)]
@@ -215,6 +220,21 @@ def _group(game: Game) -> Iterator[tuple[Ints, Ints]]:
                     reached[image] = (actions[so_far[0]], outcomes[so_far[1]])
                     queue.append(image)
                     yield reached[image]
+
+
+def _apart(game: Game, known: Cells, i: int) -> Iterator[dict[str, Any]]:
+    """For each action that is no neighbour of i: multiples of what neighbours lose to i that it loses at least.
+
+    Where all neighbours are worse than i, so is that action: its inequality adds no border to the cell of i.
+    """
+    near = [b.j for b in known.borders if b.i == i]
+    lost = (game.loss - game.loss[i]) / np.abs(game.loss - game.loss[i]).max()
+    for j in np.setdiff1d(known.duplicate_of, [i, *near]):
+        _, _, multipliers = least_within(lost[j], lost[near])
+        used = np.flatnonzero(multipliers > 1e-9)
+        tight = np.abs(lost[j] - multipliers @ lost[near]) < 1e-7  # linear programs end a little off
+        multiples = np.linalg.lstsq(lost[near][used][:, tight].T, lost[j][tight], rcond=None)[0]
+        yield {"i": i, "j": int(j), "of": [near[n] for n in used], "multiples": multiples.clip(0).tolist()}
 
 
 def _best_pair(loss: Floats, i: int, j: int, seen: Signals) -> tuple[float, Floats, Floats]:
