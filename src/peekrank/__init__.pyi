@@ -26,7 +26,7 @@ from peekrank.learners.greedy import Greedy as Greedy
 from peekrank.learners.marginftrl import MarginFTRL as MarginFTRL
 from peekrank.learners.nw2.learner import NW2 as NW2
 from peekrank.learners.permftrl import PermFTRL as PermFTRL
-from peekrank.learners.ridge import Ridge as Ridge
+from peekrank.learners.ridge.learner import Ridge as Ridge
 from peekrank.learners.rtop1f import RTop1F as RTop1F
 from peekrank.learners.rtopkf import RTopKF as RTopKF
 from peekrank.learners.setftrl import SetFTRL as SetFTRL

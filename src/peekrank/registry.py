@@ -151,7 +151,7 @@ LEARNERS = Registry(
         "nw2": "peekrank.learners.nw2.learner:NW2",
         "feedexp3": "peekrank.learners.feedexp3:FeedExp3",
         "rtopkf": "peekrank.learners.rtopkf:RTopKF",
-        "ridge": "peekrank.learners.ridge:Ridge",
+        "ridge": "peekrank.learners.ridge.learner:Ridge",
     },
 )
 MEASURES = Registry(

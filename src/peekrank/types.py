@@ -84,6 +84,11 @@ class Kernels(NamedTuple):
     ``draws`` of n, and the arrays of its memory have more entries, and the same first ones, for a larger m: items
     can be added.
 
+    ``adopt(state, X, ranking, chances, token)`` is for learners that can learn from what somebody else showed. It
+    is called after ``rank`` of the same list, and turns the token of that call into the one that ``update`` needs
+    for another ranking, given the probability of each item to have been among its first k. A learner's own ranking
+    with its own chances leaves the token as it is.
+
     `clocked` tells that ``rank`` changes what is remembered, if only a count of rounds: such a learner cannot be
     rebuilt from answers alone.
     """
@@ -93,6 +98,7 @@ class Kernels(NamedTuple):
     chances: Callable[[State, Features, Ints, Floats, Floats], None] | None = None
     enter: Callable[[State, Ints], None] | None = None
     clocked: bool = False
+    adopt: Callable[[State, Features, Ints, Floats, Floats], None] | None = None
 
 
 @runtime_checkable

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from helpers.naive_doubt import doubts, price
 from peekrank import NDCG, Agent, Decision, Ridge, Rounds, RTopKF, Shape, Uniform, simulate
 from peekrank.engine.saved import arrays_of
-from peekrank.learners.ridge import MOST_COLUMNS, RidgeState
+from peekrank.learners.ridge.learner import MOST_COLUMNS
+from peekrank.learners.ridge.state import RidgeState
 from peekrank.types import Features, Floats, linear_in_features
 
 M, D = 8, 5

@@ -392,6 +392,23 @@ def learns_from_features(learner: Learner) -> None:
     require(lost[0] <= 0.5 * lost[1], f"in the second half it loses {lost[0]:.3f} a round, random {lost[1]:.3f}")
 
 
+def own_chances_leave_the_token(learner: Learner) -> None:
+    """If it learns from others: what it showed itself, with its own chances, is as if it had not been adopted."""
+    kernels, shape = learner.kernels, _shape(learner)
+    if kernels.adopt is None or kernels.chances is None:
+        return
+    features, ranking, told = _features(learner), np.empty(_M, np.int64), np.empty(_M)
+    state, rng = learner.init(shape), np.random.default_rng(13)
+    for _ in range(_ROUNDS):
+        token = np.zeros(learner.token_size(shape))
+        kernels.rank(state, features, rng.random(learner.draws(shape)), ranking, token)
+        kernels.chances(state, features, ranking, token, told)
+        before = token.copy()
+        kernels.adopt(state, features, ranking, told, token)
+        require(np.allclose(token, before, atol=1e-12), "adopting its own decision changes the token")
+        kernels.update(state, features, ranking, token, rng.integers(0, 2, shape.k).astype(np.float64))
+
+
 def any_list_of_its_items(learner: Learner) -> None:
     """If it knows items one by one: drivers agree on lists of some of them, and items can be added at any time."""
     if learner.kernels.enter is None:
@@ -502,6 +519,7 @@ LEARNER_CHECKS: dict[str, Callable[[Learner], None]] = {
         learns,
         learns_though_answers_are_missing,
         learns_from_features,
+        own_chances_leave_the_token,
         any_list_of_its_items,
         knows_items_by_their_numbers,
     )

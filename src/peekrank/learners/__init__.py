@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from peekrank.learners.marginftrl import MarginFTRL
     from peekrank.learners.nw2.learner import NW2
     from peekrank.learners.permftrl import PermFTRL
-    from peekrank.learners.ridge import Ridge
+    from peekrank.learners.ridge.learner import Ridge
     from peekrank.learners.rtop1f import RTop1F
     from peekrank.learners.rtopkf import RTopKF
     from peekrank.learners.setftrl import SetFTRL

@@ -13,7 +13,7 @@ from peekrank._jit import kernel
 from peekrank._util.validate import positive, whole
 from peekrank.kernels.items import Items, average
 from peekrank.kernels.sorting import SortSpace, sort_descending
-from peekrank.types import Floats, Ints, LinearMeasure, State
+from peekrank.types import Features, Floats, Ints, LinearMeasure, State
 
 _FARTHEST = 1e100  # beyond, products and squares may overflow
 _MOST = 2**40  # beyond, sums of what is counted may overflow
@@ -198,6 +198,11 @@ def fault_in_counts(state: State, *names: str) -> str:
         if not np.all((numbers >= 0) & (numbers <= _MOST)):
             return f"its {name} must be counts, from 0 to 2^40"
     return ""
+
+
+@kernel
+def adopt_as_it_is(state: State, X: Features, ranking: Ints, chances: Floats, token: Floats) -> None:
+    """The `adopt` of learners whose ``update`` needs no token: answers count whoever chose what was shown."""
 
 
 ITEMS_MEMORY = tuple(f"items.{name}" for name in ("sums", "squares", "answers", "rounds", "pool"))

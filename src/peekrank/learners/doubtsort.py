@@ -16,6 +16,7 @@ from peekrank.kernels.items import Items, average, enter, learn_from_answers, me
 from peekrank.kernels.sorting import move_up, sort_descending
 from peekrank.learners._shared import (
     ITEMS_MEMORY,
+    adopt_as_it_is,
     discount_of,
     fault_in_items,
     largest_gain,
@@ -197,7 +198,7 @@ class DoubtSort:
     min_k: ClassVar[int] = 1
     horizon: ClassVar[None] = None
     memory: ClassVar[tuple[str, ...]] = ITEMS_MEMORY
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances, _enter, clocked=True)
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances, _enter, clocked=True, adopt=adopt_as_it_is)
 
     def __post_init__(self) -> None:
         whole("max_grade", self.max_grade, 1, 255)

@@ -174,6 +174,13 @@ def _fill_chances(s: RTopKFState, X: Features, ranking: Ints, token: Floats, out
 
 
 @kernel
+def _adopt(s: RTopKFState, X: Features, ranking: Ints, chances: Floats, token: Floats) -> None:
+    """What was seen is divided by the probability of seeing it, whoever chose the ranking; scores are our own."""
+    for p in range(min(s.k, len(ranking))):
+        token[_CHANCES + p] = chances[ranking[p]]
+
+
+@kernel
 def _fill_pairs(s: RTopKFState, ranking: Ints, token: Floats, scores: Floats) -> None:
     """Probability of each two of the items that were seen to be both seen; s.items gets their places."""
     k, n, gamma = len(s.pairs), len(ranking), token[_GAMMA]
@@ -286,12 +293,16 @@ def _update(s: RTopKFState, X: Features, ranking: Ints, token: Floats, feedback:
 
 
 @cache
-def _kernels(name: str, estimates: Estimates, estimator: Estimator) -> Kernels:
-    """The kernels that descend the surrogate of this name by one of its estimates."""
+def _kernels(name: str, estimates: Estimates, estimator: Estimator, *, pairs: bool) -> Kernels:
+    """The kernels that descend the surrogate of this name by one of its estimates.
+
+    Chances of pairs cannot be told from those of items: where they count, nothing is learned from others.
+    """
     parts: dict[str, Any] = {"estimate": estimates.of(estimator)}
     if estimates.target is not None and estimator == "doubly_robust":
         parts["regress"] = specialise(_regress, name, target=estimates.target)
-    return Kernels(_rank, specialise(_update, f"{name}-{estimator}", **parts), _fill_chances)
+    update = specialise(_update, f"{name}-{estimator}", **parts)
+    return Kernels(_rank, update, _fill_chances, adopt=None if pairs else _adopt)
 
 
 @dataclass(frozen=True)
@@ -394,7 +405,7 @@ class RTopKF:
     @property
     def kernels(self) -> Kernels:
         """The kernels for this surrogate and estimator."""
-        return _kernels(self.surrogate.name, self._estimates, self.estimator)
+        return _kernels(self.surrogate.name, self._estimates, self.estimator, pairs=self.min_k > 1)
 
     @property
     def _estimates(self) -> Estimates:

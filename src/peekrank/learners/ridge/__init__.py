@@ -1,0 +1,1 @@
+"""Ridge: Bayesian linear regression of relevance on features; explores where a list is in doubt."""

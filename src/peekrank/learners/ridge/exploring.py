@@ -1,0 +1,149 @@
+"""How ridge ranks: by score, with questions where the list is in doubt, or by weights drawn from the posterior."""
+
+from __future__ import annotations
+
+from math import e, log, sqrt
+
+from peekrank._jit import kernel, sum_kernel
+from peekrank.kernels.doubt import asked, fill_doubts, fill_prices, fill_questions
+from peekrank.kernels.sorting import move_up, sort_descending
+from peekrank.kernels.triangular import solve, solve_transposed
+from peekrank.kernels.vectors import all_finite, copy, dot, fill_normals
+from peekrank.learners.ridge.regression import look_at
+from peekrank.learners.ridge.state import ONE, ROUNDS, RidgeState, deviation
+from peekrank.types import Features, Floats, Ints
+
+_FORCED = 0.3  # a round that samples forces a question with chance min(1, 0.3 k) t^(-1/3)
+
+
+@sum_kernel
+def _square_distance(x: Floats, y: Floats) -> float:
+    total = 0.0
+    for j in range(len(x)):
+        total += (x[j] - y[j]) * (x[j] - y[j])
+    return total
+
+
+@kernel
+def _fill_widths(s: RidgeState, n: int) -> None:
+    """How far each score may be off, but for what all of the list have in common; by item."""
+    d, own = len(s.w), s.sides[len(s.w), ONE]
+    solve_transposed(s.R, s.ends, s.inverses, s.U, n)
+    centre, ones = s.centre, s.x
+    centre[:] = 0
+    for i in range(n):
+        u = s.U[i]
+        for j in range(d):
+            centre[j] += u[j]
+    for j in range(d):
+        centre[j] /= n
+        ones[j] = s.sides[j, ONE] / own if own > 0 else 0.0
+    unit, common = s.width * deviation(s) * sqrt(log(e + s.sums[ROUNDS])), dot(centre, ones)
+    for i in range(n):
+        constant = dot(s.U[i], ones) - common
+        s.sampled[i] = unit * sqrt(_square_distance(s.U[i], centre) + constant * constant)
+
+
+@kernel
+def _ask(s: RidgeState, k: int, uniform: float, ranking: Ints) -> None:
+    """Move the item that a question is about to place k."""
+    n = len(ranking)
+    means, widths, weights, questions = s.means[:n], s.widths[:n], s.weights[:n], s.questions[:n]
+    _fill_widths(s, n)
+    if not all_finite(s.sampled[:n]):
+        return
+    for p in range(n):
+        means[p], widths[p] = s.scores[ranking[p]], s.sampled[ranking[p]]
+    fill_doubts(means, widths, weights, s.doubts[:n], s.space)
+    fill_prices(means, weights, k, s.prices[:n])
+    fill_questions(s.doubts[:n], widths, s.prices[:n], k, s.share, questions)
+    place = asked(questions, k, uniform)
+    if place >= 0:
+        move_up(ranking, place, k - 1)
+
+
+@kernel
+def _sample(s: RidgeState, k: int, uniforms: Floats, ranking: Ints) -> None:
+    """Show the k best by weights drawn from the posterior, one of them replaced by a uniform item now and then."""
+    n, d = len(ranking), len(s.w)
+    fill_normals(uniforms[2:], s.y)
+    own = s.sides[d, ONE]
+    constant = s.y[d] / own if own > 0 else 0.0
+    for j in range(d):
+        s.x[j] = s.y[j] - s.sides[j, ONE] * constant
+    solve(s.R, s.ends, s.x)
+    unit, sampled = s.width * deviation(s), s.sampled[:n]
+    copy(s.scores[:n], sampled)
+    for i in range(n):
+        sampled[i] += unit * dot(s.U[i], s.x)
+    if not all_finite(sampled):
+        return
+    sort_descending(sampled, s.drawn[:n], s.sorting)
+    forced = uniforms[0] < min(0.5, min(1.0, _FORCED * k) * (s.sums[ROUNDS] + 1) ** (-1 / 3))
+    chosen = sampled  # from here on: whether an item is shown
+    chosen[:] = 0
+    for p in range(k):
+        chosen[s.drawn[p]] = 1
+    item = min(n - 1, int(uniforms[1] * n))
+    if forced and chosen[item] == 0:
+        chosen[s.drawn[k - 1]] = 0
+        chosen[item] = 1
+    above, below = 0, k
+    for p in range(n):
+        item = s.order[p]
+        if chosen[item] == 1:
+            ranking[above] = item
+            above += 1
+        else:
+            ranking[below] = item
+            below += 1
+
+
+@kernel
+def _sort(s: RidgeState, X: Features, ranking: Ints) -> bool:
+    """Show the items by score; whether something can be asked about."""
+    n = len(ranking)
+    order = s.order[:n]
+    look_at(s, X)
+    s.questions[:n] = 0
+    if not all_finite(s.scores[:n]):  # of weights that have overflowed nothing can be learned
+        for i in range(n):
+            order[i] = ranking[i] = i
+        return False
+    sort_descending(s.scores[:n], order, s.sorting)
+    copy(order, ranking)
+    return s.k < n
+
+
+@kernel
+def _mark(s: RidgeState, ranking: Ints, token: Floats) -> None:
+    for p in range(min(s.k, len(ranking))):
+        if ranking[p] != s.order[p]:
+            token[0] = 1
+
+
+@kernel
+def rank_by_doubt(s: RidgeState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+    """Show the items by score, but for an item that is asked about."""
+    if _sort(s, X, ranking):
+        _ask(s, s.k, uniforms[0], ranking)
+        _mark(s, ranking, token)
+
+
+@kernel
+def rank_by_sampling(s: RidgeState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+    """Show first what is best by weights drawn from the posterior."""
+    if _sort(s, X, ranking):
+        _sample(s, s.k, uniforms, ranking)
+        _mark(s, ranking, token)
+
+
+@kernel
+def chances(s: RidgeState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+    """After `rank_by_doubt`; by sampling they are integrals over the posterior."""
+    n = len(ranking)
+    k, questions = min(s.k, n), 0.0
+    for p in range(n):
+        out[s.order[p]] = 1.0 if p < k else s.questions[p]
+        questions += s.questions[p]
+    out[s.order[k - 1]] -= questions

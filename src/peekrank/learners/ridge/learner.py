@@ -1,0 +1,190 @@
+"""Ridge: Bayesian linear regression of relevance on features; explores where a list is in doubt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peekrank._util.validate import choice, positive, whole
+from peekrank.kernels.doubt import doubt_space
+from peekrank.kernels.sorting import sort_space
+from peekrank.kernels.triangular import BLOCK, row_ends, whole_blocks
+from peekrank.learners._shared import adopt_as_it_is, fault_in_numbers
+from peekrank.learners.ridge.exploring import chances, rank_by_doubt, rank_by_sampling
+from peekrank.learners.ridge.lift import products
+from peekrank.learners.ridge.regression import fill_scores, update
+from peekrank.learners.ridge.state import COUNT, ONE, REFRESH, RENEW, SQUARES, RidgeState
+from peekrank.types import Features, Floats, Kernels, Shape
+
+Explore = Literal["doubt", "sampling"]
+MOST_COLUMNS = 2000  # of the factor, which is a matrix of so many rows and columns
+
+# rank looks at columns
+_BY_DOUBT = Kernels(rank_by_doubt, update, chances, clocked=True, adopt=adopt_as_it_is)
+_BY_SAMPLING = Kernels(rank_by_sampling, update, clocked=True, adopt=adopt_as_it_is)
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """Order items by a Bayesian linear regression of relevance on features; ask where the order is in doubt.
+
+    Relevance is taken for ``w . x + c`` plus noise of unknown variance, where c may be anything, and the weight of
+    a column of variance v has the prior variance noise/v. The weights are solved for after each round: few rounds
+    suffice, there is no step size, and columns may have any scale. Answers count whenever they come, whatever was
+    answered beside them.
+
+    By doubt (see doubtsort): u_i is how far the score of item i may be off against the mean of its list, D_i what
+    this puts at stake in the list, by the discount of DCG. An item below place k is moved to place k with chance
+    ``share u_i D_i / price``, where the price is what that costs by the scores. By sampling: the k best by weights
+    drawn from the posterior are shown, in the order of their scores; now and then a uniform item replaces one.
+
+    A round takes time in proportion to the square of the number of columns; columns that are mostly 0, such as
+    one-hot ones, cost less.
+
+    Parameters
+    ----------
+    explore
+        By doubt, or by posterior sampling, which takes a quarter of the time where features are many.
+    width
+        Factor of the posterior's deviation; of what is drawn, too.
+    share
+        Share of what doubt may cost that is spent on questions.
+    forget
+        What was learned is multiplied by this at each answer: less than 1 to follow change.
+    lift
+        Columns to add: squares of features, then products of two; some of them, well spread, if there are more.
+
+    >>> from peekrank import Agent
+    >>> agent = Agent(Ridge(), m=5, k=1, d=3, seed=0)
+    >>> for t in range(200):
+    ...     X = np.sin(np.arange(15.0) * (t + 1)).reshape(5, 3) * [1e-6, 1.0, 1e6]
+    ...     decision = agent.rank(X)
+    ...     agent.update(decision, [int(X[decision.ranking[0], 2] > 0)])  # only the last feature counts
+    >>> X = [[0.0, 0.0, -1e6], [0.0, 0.0, 2e6], [0.0, 0.0, 1e6]]
+    >>> Ridge().scores(agent.state, np.float32(X)).argsort()
+    array([0, 2, 1])
+    """
+
+    explore: Explore = "doubt"
+    width: float = 2.0
+    share: float = 0.01
+    forget: float = 1.0
+    lift: int = 0
+    name: ClassVar[str] = "ridge"
+    contextual: ClassVar[bool] = True
+    any_length: ClassVar[bool] = True
+    full_information: ClassVar[bool] = False
+    min_k: ClassVar[int] = 1
+    max_grade: ClassVar[int] = 255
+    horizon: ClassVar[None] = None
+    measure: ClassVar[None] = None
+    memory: ClassVar[tuple[str, ...]] = ("R", "ends", "sides", "w", "prior", "moments", "sums")
+
+    def __post_init__(self) -> None:
+        choice("explore", self.explore, Explore)
+        positive("width", self.width)
+        positive("share", self.share)
+        if not 0.5 <= self.forget <= 1:
+            raise ValueError(f"forget = {self.forget!r}: must be a number from 0.5 to 1, as in 0.999")
+        whole("lift", self.lift, 0, MOST_COLUMNS)
+
+    @property
+    def kernels(self) -> Kernels:
+        """Those that explore in this way."""
+        return _BY_DOUBT if self.explore == "doubt" else _BY_SAMPLING
+
+    def init(self, shape: Shape) -> RidgeState:
+        """State before the first round."""
+        m, columns, factors = shape.m, self._columns(shape.d), products(shape.d, self.lift)
+        sums = np.zeros(7)
+        sums[REFRESH] = 1
+        scores, sampled, means, widths, doubts, prices, questions = (np.zeros(m) for _ in range(7))
+        return RidgeState(
+            R=np.zeros((columns, columns)),
+            ends=row_ends(columns),
+            sides=np.zeros((columns + 1, 2)),
+            w=np.zeros(columns),
+            prior=np.zeros(columns),
+            moments=np.zeros((3, columns)),
+            sums=sums,
+            width=self.width,
+            share=self.share,
+            forget=self.forget,
+            k=shape.k,
+            d=shape.d,
+            reserve=max(1.0, factors.shape[1] / shape.d),
+            weights=1 / np.log2(np.arange(2.0, m + 2)),
+            factors=factors,
+            x=np.zeros(columns),
+            y=np.zeros(columns + 2),
+            U=np.zeros((m, columns)),
+            centre=np.zeros(columns),
+            inverses=np.zeros(columns),
+            scores=scores,
+            sampled=sampled,
+            order=np.zeros(m, np.int64),
+            drawn=np.zeros(m, np.int64),
+            means=means,
+            widths=widths,
+            doubts=doubts,
+            prices=prices,
+            questions=questions,
+            space=doubt_space(m),
+            sorting=sort_space(m),
+        )
+
+    def _columns(self, d: int) -> int:
+        columns = d + products(d, self.lift).shape[1]
+        if columns > MOST_COLUMNS:
+            lifted = f" and lift = {self.lift}" if self.lift else ""
+            raise ValueError(
+                f"d = {d:,}{lifted}: {self.name} keeps a matrix of {columns:,} rows and columns, and its time "
+                f"grows with the square; it takes {MOST_COLUMNS:,} at most. Use rtopkf, whose time grows with d"
+            )
+        return whole_blocks(columns)
+
+    def token_size(self, shape: Shape) -> int:
+        """The explored mark: whether the first k are others than the best ones by score."""
+        return 1
+
+    def draws(self, shape: Shape) -> int:
+        """One for a question; or two for a forced one, and one for each column and for the constant, made even."""
+        return 1 if self.explore == "doubt" else 2 + 2 * (self._columns(shape.d) // 2 + 1)
+
+    def perceive(self, relevance: NDArray[Any]) -> Floats:
+        """The grades as they are."""
+        return np.asarray(relevance, dtype=np.float64)
+
+    def weights(self, state: RidgeState) -> Features:
+        """The weight of each column: the features, then what the lift adds."""
+        return state.w[: state.d + state.factors.shape[1]].astype(np.float32)
+
+    def scores(self, state: RidgeState, X: Features) -> Floats:
+        """What is expected of each item, but for a constant."""
+        scores = np.empty(len(X))
+        fill_scores(X, state.factors, state.w, np.empty(len(state.w)), scores)
+        return scores
+
+    def fault(self, state: RidgeState) -> str:
+        """What is wrong with a memory that was read."""
+        columns = len(state.w)
+        if fault := fault_in_numbers(state, *self.memory):
+            return fault
+        if not np.all((row_ends(columns) <= state.ends) & (state.ends <= columns) & (state.ends % BLOCK == 0)):
+            return "its rows do not end where they can"
+        if np.tril(state.R, -1).any():
+            return "there is something below the diagonal of its triangle"
+        own, moments = state.sides[-1:, ONE], state.moments[[COUNT, SQUARES]]
+        if min(numbers.min() for numbers in (np.diag(state.R), own, state.prior, moments, state.sums)) < 0:
+            return "its sums of squares are below 0"
+        return "" if state.sums[RENEW] < columns else "there is no column whose prior it could renew"
+
+    def trouble(self, state: RidgeState) -> str:
+        """Why nothing is learned any more; empty if nothing is wrong."""
+        return "" if np.isfinite(state.w).all() else "weights have overflowed: features are too large"
+
+    def bound(self, shape: Shape, horizon: int) -> None:
+        """None: nothing is promised if relevance is not linear in the features."""

@@ -1,0 +1,173 @@
+"""The regression of ridge: columns looked at, answers rotated in, the prior kept to their scale."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+
+from peekrank._jit import kernel
+from peekrank.kernels.triangular import cholesky, rotate, solve, square
+from peekrank.kernels.vectors import dot
+from peekrank.learners.ridge.lift import lift
+from peekrank.learners.ridge.state import (
+    ANSWER,
+    ANSWERS,
+    COUNT,
+    ITEMS,
+    LEFT,
+    ONE,
+    REFRESH,
+    RENEW,
+    ROUNDING,
+    ROUNDS,
+    SQUARED,
+    SQUARES,
+    SUM,
+    RidgeState,
+)
+from peekrank.types import Features, Floats, Ints
+
+_LAST_REFRESH = 2048  # rounds after which the prior is as it is
+
+
+@kernel
+def fill_scores(X: Features, factors: Ints, w: Floats, row: Floats, scores: Floats) -> None:
+    """What is expected of each item, but for a constant."""
+    for i in range(len(X)):
+        lift(X[i], factors, row)
+        scores[i] = dot(row, w)
+
+
+@kernel
+def look_at(s: RidgeState, X: Features) -> None:
+    """Score all items, take notice of their features, and keep them."""
+    d = len(s.w)
+    count, total, squares = s.moments[COUNT], s.moments[SUM], s.moments[SQUARES]
+    for i in range(len(X)):
+        x = s.U[i]
+        lift(X[i], s.factors, x)
+        s.scores[i] = dot(x, s.w)
+        for j in range(d):
+            count[j] += x[j] != 0
+            total[j] += x[j]
+            squares[j] += x[j] * x[j]
+    s.sums[ITEMS] += len(X)
+    for j in range(d):
+        if s.prior[j] == 0 and count[j] > 0:
+            _start(s, j, _precision(s, j))
+
+
+@kernel
+def _precision(s: RidgeState, j: int) -> float:
+    """The prior precision of a weight: the column's variance, or its mean square if it is constant.
+
+    It is divided by the share of items for which the column is not 0: the weight of a one-hot column has the same
+    prior however rarely it is hot. All lifted columns together are expected to matter as much as all features.
+    """
+    squares = s.moments[SQUARES, j]
+    spread = squares - s.moments[SUM, j] ** 2 / s.sums[ITEMS]
+    precision: float = (spread if spread > ROUNDING * squares else squares) / s.moments[COUNT, j]
+    return precision * s.reserve if j >= s.d else precision
+
+
+@kernel
+def _start(s: RidgeState, j: int, precision: float) -> None:
+    """Give a column its prior that has been 0 so far."""
+    s.prior[j] = precision
+    s.R[j, j] = sqrt(precision)
+
+
+@kernel
+def _absorb(s: RidgeState, one: float, answer: float) -> None:
+    """Rotate the row (x | one, answer) into the factor; x is 0 afterwards."""
+    y, last = s.y[:2], s.sides[len(s.w)]
+    y[ONE], y[ANSWER] = one, answer
+    rotate(s.R, s.ends, s.sides, s.x, y)
+    if y[ONE] != 0:
+        length = sqrt(last[ONE] ** 2 + y[ONE] ** 2)
+        cosine, sine = last[ONE] / length, y[ONE] / length
+        above = last[ANSWER]
+        last[ONE], last[ANSWER] = length, cosine * above + sine * y[ANSWER]
+        y[ANSWER] = cosine * y[ANSWER] - sine * above
+    s.sums[LEFT] += y[ANSWER] ** 2
+
+
+@kernel
+def _forget(s: RidgeState) -> None:
+    """Let all that was learned fade, and renew the prior of each column within 1/(1 - forget) answers."""
+    d, shrink = len(s.w), sqrt(s.forget)
+    for j in range(d):
+        for i in range(j, s.ends[j]):
+            s.R[j, i] *= shrink
+        s.prior[j] *= s.forget
+    for j in range(d + 1):
+        s.sides[j, ONE] *= shrink
+        s.sides[j, ANSWER] *= shrink
+    s.sums[ANSWERS] *= s.forget
+    s.sums[SQUARED] *= s.forget
+    s.sums[LEFT] *= s.forget
+    for _ in range(int(d * (1 - s.forget)) + 1):
+        j = int(s.sums[RENEW])
+        s.sums[RENEW] = (j + 1) % d
+        lost = _precision(s, j) - s.prior[j] if s.moments[COUNT, j] > 0 else 0.0
+        if lost > 0:
+            s.prior[j] += lost
+            s.x[:] = 0
+            s.x[j] = sqrt(lost)
+            _absorb(s, 0.0, 0.0)
+
+
+@kernel
+def _refresh(s: RidgeState) -> None:
+    """Change the prior to today's scale of the columns."""
+    d = len(s.w)
+    ones = both = answers = 0.0  # of the last row's triangle: it is what the others leave of these sums
+    for j in range(d + 1):
+        ones += s.sides[j, ONE] ** 2
+        both += s.sides[j, ONE] * s.sides[j, ANSWER]
+        answers += s.sides[j, ANSWER] ** 2
+    square(s.R, s.ends, s.sides)
+    for j in range(d):
+        if s.moments[COUNT, j] > 0:
+            precision = _precision(s, j)
+            s.R[j, j] += precision - s.prior[j]
+            s.prior[j] = precision
+    cholesky(s.R, s.ends, s.sides)
+    for j in range(d):
+        ones -= s.sides[j, ONE] ** 2
+        both -= s.sides[j, ONE] * s.sides[j, ANSWER]
+        answers -= s.sides[j, ANSWER] ** 2
+    last = s.sides[d]
+    last[ONE] = sqrt(max(0.0, ones))
+    last[ANSWER] = both / last[ONE] if ones > 0 else 0.0
+    s.sums[LEFT] = max(0.0, s.sums[LEFT] + answers - last[ANSWER] ** 2)
+
+
+@kernel
+def update(s: RidgeState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
+    """Learn from each answer; the token is not needed."""
+    d, answers = len(s.w), 0
+    for p in range(len(feedback)):
+        if not np.isnan(feedback[p]):
+            answers += 1
+            if s.forget < 1:
+                _forget(s)
+            lift(X[ranking[p]], s.factors, s.x)
+            for j in range(d):
+                if s.prior[j] == 0 and s.x[j] != 0:  # in a decision of another learner
+                    _start(s, j, s.x[j] ** 2)
+            _absorb(s, 1.0, feedback[p])
+            s.sums[ANSWERS] += 1
+            s.sums[SQUARED] += feedback[p] ** 2
+    if answers == 0:
+        return
+    s.sums[ROUNDS] += 1
+    if s.sums[ROUNDS] == s.sums[REFRESH]:
+        s.sums[REFRESH] = 2 * s.sums[ROUNDS] if s.sums[ROUNDS] < _LAST_REFRESH else 0
+        _refresh(s)
+    last = s.sides[d]
+    constant = last[ANSWER] / last[ONE] if last[ONE] > 0 else 0.0
+    for j in range(d):
+        s.w[j] = s.sides[j, ANSWER] - s.sides[j, ONE] * constant
+    solve(s.R, s.ends, s.w)

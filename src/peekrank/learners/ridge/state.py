@@ -1,0 +1,62 @@
+"""What ridge remembers, and its memory for one round."""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import NamedTuple
+
+from peekrank._jit import kernel
+from peekrank.kernels.doubt import DoubtSpace
+from peekrank.kernels.sorting import SortSpace
+from peekrank.types import Floats, Ints
+
+ROUNDING = 1e-12  # share of the sum of squares below which what is left of it is none
+# Rows of the moments
+COUNT, SUM, SQUARES = range(3)
+# Columns of the sides
+ONE, ANSWER = range(2)
+# Sums: rounds and answers learned from, squares of the answers, what the regression leaves of them, items looked
+# at, the round of the next refresh, the column whose prior is renewed next
+ROUNDS, ANSWERS, SQUARED, LEFT, ITEMS, REFRESH, RENEW = range(7)
+
+
+class RidgeState(NamedTuple):
+    """What was learned, as a triangular factor, what the prior's scale comes from, and memory for one round."""
+
+    R: Floats  # R'R is the precision of the weights
+    ends: Ints  # of its rows
+    sides: Floats  # the columns of the constant 1 and of the answers; the last row is the constant's own
+    w: Floats
+    prior: Floats  # how much of each diagonal entry of R'R is prior
+    moments: Floats  # of each column, over all items looked at
+    sums: Floats
+    width: float
+    share: float
+    forget: float
+    k: int
+    d: int
+    reserve: float  # lifted columns for each feature, 1 at least
+    weights: Floats  # of the places
+    factors: Ints  # two for each lifted column
+    x: Floats
+    y: Floats
+    U: Floats  # items x columns
+    centre: Floats
+    inverses: Floats
+    scores: Floats
+    sampled: Floats
+    order: Ints
+    drawn: Ints
+    means: Floats  # from here on by place
+    widths: Floats
+    doubts: Floats
+    prices: Floats
+    questions: Floats
+    space: DoubtSpace
+    sorting: SortSpace
+
+
+@kernel
+def deviation(s: RidgeState) -> float:
+    """Standard deviation of answers from what is expected; any number will do before there is one to explain."""
+    return sqrt(s.sums[LEFT] / s.sums[ANSWERS]) if s.sums[LEFT] > ROUNDING * s.sums[SQUARED] else 1.0
