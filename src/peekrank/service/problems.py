@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import NamedTuple
 
 from peekrank._util.text import counted, excerpt
-from peekrank.service.messages import MAX_BODY, ProblemReply
+from peekrank.service.messages import MAX_BODY, MAX_ID, ProblemReply
 
 
 class Kind(NamedTuple):
@@ -38,8 +38,13 @@ KINDS = {
         "It was never ranked here, or it closed so long ago that it is no longer kept.",
     ),
     "unknown-item": Kind(404, "There is no such item", "Register items before they are ranked or retired."),
+    "wrong-host": Kind(
+        421,
+        "The call was not meant for this service",
+        "Call it by its own name, and not from a page of another site.",
+    ),
     "wrong-method": Kind(405, "This address takes other methods", "The header `Allow` names them."),
-    "not-acceptable": Kind(406, "No such form of reply", "Replies are JSON or msgpack."),
+    "too-slow": Kind(408, "The body came too slowly", "The connection may be bad. Nothing was done: retry."),
     "other-request": Kind(
         409,
         "This event was ranked for another request",
@@ -136,6 +141,59 @@ def malformed(reason: str) -> Problem:
 def invalid(detail: str, field: str | None = None) -> Problem:
     """The body can be read, but says something that cannot be meant."""
     return Problem("invalid", detail, field=field)
+
+
+def unknown_field(name: str, known: Iterable[str], where: str | None = None) -> Problem:
+    """A field that no body of this call has."""
+    known = list(known)
+    close = get_close_matches(name, known, 1)
+    hint = f"did you mean `{close[0]}`?" if close else f"known: {', '.join(f'`{field}`' for field in known)}"
+    return Problem("invalid", f"there is no field `{excerpt(name)}`; {hint}", field=where)
+
+
+def wrong_type(sent: str, known: Iterable[str]) -> Problem:
+    """A body in a form that is not read here."""
+    what = f"a body of type {excerpt(sent)!r}" if sent else "a body without a Content-Type"
+    return Problem("wrong-type", f"{what} cannot be read here: send {' or '.join(known)}")
+
+
+def too_slow(seconds: float) -> Problem:
+    """A body that did not come to its end."""
+    return Problem("too-slow", f"the body was not complete after {seconds:g} seconds")
+
+
+def not_allowed(name: str, role: str, needed: str) -> Problem:
+    """A key of another role."""
+    return Problem("not-allowed", f"key {name!r} has the role {role!r}; this call needs {needed!r}")
+
+
+def wrong_host(host: str) -> Problem:
+    """A name that this service does not answer to."""
+    return Problem("wrong-host", f"this service does not answer to the name {excerpt(host)!r}")
+
+
+def wrong_origin() -> Problem:
+    """A call that a web page of somebody else's makes in a browser."""
+    return Problem("wrong-host", "pages of other sites may not call this service from a browser")
+
+
+def wrong_method(method: str) -> Problem:
+    """A method that an address does not take."""
+    return Problem("wrong-method", f"{excerpt(method)} is not a method of this address")
+
+
+def no_such_page(path: str) -> Problem:
+    """An address that is not served."""
+    return Problem("no-such-page", f"there is nothing at {excerpt(path)!r}")
+
+
+def bad_name(what: str, value: str) -> Problem:
+    """A name in an address that cannot be one."""
+    return Problem(
+        "invalid",
+        f"{what} {excerpt(value)!r}: must be 1 to {MAX_ID} letters, digits and . _ : ~ -, a letter or digit first",
+        field=what,
+    )
 
 
 def unknown_slot(name: str, known: Iterable[str]) -> Problem:

@@ -1,0 +1,98 @@
+"""Around every call: whose host is meant, which trace it belongs to, how long it took, headers for browsers."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from time import perf_counter
+from typing import Any
+
+import structlog
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from peekrank.service import problems
+from peekrank.service.bodies import encoded_problem
+from peekrank.service.metrics import Metrics
+
+# Pages have no scripts, no frames, and nothing from elsewhere; styles and pictures are within the page.
+POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+HEADERS = [
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+]
+SLOW = 1.0  # seconds after which a call is worth a line in the log
+_TRACE = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
+_log = structlog.get_logger()
+
+
+class Border:
+    """An ASGI application around another one.
+
+    Parameters
+    ----------
+    app
+        What answers.
+    metrics
+        Where calls are counted.
+    hosts
+        Names under which the service answers; any if empty. On a service without keys this keeps a web page from
+        reaching it through a name of its own that it points at this machine.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, hosts: frozenset[str] = frozenset()) -> None:
+        self._app, self._metrics, self._hosts = app, metrics, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a call."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started, headers, status = perf_counter(), Headers(scope=scope), 500
+        trace = _TRACE.fullmatch(headers.get("traceparent", ""))
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], *HEADERS, *_carried(trace)]
+            await send(message)
+
+        refused = self._refused(scope, headers)
+        await (encoded_problem(refused) if refused else self._app)(scope, receive, sending)
+        seconds, call = perf_counter() - started, scope.get("peekrank.call", "other")
+        self._metrics.observe(call, status, seconds)
+        _tell(call, status, seconds, trace)
+
+    def _refused(self, scope: Scope, headers: Headers) -> problems.Problem | None:
+        """Why a call is not even looked at: it comes from a web page of somebody else's."""
+        if self._hosts and _name_of(headers.get("host", "")) not in self._hosts:
+            return problems.wrong_host(headers.get("host", ""))
+        if scope["method"] != "GET" and headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            return problems.wrong_origin()
+        return None
+
+
+def _name_of(host: str) -> str:
+    """A host without its port."""
+    return host.rpartition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0].lower()
+
+
+def _carried(trace: re.Match[str] | None) -> list[tuple[bytes, bytes]]:
+    """The trace that a call belongs to, with a span of its own."""
+    return [] if trace is None else [(b"traceparent", f"00-{trace[1]}-{secrets.token_hex(8)}-{trace[3]}".encode())]
+
+
+def _tell(call: str, status: int, seconds: float, trace: re.Match[str] | None) -> None:
+    """Log what somebody may want to know later: failures of ours and slow calls; all others when debugging."""
+    if status < 500 and seconds < SLOW and not _log.is_enabled_for(10):
+        return
+    said: dict[str, Any] = {"call": call, "status": status, "ms": round(1000 * seconds, 2)}
+    if trace is not None:
+        said |= {"trace_id": trace[1], "parent_id": trace[2]}
+    (_log.warning if status >= 500 else _log.info if seconds >= SLOW else _log.debug)("call", **said)

@@ -1,0 +1,39 @@
+"""Structured logs: a line of JSON for each thing that happened, on standard error, without bodies or keys."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any, TextIO
+
+import msgspec
+import structlog
+
+
+def start_logs(level: str = "info", file: TextIO | None = None) -> None:
+    """Have everything at or above a level told, a line each.
+
+    Parameters
+    ----------
+    level
+        "debug" tells every call, "info" what changes the service, "warning" and "error" less.
+    file
+        Where to; standard error if left out.
+    """
+    number = logging.getLevelNamesMapping()[level.upper()]
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso"),
+            structlog.processors.dict_tracebacks,
+            structlog.processors.JSONRenderer(serializer=_line),
+        ],
+        logger_factory=structlog.WriteLoggerFactory(file or sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+
+
+def _line(event: dict[str, Any], **_: Any) -> str:
+    return msgspec.json.encode(event, enc_hook=repr).decode()

@@ -1,0 +1,41 @@
+"""What HTTP, metrics and the board need of a service, whatever is below."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+from peekrank.service.commands import Command
+from peekrank.service.messages import EventReply, ItemsReply, SlotReply, StatsReply
+
+
+class Served(Protocol):
+    """A service in process. Reads are of memory, and take microseconds; none of them waits for the log."""
+
+    def submit(self, command: Command) -> Future[Any]:
+        """Have a command done: the result is there once it is in the log; a `Problem` is an exception."""
+        ...
+
+    def event(self, event_id: str) -> EventReply:
+        """An event that is open, or was closed not long ago."""
+        ...
+
+    def slots(self) -> list[SlotReply]:
+        """All slots, in the order of the configuration."""
+        ...
+
+    def slot(self, name: str) -> SlotReply:
+        """A slot."""
+        ...
+
+    def items(self, slot: str, *, after: str = "", limit: int = 100) -> ItemsReply:
+        """Items of a slot in order of their ids, from the first after `after`."""
+        ...
+
+    def stats(self) -> StatsReply:
+        """Where the log stands."""
+        ...
+
+    def not_ready(self) -> str:
+        """Why calls are not answered at present; empty if they are."""
+        ...

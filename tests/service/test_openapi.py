@@ -1,0 +1,30 @@
+"""The description of the interface is valid OpenAPI 3.1, and says what the server does."""
+
+from __future__ import annotations
+
+from openapi_spec_validator import validate
+
+from peekrank.service.openapi import openapi
+from peekrank.service.problems import KINDS
+from peekrank.service.routes import CALLS
+
+
+def test_the_document_is_valid() -> None:
+    validate(openapi())
+
+
+def test_every_call_is_in_it() -> None:
+    for call in CALLS:
+        operation = openapi()["paths"][call.path][call.method.lower()]
+        assert operation["operationId"] == call.name
+        statuses = {str(KINDS[kind].status) for kind in call.refused}
+        assert statuses <= set(operation["responses"])
+        assert ("requestBody" in operation) == (call.takes is not None)
+
+
+def test_every_body_is_described_field_by_field() -> None:
+    schemas = openapi()["components"]["schemas"]
+    for name, schema in schemas.items():
+        assert schema["description"], name
+    assert schemas["RankRequest"]["properties"]["defer"]["description"].startswith("The list may never be seen")
+    assert schemas["RankRequest"]["additionalProperties"] is False
