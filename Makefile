@@ -8,7 +8,7 @@ QUICK := -m 'not slow and not browser and not ray'
 
 .PHONY: demo test check lint types imports tests site portable coverage commands stub format bench fuzz mutants kills minimum dist lock clean
 
-demo: $(READY)  ## set up, run CT15's Figures 1 and 2, write peekrank-demo/report.html
+demo: $(READY)  ## set up, rank ten items from one answer per round, write peekrank-demo/report.html
 	$(BIN)/peekrank demo --out peekrank-demo
 
 test: lint types imports tests site  ## set up, then everything that CI runs; 7 minutes on two cores

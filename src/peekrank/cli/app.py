@@ -17,7 +17,7 @@ from peekrank.cli._outputs import say
 
 COMMANDS = {
     "simulate": "Run learners over a stream, and compare their regret.",
-    "demo": "Run the experiment of the first paper (its Figures 1 and 2), and explain it in a report.",
+    "demo": "Rank ten items from one answer per round, by today's learners and the first paper's; write a report.",
     "game": "Tell how fast regret must grow, and why: whether a problem can be learned at all.",
     "advise": "Say before the first round what to expect, which learner to use, and what would help.",
     "rates": "Measure how fast regret grows: the worst of a family of streams, for horizons from short to long.",

@@ -17,12 +17,12 @@ def command(
     folder: Annotated[Path, typer.Option("--out", help="Folder for the report.")] = Path("peekrank-demo"),
     workers: Workers = THREADS,
 ) -> None:
-    """Run the experiment of the first paper (its Figures 1 and 2), and explain it in a report."""
+    """Rank ten items from one answer per round, by today's learners and the first paper's; write a report."""
     from peekrank.experiments.experiment import Experiment
     from peekrank.reports.experiment_page import write_report
 
     experiment = Experiment(
-        learners=("rtop1f", "rtop1f:order=fixed", "ftpl", "uniform"),
+        learners=("doubtsort", "marginftrl", "rtop1f", "rtop1f:order=fixed", "ftpl", "uniform"),
         stream="ct15:m=10,noise=0.25",
         measure="dcg",
         k=1,
