@@ -1,4 +1,4 @@
-"""Hooks of the documentation site: pages from the root of the repository, and nothing from a network."""
+"""Hooks of the documentation site: pages from the root, typeset formulas, and nothing from a network."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
@@ -21,6 +22,9 @@ PAGES = {
 ATTACHED = ("CITATION.cff",)
 _LINK = re.compile(rf"\]\(((?:\.\./)*)({'|'.join(map(re.escape, PAGES))})")
 
+_FORMULA = re.compile(r"^```math\n(.*?)^```$", re.S | re.M)
+_INLINE = re.compile(r"\$`([^`\n]+)`\$")
+
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add what lives outside of docs/ because readers look for it there."""
@@ -33,8 +37,18 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
-    """Lead links to pages of the root to where these are in the site: with the others, a folder less far up."""
-    return _LINK.sub(lambda link: f"]({link[1].removeprefix('../')}{PAGES[link[2]]}", markdown)
+    """Lead links to pages of the root to where these are in the site, a folder less far up; typeset formulas."""
+    return typeset(_LINK.sub(lambda link: f"]({link[1].removeprefix('../')}{PAGES[link[2]]}", markdown))
+
+
+def typeset(markdown: str) -> str:
+    """Turn formulas in TeX, as blocks of math or within ``$`...`$``, into MathML, which browsers draw by themselves.
+
+    >>> typeset("With $`x_1`$ known.")
+    'With <math ...><mrow><msub><mi>x</mi><mn>1</mn></msub></mrow></math> known.'
+    """
+    blocks = _FORMULA.sub(lambda found: f'<div class="formula">{convert(found[1], display="block")}</div>', markdown)
+    return _INLINE.sub(lambda found: convert(found[1]), blocks)
 
 
 def on_post_build(config: MkDocsConfig) -> None:

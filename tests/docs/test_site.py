@@ -132,6 +132,14 @@ def test_every_public_name_is_in_the_api_reference(name: str) -> None:
     assert any(f"{home}.".startswith(f"{listed}.") for listed in in_reference())
 
 
+def test_formulas_are_typeset_when_the_site_is_built() -> None:
+    page = HOOKS.typeset("Bound:\n\n```math\n\\sqrt{T}\n```\n\nfor $`T`$, not for `$T$`.")
+    assert page.count("<math") == 2
+    assert "<msqrt><mi>T</mi></msqrt>" in page.replace("<mrow>", "").replace("</mrow>", "")
+    assert page.endswith("not for `$T$`.")
+    assert "```" not in page
+
+
 def test_what_a_page_would_fetch_from_a_network_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     page.write_text(
