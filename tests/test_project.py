@@ -13,6 +13,7 @@ import yaml
 from helpers.scripts import ROOT
 from peekrank.data import peek
 from peekrank.engine import saved
+from peekrank.evidence import log
 from peekrank.games import certificate
 from peekrank.jobs import folder
 from peekrank.training import model
@@ -90,6 +91,7 @@ def test_the_table_of_formats_is_that_of_the_code() -> None:
         "data set": str(peek._VERSION),
         "folder of results": str(folder.FORMAT),
         "certificate": certificate.FORMAT.rpartition(" ")[2],
+        "log": str(log.VERSION),
     }
 
 
