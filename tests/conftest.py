@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from peekrank import registry
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 
 @pytest.fixture
@@ -31,3 +36,21 @@ def own_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     registry._digest.cache_clear()
     yield
     registry._digest.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium; tests that need it are skipped where there is none, unless PEEKRANK_BROWSER is "required"."""
+    from playwright.sync_api import sync_playwright
+
+    from helpers.scripts import load_benchmark
+
+    path = load_benchmark("reports").chromium()
+    if path is None:
+        if os.environ.get("PEEKRANK_BROWSER") == "required":
+            pytest.fail("PEEKRANK_BROWSER is 'required', but no chromium or google-chrome is installed")
+        pytest.skip("no chromium or google-chrome is installed: pages are not looked at in a browser")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])  # root has no sandbox
+        yield browser
+        browser.close()

@@ -1,21 +1,18 @@
-"""Reports in a real browser: they render, load nothing, fit a phone and a desk, and do what they offer.
-
-Skipped where no Chromium is installed, unless the environment variable PEEKRANK_BROWSER is "required".
-"""
+"""Reports in a real browser: they render, load nothing, fit a phone and a desk, and do what they offer."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page
 from typer.testing import CliRunner
 
 from helpers.scripts import load_benchmark
+from helpers.visits import Visit
 from peekrank.cli.app import app
 from peekrank.experiments.sweep import Sweep
 from peekrank.experiments.sweep_runs import SETTING, Finished
@@ -27,19 +24,6 @@ pytestmark = pytest.mark.browser
 WIDTHS = [390, 1280]
 LEARNERS = ("rtop1f", "rtop1f:order=fixed", "ftpl", "uniform", *(f"ftpl:epsilon=0.{i}" for i in range(1, 7)))
 MANY = Sweep("many", LEARNERS, ("ct15", "ct15:m=5"), ("dcg", "p@3"), (1, 2), (1000, 10**6), runs=4)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = load_benchmark("reports").chromium()
-    if path is None:
-        if os.environ.get("PEEKRANK_BROWSER") == "required":
-            pytest.fail("PEEKRANK_BROWSER is 'required', but no chromium or google-chrome is installed")
-        pytest.skip("no chromium or google-chrome is installed: reports are not looked at in a browser")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])  # root has no sandbox
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -61,34 +45,9 @@ def demo_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "report.html"
 
 
-class Visit:
-    """A page, and all that it complained about or asked for."""
-
-    def __init__(self, browser: Browser, path: Path, width: int, *, scripts: bool = True) -> None:
-        context = browser.new_context(
-            viewport={"width": width, "height": 844}, java_script_enabled=scripts, has_touch=width < 500
-        )
-        self.page: Page = context.new_page()
-        self.complaints: list[str] = []
-        self.requests: list[str] = []
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(path.as_uri())
-        self.home = path.as_uri()
-
-    def check(self) -> None:
-        assert self.complaints == []
-        assert self.requests == [self.home]
-        assert self.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-    def close(self) -> None:
-        self.page.context.close()
-
-
 @pytest.fixture(params=WIDTHS)
 def visit(request: pytest.FixtureRequest, browser: Browser, sweep_report: Path) -> Iterator[Visit]:
-    visit = Visit(browser, sweep_report, request.param)
+    visit = Visit(browser, sweep_report.as_uri(), request.param)
     yield visit
     visit.check()
     visit.close()
@@ -130,7 +89,7 @@ def column(page: Page, table: str, head: str) -> list[str]:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_demo_report_renders(browser: Browser, demo_report: Path, width: int) -> None:
-    visit = Visit(browser, demo_report, width)
+    visit = Visit(browser, demo_report.as_uri(), width)
     pictures = visit.page.locator("figure svg")
     assert pictures.count() == 3
     for picture in pictures.all():
@@ -146,7 +105,7 @@ def test_the_demo_report_renders(browser: Browser, demo_report: Path, width: int
 def test_without_scripts_tables_are_there_and_the_rest_is_explained(
     browser: Browser, sweep_report: Path, width: int
 ) -> None:
-    visit = Visit(browser, sweep_report, width, scripts=False)
+    visit = Visit(browser, sweep_report.as_uri(), width, scripts=False)
     assert "scripts are switched off" in visit.page.locator("p.missing").inner_text()
     assert visit.page.locator("#summary tbody tr").count() == 160
     assert not visit.page.locator("#controls").is_visible()
@@ -292,7 +251,7 @@ def test_tables_can_show_the_chosen_setting_only(visit: Visit) -> None:
 
 
 def test_the_picture_follows_the_window(browser: Browser, sweep_report: Path) -> None:
-    visit = Visit(browser, sweep_report, 1280)
+    visit = Visit(browser, sweep_report.as_uri(), 1280)
     before = visit.page.locator("#chart svg").get_attribute("viewBox")
     visit.page.set_viewport_size({"width": 390, "height": 844})
     visit.page.wait_for_function(

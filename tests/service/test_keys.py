@@ -64,7 +64,7 @@ def test_without_keys_everybody_may_do_everything() -> None:
     [
         (Key("Web", "app", "sha256:" + "0" * 64), "small letters"),
         (Key("web", "boss", "sha256:" + "0" * 64), "'reader' or 'app' or 'admin'"),  # type: ignore[arg-type]
-        (Key("web", "app", "peek_web_secret"), "must be as `peekrank key web` prints it"),
+        (Key("web", "app", "peek_web_secret"), "must be as `peekrank serve --new-key web` prints it"),
     ],
 )
 def test_a_wrong_key_is_refused_without_showing_it(key: Key, message: str) -> None:

@@ -15,13 +15,8 @@ from peekrank.service import problems
 from peekrank.service.bodies import encoded_problem
 from peekrank.service.metrics import Metrics
 
-# Pages have no scripts, no frames, and nothing from elsewhere; styles and pictures are within the page.
-POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'"
-)
+POLICY = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")  # pages have their own
 HEADERS = [
-    (b"content-security-policy", POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
@@ -60,7 +55,8 @@ class Border:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], *HEADERS, *_carried(trace)]
+                own = any(name == POLICY[0] for name, _ in message["headers"])
+                message["headers"] += [*([] if own else [POLICY]), *HEADERS, *_carried(trace)]
             await send(message)
 
         refused = self._refused(scope, headers)

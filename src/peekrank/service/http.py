@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Lifespan
 
 from peekrank.service import problems
 from peekrank.service.board.routes import board_routes
@@ -181,7 +183,15 @@ class Calls:
         return HealthReply(ok=True)
 
 
-def application(service: Served, keys: Keys | None = None, *, hosts: frozenset[str] = frozenset()) -> Border:
+def application(
+    service: Served,
+    keys: Keys | None = None,
+    *,
+    hosts: frozenset[str] = frozenset(),
+    lifespan: Lifespan[Starlette] | None = None,
+    clock: Callable[[], float] = time.time,
+    notice: str = "",
+) -> Border:
     """The application that a server runs.
 
     Parameters
@@ -192,6 +202,12 @@ def application(service: Served, keys: Keys | None = None, *, hosts: frozenset[s
         Who may call; everybody if there are none.
     hosts
         Names under which the service answers; any if empty.
+    lifespan
+        What is done when the server starts and stops.
+    clock
+        The service's time, for the board.
+    notice
+        What stands above every page of the board.
     """
     keys, metrics, calls = keys or Keys(), Metrics(service), Calls(service)
     by_path: dict[str, dict[str, Endpoint]] = {}
@@ -201,7 +217,8 @@ def application(service: Served, keys: Keys | None = None, *, hosts: frozenset[s
     routes = [Route(path, _by_method(endpoints), methods=list(endpoints)) for path, endpoints in by_path.items()]
     routes.append(Route("/metrics", guarded("metrics", keys, "reader", _metrics_page(metrics))))
     routes.append(Route("/openapi.json", guarded("openapi", keys, None, _description)))
-    app = Starlette(routes=[*routes, *board_routes(service, keys)], exception_handlers={HTTPException: _refused})
+    routes += board_routes(service, keys, clock, notice)
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _refused}, lifespan=lifespan)
     return Border(app, metrics, hosts)
 
 

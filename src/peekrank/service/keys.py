@@ -101,7 +101,9 @@ class Keys:
                     f"role of key {key.name!r} = {key.role!r}: must be {' or '.join(map(repr, ROLES))}"
                 )
             if not _HASH.fullmatch(key.hash):
-                raise ValueError(f"hash of key {key.name!r}: must be as `peekrank key {key.name}` prints it")
+                raise ValueError(
+                    f"hash of key {key.name!r}: must be as `peekrank serve --new-key {key.name}` prints it"
+                )
             self._by_name[key.name] = key
 
     def __bool__(self) -> bool:
@@ -149,6 +151,6 @@ def check_bind(host: str, keys: Keys) -> None:
     """Raise a ValueError if a service without keys would be reachable from other machines."""
     if not keys and not is_loopback(host):
         raise ValueError(
-            f"host = {host!r}: a service that other machines can reach needs keys; make one with `peekrank key "
-            'NAME`, or listen on this machine only: host = "127.0.0.1"'
+            f"host = {host!r}: a service that other machines can reach needs keys; make one with `peekrank serve "
+            '--new-key NAME`, or listen on this machine only: host = "127.0.0.1"'
         )

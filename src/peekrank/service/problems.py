@@ -123,6 +123,18 @@ class Problem(Exception):  # noqa: N818 - the word of RFC 9457
         )
 
 
+def problem_of(reply: ProblemReply) -> Problem:
+    """The problem that a service told; one of a kind that is not known here is told as it was.
+
+    >>> problem_of(unknown_event("e1").reply).kind
+    'unknown-event'
+    """
+    kind = reply.type.rpartition("/")[2]
+    return Problem(
+        kind if kind in KINDS else "internal", reply.detail, field=reply.field, retry_after=reply.retry_after
+    )
+
+
 def _quoted(names: Iterable[str], most: int = 5) -> str:
     shown = [repr(excerpt(name)) for name in names]
     return ", ".join(shown[:most]) + (f" and {len(shown) - most} more" if len(shown) > most else "")

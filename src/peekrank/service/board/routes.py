@@ -1,14 +1,54 @@
-"""Addresses of the board."""
+"""Addresses of the board, for whoever may read."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from peekrank.service.keys import Keys
+from peekrank.service import problems
+from peekrank.service.board import pages
+from peekrank.service.guard import guarded
+from peekrank.service.keys import Key, Keys
+from peekrank.service.messages import MAX_ITEMS
+from peekrank.service.problems import KINDS
 from peekrank.service.protocol import Served
 
 
-def board_routes(service: Served, keys: Keys) -> list[Route]:
-    """The pages of the board, for whoever may read."""
-    del service, keys
-    return []
+def board_routes(service: Served, keys: Keys, clock: Callable[[], float], notice: str) -> list[Route]:
+    """The pages of the board, at the time that the service has, under a notice if there is one."""
+
+    def view(request: Request) -> pages.View:
+        return pages.View(clock(), request.query_params.get("live") != "no", notice)
+
+    async def overview(request: Request, key: Key) -> Response:
+        reason = service.not_ready()
+        slots = [] if reason else [slot for slot in service.slots() if key.sees(slot.name)]
+        stats = None if reason else service.stats()
+        return _html(pages.overview(slots, stats, reason, view(request)))
+
+    async def slot(request: Request, key: Key) -> Response:
+        name = request.path_params["slot"]
+        if not key.sees(name):
+            raise problems.unknown_slot(name, key.slots)
+        found = service.slot(name)
+        items = service.items(name, limit=MAX_ITEMS).items if found.items is not None else []
+        return _html(pages.slot_page(found, items, view(request)))
+
+    async def problem(request: Request, _: Key) -> Response:
+        kind = request.path_params["kind"]
+        if kind not in KINDS:
+            raise problems.no_such_page(request.url.path)
+        return _html(pages.problem_page(kind))
+
+    return [
+        Route("/", guarded("board", keys, "reader", overview)),
+        Route("/board/{slot}", guarded("board", keys, "reader", slot)),
+        Route("/problems/{kind}", guarded("problem", keys, None, problem)),
+    ]
+
+
+def _html(page: str) -> Response:
+    return HTMLResponse(page, headers={"content-security-policy": pages.policy()})

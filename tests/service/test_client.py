@@ -1,0 +1,157 @@
+"""Clients: typed replies, problems as exceptions, and retries that do nothing twice."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from helpers.asgi import Caller
+from helpers.fake_service import FakeService
+from peekrank.service.client import AsyncClient, Client, item
+from peekrank.service.http import application
+from peekrank.service.keys import Key, Keys, new_key
+from peekrank.service.logs import start_logs
+from peekrank.service.messages import BatchActivate, BatchRank, RankRequest
+from peekrank.service.problems import Problem
+
+
+class Flaky(httpx.BaseTransport, httpx.AsyncBaseTransport):
+    """Reaches an application, but each call fails a few times first: before it arrives, or after it was done."""
+
+    def __init__(self, app: Any, failures: int = 0, *, after: bool = False, status: int | None = None) -> None:
+        self.app, self.failures, self.after, self.status, self.attempts = app, failures, after, status, 0
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        return asyncio.run(self.handle_async_request(request))
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.attempts += 1
+        fails = self.attempts <= self.failures
+        if fails and self.status is not None:
+            return httpx.Response(self.status)
+        if fails and not self.after:
+            raise httpx.ConnectError("no way", request=request)
+        reply = await httpx.ASGITransport(self.app).handle_async_request(request)
+        content = await reply.aread()
+        if fails:
+            raise httpx.ReadError("the reply was lost", request=request)
+        return httpx.Response(reply.status_code, headers=reply.headers, content=content)
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+
+
+@pytest.fixture
+def service() -> FakeService:
+    start_logs("critical")
+    return FakeService()
+
+
+def client(transport: Flaky, **options: Any) -> Client:
+    return Client("http://localhost", transport=transport, **options)
+
+
+def test_a_round_trip(service: FakeService) -> None:
+    with client(Flaky(application(service))) as calls:
+        ranked = calls.rank("home")
+        assert ranked.ask == ["tea"]
+        assert calls.feedback(ranked.event_id, {"tea": 1}).slot == "home"
+        assert calls.feedback(ranked.event_id, [None]).state == "shown"
+        assert calls.activate(ranked.event_id) == calls.event(ranked.event_id)
+        assert calls.put_items("home", {"pie": [0.5, 1]}).added == 1
+        assert calls.retire_items("home", ["tea"]).retired == 1
+        assert [one.id for one in calls.items("home")] == ["cake", "pie", "soup", "tea"]
+        assert [slot.name for slot in calls.slots()] == ["home", "search"]
+        assert calls.slot("home").k == 1
+        assert calls.stats().role == "owner"
+
+
+def test_features_travel_as_float32(service: FakeService) -> None:
+    with client(Flaky(application(service))) as calls:
+        calls.rank("home", {"tea": np.array([0.1, 2]), "cake": [1, 2]}, context=[3], event_id="e1")
+    request = service.events["e1"][1]
+    assert request.items is not None
+    assert request.items[0] == item("tea", [0.1, 2])
+    assert isinstance(request.context, bytes)
+    assert np.frombuffer(request.context, "<f4").tolist() == [3.0]
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("failures", [1, 3])
+def test_retries_make_one_event(service: FakeService, failures: int, *, after: bool) -> None:
+    transport = Flaky(application(service), failures, after=after)
+    with client(transport) as calls:
+        ranked = calls.rank("home")
+    assert transport.attempts == failures + 1
+    assert list(service.events) == [ranked.event_id]
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_busy_service_is_asked_again(service: FakeService, status: int) -> None:
+    transport = Flaky(application(service), 2, status=status)
+    with client(transport) as calls:
+        assert calls.slot("home").name == "home"
+    assert transport.attempts == 3
+
+
+def test_retries_end(service: FakeService) -> None:
+    transport = Flaky(application(service), 9)
+    with client(transport, retries=1) as calls, pytest.raises(httpx.ConnectError):
+        calls.rank("home")
+    assert transport.attempts == 2
+
+
+def test_problems_are_raised_and_not_retried(service: FakeService) -> None:
+    transport = Flaky(application(service))
+    with client(transport) as calls:
+        with pytest.raises(Problem, match="did you mean 'home'") as caught:
+            calls.rank("hone")
+        assert (caught.value.kind, caught.value.status) == ("unknown-slot", 404)
+    assert transport.attempts == 1
+
+
+def test_something_else_at_the_address_is_told() -> None:
+    with client(Flaky(None, 1, status=200)) as calls, pytest.raises(Problem, match="is the address right"):
+        calls.rank("home")
+
+
+def test_a_batch(service: FakeService) -> None:
+    with client(Flaky(application(service))) as calls:
+        replies = calls.batch([BatchRank("home", RankRequest("e1")), BatchActivate("e1"), BatchActivate("no")])
+    assert [reply.status for reply in replies] == [200, 200, 404]
+
+
+def test_keys_are_sent(service: FakeService) -> None:
+    key, kept = new_key("web")
+    app = application(service, Keys([Key("web", "app", kept)]))
+    with client(Flaky(app), key=key) as calls:
+        assert calls.rank("home").ranking
+    with client(Flaky(app)) as calls, pytest.raises(Problem, match="no key"):
+        calls.rank("home")
+    assert Caller(app)("GET", "/livez").status_code == 200
+
+
+def test_the_awaited_client_does_the_same(service: FakeService) -> None:
+    transport = Flaky(application(service), 2, after=True)
+
+    async def visit() -> None:
+        async with AsyncClient("http://localhost", transport=transport) as calls:
+            ranked = await calls.rank("home", ["tea", "cake"])
+            assert list(service.events) == [ranked.event_id]
+            assert (await calls.feedback(ranked.event_id, [1])).event_id == ranked.event_id
+            assert await calls.activate(ranked.event_id) == await calls.event(ranked.event_id)
+            assert (await calls.put_items("home", ["pie"])).added == 1
+            assert (await calls.retire_items("home", ["pie"])).retired == 1
+            assert [slot.name for slot in await calls.slots()] == ["home", "search"]
+            assert (await calls.slot("search")).name == "search"
+            assert (await calls.batch([BatchActivate("no")]))[0].status == 404
+            with pytest.raises(Problem):
+                await calls.event("nowhere")
+
+    asyncio.run(visit())
