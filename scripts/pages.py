@@ -42,12 +42,14 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def typeset(markdown: str) -> str:
-    """Turn formulas in TeX, as blocks of math or within ``$`...`$``, into MathML, which browsers draw by themselves.
+    """Turn formulas in TeX, as blocks of math or within ``$`...`$``, into MathML, which browsers draw themselves.
 
     >>> typeset("With $`x_1`$ known.")
     'With <math ...><mrow><msub><mi>x</mi><mn>1</mn></msub></mrow></math> known.'
     """
-    blocks = _FORMULA.sub(lambda found: f'<div class="formula">{convert(found[1], display="block")}</div>', markdown)
+    blocks = _FORMULA.sub(
+        lambda found: f'<div class="formula">{convert(found[1], display="block")}</div>', markdown
+    )
     return _INLINE.sub(lambda found: convert(found[1]), blocks)
 
 
