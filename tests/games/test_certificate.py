@@ -157,6 +157,10 @@ def shift(values: list[Any], by: Any) -> None:
     values[0] += by
 
 
+def leave_out_a_pair(proof: Proof) -> None:
+    del proof["neighbours"][0], proof["observers"][0]
+
+
 def move_mass(values: list[float]) -> None:
     low, high = int(np.argmin(values)), int(np.argmax(values))
     values[low], values[high] = values[low] + 0.01, values[high] - 0.01
@@ -188,7 +192,7 @@ TAMPERED: dict[str, tuple[str, int, int, Callable[[Proof], None]]] = {
     "an observer left out (sqrt)": ("dcg", 3, 2, lambda p: p["observers"].pop()),
     "an observer left out (2/3)": ("ap", 3, 2, lambda p: p["observers"].pop()),
     "no neighbours": ("dcg", 3, 2, lambda p: p.update(neighbours=[], observers=[])),
-    "a neighbour left out": ("dcg", 4, 3, lambda p: (p["neighbours"].pop(0), p["observers"].pop(0))),
+    "a neighbour left out": ("dcg", 4, 3, leave_out_a_pair),
     "a pair that may be neighbours": ("dcg", 4, 3, lambda p: p["no_neighbours"].pop()),
     "a multiple": ("dcg", 4, 3, lambda p: shift(p["no_neighbours"][0]["multiples"], 1e-3)),
     "a negative multiple": ("dcg", 4, 3, lambda p: p["no_neighbours"][0]["multiples"].__setitem__(0, -1.0)),
