@@ -14,7 +14,10 @@ PAGE = Path(__file__).parent.parent / "docs" / "commands.md"
 _PURPOSE = """\
 What `peekrank COMMAND --help` says, for all commands. A command ends with code 0, with 2 after an error in what it
 was given, which it names, and with 130 after Ctrl-C."""
-_DEFAULT = re.compile(r"(?P<what>.*?)(?:  \[(?:default: \(?(?P<default>.*?)\)?|(?P<required>required))\])?", re.S)
+_DEFAULT = re.compile(
+    r"(?P<what>.*?)(?: Default: (?P<words>.*)\.)?(?:  \[(?:default: (?P<default>.*?)|(?P<required>required))\])?",
+    re.S,
+)
 
 
 def reference() -> str:
@@ -34,7 +37,7 @@ def _section(name: str, command: Any) -> list[str]:
     """Heading, purpose, usage, and a table of arguments and options."""
     context = typer.Context(command, info_name=f"peekrank {name}")
     usage = command.get_usage(context).removeprefix("Usage: ")
-    rows = [_row(parameter, context) for parameter in command.params]
+    rows = [_row(parameter, context) for parameter in command.get_params(context) if parameter.name != "help"]
     table = [_table(("argument or option", "what", "default"), rows)] if rows else []
     return [f"## peekrank {name}", command.help, f"```text\n{usage}\n```", *table]
 
@@ -43,7 +46,7 @@ def _row(parameter: Any, context: Any) -> str:
     spelled, text = parameter.get_help_record(context)
     said = _DEFAULT.fullmatch(text)
     assert said is not None, f"{spelled}: no help"  # noqa: S101
-    default = "needed" if said["required"] else said["default"] or ""
+    default = "needed" if said["required"] else said["default"] or said["words"] or ""
     # a bar would end the cell, and dialects of Markdown differ in how to write it
     return "| " + " | ".join(cell.replace("|", " or ") for cell in (f"`{spelled}`", said["what"], default)) + " |"
 

@@ -10,7 +10,7 @@ import pytest
 
 import peekrank.cli
 from helpers.command_line import peekrank as call
-from peekrank.cli.app import COMMANDS
+from peekrank.cli.app import COMMANDS, GROUPS
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -30,6 +30,27 @@ def test_every_module_of_a_command_is_one() -> None:
 def test_help_names_every_command() -> None:
     said = [line.strip("│ ").partition(" ")[0] for line in call("--help").stdout.splitlines()]
     assert [word for word in said if word in COMMANDS] == list(COMMANDS)
+
+
+def test_every_command_is_in_a_group() -> None:
+    assert [name for names in GROUPS.values() for name in names] == list(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_shows_no_types_of_flags_and_no_defaults_in_brackets_within_brackets(name: str) -> None:
+    said = call(name, "--help").stdout
+    assert "<bool>" not in said
+    assert "[default: (" not in said
+
+
+def test_a_missing_file_is_told_in_words() -> None:
+    assert call("data", "nowhere.txt").stderr == "error: nowhere.txt: no such file or directory\n"
+
+
+def test_no_line_of_a_table_ends_in_blanks() -> None:
+    assert not any(
+        line.endswith(" ") for line in call("advise", "dcg", "--m", "10", "--k", "1").stdout.splitlines()
+    )
 
 
 def test_a_mistyped_command_gets_the_nearest() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,12 +22,24 @@ def plain_errors() -> Iterator[None]:
             warnings.showwarning = _say_once()
             yield
     except (ValueError, ArithmeticError, OSError, MemoryError) as error:
-        message = "\n".join([str(error) or "not enough memory", *getattr(error, "__notes__", ())])
+        message = "\n".join([_said(error), *getattr(error, "__notes__", ())])
         complain(message, "error: ", "bold red")
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
         complain("stopped")
         raise typer.Exit(130) from None
+
+
+def _said(error: Exception) -> str:
+    """An error in words; of the system's own, which file and what, not the number.
+
+    >>> _said(FileNotFoundError(2, "No such file or directory", "votes.soc"))
+    'votes.soc: no such file or directory'
+    """
+    if isinstance(error, OSError) and error.strerror:
+        what = error.strerror[0].lower() + error.strerror[1:]
+        return what if error.filename is None else f"{os.fsdecode(error.filename)}: {what}"
+    return str(error) or "not enough memory"
 
 
 def complain(text: str, label: str = "", style: str = "bold") -> None:

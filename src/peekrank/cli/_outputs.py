@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,12 +19,19 @@ from peekrank._util.signals import interrupt_later
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+_TRAILING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)
+
 
 def say(*parts: RenderableType) -> None:
-    """Print one after the other. A Text is not wrapped: it may be a command or a path, to be copied."""
+    """Print one after the other. A Text is not wrapped: it may be a command or a path, to be copied.
+
+    Tables are padded to their width; what is copied from a terminal should not end in blanks.
+    """
     console = Console()
-    for part in parts:
-        console.print(part, highlight=False, soft_wrap=isinstance(part, Text))
+    with console.capture() as printed:
+        for part in parts:
+            console.print(part, highlight=False, soft_wrap=isinstance(part, Text))
+    console.file.write(_TRAILING.sub(r"\1", printed.get()))
 
 
 def labelled() -> Table:

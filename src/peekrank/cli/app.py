@@ -9,34 +9,61 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from peekrank import __version__
 from peekrank.cli._errors import plain_errors
 from peekrank.cli._outputs import say
 
 COMMANDS = {
-    "simulate": "Run learners over a stream, and compare their regret.",
     "demo": "Rank ten items from one answer per round, by today's learners and the first paper's; write a report.",
-    "game": "Tell how fast regret must grow, and why: whether a problem can be learned at all.",
     "advise": "Say before the first round what to expect, which learner to use, and what would help.",
-    "rates": "Measure how fast regret grows: the worst of a family of streams, for horizons from short to long.",
-    "sweep": "Run learners over all combinations of streams, measures, k and horizons, and tell which are better.",
+    "list": "List the learners, measures, surrogates and streams, with what each is.",
+    "data": "Describe a file of judged documents with features, and convert it into a form that opens at once.",
     "learn": "Train rankers on judged documents, revealing k judgements per round, and save them.",
     "rank": "Rank the documents of each query by a learned model: a table of qid, document, position and score.",
-    "data": "Describe a file of judged documents with features, and convert it into a form that opens at once.",
+    "simulate": "Run learners over a stream, and compare their regret.",
+    "sweep": "Run learners over all combinations of streams, measures, k and horizons, and tell which are better.",
     "compare": "Tell which learners are better, over runs or folds, and which differences may be luck.",
+    "rates": "Measure how fast regret grows: the worst of a family of streams, for horizons from short to long.",
     "reproduce": "Make the figures, tables and claims of the papers, and ours: what is stated, what came out, a "
     "verdict.",
+    "game": "Tell how fast regret must grow, and why: whether a problem can be learned at all.",
     "warm": "Compile what learners and measures need, and keep it: in a container image, no process has to wait.",
-    "list": "List the learners, measures, surrogates and streams, with what each is.",
 }
+GROUPS = {
+    "Start": ("demo", "advise", "list"),
+    "Learn from judged documents": ("data", "learn", "rank"),
+    "Experiment": ("simulate", "sweep", "compare", "rates", "reproduce"),
+    "Theory": ("game",),
+    "Machine": ("warm",),
+}
+
+
+def _plain(parameters: list[Any]) -> list[Any]:
+    """Parameters as help shows them: a flag takes no value, and a default that is words is a sentence."""
+    for one in parameters:
+        if getattr(one, "is_flag", False):
+            one.metavar = ""
+        if isinstance(one.show_default, str):
+            one.help, one.show_default = f"{one.help} Default: {one.show_default}.", False
+    return parameters
+
+
+class _Command(TyperCommand):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _plain(super().get_params(ctx))
+
+
+class _Group(TyperGroup):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _plain(super().get_params(ctx))
 
 
 def command_named(name: str) -> Any:
     """The command of this name, whole, from the module of this name."""
     one = typer.Typer(add_completion=False)
-    one.command(name)(plain_errors()(import_module(f"peekrank.cli.{name}").command))
+    one.command(name, cls=_Command)(plain_errors()(import_module(f"peekrank.cli.{name}").command))
     return typer.main.get_command(one)
 
 
@@ -48,13 +75,15 @@ class _Later(TyperCommand):
 
 
 app = typer.Typer(
+    cls=_Group,
     help="Learn a whole ranking from a peek at its top.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for _name, _line in COMMANDS.items():
-    app.command(_name, cls=_Later, help=_line)(lambda: None)
+for _group, _names in GROUPS.items():
+    for _name in _names:
+        app.command(_name, cls=_Later, help=COMMANDS[_name], rich_help_panel=_group)(lambda: None)
 
 
 @app.callback(invoke_without_command=True)
