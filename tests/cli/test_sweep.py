@@ -36,7 +36,7 @@ def test_a_sweep_prints_tables_and_writes_everything() -> None:
     assert f"{row['difference']:.1f}" in done.stdout
     assert row["verdict"] == "rtop1f is better"
     assert "Differences of regret over paired runs, stream ct15:m=5, measure dcg, horizon 300" in done.stdout
-    assert done.stdout.count(" better ") == 2
+    assert done.stdout.count(" better\n") == 2
     written = {path.name for path in Path("results").iterdir()}
     tables = {f"{name}.{kind}" for name in ("summary", "comparisons") for kind in ("csv", "tex", "md")}
     others = {"manifest.json", "runs", "timings.csv", "summary.parquet", "report.html", "pictures"}
