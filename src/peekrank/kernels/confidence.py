@@ -58,7 +58,7 @@ _BOLDEST = 0.5  # the largest part of what it has that a bet can lose
 class Bound(NamedTuple):
     """Evidence that a running mean is not small: sums for each of several rates.
 
-    `sums` and `squares` are of what was observed; a learner keeps them, and `count`, in its memory.
+    `sums` and `squares` are of what was observed; a learner keeps them, and `observed`, in its memory.
     """
 
     rates: Floats  # r
@@ -67,7 +67,7 @@ class Bound(NamedTuple):
     weights: Floats  # logarithm of each rate's part in the average
     sums: Floats  # of observations
     squares: Floats  # of their distances from the centres
-    count: Floats  # one number: how many observations
+    observed: Floats  # one number: how many observations
 
     @classmethod
     def fresh(cls, scale: float, *, growing: bool = False) -> Bound:
@@ -86,12 +86,10 @@ class Bound(NamedTuple):
         array([0.25  , 0.125 , 0.0625])
         """
         positive("scale", scale)
-        halves = 0.5 ** np.arange(RATES)
-        rates = _FASTEST / scale * halves
-        scales = scale / halves if growing else np.full(RATES, float(scale))
-        if growing:
-            rates = rates / 2  # a quarter of 1 / scale throughout
-        part = rates * scales
+        halves: Floats = np.ldexp(1.0, -np.arange(RATES))
+        rates: Floats = halves * (_FASTEST / 2 if growing else _FASTEST) / scale
+        scales: Floats = scale / halves if growing else np.full(RATES, float(scale))
+        part = rates * scales  # a quarter throughout, if they grow
         prices = (-np.log1p(-part) - part) / scales**2
         weights = 1 / np.arange(1.0, RATES + 1)
         weights = np.log(weights / weights.sum())
@@ -112,7 +110,7 @@ class Interval(NamedTuple):
 
 @kernel
 def observe_at(bound: Bound, j: int, x: float, low: float) -> None:
-    """Take an observation for one of the rates; `count` is left to the caller.
+    """Take an observation for one of the rates; `observed` is left to the caller.
 
     Parameters
     ----------
@@ -125,7 +123,7 @@ def observe_at(bound: Bound, j: int, x: float, low: float) -> None:
     low
         A number, known before, that x cannot be below.
     """
-    n = bound.count[0]
+    n = bound.observed[0]
     highest = low + bound.scales[j]
     centre = low + bound.scales[0] / 2 if n == 0 else min(bound.sums[j] / n, highest)
     bound.sums[j] += x
@@ -144,14 +142,14 @@ def observe(bound: Bound, x: float, low: float) -> None:
     """
     for j in range(len(bound.rates)):
         observe_at(bound, j, x, low)
-    bound.count[0] += 1
+    bound.observed[0] += 1
 
 
 @kernel
 def _log_part(bound: Bound, j: int, total: float) -> float:
     """Logarithm of what one rate adds to the evidence against a sum of means."""
     gained = bound.rates[j] * (bound.sums[j] - total)
-    return bound.weights[j] + gained - bound.prices[j] * bound.squares[j]
+    return float(bound.weights[j] + gained - bound.prices[j] * bound.squares[j])
 
 
 @kernel
@@ -169,7 +167,7 @@ def lower_mean(bound: Bound, alpha: float) -> float:
         Probability of an error, below 1.
     """
     n, needed = len(bound.rates), log(1 / alpha)
-    if bound.count[0] == 0:
+    if bound.observed[0] == 0:
         return -inf
     total = -inf  # a sum of means at which one rate alone has the evidence
     for j in range(n):
@@ -185,7 +183,7 @@ def lower_mean(bound: Bound, alpha: float) -> float:
         total += step
         if step <= 1e-12 * abs(total):
             break
-    return total / bound.count[0]
+    return float(total / bound.observed[0])
 
 
 @kernel
@@ -312,7 +310,7 @@ def log_evidence(bound: Bound, mean: float) -> float:
     >>> round(log_evidence(bound, lower_mean(bound, 0.05)), 6) == round(log(20), 6)
     True
     """
-    total, largest, value = bound.count[0] * mean, -inf, 0.0
+    total, largest, value = bound.observed[0] * mean, -inf, 0.0
     for j in range(len(bound.rates)):
         largest = max(largest, _log_part(bound, j, total))
     for j in range(len(bound.rates)):
