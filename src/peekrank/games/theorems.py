@@ -144,9 +144,10 @@ def _plateau(name: str, start: int, k: int) -> Verdict:
             f"two is among the first {start} of a competitor: good rankings alone show all that must be known"
         )
         return _proved(Rate.SQRT, why, 3)
+    seen = "the first one is" if k == 1 else f"the first {k} are"
     why = (
         f"Every item can be judged by putting it on top, but {name} also tells items apart from position {start} "
-        f"on, and only the first {k} are seen: to compare those items, worse rankings must be shown"
+        f"on, and only {seen} seen: to compare those items, worse rankings must be shown"
     )
     return _proved(Rate.TWO_THIRDS, why, 3)
 
