@@ -19,8 +19,10 @@ from peekrank import (
     NDCG,
     Agent,
     BlockFTRL,
+    DoubtSort,
     FeedExp3,
     Greedy,
+    MarginFTRL,
     RTop1F,
     Uniform,
     evaluate,
@@ -524,3 +526,25 @@ def test_a_single_answer_that_is_none_changes_nothing(feedback: Any) -> None:
     assert agent.dump() == before
     agent.update(decision, [1])
     assert agent.answers == 1
+
+
+@pytest.mark.parametrize("learner", [DoubtSort(DCG()), MarginFTRL(DCG()), Uniform()], ids=str)
+def test_uniforms_from_outside_are_those_of_the_round(learner: Any) -> None:
+    """An agent that is given what another one draws does what the other one does."""
+    own, told = (Agent(learner, m=5, k=2, seed=seed) for seed in (3, 4))
+    rng = generator(3)
+    for _ in range(50):
+        one, two = own.rank(), told.rank(uniforms=rng.random(told.draws()))
+        assert np.array_equal(one.ranking, two.ranking)
+        assert np.array_equal(one.token, two.token)
+        for agent, decision in ((own, one), (told, two)):
+            agent.update(decision, [int(item == 2) for item in decision.ranking[:2]])
+    assert np.array_equal(own.summary().believed, told.summary().believed)
+
+
+@pytest.mark.parametrize("wrong", [[0.5], [1.0] * 6, [-0.1] * 6, [np.nan] * 6, [0.5] * 7])
+def test_uniforms_that_are_none_are_refused(wrong: list[float]) -> None:
+    agent = Agent(RTop1F(DCG(), horizon=100), m=5, k=1)
+    with pytest.raises(ValueError, match="uniforms"):
+        agent.rank(uniforms=np.array(wrong))
+    assert agent.rounds == 0

@@ -21,6 +21,7 @@ from peekrank.engine.calls import (
     Counts,
     Memory,
     are_known,
+    are_uniform,
     compiled_calls,
     fill_rows,
     first_not_finite,
@@ -117,6 +118,7 @@ class Agent:
         )
         self._update = machine_code(update, self._memory, self._everyone, X, ranking, token, numbers)
         self._check = machine_code(first_not_finite, X)
+        self._are_uniform = machine_code(are_uniform, numbers)
         if self._by_item:
             self._are_known = machine_code(are_known, self._everyone, 0)
             self._fill_rows = machine_code(fill_rows, ranking, ranking, ranking)
@@ -204,7 +206,13 @@ class Agent:
         shape = Shape(n, d, min(k, n)) if self._by_item else self.shape
         return self.learner.draws(shape)
 
-    def rank(self, features: ArrayLike | None = None, *, available: ArrayLike | None = None) -> Decision:
+    def rank(
+        self,
+        features: ArrayLike | None = None,
+        *,
+        available: ArrayLike | None = None,
+        uniforms: Floats | None = None,
+    ) -> Decision:
         """Choose the ranking to show next.
 
         Parameters
@@ -215,6 +223,9 @@ class Agent:
         available
             Numbers of the items that can be shown, for a learner that knows items one by one; None: all that have
             not retired. The ranking is one of these numbers.
+        uniforms
+            The randomness of this round, `draws` numbers from [0, 1), for who keeps a log and draws them by the
+            numbers of its records (`kernels.philox`); None: the agent's own generator draws them.
         """
         X, items, chosen = self._no_features, self._everyone, None
         if self._by_item or available is not None:
@@ -228,15 +239,13 @@ class Agent:
         n = len(X)
         ranking, token = _empty(n, _INT), _zeros(self._token_shape)
         chances = _empty(n) if self._says_chances else self._no_chances
+        drawn = None if uniforms is None else self._given(uniforms, n)
         with self._lock:
-            if self._by_item and self._draws(n) != self._uniforms.shape[1]:
-                self._draw_by(self._draws(n))
-            row = self._next
-            if row == self._ahead:
-                self._draw_ahead()
+            if drawn is None:
+                drawn, row = self._drawn(n)
+            else:
                 row = 0
-            self._next = row + 1
-            number = self._rank(self._memory, items, X, self._uniforms, row, ranking, token, chances)
+            number = self._rank(self._memory, items, X, drawn, row, ranking, token, chances)
             self._latest = abs(number)
         if chosen is not None:
             ranking = chosen[ranking]
@@ -245,6 +254,34 @@ class Agent:
             return _made(Decision, (X, ranking, token, None, chosen, -number))
         _set_write(chances, 0)
         return _made(Decision, (X, ranking, token, chances, chosen, number))
+
+    def draws(self, n: int | None = None) -> int:
+        """How many random numbers a round takes that ranks n items; None: all there are.
+
+        >>> from peekrank import Thompson
+        >>> from peekrank.measures import DCG
+        >>> Agent(Thompson(DCG()), m=5, k=1).draws()
+        6
+        """
+        return self._draws(self.shape.m if n is None else n)
+
+    def _given(self, uniforms: Floats, n: int) -> Floats:
+        """A row of uniforms from outside, which a kernel can do no harm with."""
+        row: Floats = array_of(uniforms, np.float64, (self._draws(n),), "uniforms")
+        if not self._are_uniform(row):
+            raise ValueError(f"uniforms {line_of(row)}: must be numbers from 0 on and below 1")
+        return row.reshape(1, -1)
+
+    def _drawn(self, n: int) -> tuple[Floats, int]:
+        """What is drawn ahead, and which row of it is next."""
+        if self._by_item and self._draws(n) != self._uniforms.shape[1]:
+            self._draw_by(self._draws(n))
+        row = self._next
+        if row == self._ahead:
+            self._draw_ahead()
+            row = 0
+        self._next = row + 1
+        return self._uniforms, row
 
     def update(self, decision: Decision, feedback: ArrayLike) -> None:
         """Learn from the relevance grades of the first k items of a decision; NaN where one was not answered.

@@ -119,6 +119,15 @@ def are_known(items: Ints, m: int) -> bool:
 
 
 @kernel
+def are_uniform(numbers: Floats) -> bool:
+    """Whether all numbers are from [0, 1): a kernel may take them for places of items."""
+    for number in numbers:
+        if not 0 <= number < 1:
+            return False
+    return True
+
+
+@kernel
 def fill_rows(items: Ints, ranking: Ints, rows: Ints) -> bool:
     """Fill `rows` with the place of each item of a ranking among ascending items; False if one is not there."""
     for p in range(len(ranking)):

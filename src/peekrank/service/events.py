@@ -1,0 +1,155 @@
+"""The life of an event: what each call means in each state, as one table, and what its answers come to.
+
+    open  ->  shown  ->  answered  |  expired
+
+An event is one list for one visitor. A deferred one is *open* until it is activated, or answered: whoever answers
+has seen it. *Answered* and *expired* events are closed. Nothing here knows of logs, learners or clocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+
+from peekrank.service.config import Combine, Learn
+from peekrank.types import Floats
+
+SILENT = -1  # in the place of a grade: this question was not answered
+
+
+class State(Enum):
+    """Where an event stands."""
+
+    OPEN = "open"
+    SHOWN = "shown"
+    ANSWERED = "answered"
+    EXPIRED = "expired"
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing is learned from it any more."""
+        return self in (State.ANSWERED, State.EXPIRED)
+
+
+class Call(Enum):
+    """What can happen to an event that exists."""
+
+    SAME_RANK = "rank, same body"
+    OTHER_RANK = "rank, another body"
+    ACTIVATE = "activate"
+    NEW_ANSWER = "new answer"
+    SAME_ANSWER = "answer as before"
+    SAME_LATE_ANSWER = "late answer as before"
+    DEADLINE = "waiting time over, no answer"
+    DEADLINE_ANSWERED = "waiting time over, answers"
+
+
+class Write(Enum):
+    """What is written to the log."""
+
+    SHOWN = "shown"
+    FEEDBACK = "feedback"
+    LATE = "late feedback"
+    CLOSE = "close"
+
+
+class Step(NamedTuple):
+    """What a call does: the state afterwards, what is written, whether the learner is taught, and what is replied.
+
+    `problem` is the kind of problem that is replied (`problems.KINDS`); None: the event as it stands then.
+    """
+
+    state: State
+    write: Write | None = None
+    teach: bool = False
+    problem: str | None = None
+
+
+def _life(learn: Learn) -> dict[tuple[State, Call], Step]:
+    """All that can happen: a pair that is not here cannot."""
+    at_once = learn == "on_answer"
+    heard = Step(State.ANSWERED, Write.FEEDBACK, teach=True) if at_once else Step(State.SHOWN, Write.FEEDBACK)
+    table = {
+        (State.OPEN, Call.ACTIVATE): Step(State.SHOWN, Write.SHOWN),
+        (State.OPEN, Call.NEW_ANSWER): heard,
+        (State.OPEN, Call.DEADLINE): Step(State.EXPIRED, Write.CLOSE),
+        (State.SHOWN, Call.ACTIVATE): Step(State.SHOWN),
+        (State.SHOWN, Call.NEW_ANSWER): heard,
+        (State.SHOWN, Call.DEADLINE): Step(State.EXPIRED, Write.CLOSE, teach=not at_once),
+        (State.ANSWERED, Call.ACTIVATE): Step(State.ANSWERED),
+        (State.ANSWERED, Call.SAME_ANSWER): Step(State.ANSWERED),
+        (State.ANSWERED, Call.NEW_ANSWER): Step(State.ANSWERED, problem="other-answer")
+        if at_once
+        else Step(State.ANSWERED, Write.LATE, problem="closed"),
+        (State.ANSWERED, Call.SAME_LATE_ANSWER): Step(State.ANSWERED, problem="closed"),
+        (State.EXPIRED, Call.ACTIVATE): Step(State.EXPIRED, problem="closed"),
+        (State.EXPIRED, Call.NEW_ANSWER): Step(State.EXPIRED, Write.LATE, problem="closed"),
+        (State.EXPIRED, Call.SAME_LATE_ANSWER): Step(State.EXPIRED, problem="closed"),
+    }
+    if not at_once:
+        table[State.SHOWN, Call.SAME_ANSWER] = Step(State.SHOWN)
+        table[State.SHOWN, Call.DEADLINE_ANSWERED] = Step(State.ANSWERED, Write.CLOSE, teach=True)
+    for state in State:
+        table[state, Call.SAME_RANK] = Step(state)
+        table[state, Call.OTHER_RANK] = Step(state, problem="other-request")
+    return table
+
+
+LIFE: dict[Learn, dict[tuple[State, Call], Step]] = {
+    "on_answer": _life("on_answer"),
+    "on_close": _life("on_close"),
+}
+
+
+def step(learn: Learn, state: State, call: Call) -> Step:
+    """What a call does to an event.
+
+    >>> step("on_answer", State.SHOWN, Call.NEW_ANSWER)
+    Step(state=<State.ANSWERED: 'answered'>, write=<Write.FEEDBACK: 'feedback'>, teach=True, problem=None)
+    """
+    return LIFE[learn][state, call]
+
+
+def combined(answers: Sequence[bytes], k: int, how: Combine, unanswered: float = np.nan) -> Floats:
+    """What several answers to the same k questions come to: a grade for each, or `unanswered`.
+
+    A mean that is no grade is rounded to the nearest one, and up from the middle.
+
+    >>> combined([packed([1, SILENT, 0]), packed([2, 1, SILENT])], 3, "mean")
+    array([2., 1., 0.])
+    >>> combined([packed([1, SILENT]), packed([2, SILENT])], 2, "first", unanswered=0.0)
+    array([1., 0.])
+    """
+    out: Floats = np.full(k, unanswered)
+    given = [unpacked(answer) for answer in answers]
+    for p in range(k):
+        grades = [answer[p] for answer in given if answer[p] != SILENT]
+        if grades:
+            out[p] = _COMBINE[how](grades)
+    return out
+
+
+_COMBINE: dict[Combine, Callable[[list[int]], int]] = {
+    "first": lambda grades: grades[0],
+    "last": lambda grades: grades[-1],
+    "max": max,
+    "mean": lambda grades: (2 * sum(grades) + len(grades)) // (2 * len(grades)),
+}
+
+
+def packed(answer: Sequence[int]) -> bytes:
+    """Grades, or SILENT, for each question: what is kept of an answer, and tells it from others."""
+    return np.array(answer, dtype="<i2").tobytes()
+
+
+def unpacked(answer: bytes) -> list[int]:
+    """The grades of an answer.
+
+    >>> unpacked(packed([3, SILENT]))
+    [3, -1]
+    """
+    found: list[int] = np.frombuffer(answer, dtype="<i2").tolist()
+    return found

@@ -1,0 +1,307 @@
+"""What a slot's log comes to: the state is the fold of the records, in the order of their numbers.
+
+A live call and a replay both end in `Fold.apply`: there is no other code that changes a state. Randomness is a
+function of the slot's key and of how many lists were ranked before (`kernels.philox`), time is that of the record,
+and an event ends because a record says so.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from peekrank._jit import machine_code
+from peekrank.engine import Agent
+from peekrank.kernels.philox import fill_uniforms
+from peekrank.service.activity import Activity, nothing_yet
+from peekrank.service.clock import SECOND
+from peekrank.service.config import SlotConfig, specification
+from peekrank.service.events import SILENT, Call, State, combined, step, unpacked
+from peekrank.service.items import Items
+from peekrank.service.log.records import (
+    Body,
+    Close,
+    Feedback,
+    Ranked,
+    Settings,
+    Shown,
+    numbers,
+    read_floats,
+    read_numbers,
+)
+from peekrank.service.log.records import Items as ItemsBody
+from peekrank.types import Decision, Features, Floats, Ints
+
+_RECENT = 4096  # closed events that are still in memory; more than a batch can close
+
+
+class Event(Struct, array_like=True):
+    """A list for a visitor, as far as it has come."""
+
+    id: str
+    number: int  # of its first record
+    time: int
+    state: str
+    body: Ranked
+    round: int = 0  # of the learner
+    features: bytes = b""  # float32 of the registry, as they were
+    answers: list[bytes] = []  # `events.packed`, in time
+    late: list[bytes] = []
+    learned: bool = False
+
+    @property
+    def at(self) -> State:
+        """Where it stands."""
+        return State(self.state)
+
+
+class Fold:
+    """A slot as its log has made it so far.
+
+    Parameters
+    ----------
+    slot
+        The name of the slot.
+    """
+
+    def __init__(self, slot: str) -> None:
+        self.slot = slot
+        self.number = self.time = 0  # of the last record
+        self.settings: Settings | None = None
+        self.agent: Agent | None = None
+        self.items = Items([])
+        self.open: OrderedDict[str, Event] = OrderedDict()  # by time, hence by deadline
+        self.recent: OrderedDict[str, Event] = OrderedDict()  # closed, in no snapshot
+        self.activity: Activity = nothing_yet()
+        self._draw = machine_code(fill_uniforms, 0, 0, np.empty(1))
+
+    @property
+    def config(self) -> SlotConfig:
+        """The configuration, which is in the log like all else."""
+        if self.settings is None:
+            raise ValueError(f"the log of slot {self.slot!r} does not begin with a configuration")
+        return self.settings.config
+
+    @property
+    def learner(self) -> Agent:
+        """The learner at work."""
+        if self.agent is None:
+            raise ValueError(f"the log of slot {self.slot!r} does not begin with a configuration")
+        return self.agent
+
+    @property
+    def lists(self) -> bool:
+        """Whether each list brings its own items, of which nothing is kept."""
+        return self.learner.learner.any_length and self.config.features_from == "request"
+
+    @property
+    def changing(self) -> bool:
+        """Whether items may come and go."""
+        learner = self.learner.learner
+        return learner.kernels.enter is not None or learner.any_length
+
+    def apply(self, number: int, time: int, event: str | None, body: Body) -> None:
+        """Take the next record in."""
+        self.number, self.time = number, time
+        _APPLY[type(body)](self, event, body)
+
+    # Rankings
+
+    def _ranked(self, event: str, body: Ranked) -> None:
+        for name in body.added:
+            self._put(name, b"")
+        X, chosen, given = self._candidates(body)
+        agent = self.learner
+        uniforms = np.empty(agent.draws(len(chosen) if chosen is not None else None))
+        self._draw(self.settings.key, self.activity.counts.ranked, uniforms)  # type: ignore[union-attr]
+        decision = agent.rank(X, available=chosen, uniforms=uniforms)
+        self._note(body, decision, given)
+        kept = X.tobytes() if X is not None and given is not None else b""
+        state = State.OPEN if body.deferred else State.SHOWN
+        self.open[event] = Event(event, self.number, self.time, state.value, body, decision.round, kept)
+        if not self.lists:
+            self.items.note_shown(np.frombuffer(body.ranking, "<u4", min(body.k, len(decision.ranking))).tolist())
+        self.activity.ranked(self.time, explored=decision.explored)
+
+    def _candidates(self, body: Ranked) -> tuple[Features | None, Ints | None, Ints | None]:
+        """Features of the list, its items if the learner knows them, and if only the registry does."""
+        agent = self.learner
+        if not agent.learner.any_length:
+            if agent.learner.kernels.enter is None:
+                return None, None, None
+            return None, read_numbers(body.items) if body.items else self.items.present, None
+        if self.lists:
+            n, given = len(body.names), None
+            X = np.frombuffer(body.features, dtype="<f4").reshape(n, self.config.features)
+        else:
+            given = read_numbers(body.items) if body.items else self.items.present
+            X = self.items.features(given, self.config.features)
+        if body.context:
+            context = np.frombuffer(body.context, dtype="<f4")
+            X = np.hstack([np.broadcast_to(context, (len(X), len(context))), X])
+        return X, None, given
+
+    def _note(self, body: Ranked, decision: Decision, given: Ints | None) -> None:
+        """Keep what came out in the record, or see whether it is what is there."""
+        ranking = numbers(decision.ranking if given is None else given[decision.ranking])
+        token = decision.token.astype("<f8").tobytes()
+        if not body.ranking:
+            body.ranking, body.token = ranking, token
+            body.chances = b"" if decision.chances is None else decision.chances.astype("<f8").tobytes()
+        elif body.ranking != ranking or body.token != token:
+            self.activity.counts.differing += 1  # what was shown was shown: the record is what is learned from
+
+    # Answers
+
+    def _shown(self, event: str, _: Shown) -> None:
+        known = self.open[event]
+        known.state = step(self.config.learn, known.at, Call.ACTIVATE).state.value
+
+    def _feedback(self, event: str, body: Feedback) -> None:
+        if body.late:
+            self.activity.counts.late += sum(grade != SILENT for grade in unpacked(body.answer))
+            if event in self.recent:
+                self.recent[event].late = [*self.recent[event].late, body.answer]
+            return
+        known = self.open[event]
+        known.answers = [*known.answers, body.answer]
+        self._go_on(known, Call.NEW_ANSWER)
+
+    def _closed(self, event: str, _: Close) -> None:
+        known = self.open[event]
+        self._go_on(known, Call.DEADLINE_ANSWERED if known.answers else Call.DEADLINE)
+
+    def _go_on(self, event: Event, call: Call) -> None:
+        done = step(self.config.learn, event.at, call)
+        event.state = done.state.value
+        if done.teach:
+            self._teach(event)
+        if done.state.closed:
+            self._count(event)
+            self._forget(event)
+
+    def _forget(self, event: Event) -> None:
+        """A closed event is in the log; the last ones stay at hand."""
+        del self.open[event.id]
+        self.recent[event.id] = event
+        if len(self.recent) > _RECENT:
+            self.recent.popitem(last=False)
+
+    def _count(self, event: Event) -> None:
+        if not event.answers:
+            self.activity.counts.expired += 1
+            return
+        asked = np.frombuffer(event.body.ranking, "<u4", event_k(event)).tolist()
+        grades = combined(event.answers, len(asked), self.config.combine)
+        said = [(item, int(grade)) for item, grade in zip(asked, grades, strict=True) if not np.isnan(grade)]
+        self.activity.answered(self.time, [grade for _, grade in said])
+        if not self.lists:
+            for item, grade in said:
+                self.items.note_answer(item, grade)
+
+    def _teach(self, event: Event) -> None:
+        """Have the learner learn what was said, if anything was."""
+        config = self.config
+        silence = np.nan if config.unanswered == "missing" else float(config.unanswered)
+        answers: Floats = combined(event.answers, event_k(event), config.combine, silence)
+        if not np.isnan(answers).all():
+            self.learner.update(self._decision(event), answers)
+            event.learned = True
+
+    def _decision(self, event: Event) -> Decision:
+        """What the learner decided, from what was kept of it."""
+        body, agent = event.body, self.learner
+        ranking, token = read_numbers(body.ranking), read_floats(body.token)
+        if not agent.learner.any_length:
+            chosen = np.sort(ranking) if agent.learner.kernels.enter is not None else None
+            return Decision(_no_features(len(ranking)), ranking, token, None, chosen, event.round)
+        if self.lists:
+            return Decision(self._candidates(body)[0], ranking, token, None, None, event.round)  # type: ignore[arg-type]
+        X = np.frombuffer(event.features, dtype="<f4").reshape(len(ranking), -1)
+        given = read_numbers(body.items) if body.items else np.sort(ranking)
+        return Decision(
+            X, np.argsort(given)[np.searchsorted(np.sort(given), ranking)], token, None, None, event.round
+        )
+
+    def due(self, now: int) -> Iterator[str]:
+        """Events whose waiting time is over, one by one as they are closed."""
+        while self.open:
+            event = next(iter(self.open.values()))
+            if event.time + int(self.config.wait * SECOND) > now:
+                return
+            yield event.id
+
+    def deadline(self, event: Event) -> int:
+        """When an event closes."""
+        return event.time + int(self.config.wait * SECOND)
+
+    # Items and settings
+
+    def _items(self, _: None, body: ItemsBody) -> None:
+        size = len(body.features) // max(1, len(body.put))
+        for n, name in enumerate(body.put):
+            self._put(name, body.features[n * size : (n + 1) * size])
+        for name in body.retired:
+            self.items.retire(name)
+
+    def _put(self, name: str, features: bytes) -> None:
+        number = self.items.put(name, features)
+        agent = self.learner
+        if agent.learner.kernels.enter is not None and number >= agent.shape.m:
+            agent.add(number + 1 - agent.shape.m)
+
+    def _configured(self, _: None, body: Settings) -> None:
+        """Go on as configured; another learner begins anew, and what the old one decided can teach it nothing."""
+        before, self.settings = self.settings, body
+        if before is None or identity(before.config) != identity(body.config):
+            fixed = body.config.made
+            if fixed.kernels.enter is None and not fixed.any_length:
+                self.items = Items([])
+            self.open.clear()
+            self.agent = new_agent(body.config, len(self.items))
+        for name in body.config.items:
+            if self.items.number(name) is None and not self.lists:
+                self._put(name, b"")
+
+
+def new_agent(config: SlotConfig, known: int) -> Agent:
+    """A learner that has seen nothing, for a slot that knows so many items."""
+    learner = config.made
+    if learner.any_length:
+        m = config.longest
+    elif learner.kernels.enter is not None:
+        m = max(config.k, known, 1)  # numbers without a name are given one when it comes
+    else:
+        m = len(config.items)
+    return Agent(learner, m=m, k=config.k, d=config.d)
+
+
+def identity(config: SlotConfig) -> tuple[Any, ...]:
+    """What makes a learner another one: all that its memory depends on."""
+    learner = config.made
+    fixed = learner.kernels.enter is None and not learner.any_length
+    items = config.items if fixed else config.longest if learner.any_length else None
+    return specification(config), config.k, items, config.features, config.context, config.features_from
+
+
+def _no_features(n: int) -> Features:
+    return np.empty((n, 0), dtype=np.float32)
+
+
+def event_k(event: Event) -> int:
+    """How many questions an event asks: fewer than k if its list is shorter."""
+    return min(event.body.k, len(event.body.ranking) // 4)
+
+
+_APPLY: dict[type[Any], Callable[..., None]] = {
+    Ranked: Fold._ranked,
+    Shown: Fold._shown,
+    Feedback: Fold._feedback,
+    Close: Fold._closed,
+    ItemsBody: Fold._items,
+    Settings: Fold._configured,
+}

@@ -1,0 +1,121 @@
+"""Snapshots: what a slot's log came to after a record, so that a start need not fold all of it.
+
+A snapshot is a convenience, never the truth. It has a checksum, and one that is damaged is passed over: for the
+one before, or for the whole log. Equal states are equal bytes, which is what `audit` compares.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections import OrderedDict
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import version
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from peekrank import __version__
+from peekrank.engine import Agent
+from peekrank.service.activity import Activity
+from peekrank.service.fold import Event, Fold
+from peekrank.service.items import Item, Items
+from peekrank.service.log.records import FORMAT, Settings, decode
+from peekrank.service.log.store import Snapshot, Store
+
+
+class _Saved(Struct, array_like=True):
+    """All that a fold is."""
+
+    time: int
+    settings: Settings
+    agent: bytes
+    items: list[Item]
+    open: list[Event]
+    activity: Activity
+
+
+_ENCODER, _DECODER = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(_Saved)
+
+
+@cache
+def machine() -> dict[str, Any]:
+    """What the last digit of a float may depend on."""
+    with_names = {name: version(name) for name in ("numba", "numpy")}
+    return {"cpu": _cpu(), **with_names, "peekrank": __version__}
+
+
+def _cpu() -> str:
+    import llvmlite.binding as llvm
+
+    return f"{llvm.get_host_cpu_name()}, {platform.machine()}"
+
+
+def taken(fold: Fold) -> Snapshot:
+    """A snapshot of a fold as it is."""
+    body = _ENCODER.encode(
+        _Saved(
+            fold.time,
+            fold.settings,  # type: ignore[arg-type]
+            fold.learner.dump(),
+            fold.items.known,
+            list(fold.open.values()),
+            fold.activity,
+        )
+    )
+    about = json.dumps({"format": FORMAT, **machine()})
+    return Snapshot(fold.slot, fold.number, about, body, sha256(body).digest())
+
+
+def restored(snapshot: Snapshot) -> Fold:
+    """The fold that a snapshot was taken of; a ValueError if it cannot be had from it."""
+    found = json.loads(snapshot.about)
+    if found.get("format", 0) > FORMAT:
+        raise ValueError(f"the snapshot is in format {found['format']}, and this peekrank reads up to {FORMAT}")
+    if sha256(snapshot.body).digest() != snapshot.digest:
+        raise ValueError("the snapshot is damaged: its content does not match its checksum")
+    try:
+        saved: _Saved = _DECODER.decode(snapshot.body)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"the snapshot cannot be read: {error}") from None
+    fold = Fold(snapshot.slot)
+    fold.number, fold.time = snapshot.number, saved.time
+    fold.settings, fold.activity = saved.settings, saved.activity
+    fold.items = Items(saved.items)
+    fold.agent = Agent.load(saved.agent, saved.settings.config.made)
+    fold.open = OrderedDict((event.id, event) for event in saved.open)
+    return fold
+
+
+def folded(store: Store, slot: str) -> tuple[Fold, list[str]]:
+    """A slot as its log has it, from the newest snapshot that can be used on; and what was passed over."""
+    passed: list[str] = []
+    first, _ = store.ends(slot)
+    for snapshot in store.snapshots(slot):
+        try:
+            fold = restored(snapshot)
+        except ValueError as error:
+            passed.append(f"snapshot {snapshot.number} of slot {slot!r} is not used: {error}")
+            continue
+        return followed(store, fold), passed
+    if first > 1:
+        raise ValueError(
+            f"the log of slot {slot!r} begins with record {first}, and no snapshot of what was before can be "
+            "used: restore a backup"
+        )
+    return followed(store, Fold(slot)), passed
+
+
+def followed(store: Store, fold: Fold, until: int | None = None) -> Fold:
+    """A fold after it took in the records that it has not seen, as far as one, or all."""
+    for record in store.read(fold.slot, fold.number):
+        if until is not None and record.number > until:
+            break
+        if record.number != fold.number + 1:
+            raise ValueError(
+                f"the log of slot {fold.slot!r} has a gap: record {fold.number} is followed by {record.number}"
+            )
+        fold.apply(record.number, record.time, record.event, decode(record))
+    return fold

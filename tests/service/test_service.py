@@ -1,0 +1,456 @@
+"""A service in process: calls, what is written, and what happens when that fails."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers.services import HOME, SetClock, config, service
+from peekrank import registry
+from peekrank.service.commands import Answer, Rank
+from peekrank.service.config import SlotConfig
+from peekrank.service.log.records import Kind, Record
+from peekrank.service.log.sqlite import SQLiteStore
+from peekrank.service.log.store import StoreError
+from peekrank.service.messages import FeedbackRequest, Item, ItemsRequest, RankRequest
+from peekrank.service.problems import Problem
+from peekrank.service.service import Service
+from peekrank.service.snapshots import folded, restored, taken
+
+FEATURES = SlotConfig("search", learner="ridge", features=3, longest=8, k=2, wait=100.0, seed=3)
+REGISTRY = replace(FEATURES, name="shop", features_from="registry", context=2, k=2)
+LISTS = SlotConfig("lists", learner="uniform", longest=5, k=1, seed=1)
+FIXED = SlotConfig("fixed", learner="marginftrl", items=("a", "b", "c", "d", "e"), k=2, seed=5)
+
+
+def problem(status: int, match: str | None = None) -> Any:
+    return pytest.raises(Problem, match=match, check=lambda error: error.status == status)
+
+
+def live(it: Service, clock: SetClock, rounds: int = 30, seed: int = 0) -> None:
+    """Some visits to all slots: answered at once, later, never, in part."""
+    rng = np.random.default_rng(seed)
+    waiting: list[Any] = []
+    for n in range(rounds):
+        clock.now += float(rng.integers(1, 12))
+        for slot in it.config.slots:
+            request: dict[str, Any] = {"event_id": f"{slot.name}-{seed}-{n}", "defer": n % 7 == 3}
+            if slot.features_from == "registry":
+                request["context"] = rng.normal(size=slot.context).tolist()
+            elif slot.learner in ("ridge", "uniform"):
+                names = [f"i{i}" for i in range(rng.integers(1, 6))]
+                rows = [Item(name, rng.normal(size=3).tolist()) for name in names]
+                request["items"] = rows if slot.features else names
+            elif n % 5 == 4 and slot.learner == "doubtsort":
+                request["items"] = ["a", "b", f"new{n // 10}"]
+            waiting.append(it.rank(slot.name, RankRequest(**request)))
+        for reply in [waiting.pop(int(rng.integers(len(waiting)))) for _ in range(len(waiting) // 2)]:
+            answers: dict[str, float | None] = {
+                name: int(rng.integers(0, 2)) for name in reply.ask if rng.random() < 0.8
+            }
+            try:
+                it.feedback(reply.event_id, FeedbackRequest(answers))
+            except Problem as late:
+                assert late.status == 410  # noqa: PT017
+
+
+ALL = (HOME, FEATURES, REGISTRY, LISTS, FIXED, replace(HOME, name="clicks", learn="on_close", unanswered=0))
+
+
+def put_some(it: Service) -> None:
+    rng = np.random.default_rng(9)
+    it.put_items("shop", ItemsRequest([Item(f"s{n}", rng.normal(size=3).tolist()) for n in range(6)]))
+
+
+def states(it: Service) -> dict[str, bytes]:
+    return {name: taken(slot.fold).body for name, slot in it._slots.items()}
+
+
+def test_the_state_is_the_fold_of_the_log(tmp_path: Path) -> None:
+    it, clock = service(tmp_path, *ALL)
+    put_some(it)
+    live(it, clock)
+    it.retire_items("shop", ["s1"])
+    it.put_items("shop", ItemsRequest([Item("s2", [1.0, 2.0, 3.0])]))
+    live(it, clock, seed=1)
+    expected = states(it)
+    for slot in ALL:
+        fold, passed = folded(it._store, slot.name)  # there is no snapshot yet
+        assert taken(fold).body == expected[slot.name]
+        assert passed == []
+        assert fold.activity.counts.differing == 0
+        assert fold.learner.answers > 5
+    it.close()
+    again, clock = service(tmp_path, *ALL)  # from snapshots
+    assert states(again) == expected
+    clock.now = 5000.0
+    live(again, clock, seed=2)
+    expected = states(again)
+    for slot in ALL:
+        for record in again._store.read(slot.name):
+            assert record.time <= again._slots[slot.name].fold.time
+        snapshot = again._store.snapshots(slot.name)[0]
+        assert restored(snapshot).number == snapshot.number
+        assert taken(folded(again._store, slot.name)[0]).body == expected[slot.name]
+    again.close()
+
+
+@pytest.mark.parametrize(
+    "learner", ["blockftrl:horizon=1000", "rtop1f:horizon=1000", "setftrl", "thompson", "ucb", "greedy"]
+)
+def test_clocked_learners_are_replayed(learner: str, tmp_path: Path) -> None:
+    measure = "p@2" if learner == "setftrl" else "dcg"
+    slot = SlotConfig("fixed", learner=learner, measure=measure, items=("a", "b", "c", "d"), k=1, wait=100.0)
+    it, clock = service(tmp_path, slot)
+    live(it, clock, rounds=60)
+    fold, _ = folded(it._store, "fixed")
+    assert taken(fold).body == states(it)["fixed"]
+    assert fold.activity.counts.differing == 0
+    assert fold.learner.rounds == 60
+    it.close()
+
+
+def test_items_that_come_and_go(tmp_path: Path) -> None:
+    it, _ = service(tmp_path, replace(HOME, items=()))
+    with problem(422, "none is known yet"):
+        it.rank("home", RankRequest())
+    assert sorted(it.rank("home", RankRequest(items=["x"])).ranking) == ["x"]
+    done = it.put_items("home", ItemsRequest(["y", "z", "x"]))
+    assert (done.added, done.changed) == (2, 0)
+    assert sorted(it.rank("home", RankRequest()).ranking) == ["x", "y", "z"]
+    assert it.retire_items("home", ["y", "y"]).retired == 1
+    assert it.retire_items("home", ["y"]).retired == 0
+    assert sorted(it.rank("home", RankRequest()).ranking) == ["x", "z"]
+    with problem(404, "no item 'y'"):
+        it.rank("home", RankRequest(items=["y"]))
+    with problem(404, "did you mean 'x'"):
+        it.retire_items("home", ["xx"])
+    assert it.put_items("home", ItemsRequest(["y"])).added == 1
+    listed = it.items("home", limit=2)
+    assert ([item.id for item in listed.items], listed.next) == (["x", "y"], "y")
+    assert [item.id for item in it.items("home", after="y").items] == ["z"]
+    it.close()
+
+
+def test_wrong_calls(tmp_path: Path) -> None:
+    it, _ = service(tmp_path, *ALL, replace(HOME, name="strict", new_items="refuse"))
+    before = it.stats().sequence
+    cases: list[tuple[str, RankRequest, int, str]] = [
+        ("hme", RankRequest(), 404, "did you mean 'home'"),
+        ("home", RankRequest(items=["a", "a"]), 422, "'a' is named twice"),
+        ("home", RankRequest(items=[Item("a", [1.0])]), 422, "takes no features"),
+        ("home", RankRequest(context=[1.0]), 422, "context: 1 numbers, and this slot takes 0"),
+        ("strict", RankRequest(items=["a", "e"]), 404, "no item 'e'"),
+        ("fixed", RankRequest(items=["a"]), 422, "ranks all 5 items"),
+        ("search", RankRequest(), 422, "items: must be given"),
+        ("search", RankRequest(items=["a"]), 422, r"items\[0\]: needs its features, 3 numbers"),
+        ("search", RankRequest(items=[Item("a", [1.0])]), 422, "1 numbers, and this slot takes 3"),
+        ("search", RankRequest(items=[Item("a", b"\0\0\xc0\x7f" * 3)]), 422, "finite"),
+        ("search", RankRequest(items=[Item(str(n), [0.0] * 3) for n in range(9)]), 413, "at most 8"),
+        ("shop", RankRequest(context=[0.0, 0.0]), 422, "none is known yet"),
+        ("shop", RankRequest(items=["a"], context=[0.0, 0.0]), 404, "no item 'a'"),
+    ]  # fmt: skip
+    for slot, request, status, said in cases:
+        with problem(status, said):
+            it.rank(slot, request)
+    with problem(422, "keeps no items"):
+        it.put_items("search", ItemsRequest(["a"]))
+    with problem(422, "fixed set of items"):
+        it.put_items("fixed", ItemsRequest(["f"]))
+    with problem(422, "needs its features"):
+        it.put_items("shop", ItemsRequest(["f"]))
+    with problem(413, "at most 100"):
+        it.put_items("home", ItemsRequest([str(n) for n in range(101)]))
+    shown = it.rank("home", RankRequest(event_id="e"))
+    other = next(name for name in shown.ranking if name not in shown.ask)
+    wrong: list[Any] = [{other: 1}, {"no": 1}, {shown.ask[0]: 2}, {shown.ask[0]: 0.5}, [1, 1, 1]]
+    for answers in wrong:
+        with problem(422, "answers:"):
+            it.feedback("e", FeedbackRequest(answers))
+    assert it.stats().sequence == before + 1
+    with problem(409, "another request"):
+        it.rank("fixed", RankRequest(event_id="e"))
+    it.close()
+
+
+def test_calls_may_be_repeated_after_a_restart(tmp_path: Path) -> None:
+    it, _ = service(tmp_path)
+    requests = [RankRequest(event_id=f"e{n}", items=["a", "b", f"c{n}"]) for n in range(3)]
+    shown = [it.rank("home", request) for request in requests]
+    told = it.feedback("e0", FeedbackRequest([1]))
+    it.close()
+    it, _ = service(tmp_path)
+    number = it.stats().sequence
+    assert [it.rank("home", request) for request in requests] == shown
+    assert it.feedback("e0", FeedbackRequest([1])) == told
+    with problem(409):
+        it.feedback("e0", FeedbackRequest([0]))
+    assert it.stats().sequence == number
+    it.close()
+
+
+def test_events_get_names_of_their_own(tmp_path: Path) -> None:
+    it, _ = service(tmp_path)
+    ids = {it.rank("home", RankRequest()).event_id for _ in range(20)}
+    assert len(ids) == 20
+    with problem(409):
+        it.rank("home", RankRequest(event_id=ids.pop()))
+    it.close()
+
+
+def test_limits(tmp_path: Path) -> None:
+    it, clock = service(tmp_path, open_events=2)
+    it.rank("home", RankRequest(event_id="e"))
+    it.rank("home", RankRequest())
+    with problem(429, "as many as it may have"):
+        it.rank("home", RankRequest())
+    assert it.rank("home", RankRequest(event_id="e")).event_id == "e"
+    clock.now += 100
+    it.rank("home", RankRequest())
+    it.close()
+
+
+def test_memory_does_not_keep_closed_events(tmp_path: Path) -> None:
+    it, _ = service(tmp_path, synchronous="normal")
+    it._slots["home"].fold.recent.clear()
+    for n in range(5000):
+        it.submit(Rank("home", RankRequest(event_id=f"e{n}")))
+        it.submit(Answer(f"e{n}", FeedbackRequest([1])))
+    it.settle()
+    fold = it._slots["home"].fold
+    assert (len(fold.open), len(fold.recent)) == (0, 4096)
+    assert it.event("e3").state == "answered"  # from the log
+    it.close()
+
+
+def test_time_never_goes_back(tmp_path: Path) -> None:
+    it, clock = service(tmp_path)
+    it.rank("home", RankRequest(event_id="e"))
+    clock.now -= 500
+    it.rank("home", RankRequest(event_id="f"))
+    clock.now += 99.5
+    it.settle()
+    assert it.event("e").state == "shown"
+    clock.now += 1  # the waiting goes on from where the time was
+    it.settle()
+    assert it.event("e").state == "expired"
+    times = [record.time for record in it._store.read("home")]
+    assert times == sorted(times)
+    it.close()
+
+
+def test_calls_before_and_after(tmp_path: Path) -> None:
+    it = Service(config(tmp_path), clock=SetClock())
+    with problem(503, "has not been started"):
+        it.rank("home", RankRequest())
+    it.start()
+    assert (it.ready(), it.live(), it.not_ready()) == (True, True, "")
+    it.close()
+    with problem(503, "stopping"):
+        it.rank("home", RankRequest())
+    assert not it.live()
+    it.close()
+
+
+def test_two_services_on_one_log(tmp_path: Path) -> None:
+    it, _ = service(tmp_path)
+    with pytest.raises(StoreError, match="another peekrank process writes it"):
+        service(tmp_path)
+    it.close()
+
+
+def test_the_timer_closes_events(tmp_path: Path) -> None:
+    it = Service(config(tmp_path, wait=0.05))
+    it.start()
+    it.rank("home", RankRequest(event_id="e"))
+    for _ in range(200):
+        if it.event("e").state == "expired":
+            break
+        threading.Event().wait(0.02)
+    assert it.slot("home").expired == 1
+    it.close()
+
+
+class Failing(SQLiteStore):
+    """A store that fails when it is told to, before or after it has written."""
+
+    fails = ""
+    gone = False
+
+    def append(self, records: Sequence[Record]) -> None:
+        if self.fails == "after":
+            super().append(records)
+        if self.fails:
+            raise StoreError("disk full")
+        super().append(records)
+
+    def acquire(self) -> None:
+        if self.gone:
+            raise StoreError("no such disk")
+        super().acquire()
+
+    def read(self, slot: str, after: int = 0) -> Iterator[Record]:
+        return super().read(slot, after)
+
+
+def wait_until(it: Service, *, ready: bool) -> None:
+    for _ in range(500):
+        if it.ready() == ready:
+            return
+        threading.Event().wait(0.01)
+    raise AssertionError(it.not_ready())
+
+
+@pytest.mark.parametrize("fails", ["before", "after"])
+def test_what_cannot_be_written_is_not_acknowledged(fails: str, tmp_path: Path) -> None:
+    store = Failing(tmp_path / "log.db")
+    it, clock = service(tmp_path, store=store)
+    live(it, clock, rounds=5)
+    store.fails, store.gone = fails, True
+    with problem(503, "disk full"):
+        it.rank("home", RankRequest(event_id="lost"))
+    wait_until(it, ready=False)
+    with problem(503):
+        it.rank("home", RankRequest(event_id="lost"))
+    assert it.slots() == []  # nothing is served from memory that may be ahead of the log
+    store.fails, store.gone = "", False
+    wait_until(it, ready=True)
+    reply = it.rank(
+        "home", RankRequest(event_id="lost")
+    )  # the retry is the same event, whether it was written or not
+    assert it.feedback("lost", FeedbackRequest([1])).learned
+    assert sum(r.event == "lost" and r.kind == Kind.RANK for r in it._store.read("home")) == 1
+    assert it.rank("home", RankRequest(event_id="lost")) == reply
+    assert taken(folded(it._store, "home")[0]).body == states(it)["home"]
+    it.close()
+
+
+def test_a_fault_of_ours_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    it, clock = service(tmp_path)
+    live(it, clock, rounds=5)
+    expected = states(it)
+    fold = it._slots["home"].fold
+    with monkeypatch.context() as patch:
+        patch.setattr(fold.learner, "update", lambda *_: 1 / 0)
+        it.rank("home", RankRequest(event_id="e"))
+        with problem(503):
+            it.feedback("e", FeedbackRequest([1]))
+    wait_until(it, ready=True)
+    assert it.event("e").state == "shown"
+    assert states(it)["home"] != expected["home"]
+    assert it.feedback("e", FeedbackRequest([1])).learned
+    it.close()
+
+
+@pytest.mark.parametrize("damaged", [1, 2])
+def test_damaged_snapshots_are_passed_over(damaged: int, tmp_path: Path) -> None:
+    it, clock = service(tmp_path, snapshot_every=20)
+    live(it, clock, rounds=40)
+    expected = states(it)
+    numbers = [snapshot.number for snapshot in it._store.snapshots("home")]
+    assert len(numbers) == 2
+    writer = it._store._writer  # type: ignore[attr-defined]
+    writer.execute(
+        "UPDATE snapshots SET body = zeroblob(length(body)) WHERE place IN "
+        "(SELECT place FROM snapshots ORDER BY place DESC LIMIT ?)", (damaged,),
+    )  # fmt: skip
+    fold, passed = folded(it._store, "home")
+    assert len(passed) == damaged
+    assert "is damaged" in passed[0]
+    assert taken(fold).body == expected["home"]
+    it.close()
+
+
+def test_a_newer_snapshot_is_passed_over(tmp_path: Path) -> None:
+    it, clock = service(tmp_path)
+    live(it, clock, rounds=3)
+    newer = taken(it._slots["home"].fold)._replace(about='{"format": 999}')
+    with pytest.raises(ValueError, match="reads up to"):
+        restored(newer)
+    it.close()
+
+
+def test_a_change_of_configuration_is_in_the_log(tmp_path: Path) -> None:
+    it, clock = service(tmp_path)
+    live(it, clock, rounds=10)
+    it.rank("home", RankRequest(event_id="open"))
+    answers = it._slots["home"].fold.learner.answers
+    it.close()
+    it, clock = service(tmp_path, wait=50.0)  # the learner goes on
+    assert it._slots["home"].fold.learner.answers == answers
+    assert it.event("open").state == "shown"
+    it.close()
+    it, clock = service(tmp_path, learner="greedy")  # another one begins anew
+    assert it._slots["home"].fold.learner.answers == 0
+    assert it.event("open").state == "expired"
+    assert len(it._slots["home"].fold.items) > 4  # items are known still
+    live(it, clock, rounds=5, seed=4)
+    assert taken(folded(it._store, "home")[0]).body == states(it)["home"]
+    kinds = [record.kind for record in it._store.read("home")]
+    assert kinds.count(Kind.CONFIG) == 3
+    it.close()
+
+
+def test_old_events_are_forgotten_behind_a_snapshot(tmp_path: Path) -> None:
+    it, clock = service(tmp_path, snapshot_every=50, keep=200.0)
+    it.rank("home", RankRequest(event_id="first"))
+    live(it, clock, rounds=200)
+    first, _ = it._store.ends("home")
+    assert first > 1
+    it._slots["home"].fold.recent.clear()
+    with problem(404):
+        it.event("first")
+    oldest = it._store.snapshots("home")[-1]
+    assert first <= oldest.number + 1
+    assert taken(folded(it._store, "home")[0]).body == states(it)["home"]
+    it.close()
+
+
+def test_a_log_with_a_gap_is_refused(tmp_path: Path) -> None:
+    it, clock = service(tmp_path)
+    live(it, clock, rounds=5)
+    it._store._writer.execute("DELETE FROM log WHERE place % 1024 = 3")  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match="has a gap: record 2 is followed by 4"):
+        folded(it._store, "home")
+    it.close()
+
+
+def test_many_callers_at_once(tmp_path: Path) -> None:
+    it, _ = service(tmp_path, synchronous="normal")
+    failed: list[Exception] = []
+
+    def visit(caller: int) -> None:
+        try:
+            for n in range(30):
+                shown = it.rank("home", RankRequest(event_id=f"{caller}-{n}"))
+                it.feedback(shown.event_id, FeedbackRequest({shown.ask[0]: 1}))
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=visit, args=(caller,)) for caller in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert it.slot("home").answered == 240
+    assert taken(folded(it._store, "home")[0]).body == states(it)["home"]
+    it.close()
+
+
+def test_every_learner_fits_a_slot_or_says_why() -> None:
+    from peekrank.service.config import parse_config
+    from peekrank.service.toml import Document
+
+    for name in registry.LEARNERS.built_in:
+        lines = ["[slots.home]", "items = ['a', 'b', 'c', 'd']", "features = 0"]
+        try:
+            parse_config(Document("\n".join([*lines, f"learner = '{name}'"]), "service.toml"))
+        except ValueError as error:
+            assert "line 4" in str(error)  # noqa: PT017
