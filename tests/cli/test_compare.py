@@ -163,7 +163,10 @@ def test_a_table_for_papers_and_one_for_pages(tmp_path: Path) -> None:
 def test_a_table_fits_a_terminal() -> None:
     done = compare(*FOLDS, "--folds", columns=80)
     rows = [line for line in done.stdout.splitlines() if line.startswith(" rtopkf")]
-    assert [len(line.split()) for line in rows] == [6, 6, 6]  # two names, difference and interval, p, verdict
+    # two names, difference and interval, p, verdict: too few folds
+    assert [len(line.split()) for line in rows] == [8, 8, 8]
+    assert done.stdout.count("too few folds") == 3
+    assert "Too few: even a plain difference would not show; take more." in done.stdout
     assert max(map(len, rows)) <= 80
 
 

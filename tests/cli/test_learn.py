@@ -56,12 +56,15 @@ def test_the_commands_of_the_page_run_one_after_the_other() -> None:
         assert rows["position"].to_list() == list(range(1, last - first + 1))
         scores = rows["score"].to_numpy()
         assert np.all(np.diff(scores) <= 0)
-        weights = load_model("learned/models/rtopkf-0.json").weights
+        model = load_model("learned/models/ridge-0.json")
+        fitted = model.preparation.standardisation
+        assert fitted is not None
+        scaled = (test.features[first:last] - fitted.mean) / fitted.deviation
         shown = rows["document"].to_numpy() - 1
-        assert np.allclose(scores, (test.features[first:last] @ weights)[shown], atol=1e-5)
+        assert np.allclose(scores, (scaled @ model.weights)[shown], atol=1e-5)
         quality.append(evaluate(NDCG(10), shown, test.relevance[first:last]))
     done = peekrank(
-        "rank", "learned/models/rtopkf-0.json", "test.txt", "--out", "ranks.tsv", "--measure", "ndcg@10"
+        "rank", "learned/models/ridge-0.json", "test.txt", "--out", "ranks.tsv", "--measure", "ndcg@10"
     )
     assert f"ndcg@10 {np.mean(quality):.4f} over 10 queries" in done.stdout
     assert np.mean(quality) > 0.9  # the first feature says it all
@@ -105,7 +108,7 @@ def test_learn_prints_a_table_and_writes_everything() -> None:
 def test_options_make_the_specification() -> None:
     for number, (options, learner) in enumerate(
         [
-            ([], "rtopkf"),
+            ([], "ridge"),
             (["--surrogate", "kl"], "rtopkf:surrogate=kl"),
             (["--as-printed"], "as_printed"),
             (["--surrogate", "ranksvm", "--as-printed", "--k", "2"], "as_printed:surrogate=ranksvm"),
@@ -168,29 +171,29 @@ def test_what_is_wrong_is_said_in_a_line_and_nothing_is_written(options: list[st
 def test_scaling_travels_with_the_model() -> None:
     assert peekrank(*QUICK, "--scaling", "global", "--test", "test.txt").exit_code == 0
     held_out = pl.read_parquet("learned/curves.parquet").filter(pl.col("run") == 0)["held_out"][0]
-    done = peekrank("rank", "learned/models/rtopkf-0.json", "test.txt", "--measure", "ndcg@10")
+    done = peekrank("rank", "learned/models/ridge-0.json", "test.txt", "--measure", "ndcg@10")
     assert f"ndcg@10 {held_out:.4f} over 10 queries" in done.stderr
     assert done.stdout.startswith("qid\tdocument\tposition\tscore\n5\t")
     peekrank("data", "test.txt", "--scaling", "global", "--train", "train.txt", "--out", "test.peek")
-    scaled = peekrank("rank", "learned/models/rtopkf-0.json", "test.peek")
+    scaled = peekrank("rank", "learned/models/ridge-0.json", "test.peek")
     assert scaled.stdout == done.stdout
     peekrank("data", "test.txt", "--scaling", "query", "--out", "query.peek")
     assert "is scaled already (query): must be global" in refused(
-        "rank", "learned/models/rtopkf-0.json", "query.peek"
+        "rank", "learned/models/ridge-0.json", "query.peek"
     )
 
 
 def test_online_scaling_travels_with_the_model() -> None:
     assert peekrank(*QUICK, "--scaling", "online", "--test", "test.txt").exit_code == 0
-    model = json.loads(Path("learned/models/rtopkf-0.json").read_text())
+    model = json.loads(Path("learned/models/ridge-0.json").read_text())
     features = read_letor("train.txt").features.astype(np.float64)
     assert np.allclose(model["mean"], features.mean(axis=0))
     assert np.allclose(model["deviation"], features.std(axis=0))
     held_out = pl.read_parquet("learned/curves.parquet").filter(pl.col("run") == 0)["held_out"][0]
-    done = peekrank("rank", "learned/models/rtopkf-0.json", "test.txt", "--measure", "ndcg@10")
+    done = peekrank("rank", "learned/models/ridge-0.json", "test.txt", "--measure", "ndcg@10")
     assert f"ndcg@10 {held_out:.4f} over 10 queries" in done.stderr
     peekrank("data", "test.txt", "--scaling", "global", "--train", "train.txt", "--out", "test.peek")
-    assert "must be online, fitted on" in refused("rank", "learned/models/rtopkf-0.json", "test.peek")
+    assert "must be online, fitted on" in refused("rank", "learned/models/ridge-0.json", "test.peek")
     assert "must be 'none' or 'query' or 'global'" in refused("data", "test.txt", "--scaling", "online")
 
 

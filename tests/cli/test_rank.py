@@ -21,7 +21,7 @@ def _with_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_rank_refuses_what_does_not_fit() -> None:
     assert peekrank(*QUICK).exit_code == 0
-    model = "learned/models/rtopkf-0.json"
+    model = "learned/models/ridge-0.json"
     Path("wide.txt").write_text(letor_text(5, 3, d=5))
     Path("thin.txt").write_text(letor_text(5, 3, d=3))
     assert "wide.txt: has 5 features: must have 4, as the training part" in refused("rank", model, "wide.txt")
@@ -41,14 +41,14 @@ def test_rank_refuses_what_does_not_fit() -> None:
 def test_sparse_text_may_lack_the_last_features() -> None:
     assert peekrank(*QUICK).exit_code == 0
     Path("sparse.txt").write_text("1 qid:1 1:0.5\n0 qid:1 2:0.5\n")
-    assert peekrank("rank", "learned/models/rtopkf-0.json", "sparse.txt").exit_code == 0
+    assert peekrank("rank", "learned/models/ridge-0.json", "sparse.txt").exit_code == 0
 
 
 def test_rank_replaces_no_model_and_no_data_set() -> None:
     assert peekrank(*QUICK).exit_code == 0
-    model, other = "learned/models/rtopkf-0.json", Path("learned/models/rtopkf-1.json")
+    model, other = "learned/models/ridge-0.json", Path("learned/models/ridge-1.json")
     before = other.read_bytes()
-    assert "rtopkf-1.json: is a model, which would be replaced" in refused(
+    assert "ridge-1.json: is a model, which would be replaced" in refused(
         "rank", model, "test.txt", "--out", str(other)
     )
     assert other.read_bytes() == before
@@ -61,7 +61,7 @@ def test_rank_replaces_no_model_and_no_data_set() -> None:
 
 def test_rank_says_how_many_queries_count() -> None:
     assert peekrank(*QUICK).exit_code == 0
-    model = "learned/models/rtopkf-0.json"
+    model = "learned/models/ridge-0.json"
     lines = [f"{int(q == 2)} qid:{q} 1:{d} 2:1 3:1 4:1\n" for q in (1, 2, 3) for d in (1, 2)]
     Path("some.txt").write_text("".join(lines))
     assert (
@@ -78,7 +78,7 @@ def test_rank_says_how_many_queries_count() -> None:
 def test_relevance_above_the_grades_is_refused_only_where_it_is_used() -> None:
     assert peekrank(*QUICK).exit_code == 0
     Path("large.txt").write_text("300 qid:1 1:0.5 2:1 3:1 4:1\n0 qid:1 1:0.25 2:1 3:1 4:1\n")
-    model = "learned/models/rtopkf-0.json"
+    model = "learned/models/ridge-0.json"
     assert len(peekrank("rank", model, "large.txt").stdout.splitlines()) == 3
     judged = peekrank("rank", model, "large.txt", "--measure", "ndcg@10", "--out", "x.tsv")
     assert (judged.exit_code, Path("x.tsv").exists()) == (2, False)

@@ -106,13 +106,13 @@ def test_verdicts_name_the_better_one(lower: bool, better: str) -> None:
 
 
 def test_degenerate_runs() -> None:
-    same = np.array([1.0, 2.0, 3.0])
+    same = np.array([1.0, 2.0, 3.0, 4.0])
     table = compare([({}, {"a": same, "b": same, "c": same + 1})])
     assert table["p"][0] == 1
     assert table["p"][1:].is_nan().all()
     unspread = "the same in all runs: cannot tell"
     assert table["verdict"].to_list() == ["no difference shown", unspread, unspread]
-    rounding = compare([({}, {"a": same, "b": same * (1 + np.array([2e-16, 4e-16, 3e-16]))})])
+    rounding = compare([({}, {"a": same, "b": same * (1 + np.array([2e-16, 4e-16, 3e-16, 2e-16]))})])
     assert rounding["p"].to_list() == [1]
     single = compare([({}, {"a": same[:1], "b": same[1:2]})])
     assert single["verdict"].to_list() == ["one run: cannot tell"]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from peekrank.data.dataset import About, Dataset
+from peekrank.data.generated import Layout, make_dataset
 from peekrank.data.scaling import Standardisation
 from peekrank.measures import NDCG
 from peekrank.training.model import Model, is_model, load_model, order_all, preparation, save_model
@@ -89,7 +90,7 @@ def test_there_are_mean_and_deviation_for_every_feature(tmp_path: Path) -> None:
         ("deviation", {"0": 1}, "its deviation must be a list of numbers"),
         ("features", "\x1b[31m", r"its features is '\\x1b\[31m': must be a whole number"),
         ("base", 1.5, r"its base is 1\.5: must be a whole number"),
-        ("scaling", "much", "its scaling is 'much': must be one of none, query, global, online"),
+        ("scaling", "much", "its scaling is 'much': must be one of none, query, global, robust, online"),
         ("source", None, "its source is None: must be a text"),
         ("format", "9" * 5000, r"has format '9{59}\.\.\.; this peekrank reads format 1"),
     ],
@@ -155,3 +156,25 @@ def test_weights_and_offsets_that_do_not_fit_the_features() -> None:
         order_all(np.zeros(2, np.float32), features, np.array([0, 60]))
     with pytest.raises(ValueError, match="offsets of the rounds go from 0 to 90"):
         order_all(np.zeros(3, np.float32), features, np.array([0, 20, 90]))
+
+
+def test_robust_scaling_travels_with_a_model(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    data = make_dataset(Layout(20, (3, 9), 4, (0.6, 0.4)), rng, values="tails")
+    made = Model(
+        np.array([1, -2, 3, 0], np.float32), preparation(data, "robust"), "ridge", 1, "ndcg@10", 1, 0, 0, "x", ""
+    )
+    save_model(made, tmp_path / "m.json")
+    model = json.loads((tmp_path / "m.json").read_text())
+    # by hand, as somebody without this package would
+    x, (centre, spread, mean, deviation) = (
+        data.features,
+        (np.array(model[name]) for name in ("centre", "spread", "mean", "deviation")),
+    )
+    z = (np.arcsinh((x - centre) / spread) - mean) / deviation
+    loaded = load_model(tmp_path / "m.json")
+    assert np.allclose(loaded.rank(data).scores, z @ np.array(model["weights"]), atol=1e-5)
+    assert np.array_equal(loaded.rank(data).scores, made.rank(data).scores)
+    rewrite(tmp_path / "m.json", spread=None)
+    with pytest.raises(ValueError, match=r"^m\.json: its spread must be a list of numbers that float32 can hold"):
+        load_model(tmp_path / "m.json")

@@ -130,15 +130,16 @@ def _word(row: dict[str, Any]) -> str:
     return words.get(verdict, verdict.partition(":")[0])
 
 
-def verdicts_explained(test: str) -> Text:
-    """What to read in a table of comparisons made by this test."""
+def verdicts_explained(test: str, *, few: bool = False) -> Text:
+    """What to read in a table of comparisons made by this test; `few`: it says somewhere that runs are too few."""
     from peekrank.experiments.comparison import LEVEL
 
+    too_few = " Too few: even a plain difference would not show; take more." if few else ""
     return Text(
         "A verdict is on the learner, against the one after minus. It is by the adjusted p-value "
         f"({test}, Holm's correction over all rows): chance alone makes a wrong one among them with probability "
-        f"{LEVEL:.0%} at most. Unclear: no difference is shown, which is not to say that there is none. Intervals "
-        "are of single rows."
+        f"{LEVEL:.0%} at most. Unclear: no difference is shown, which is not to say that there is none.{too_few} "
+        "Intervals are of single rows."
     )
 
 

@@ -46,7 +46,7 @@ def command(
         if csv:
             write_whole(csv, found.table.write_csv)
         write_paper(found.sheet, latex=latex, markdown=markdown)
-    say(*shown(found.title, found.sheet, "--csv FILE writes all"), verdicts_explained(found.test))
+    say(*shown(found.title, found.sheet, "--csv FILE writes all"), verdicts_explained(found.test, few=found.few))
     say(*map(Text, found.remarks))
 
 
@@ -64,6 +64,7 @@ class _Results(NamedTuple):
     part: tuple[str, object]  # each fold has one of its own
     queries: tuple[int, int] | None  # of the test and of the training part
     limit: str | None  # to what its runs can tell
+    blank: str  # how many queries have nothing relevant, and how they count
     code: tuple[object, object]
 
 
@@ -74,6 +75,7 @@ class _Compared(NamedTuple):
     sheet: Sheet
     title: str
     test: str
+    few: bool  # whether runs or folds are too few for a verdict somewhere
     remarks: list[str]
 
 
@@ -90,7 +92,9 @@ def _check_files(folders: Sequence[Path], *files: Path | None) -> None:
 
 def _compare_folders(folders: Sequence[Path], *, folds: bool) -> _Compared:
     """Compare every two learners of each folder over its runs, or of all folders over these, which are folds."""
-    from peekrank.experiments.comparison import compare
+    import polars as pl
+
+    from peekrank.experiments.comparison import TOO_FEW, compare
 
     for i, folder in enumerate(folders):
         if folder.resolve() in [other.resolve() for other in folders[:i]]:
@@ -107,12 +111,17 @@ def _compare_folders(folders: Sequence[Path], *, folds: bool) -> _Compared:
     names = [*groups[0][0]] if folds else [*groups[0][0], "runs"]
     over = counted(len(results), "fold") if folds else "paired runs"
     better = "lower" if first.lower_is_better else "higher"
+    few = bool((table["verdict"] == TOO_FEW).any())
+    if folds:
+        named = pl.col("verdict").str.replace("too few runs", "too few folds", literal=True)
+        table = table.with_columns(named)
     return _Compared(
         table.rename({"runs": "folds"}) if folds else table,
         compared(table, names),
         f"Differences of {first.what} over {over}, {better} is better",
         "corrected resampled t test" if overlap else "paired t test",
-        [*_missing(results), *(_on_folds(overlap) if folds else _on_runs(results))],
+        few,
+        [*_missing(results), *_on_blank_queries(results), *(_on_folds(overlap) if folds else _on_runs(results))],
     )
 
 
@@ -147,6 +156,7 @@ def _of_experiment(folder: Path, manifest: dict[str, Any]) -> _Results:
         part=("stream and seed", (e.stream, manifest.get("data"), e.seed)),
         queries=None,
         limit=None if e.redraw else "With --same-rounds all runs meet the same rounds, and tell of no others.",
+        blank="",
         code=_code(manifest),
     )
 
@@ -169,6 +179,7 @@ def _of_training(folder: Path, manifest: dict[str, Any]) -> _Results:
         part=("test part", test.content) if test else ("data and seed", (train.content, t.seed)),
         queries=(test.queries, train.queries) if test else None,
         limit="Runs of a training share its data: they tell of other orders and other luck, not of other queries.",
+        blank=outcome.blank.sentence(presentable((test or train).source)),
         code=_code(manifest),
     )
 
@@ -179,6 +190,7 @@ class _Part(NamedTuple):
     content: str
     queries: int
     scaling: str
+    source: str
 
 
 def _part(folder: Path, manifest: dict[str, Any], name: str) -> _Part:
@@ -250,6 +262,14 @@ def _missing(results: list[_Results]) -> Iterator[str]:
             if missing := int(np.isnan(outcomes).sum()):
                 where = f"in {missing} of {counted(len(outcomes), 'run')} of {presentable(str(result.folder))}"
                 yield f"{name} has no {result.what} {where}: it is not compared there."
+
+
+def _on_blank_queries(results: list[_Results]) -> Iterator[str]:
+    """Queries with nothing relevant count the same for all learners, and so make differences smaller."""
+    for result in results:
+        if result.blank:
+            effect = "" if result.blank.endswith("left out") else " for every learner"
+            yield f"{result.blank}{effect}."
 
 
 def _on_runs(results: list[_Results]) -> Iterator[str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import typer
 from rich.filesize import decimal
 from rich.text import Text
@@ -35,13 +37,12 @@ def command(
     file: Annotated[Path, typer.Argument(help="A LETOR or SVMlight text, plain or gzip, or a .peek file.")],
     out: Annotated[Path | None, typer.Option(metavar="FILE.peek", help="Write it, to be opened at once.")] = None,
     scaling: Annotated[
-        str, typer.Option(help="Scale features: none, query (min-max), global (mean, sd).")
+        str,
+        typer.Option(help="Scale features: none, query (min-max), global (mean, sd), robust (asinh, mean, sd)."),
     ] = "none",
     train: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Training part: global scaling and ids fit it.", show_default="FILE itself"
-        ),
+        typer.Option(metavar="FILE", help="Training part: scaling and ids fit it.", show_default="FILE itself"),
     ] = None,
     features: Annotated[int | None, typer.Option(help="Number of features.", show_default="largest id")] = None,
     base: Annotated[
@@ -74,21 +75,22 @@ def _load(file: Path, scaling: str, train: Path | None, features: int | None, ba
     """Read or open, and scale."""
     from peekrank._util.validate import choice
     from peekrank.data.dataset import check_finite
-    from peekrank.data.scaling import Scaling, fit_standardisation, scale_within_queries, standardise
+    from peekrank.data.scaling import Scaling, fit_robustly, fit_standardisation, scale_within_queries, standardise
 
     choice("--scaling", scaling, Scaling)
     if train is None:
         loaded = fitted_on = read_data(file, features, base)
     else:
-        if scaling != "global":
-            raise ValueError(f"--train does not go with --scaling {scaling}, only with --scaling global")
+        if scaling not in ("global", "robust"):
+            raise ValueError(f"--train does not go with --scaling {scaling}, only with global or robust")
         fitted_on = read_data(train, features, base)
         loaded = read_data(file, fitted_on.features.shape[1], fitted_on.about.base)
     for path, part in ((train or file, fitted_on), (file, loaded)):
         check_finite(part, path.name)
     if scaling == "query":
         return scale_within_queries(loaded)
-    return standardise(loaded, fit_standardisation(fitted_on)) if scaling == "global" else loaded
+    fits = {"global": fit_standardisation, "robust": fit_robustly}
+    return standardise(loaded, fits[scaling](fitted_on)) if scaling in fits else loaded
 
 
 def _shown(found: Description) -> Table:
@@ -97,7 +99,7 @@ def _shown(found: Description) -> Table:
     about = found.about
     source = f"{about.source}, sha256 {about.digest[:16]}" if about.digest else about.source
     shortest, median, longest = found.lengths
-    scaling = f"global, fitted on {about.fitted_on[:16]}" if about.fitted_on else about.scaling
+    scaling = f"{about.scaling}, fitted on {about.fitted_on[:16]}" if about.fitted_on else about.scaling
     for label, text in (
         ("source", source),
         ("queries", f"{found.queries:,}"),
@@ -109,6 +111,7 @@ def _shown(found: Description) -> Table:
         ("values", f"{found.smallest:g} to {found.largest:g}"),
         ("relevance", _relevance(found)),
         ("scaling", scaling),
+        *(("tails" if "tails" in text else "scales", text) for text in _strange(found)),
         *(
             ("oddity", f"{what}: {found.oddities[name]:,}")
             for name, what in _ODDITIES.items()
@@ -117,6 +120,22 @@ def _shown(found: Description) -> Table:
     ):
         grid.add_row(label, Text(text))
     return grid
+
+
+def _strange(found: Description) -> Iterator[str]:
+    """Which features have heavy tails or a scale of their own, and what `peekrank learn` will do about them."""
+    from peekrank.data.columns import counted_features
+
+    if found.about.scaling != "none":
+        return
+    heavy, wild = np.array(found.heavy_tailed, np.int64), np.array(found.of_another_scale, np.int64)
+    about = found.about.base, found.features
+    if len(heavy):
+        do = "learn scales robustly, unless query or global does clearly better in a trial"
+        yield f"{counted_features(heavy, *about, 'have heavy tails')}: {do}"
+    if len(wild):
+        do = "" if len(heavy) else ": learn scales by mean and deviation (global)"
+        yield f"{counted_features(wild, *about, 'are of another scale than the rest')}{do}"
 
 
 def _relevance(found: Description) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,14 +36,15 @@ def command(
     learners: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Learners: rtopkf rtopkf:surrogate=kl as_printed:surrogate=squared uniform.",
-            show_default="rtopkf",
+            help="Learners: ridge rtopkf rtopkf:surrogate=kl as_printed:surrogate=squared uniform.",
+            show_default="ridge",
         ),
     ] = None,
     test: Annotated[Path | None, typer.Option(metavar="FILE", help="Hold the result against this part.")] = None,
     k: Annotated[int, typer.Option("--k", help="Number of documents, from the top, that are answered.")] = 1,
     surrogate: Annotated[
-        str | None, typer.Option(help="squared, kl, ranksvm, smoothdcg or listnet.", show_default="squared")
+        str | None,
+        typer.Option(help="rtopkf with squared, kl, ranksvm, smoothdcg or listnet.", show_default="no rtopkf"),
     ] = None,
     as_printed: Annotated[
         bool, typer.Option("--as-printed", help="The paper's algorithm with the paper's parameters.")
@@ -52,8 +54,12 @@ def command(
     runs: Annotated[int, typer.Option(help="Number of runs, each in an order of its own.")] = 5,
     seed: Seed = 0,
     scaling: Annotated[
-        str, typer.Option(help="Scale features: none, query (min-max), global (mean, sd), online (as they come).")
-    ] = "none",
+        str,
+        typer.Option(
+            help="Scale features: none, query (min-max), global (mean, sd), robust (asinh, mean, sd), online "
+            "(global, as they come); auto chooses, and says why."
+        ),
+    ] = "auto",
     regret: Annotated[
         bool, typer.Option("--regret", help="Regret in the surrogate against the best fixed weights; slower.")
     ] = False,
@@ -68,11 +74,13 @@ def command(
     import_all(imports)
     chosen = choose(learners, surrogate, as_printed=as_printed)
     training = Training(chosen, k, rounds, measure, runs, seed, regret)
-    material = _gather(data, test, scaling)
+    material, why = _gather(data, test, scaling, training)
     outcome = _learn(training, material, folder, workers)
     with interrupt_later():
         plots.save(plots.average_quality(outcome), folder, "quality")
-    say(*_shown(outcome, material, folder), Text(f"Tables, picture, models and manifest are in {folder}{os.sep}"))
+    used = Text(f"Scaling {material.preparation.scaling}: {why}.")
+    files = Text(f"Tables, picture, models and manifest are in {folder}{os.sep}")
+    say(*_shown(outcome, material), used, *_applied(training, folder), files)
 
 
 def choose(named: list[str] | None, surrogate: str | None, *, as_printed: bool) -> tuple[str, ...]:
@@ -81,6 +89,8 @@ def choose(named: list[str] | None, surrogate: str | None, *, as_printed: bool) 
     >>> choose(None, "kl", as_printed=True)
     ('as_printed:surrogate=kl',)
     """
+    from peekrank.training.training import DEFAULT_LEARNER
+
     if named:
         if surrogate or as_printed:
             option = "--surrogate" if surrogate else "--as-printed"
@@ -89,12 +99,15 @@ def choose(named: list[str] | None, surrogate: str | None, *, as_printed: bool) 
                 "as_printed:surrogate=kl"
             )
         return tuple(named)
-    name = "as_printed" if as_printed else "rtopkf"
-    return (f"{name}:surrogate={surrogate}" if surrogate else name,)
+    if not surrogate:
+        return ("as_printed" if as_printed else DEFAULT_LEARNER,)
+    return (f"{'as_printed' if as_printed else 'rtopkf'}:surrogate={surrogate}",)
 
 
-def _gather(train: Path, test: Path | None, scaling: str) -> Material:
-    """Read a training and perhaps a test part, and prepare both alike."""
+def _gather(train: Path, test: Path | None, scaling: str, training: Training) -> tuple[Material, str]:
+    """Read a training and perhaps a test part, and prepare both alike; why they are scaled as they are."""
+    from peekrank.data.dataset import check_finite
+    from peekrank.training.choosing import choose_scaling
     from peekrank.training.training import gather
 
     data = read_data(train, None, None)
@@ -105,11 +118,16 @@ def _gather(train: Path, test: Path | None, scaling: str) -> Material:
             warnings.warn(
                 f"{test.name}: is the training part itself, so nothing is held out by --test", stacklevel=2
             )
+    why = "as asked for"
+    if scaling == "auto":
+        check_finite(data, train.name)
+        with status("choosing a scaling"):
+            scaling, why = choose_scaling(data, training)
     material = gather(data, held_out, scaling=scaling)
     for part in (material.train, material.test):
         if part:
             note_rounding(part)
-    return material
+    return material, why
 
 
 def _learn(training: Training, material: Material, folder: Path, workers: int) -> Outcome:
@@ -123,10 +141,8 @@ def _learn(training: Training, material: Material, folder: Path, workers: int) -
         return runs.learn(training, material, folder, workers=workers, progress=tick)
 
 
-def _shown(outcome: Outcome, material: Material, folder: Path) -> list[RenderableType]:
+def _shown(outcome: Outcome, material: Material) -> list[RenderableType]:
     """The table of a training, and what there is to know about it."""
-    from peekrank.training.runs import model_file
-
     training, summaries = outcome.training, outcome.summaries()
     sizes = f"{counted(training.rounds, 'round')}, {counted(training.runs, 'run')}"
     title = f"{training.measure}, k = {training.k}, {sizes}, {presentable(outcome.source)}"
@@ -150,12 +166,37 @@ def _shown(outcome: Outcome, material: Material, folder: Path) -> list[Renderabl
     for s in summaries:
         if s.finite < training.runs:
             where = f"in {training.runs - s.finite} of {counted(training.runs, 'run')}, and left no model there"
-            said.append(Text(f"{s.learner} diverged {where}: try --scaling query or a smaller rate."))
+            said.append(Text(f"{s.learner} diverged {where}{_remedy(material)}."))
         if s.regret is not None and s.gap is not None and not s.gap <= _CLOSE * abs(s.regret):
             said.append(Text(f"The regret of {s.learner} may be up to {s.gap:,.0f} higher."))
+    return [*said, *_on_blank_queries(summaries, training, material)]
+
+
+def _remedy(material: Material) -> str:
+    """What may help a learner that diverged: features as they are can be scaled, and steps made shorter."""
+    unscaled = material.preparation.scaling == "none"
+    return f": try {'--scaling robust or ' if unscaled else ''}a smaller rate"
+
+
+def _on_blank_queries(summaries: list[Summary], training: Training, material: Material) -> Iterator[Text]:
+    """How many queries have nothing relevant, how they count, and what held-out quality is without them."""
+    from peekrank.training.blank import blank_queries
+
+    for part in filter(None, (material.train, material.test)):
+        blank = blank_queries(part, training.make_measure())
+        if sentence := blank.sentence(presentable(part.about.source)):
+            means = [s.held_out for s in summaries if s.held_out is not None] if part is material.test else []
+            without = [f"{mean:.4f}" for mean in map(blank.mean_without, means) if mean is not None]
+            added = f"; held out without them: {', '.join(without)}" if without else ""
+            yield Text(f"{sentence}{added}.")
+
+
+def _applied(training: Training, folder: Path) -> list[Text]:
+    """The command that applies the first model."""
+    from peekrank.training.runs import model_file
+
     files = [model_file(folder, name, 0) for name in training.model_names()]
-    said += [Text(f"Apply it: peekrank rank {file} DATA") for file in files if file.exists()][:1]
-    return said
+    return [Text(f"Apply it: peekrank rank {file} DATA") for file in files if file.exists()][:1]
 
 
 def _row(s: Summary, *, held_out: bool, regret: bool) -> list[str]:

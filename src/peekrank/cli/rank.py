@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from peekrank._util.text import counted
+from peekrank._util.text import counted, presentable
 from peekrank.cli._inputs import note_rounding, read_data
 from peekrank.cli._options import Imports, import_all
 from peekrank.cli._outputs import check_replaceable
@@ -62,12 +62,20 @@ def command(
 
 def _judge(ranked: Ranked, measure: Measure) -> str:
     """The quality, and how many queries it is of."""
+    from peekrank.training.blank import blank_queries
+
     note_rounding(ranked.data.graded())
     values, queries = ranked.judged(measure), len(ranked.data.queries)
     if not len(values):
         return f"{measure} counts none of {counted(queries, 'query', 'queries')}"
     skipped = f", {queries - len(values):,} skipped" if len(values) < queries else ""
-    return f"{measure} {values.mean():.4f} over {counted(len(values), 'query', 'queries')}{skipped}"
+    said = f"{measure} {values.mean():.4f} over {counted(len(values), 'query', 'queries')}{skipped}"
+    blank = blank_queries(ranked.data, measure)
+    if not blank.number:
+        return said
+    without = blank.mean_without(float(values.mean())) if len(values) == queries else None
+    other = "" if without is None else f"; without them {measure} is {without:.4f}"
+    return f"{said}\n{blank.sentence(presentable(ranked.data.about.source))}{other}"
 
 
 def _as_table(ranked: Ranked) -> str:

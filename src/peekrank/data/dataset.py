@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
+from peekrank.data.columns import look_at_columns
 from peekrank.types import Features, Ints, Rounds
 
 _MOST_GRADES = 20  # if relevance has more different values, they are not counted one by one
@@ -27,9 +28,9 @@ class About:
     base
         The smallest id a feature can have in the text, 0 or 1: column j holds feature ``base + j``.
     scaling
-        What was done to the features: none, query or global.
+        What was done to the features: none, query, global or robust.
     fitted_on
-        For global scaling, the digest, or else the source, of the data that mean and deviation come from.
+        For global and robust scaling, the digest, or else the source, of the data that its statistics come from.
     rounded
         Whether real-valued relevance was rounded to grades.
     oddities
@@ -82,13 +83,26 @@ class Dataset(NamedTuple):
             raise ValueError(f"{self.about.source}: relevance from {low:g} to {high:g}: must be within 0 to 255")
         return self._replace(relevance=grades.astype(np.uint8), about=replace(self.about, rounded=True))
 
+    def select(self, queries: Ints) -> Dataset:
+        """Some of the queries, by number from 0, in this order."""
+        lengths = np.diff(self.offsets)[queries]
+        offsets = np.append(0, np.cumsum(lengths))
+        rows = np.repeat(self.offsets[queries] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        return self._replace(
+            features=self.features[rows],
+            relevance=self.relevance[rows],
+            offsets=offsets,
+            queries=self.queries[queries],
+        )
+
 
 class Description(NamedTuple):
     """What `describe` counts.
 
     ``lengths`` are the smallest, the median and the largest number of documents of a query. A feature is used if
     it is not 0 everywhere. ``grades`` says how many documents have each relevance; it is empty if there are too
-    many different ones. The oddities are counts, explained on the page on data.
+    many different ones. The oddities are counts, explained on the page on data. ``heavy_tailed`` and
+    ``of_another_scale`` are columns, from 0, of which `peekrank.data.columns` tells more.
     """
 
     queries: int
@@ -103,6 +117,8 @@ class Description(NamedTuple):
     most_relevance: float
     grades: dict[str, int]
     oddities: dict[str, int]
+    heavy_tailed: list[int]
+    of_another_scale: list[int]
     about: About
 
     def as_dict(self) -> dict[str, Any]:
@@ -123,6 +139,7 @@ def describe(data: Dataset) -> Description:
     low = np.minimum.reduceat(data.relevance, data.offsets[:-1])
     high = np.maximum.reduceat(data.relevance, data.offsets[:-1])
     least, most = column_ranges(data.features)
+    columns = look_at_columns(data.features)
     grades, counts = np.unique(data.relevance, return_counts=True)
     return Description(
         queries=len(lengths),
@@ -145,6 +162,8 @@ def describe(data: Dataset) -> Description:
             "all_equal_queries": int(np.count_nonzero((low == high) & (high > 0) & (lengths > 1))),
             "duplicate_documents": _duplicates(data),
         },
+        heavy_tailed=columns.heavy_tailed().tolist(),
+        of_another_scale=columns.of_another_scale().tolist(),
         about=data.about,
     )
 

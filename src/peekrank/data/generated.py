@@ -15,6 +15,10 @@ from peekrank.spec import nearest
 from peekrank.types import Features, Ints
 
 Kind = Literal["linear", "misspecified", "query"]
+Values = Literal["uniform", "scales", "tails"]
+_DECADES = 6.0  # that the scales of wild features extend over, up and down
+_FARTHEST = 3.0  # decades by which a feature may be farther from 0 than its values are from each other
+_HEAVIEST = 2.5  # deviation of the logarithm of a heavy-tailed feature, at most
 
 
 class Layout(NamedTuple):
@@ -43,8 +47,9 @@ def make_dataset(
     kind: Kind = "linear",
     noise: float = 0.5,
     scale: float = 1.0,
+    values: Values = "uniform",
 ) -> Dataset:
-    """Draw documents with features uniform on [0, 1), and grade them by the quantiles of score + noise.
+    """Draw documents with features u uniform on [0, 1), and grade them by the quantiles of score + noise.
 
     With z_a, z_b, z_c random linear functions of the features, each of mean 0 and variance 1, the score is
 
@@ -52,6 +57,13 @@ def make_dataset(
     - ``misspecified``: (z_a + z_b z_c) / sqrt 2: no linear function follows the product, half of the variance;
     - ``query``: s_q + cos t_q z_a + sin t_q z_b, with z_a of one half of the features and z_b of the other, t_q
       uniform on [0, pi/2] and s_q normal: which half matters, and how good all documents are, is the query's.
+
+    What a learner is given may be wilder than the u that relevance comes from. For each feature, a factor a is
+    drawn with a logarithm (base 10) uniform on [-6, 6]:
+
+    - ``uniform``: u;
+    - ``scales``: a u, and for every fifth feature a (u + b), with b from 1 to 1,000;
+    - ``tails``: a exp(s z), z the normal quantile of u and s uniform on [0, 2.5] for the feature.
 
     >>> data = make_dataset("mq2008", np.random.default_rng(0), scale=0.1)
     >>> data.features.shape, len(data.queries), np.bincount(data.relevance)
@@ -69,8 +81,11 @@ def make_dataset(
         Standard deviation of the normal noise, above 0; that of the score is 1, or sqrt 2 with query effects.
     scale
         Part of the layout's queries to make; more than 1 is possible.
+    values
+        What is made of the features, as above.
     """
     choice("kind", kind, Kind)
+    choice("values", values, Values)
     positive("noise", noise)
     positive("scale", scale)
     name = layout if isinstance(layout, str) else "own"
@@ -82,7 +97,8 @@ def make_dataset(
     score = _SCORES[kind](features, lengths, rng) + noise * rng.standard_normal(len(features), dtype=np.float32)
     steps = np.quantile(score, np.minimum(np.cumsum(shape.shares)[:-1], 1))
     relevance = np.searchsorted(steps, score, side="right").astype(np.uint8)
-    about = About(f"{kind} {name}, noise {noise:g}, scale {scale:g}")
+    about = About(f"{kind} {name}, noise {noise:g}, scale {scale:g}" + (values != "uniform") * f", wild {values}")
+    features = _WILD[values](features, rng)
     return Dataset(features, relevance, offsets, np.arange(1, queries + 1), about)
 
 
@@ -110,6 +126,39 @@ _SCORES: dict[Kind, Callable[[Features, Ints, Generator], Features]] = {
     "linear": _linear,
     "misspecified": _misspecified,
     "query": _with_query_effects,
+}
+
+
+def _as_they_are(features: Features, _rng: Generator) -> Features:
+    return features
+
+
+def _of_many_scales(features: Features, rng: Generator) -> Features:
+    factors = _powers_of_ten(features, rng)
+    shifts = factors * np.power(10.0, rng.uniform(0, _FARTHEST, len(factors))).astype(np.float32)
+    shifts[np.arange(len(shifts)) % 5 > 0] = 0
+    return np.asarray(features * factors + shifts, np.float32)
+
+
+def _with_heavy_tails(features: Features, rng: Generator) -> Features:
+    from scipy.special import ndtri  # a fifth of a second, which other data need not wait
+
+    factors, heaviness = _powers_of_ten(features, rng), rng.uniform(0, _HEAVIEST, features.shape[1])
+    edge = 2.0**-25  # half of the smallest step of a float32 in [0, 1), so that quantiles are finite
+    normal = ndtri(np.clip(features.astype(np.float64), edge, 1 - edge))
+    values: Features = np.asarray(factors * np.exp(heaviness * normal), np.float32)
+    return values
+
+
+def _powers_of_ten(features: Features, rng: Generator) -> Features:
+    exponents = rng.uniform(-_DECADES, _DECADES, features.shape[1])
+    return np.power(10.0, exponents).astype(np.float32)
+
+
+_WILD: dict[Values, Callable[[Features, Generator], Features]] = {
+    "uniform": _as_they_are,
+    "scales": _of_many_scales,
+    "tails": _with_heavy_tails,
 }
 
 

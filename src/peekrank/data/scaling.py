@@ -1,26 +1,44 @@
-"""Scaling of features: within each query, or by mean and deviation of a training part or of all that was shown."""
+"""Scaling of features: within each query, or by statistics of a training part or of all that was shown."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from math import asinh
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from peekrank._jit import kernel
+from peekrank.data.columns import centres_and_spreads
 from peekrank.data.dataset import Dataset, column_ranges, widen_ranges
 from peekrank.types import Features, Floats, Ints, Rounds
 
-Scaling = Literal["none", "query", "global"]
+Scaling = Literal["none", "query", "global", "robust"]
 LearningScaling = Literal[Scaling, "online"]  # a file has no order in which its queries are shown
 
 
+class Squash(NamedTuple):
+    """Median of each feature, and median distance from it; a constant feature has 0."""
+
+    centre: Floats
+    spread: Floats
+
+
 class Standardisation(NamedTuple):
-    """Mean and standard deviation of each feature, and what they were fitted on; a constant feature has 0."""
+    """Mean and standard deviation of each feature, and what they were fitted on; a constant feature has 0.
+
+    With a `squash`, they are those of asinh((x - centre) / spread).
+    """
 
     mean: Floats
     deviation: Floats
     fitted_on: str
+    squash: Squash | None = None
+
+    @property
+    def scaling(self) -> Scaling:
+        """What applying it is called."""
+        return "global" if self.squash is None else "robust"
 
 
 def scale_within_queries(data: Dataset) -> Dataset:
@@ -66,22 +84,56 @@ def fit_standardisation(train: Dataset) -> Standardisation:
         Not scaled yet.
     """
     _not_scaled(train)
-    least, most = column_ranges(train.features)
+    return Standardisation(*_means_and_deviations(train.features), _origin(train))
+
+
+def fit_robustly(train: Dataset) -> Standardisation:
+    """A standardisation of asinh((x - centre) / spread): nearly linear near the centre, a logarithm far off.
+
+    Centre and spread are median and median distance from it (`peekrank.data.columns`). A few huge values then
+    neither set the scale of a feature nor decide what is learned about it.
+
+    >>> from peekrank.data.dataset import About
+    >>> features = np.array([[0], [1], [2], [3], [1e6]], np.float32)
+    >>> data = Dataset(features, np.zeros(5, np.uint8), np.array([0, 5]), np.array([1]), About("x"))
+    >>> standardise(data, fit_standardisation(data)).features[:, 0].round(2)
+    array([-0.5, -0.5, -0.5, -0.5,  2. ], dtype=float32)
+    >>> standardise(data, fit_robustly(data)).features[:, 0].round(2)
+    array([-0.64, -0.56, -0.45, -0.34,  1.99], dtype=float32)
+
+    Parameters
+    ----------
+    train
+        Not scaled yet.
+    """
+    _not_scaled(train)
+    squash = Squash(*centres_and_spreads(train.features))
+    squashed = np.empty_like(train.features)
+    _squash(train.features, *squash, squashed)
+    return Standardisation(*_means_and_deviations(squashed), _origin(train), squash)
+
+
+def _means_and_deviations(features: Features) -> tuple[Floats, Floats]:
+    least, most = column_ranges(features)
     mean, deviation = np.zeros(len(least)), np.zeros(len(least))
-    _moments(train.features, mean, deviation)
+    _moments(features, mean, deviation)
     deviation[least == most] = 0  # the mean of equal numbers may differ from them by rounding
-    return Standardisation(mean, deviation, train.about.digest or train.about.source)
+    return mean, deviation
+
+
+def _origin(train: Dataset) -> str:
+    return train.about.digest or train.about.source
 
 
 def standardise(data: Dataset, fitted: Standardisation) -> Dataset:
-    """Scale each feature: (x - mean) / deviation; 0 where it was constant in the training part.
+    """Scale each feature: (x - mean) / deviation, squashed first or not; 0 where the training part has one value.
 
     Parameters
     ----------
     data
         Not scaled yet.
     fitted
-        From `fit_standardisation`, of the same number of features.
+        From `fit_standardisation` or `fit_robustly`, of the same number of features.
     """
     _not_scaled(data)
     if data.features.shape[1] != len(fitted.mean):
@@ -89,10 +141,14 @@ def standardise(data: Dataset, fitted: Standardisation) -> Dataset:
             f"{data.about.source}: has {data.features.shape[1]} features, but the scaling was fitted on "
             f"{len(fitted.mean)}; read both with the same `features`"
         )
-    scaled = np.empty_like(data.features)
-    if not _standardise(data.features, fitted.mean, fitted.deviation, scaled):
+    scaled, source = np.empty_like(data.features), data.features
+    if fitted.squash is not None:
+        _squash(source, *fitted.squash, scaled)
+        source = scaled
+    if not _standardise(source, fitted.mean, fitted.deviation, scaled):
         raise ValueError(f"{data.about.source}: features are so far from the training part's that float32 ends")
-    return data._replace(features=scaled, about=replace(data.about, scaling="global", fitted_on=fitted.fitted_on))
+    about = replace(data.about, scaling=fitted.scaling, fitted_on=fitted.fitted_on)
+    return data._replace(features=scaled, about=about)
 
 
 class Online(NamedTuple):
@@ -142,7 +198,7 @@ def standardise_online(data: Dataset, sequence: Ints) -> Online:
     return Online(
         Rounds(scaled, np.tile(plain.relevance, 2), offsets),
         np.append(first, queries + later),
-        Standardisation(mean, deviation, data.about.digest or data.about.source),
+        Standardisation(mean, deviation, _origin(data)),
     )
 
 
@@ -164,6 +220,14 @@ def _scale_queries(features: Features, offsets: Ints, least: Features, most: Fea
                 span = np.float64(most[column]) - low
                 part = (np.float64(features[row, column]) - low) / (span if span > 0 else 1.0)
                 scaled[row, column] = part
+
+
+@kernel
+def _squash(features: Features, centre: Floats, spread: Floats, squashed: Features) -> None:
+    for row in range(len(features)):
+        for column in range(len(centre)):
+            away = features[row, column] - centre[column]
+            squashed[row, column] = asinh(away / spread[column]) if spread[column] > 0 else 0.0
 
 
 @kernel

@@ -13,7 +13,8 @@ from scipy.stats import t as student
 from peekrank.types import Floats
 
 LEVEL = 0.05  # of the chance that any difference is called one by luck alone
-UNCLEAR = "no difference shown"
+UNCLEAR, TOO_FEW = "no difference shown", "too few runs: cannot tell"
+_PLAIN = 2.25  # standard deviations between runs: where even such a difference is unclear, runs are too few
 _ROUNDING = 1e-9  # of what is compared: no difference
 Group = tuple[Mapping[str, Any], Mapping[str, Floats]]
 
@@ -87,7 +88,9 @@ def compare(groups: Sequence[Group], *, lower_is_better: bool = True, overlap: f
     -------
     A row for each two learners: columns of the group, learner, other, runs, difference (mean of the learner minus
     that of the other), low and high (95 % interval of this one difference), p, adjusted, verdict. Where an outcome
-    is NaN, so are these, and the verdict says so.
+    is NaN, so are these, and the verdict says so. Runs are too few where even a difference of 2.25 standard
+    deviations would be within the interval, which it is for three runs, and for four folds of a test part of a
+    third of the training part: "no difference shown" would sound as if one had been looked for.
 
     >>> losses = {"a": np.array([5.0, 6, 5, 7]), "b": np.array([8.0, 9, 7, 10]), "c": np.array([5.0, 7, 4, 7])}
     >>> compare([({"k": 1}, losses)]).select("learner", "other", "difference", "verdict").rows()
@@ -109,10 +112,7 @@ def compare(groups: Sequence[Group], *, lower_is_better: bool = True, overlap: f
         runs=pl.Series(map(len, differences), dtype=pl.Int64), **{name: pl.Series(tests[name]) for name in tests}
     )
     sign = 1 if lower_is_better else -1
-    verdicts = [
-        _verdict(row["learner"], row["other"], row["runs"], sign * row["difference"], row["adjusted"])
-        for row in table.iter_rows(named=True)
-    ]
+    verdicts = [_verdict(row, sign, overlap) for row in table.iter_rows(named=True)]
     return table.with_columns(verdict=pl.Series(verdicts, dtype=pl.String))
 
 
@@ -136,11 +136,23 @@ def _difference(outcome: Floats, other: Floats) -> Floats:
     return np.where(np.abs(difference) <= _ROUNDING * size, 0.0, difference)
 
 
-def _verdict(learner: str, other: str, runs: int, lost: float, adjusted: float) -> str:
+def _verdict(row: Mapping[str, Any], sign: int, overlap: float) -> str:
+    lost, runs = sign * row["difference"], row["runs"]
     if np.isnan(lost):
         return "no outcome: cannot tell"
-    if np.isnan(adjusted):
+    if np.isnan(row["adjusted"]):
         return "one run: cannot tell" if runs == 1 else "the same in all runs: cannot tell"
-    if adjusted > LEVEL:
-        return UNCLEAR
-    return f"{learner if lost < 0 else other} is better"
+    if row["adjusted"] > LEVEL:
+        return TOO_FEW if too_few(runs, overlap) else UNCLEAR
+    return f"{row['learner' if lost < 0 else 'other']} is better"
+
+
+def too_few(runs: int, overlap: float = 0) -> bool:
+    """Whether so many runs, or folds, leave even a plain difference, of 2.25 standard deviations, unclear.
+
+    >>> too_few(3), too_few(4), too_few(3, overlap=1 / 3), too_few(5, overlap=1 / 3)
+    (True, False, True, False)
+    """
+    if runs < 2:
+        return True
+    return bool(student.ppf(1 - LEVEL / 2, runs - 1) * np.sqrt(1 / runs + overlap) > _PLAIN)

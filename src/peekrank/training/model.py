@@ -20,7 +20,9 @@ from peekrank._util.validate import choice
 from peekrank.data.dataset import Dataset, check_finite
 from peekrank.data.scaling import (
     LearningScaling,
+    Squash,
     Standardisation,
+    fit_robustly,
     fit_standardisation,
     scale_within_queries,
     standardise,
@@ -73,10 +75,10 @@ class Preparation(NamedTuple):
             data = scale_within_queries(data)
         elif self.standardisation is not None:
             data = standardise(data, self.standardisation)
-        elif self.scaling == "global":
+        elif self.scaling in ("global", "robust"):
             raise ValueError(
                 f"{name}: must be scaled as the training part was before learning; "
-                "`peekrank data FILE --scaling global --train TRAIN --out FILE.peek` does it"
+                f"`peekrank data FILE --scaling {self.scaling} --train TRAIN --out FILE.peek` does it"
             )
         return data
 
@@ -102,13 +104,14 @@ def preparation(train: Dataset, scaling: str = "none") -> Preparation:
     train
         The training part.
     scaling
-        none, query, global or online; none leaves data that came scaled as they are.
+        none, query, global, robust or online; none leaves data that came scaled as they are.
     """
     choice("scaling", scaling, LearningScaling)
     about = train.about
     if scaling != "none" and about.scaling != "none":
         raise ValueError(f"scaling = {scaling}: {about.source} is scaled already ({about.scaling}); leave it out")
-    fitted = fit_standardisation(train) if scaling == "global" else None
+    fits = {"global": fit_standardisation, "robust": fit_robustly}
+    fitted = fits[scaling](train) if scaling in fits else None
     columns = (train.features.shape[1], about.base)
     if scaling == "none":
         return Preparation(*columns, about.scaling, about.fitted_on, None)
@@ -206,8 +209,7 @@ def save_model(model: Model, path: str | PathLike[str]) -> None:
         "base": prepared.base,
         "scaling": prepared.scaling,
         "fitted_on": prepared.fitted_on,
-        "mean": None if fitted is None else fitted.mean.tolist(),
-        "deviation": None if fitted is None else fitted.deviation.tolist(),
+        **{name: None if values is None else values.tolist() for name, values in _statistics(fitted).items()},
         "weights": model.weights.tolist(),
     }
     text = json.dumps({**content, "checksum": _checksum(content)}, indent=1, allow_nan=False)
@@ -232,16 +234,34 @@ def load_model(path: str | PathLike[str]) -> Model:
     if content.pop("checksum", None) != _checksum(content):
         raise ValueError(f"{path.name}: is damaged: its content does not match its checksum")
     _check_content(content, path.name)
-    fitted = None
-    if content["mean"] is not None:
-        mean, deviation = (np.array(content[key], np.float64) for key in ("mean", "deviation"))
-        fitted = Standardisation(mean, deviation, content["fitted_on"])
+    fitted = _standardisation(content)
     columns = {name: content[name] for name in ("features", "base", "scaling", "fitted_on")}
     about = {name: content[name] for name in Model._fields if name not in ("weights", "preparation")}
     weights = np.array(content["weights"], np.float32)
     model = Model(weights=weights, preparation=Preparation(**columns, standardisation=fitted), **about)
     _check_numbers(model, path.name)
     return model
+
+
+def _statistics(fitted: Standardisation | None) -> dict[str, Floats | None]:
+    """The numbers of a standardisation, by the names that they have in a file."""
+    squash = None if fitted is None else fitted.squash
+    return {
+        "centre": None if squash is None else squash.centre,
+        "spread": None if squash is None else squash.spread,
+        "mean": None if fitted is None else fitted.mean,
+        "deviation": None if fitted is None else fitted.deviation,
+    }
+
+
+def _standardisation(content: dict[str, Any]) -> Standardisation | None:
+    if content["mean"] is None:
+        return None
+    mean, deviation, centre, spread = (
+        np.array(content.get(key) or [], np.float64) for key in ("mean", "deviation", "centre", "spread")
+    )
+    squash = None if content["centre"] is None else Squash(centre, spread)
+    return Standardisation(mean, deviation, content["fitted_on"], squash)
 
 
 def _check_content(content: dict[str, Any], name: str) -> None:
@@ -253,8 +273,9 @@ def _check_content(content: dict[str, Any], name: str) -> None:
     if content["scaling"] not in get_args(LearningScaling):
         known = ", ".join(get_args(LearningScaling))
         raise ValueError(f"{name}: its scaling is '{excerpt(content['scaling'])}': must be one of {known}")
-    vectors = ["weights"] if content.setdefault("mean") is None else ["weights", "mean", "deviation"]
-    for key in vectors:
+    vectors = {"mean": ["mean", "deviation"], "centre": ["mean", "deviation", "centre", "spread"]}
+    needed = [name for first, names in vectors.items() if content.setdefault(first) is not None for name in names]
+    for key in dict.fromkeys(["weights", *needed]):
         if not _is_vector(content.get(key)):
             raise ValueError(f"{name}: its {key} must be a list of numbers that float32 can hold")
 
@@ -275,8 +296,7 @@ def _check_numbers(model: Model, name: str) -> None:
     """Raise a ValueError unless there is a finite number for every feature: compiled code trusts the length."""
     features, fitted = model.preparation.features, model.preparation.standardisation
     numbers: dict[str, NDArray[Any]] = {"weights": model.weights}
-    if fitted is not None:
-        numbers |= {"means": fitted.mean, "deviations": fitted.deviation}
+    numbers |= {f"{name}s": values for name, values in _statistics(fitted).items() if values is not None}
     for what, values in numbers.items():
         if values.shape != (features,):
             shape = " x ".join(map(str, values.shape))

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
+from peekrank.training.blank import Blank
 from peekrank.training.playing import ENDS
 from peekrank.training.training import Training
 from peekrank.types import Floats, Ints
@@ -37,13 +38,17 @@ class Summary(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The curves of all runs: a row for each learner, run and number of rounds; and the median time of a run."""
+    """The curves of all runs: a row for each learner, run and number of rounds; and the median time of a run.
+
+    ``blank`` tells of queries with nothing relevant: of the test part if there is one, else of the training part.
+    """
 
     training: Training
     source: str
     at: Ints
     curves: pl.DataFrame
     seconds: float
+    blank: Blank
 
     def qualities(self, learner: str) -> Floats:
         """Mean quality of the first t rounds, one row for each run; NaN before the first that counts."""
@@ -103,7 +108,8 @@ def _mean_and_sd(values: Floats | None) -> tuple[Any, Any]:
         return None, None
     there = values[~np.isnan(values)]
     mean = float(there.mean()) if len(there) else float("nan")
-    return mean, float(there.std(ddof=1)) if len(there) > 1 else float("nan")
+    finite = len(there) > 1 and np.isfinite(there).all()  # of diverging weights, a loss may be infinite
+    return mean, float(there.std(ddof=1)) if finite else float("nan")
 
 
 def _type(name: str) -> Any:

@@ -36,12 +36,12 @@ COLUMNS = {"run": pl.Int64, "learner": pl.String, **_CURVE, **ENDS}
 
 def compile_kernels(training: Training, material: Material) -> None:
     """Compile the loop of each learner, once for each process, so that no run is slowed down by it."""
-    lists = _Lists(material.train.rounds(), np.zeros(1, np.int64), material.preparation)
+    lists = Lists(material.train.rounds(), np.zeros(1, np.int64), material.preparation)
     with interrupt_later():
-        _play(training, lists, training.learner_seed(0), np.ones(1, np.int64))
+        play(training, lists, training.learner_seed(0), np.ones(1, np.int64))
 
 
-class _Lists(NamedTuple):
+class Lists(NamedTuple):
     """The lists of a run, the one that each round shows, and how other data become like the last ones."""
 
     rounds: Rounds
@@ -49,31 +49,33 @@ class _Lists(NamedTuple):
     preparation: Preparation
 
 
-def _lists(training: Training, material: Material, run: int) -> _Lists:
+def _lists(training: Training, material: Material, run: int) -> Lists:
     train, prepared = material.train, material.preparation
     sequence = training.sequence(run, len(train.queries))
     if prepared.scaling != "online":
-        return _Lists(train.rounds(), sequence, prepared)
+        return Lists(train.rounds(), sequence, prepared)
     rounds, shown, fitted = standardise_online(train, sequence)
     seen = min(len(sequence), len(train.queries))
     origin = f"{fitted.fitted_on}, {seen} queries in the order of seed {training.seed}, run {run}"
     fitted = fitted._replace(fitted_on=origin)
-    return _Lists(rounds, shown, prepared._replace(fitted_on=origin, standardisation=fitted))
+    return Lists(rounds, shown, prepared._replace(fitted_on=origin, standardisation=fitted))
 
 
-class _Played(NamedTuple):
+class Played(NamedTuple):
+    """Agents after their last round, a curve for each, and how long all took."""
+
     agents: list[Agent]
     curves: list[pl.DataFrame]
     seconds: float
 
 
-def _play(
+def play(
     training: Training,
-    lists: _Lists,
+    lists: Lists,
     seed: np.random.SeedSequence,
     at: Ints,
     progress: Tick = lambda _: None,
-) -> _Played:
+) -> Played:
     """Let fresh agents of all learners go over a sequence of queries, in turns."""
     rounds, sequence, _ = lists
     measure = training.make_measure()
@@ -87,7 +89,7 @@ def _play(
     any_order = np.concatenate([np.arange(n) for n in np.diff(rounds.offsets)])
     counts = ~np.isnan(values_of_lists(measure, any_order, rounds.relevance, rounds.offsets))
     counted = np.cumsum(counts[sequence])[at - 1]
-    return _Played(agents, [pl.DataFrame({**t._asdict(), "counted": counted}, _CURVE) for t in traces], seconds)
+    return Played(agents, [pl.DataFrame({**t._asdict(), "counted": counted}, _CURVE) for t in traces], seconds)
 
 
 class Done(NamedTuple):
@@ -101,7 +103,7 @@ class Done(NamedTuple):
 def play_run(training: Training, material: Material, run: int, progress: Tick) -> Iterator[Done]:
     """Let all learners play a run, and make models of what they have learned."""
     lists, seed = _lists(training, material, run), training.learner_seed(run)
-    played = _play(training, lists, seed, checkpoints(training.rounds), progress)
+    played = play(training, lists, seed, checkpoints(training.rounds), progress)
     regrets = _Regrets(training, lists, seed)
     frames, models = [], []
     for text, agent, curve in zip(training.learners, played.agents, played.curves, strict=True):
@@ -149,7 +151,7 @@ def _held_out(
 class _Regrets:
     """What learners lost in their surrogates in a run; the best weights are sought once for each surrogate."""
 
-    def __init__(self, training: Training, lists: _Lists, seed: np.random.SeedSequence) -> None:
+    def __init__(self, training: Training, lists: Lists, seed: np.random.SeedSequence) -> None:
         self.rounds, self.sequence, self.seed, self.k = lists.rounds, lists.sequence, seed, training.k
         self.counts = np.bincount(lists.sequence, minlength=len(lists.rounds.offsets) - 1)
         self.best: dict[tuple[str, float | None], Best] = {}

@@ -15,6 +15,7 @@ from peekrank.engine import problem_shape
 from peekrank.jobs.executor import Threads, Tick
 from peekrank.jobs.folder import Belongs, Code, Folder, finished, median_seconds, write_table
 from peekrank.regret import checkpoints
+from peekrank.training.blank import Blank, blank_queries
 from peekrank.training.model import save_model
 from peekrank.training.outcome import Outcome
 from peekrank.training.playing import COLUMNS, Done, compile_kernels, content_digest, play_run
@@ -74,7 +75,7 @@ def learn(
 
             compute = partial(play_run, training, material)
             executor.do_all(missing, compute, keep, progress, lambda run: f"run {run} of {training}")
-        outcome = _outcome(training, material.train.about.source, there, claimed.seconds())
+        outcome = _outcome(training, claimed.manifest, there, claimed.seconds())
         write_table(folder / "curves.parquet", outcome.curves)
         write_table(folder / "summary.csv", outcome.summary_table())
     return outcome
@@ -84,12 +85,13 @@ def read(folder: Path) -> Outcome:
     """Read a finished training."""
     found = Folder.open(folder, "training")
     try:
-        training, source = Training(**found.manifest["training"]), str(found.manifest["data"]["source"])
+        training = Training(**found.manifest["training"])
+        _source_and_blank(found.manifest)
     except (KeyError, TypeError) as error:
         raise ValueError(f"{folder / 'manifest.json'} does not describe a training: {error}") from None
     belongs = _belongs(training)
     frames = {part: found.read(part, belongs) for part in _parts(training)}
-    return _outcome(training, source, frames, found.seconds())
+    return _outcome(training, found.manifest, frames, found.seconds())
 
 
 def model_file(folder: Path, name: str, run: int) -> Path:
@@ -133,17 +135,26 @@ def _whole(training: Training, folder: Path, run: int, curves: pl.DataFrame | No
     )
 
 
-def _outcome(training: Training, source: str, frames: dict[str, pl.DataFrame], took: dict[str, float]) -> Outcome:
+def _outcome(
+    training: Training, manifest: dict[str, Any], frames: dict[str, pl.DataFrame], took: dict[str, float]
+) -> Outcome:
     parts = _parts(training)
     curves = pl.concat(frames[part] for part in parts)
-    return Outcome(training, source, checkpoints(training.rounds), curves, median_seconds(took, parts))
+    source, blank = _source_and_blank(manifest)
+    return Outcome(training, source, checkpoints(training.rounds), curves, median_seconds(took, parts), blank)
+
+
+def _source_and_blank(manifest: dict[str, Any]) -> tuple[str, Blank]:
+    return str(manifest["data"]["source"]), Blank(**(manifest["test"] or manifest["data"])["nothing_relevant"])
 
 
 def _claim(training: Training, material: Material, folder: Path) -> Folder:
     about = {
         "training": asdict(training),
-        "data": _describe(material.train, material.preparation.scaling),
-        "test": None if material.test is None else _describe(material.test, material.preparation.scaling),
+        "data": _describe(training, material.train, material.preparation.scaling),
+        "test": None
+        if material.test is None
+        else _describe(training, material.test, material.preparation.scaling),
         "seeds": "SeedSequence(seed, spawn_key=(run, 0)) orders the queries, (run, 1) is the learners'",
     }
     code = Code.of("peekrank.training.playing", values=(*training.make_learners(), training.make_measure()))
@@ -154,8 +165,11 @@ def _claim(training: Training, material: Material, folder: Path) -> Folder:
     return claimed
 
 
-def _describe(data: Dataset, scaling: str) -> dict[str, Any]:
+def _describe(training: Training, data: Dataset, scaling: str) -> dict[str, Any]:
     """What determines the content of a data set, as it is shown: online scaling is still to come."""
+    blank = blank_queries(data, training.make_measure())
     about = {name: value for name, value in asdict(data.about).items() if name != "oddities"}
     sizes = {"queries": len(data.queries), "documents": len(data.features), "features": data.features.shape[1]}
-    return {**about, "scaling": scaling, "content": content_digest(data), **sizes}
+    return {
+        **about, "scaling": scaling, "content": content_digest(data), **sizes, "nothing_relevant": blank._asdict(),
+    }  # fmt: skip

@@ -22,6 +22,8 @@ from peekrank.surrogates import surrogate as surrogate_named
 from peekrank.training.model import Preparation, preparation
 from peekrank.types import Ints, Learner, Measure
 
+DEFAULT_LEARNER = "ridge"  # of `peekrank learn`, where none is named
+
 
 @dataclass(frozen=True)
 class AsPrinted:
@@ -62,7 +64,7 @@ class Training:
     Parameters
     ----------
     learners
-        Specifications of rtopkf, of as_printed (the paper's presets), or uniform.
+        Specifications of ridge, rtopkf, as_printed (the paper's presets), or uniform.
     k
         Number of documents, from the top, whose relevance is revealed; of a shorter list all.
     rounds
@@ -95,7 +97,7 @@ class Training:
         object.__setattr__(self, "measure", str(measure_named(self.measure)))
         object.__setattr__(self, "learners", tuple(self.learners))
         if not self.learners:
-            raise ValueError("no learner given: name at least one, for instance rtopkf")
+            raise ValueError("no learner given: name at least one, for instance ridge")
         if len(set(self.learners)) < len(self.learners):
             raise ValueError(f"a learner is given twice: {' '.join(self.learners)}")
         for text, made in zip(self.learners, self.make_learners(), strict=True):
@@ -158,7 +160,8 @@ def gather(train: Dataset, test: Dataset | None = None, *, scaling: str = "none"
     train, test
         As read. Relevance that is real-valued is rounded to grades.
     scaling
-        none, query, global, which is fitted on the training part, or online, fitted on the way.
+        none, query, global or robust, which are fitted on the training part, or online, fitted on the way;
+        `peekrank.training.choosing` chooses one.
     """
     prepared = preparation(train, scaling)
     return Material(prepared.apply(train), None if test is None else prepared.apply(test), prepared)
