@@ -146,13 +146,12 @@ def _with_heavy_tails(features: Features, rng: Generator) -> Features:
     factors, heaviness = _powers_of_ten(features, rng), rng.uniform(0, _HEAVIEST, features.shape[1])
     edge = 2.0**-25  # half of the smallest step of a float32 in [0, 1), so that quantiles are finite
     normal = ndtri(np.clip(features.astype(np.float64), edge, 1 - edge))
-    values: Features = np.asarray(factors * np.exp(heaviness * normal), np.float32)
-    return values
+    return np.asarray(factors * np.exp(heaviness * normal), np.float32)
 
 
 def _powers_of_ten(features: Features, rng: Generator) -> Features:
-    exponents = rng.uniform(-_DECADES, _DECADES, features.shape[1])
-    return np.power(10.0, exponents).astype(np.float32)
+    powers: Features = np.power(10.0, rng.uniform(-_DECADES, _DECADES, features.shape[1])).astype(np.float32)
+    return powers
 
 
 _WILD: dict[Values, Callable[[Features, Generator], Features]] = {
