@@ -2,8 +2,8 @@
 
 Ownership is an advisory lock, held by the connection that writes: it ends with the process, whatever ends it, and
 with the connection. A lock alone would not be enough, since a process that lost its connection may not know it
-yet. So each acquisition also raises the slot's epoch, and every transaction that writes holds the row of the epoch it
-was promised: it either commits before the epoch is raised, and the new owner reads what it wrote, or it fails.
+yet. So each acquisition also raises the slot's epoch, and every transaction that writes holds the row of the epoch
+it was promised: it either commits before the epoch is raised, and the new owner reads what it wrote, or it fails.
 
 An owner that stands still (a machine that is suspended, say) is dropped by the server after a few seconds: whoever
 owns a slot sends a sign of life more often than that.
@@ -58,10 +58,10 @@ def _told(method: F) -> F:
     """What goes wrong in the database, or on the way to it, as a StoreError; one call at a time."""
 
     @wraps(method)
-    def told(self: PostgreSQLStore, *arguments: Any) -> Any:
+    def told(self: PostgreSQLStore, *arguments: Any, **named: Any) -> Any:
         try:
             with self._lock:
-                return method(self, *arguments)
+                return method(self, *arguments, **named)
         except (psycopg.Error, OSError) as error:
             self._let_go()
             raise StoreError(f"{self.name}: {_first_line(error)}") from error
@@ -107,10 +107,14 @@ class PostgreSQLStore:
         self._let_go()
         connection = self._connected()
         with connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (_LOCKS,))  # tables are made by one at a time
-            self._check_format(connection)
+            connection.execute(
+                "SELECT pg_advisory_xact_lock(%s, 0)", (_LOCKS,)
+            )  # tables are made by one at a time
+            self._check_format()
             connection.execute(_TABLES)
-            connection.execute("INSERT INTO peekrank_about VALUES ('format', %s) ON CONFLICT DO NOTHING", (FORMAT,))
+            connection.execute(
+                "INSERT INTO peekrank_about VALUES ('format', %s) ON CONFLICT DO NOTHING", (FORMAT,)
+            )
             for slot in self._names:
                 connection.execute("INSERT INTO peekrank_slots (name) VALUES (%s) ON CONFLICT DO NOTHING", (slot,))
         for slot in self._names:
@@ -161,7 +165,14 @@ class PostgreSQLStore:
             connection.execute(
                 "INSERT INTO peekrank_log SELECT * FROM "
                 "unnest(%s::integer[], %s::bigint[], %s::bigint[], %s::smallint[], %s::text[], %s::bytea[])",
-                ([self._id(slot) for slot in slots], [*numbers], [*times], [*map(int, kinds)], [*events], [*bodies]),
+                (
+                    [self._id(slot) for slot in slots],
+                    [*numbers],
+                    [*times],
+                    [*map(int, kinds)],
+                    [*events],
+                    [*bodies],
+                ),
             )
 
     def read(self, slot: str, after: int = 0) -> Iterator[Record]:
@@ -273,12 +284,12 @@ class PostgreSQLStore:
     def _reading(self) -> psycopg.Connection[Any]:
         connection = self._connected()
         if not self._ids:
-            self._check_format(connection)
+            self._check_format()
             if self._one("SELECT to_regclass('peekrank_log')", ()) is None:
                 raise StoreError(f"{self.name}: there is no log yet")
         return connection
 
-    def _check_format(self, connection: psycopg.Connection[Any]) -> None:
+    def _check_format(self) -> None:
         """Refuse a log that a newer version wrote."""
         if self._one("SELECT to_regclass('peekrank_about')", ()) is None:
             return
@@ -299,7 +310,7 @@ class PostgreSQLStore:
         return self._ids[slot]
 
     def _one(self, query: str, values: Sequence[Any]) -> Any:
-        found = self._connected().execute(query, values).fetchone()  # type: ignore[call-overload]
+        found = self._connected().execute(query, values).fetchone()
         return None if found is None else found[0]
 
     def _let_go(self) -> None:
