@@ -23,18 +23,19 @@ from peekrank.service import messages, problems
 from peekrank.service.clock import SECOND, Clock
 from peekrank.service.commands import Activate, Answer, Command, PutItems, Rank, RetireItems
 from peekrank.service.config import Config
-from peekrank.service.fold import Event
+from peekrank.service.fold import Event, Fold
 from peekrank.service.log.open import open_store
 from peekrank.service.log.records import Feedback, Ranked, Record, Settings, decode
-from peekrank.service.log.store import Store, StoreError
+from peekrank.service.log.store import NotOwnerError, Store, StoreError
 from peekrank.service.messages import EventReply, ItemsReply, RankReply, SlotReply, StatsReply
 from peekrank.service.problems import Problem
 from peekrank.service.slots import Slot, event_reply, items_reply, slot_reply
-from peekrank.service.snapshots import folded, taken
+from peekrank.service.snapshots import folded, followed, taken
 
 _log = structlog.get_logger()
 _BATCH = 256  # calls that share a commit
 _IDLE = 1.0  # seconds between looks at the clock
+_FOLLOW = 0.25  # seconds between looks at what the owner has written, and at whether it is still there
 _RETRY = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)  # seconds between attempts to reach the store
 
 
@@ -79,7 +80,7 @@ class Service:
     ) -> None:
         self.config = config
         self._clock = Clock(clock)
-        self._store = store or open_store(config.store)
+        self._store = store or open_store(config.store, [slot.name for slot in config.slots])
         self._slots: dict[str, Slot] = {}
         self._snapshots: dict[str, int] = {}  # numbers of the latest ones
         self._queue: SimpleQueue[_Waiting] = SimpleQueue()
@@ -88,19 +89,28 @@ class Service:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._started = 0.0
+        self._following = False  # another process owns the log, and this one reads along
 
     # Begin and end
 
     def start(self) -> None:
-        """Own the log, fold it, and take calls; a StoreError if another process owns it."""
+        """Own the log, fold it, and take calls. If another process owns it, follow, or raise a StoreError.
+
+        A log in a database can be followed: everything can be looked at, and this process takes over when the
+        other ends.
+        """
         self._reason = "the log is being read"
-        self._store.acquire()
+        self._stopping.clear()
         try:
-            self._load()
+            self._own()
+        except NotOwnerError:
+            if not self._store.shared:
+                raise
+            self._follow()
         except BaseException:
             self._store.close()
             raise
-        self._started, self._reason = time.time(), ""
+        self._started = time.time()
         self._thread = threading.Thread(target=self._run, name="peekrank-writer", daemon=True)
         self._thread.start()
 
@@ -129,7 +139,7 @@ class Service:
         """Have a command done; the result is there once it is in the log, or a `Problem` as an exception."""
         future: Future[Any] = Future()
         if self._reason:
-            future.set_exception(problems.not_ready(self._reason))
+            future.set_exception(self._refusal())
         elif (waiting := self._queue.qsize()) >= self.config.limits.queue:
             future.set_exception(problems.overloaded(waiting))
         else:
@@ -206,7 +216,7 @@ class Service:
         """Where the log stands."""
         with self._lock:
             return StatsReply(
-                role="owner",
+                role="follower" if self._following else "owner",
                 epoch=self._store.epoch,
                 sequence=sum(slot.fold.number for slot in self._slots.values()),
                 snapshot=sum(self._snapshots.values()),
@@ -223,12 +233,13 @@ class Service:
                 self._recover()
             batch = self._take()
             stop = bool(batch) and isinstance(batch[-1][0], _Stop)
-            if self._slots:
+            decides = bool(self._slots) and not self._following
+            if decides:
                 self._work(batch[:-1] if stop else batch)
             else:
                 self._refuse([future for _, future in batch])
             if stop:
-                if self._slots:
+                if decides:
                     self._keep_snapshots(every=1)
                 return
 
@@ -353,30 +364,59 @@ class Service:
             _log.exception("fault")
 
     def _recover(self) -> None:
-        """Fold the log anew, as soon as it can be had."""
+        """Fold the log anew, as soon as it can be had; read along as long as another process owns it."""
         for attempt in range(1_000_000_000):
+            pause = _RETRY[min(attempt, len(_RETRY) - 1)]
             try:
-                self._store.acquire()
-                with self._lock:
-                    self._load()
+                try:
+                    self._own()
+                except NotOwnerError:
+                    if not self._store.shared:
+                        raise
+                    self._follow()
+                    pause = _FOLLOW
             except (StoreError, ValueError) as error:
-                self._slots = {}
+                self._slots, self._following = {}, False
                 self._reason = f"the log cannot be read: {error}"
-                self._refuse_rest()
-                if self._stopping.wait(_RETRY[min(attempt, len(_RETRY) - 1)]):
-                    return
-            else:
-                self._reason = ""
-                _log.info("recovered", attempts=attempt + 1)
+            if not self._reason:
+                _log.info("recovered", attempts=attempt + 1, epoch=self._store.epoch)
                 return
+            self._refuse_rest()
+            if self._stopping.wait(pause):
+                return
+
+    def _own(self) -> None:
+        """Become the owner, fold what is missing, and take calls."""
+        self._store.acquire()
+        with self._lock:
+            self._load()
+        self._following, self._reason = False, ""
+
+    def _follow(self) -> None:
+        """Take in what the owner has written since the last look."""
+        with self._lock:
+            for config in self.config.slots:
+                fold = self._fold(config.name)
+                if fold.settings is not None:  # else the owner does not have this slot yet
+                    self._slots[config.name] = Slot(fold, self.config.limits)
+        if not self._following:
+            _log.info("following", slots=list(self._slots))
+        self._following, self._reason = True, "another process owns the log; this one follows, and would take over"
+
+    def _fold(self, name: str) -> Fold:
+        """A slot as the log has it now: what was followed goes on, anything else is folded anew."""
+        if self._following and name in self._slots:
+            return followed(self._store, self._slots[name].fold)
+        fold, passed = folded(self._store, name)
+        for reason in passed:
+            _log.warning("snapshot passed over", reason=reason)
+        return fold
 
     def _load(self) -> None:
         """Fold the log of each slot, and write down what is configured otherwise now."""
         slots: dict[str, Slot] = {}
         for config in self.config.slots:
-            fold, passed = folded(self._store, config.name)
-            for reason in passed:
-                _log.warning("snapshot passed over", reason=reason)
+            fold = self._fold(config.name)
             self._clock.not_before(fold.time)
             slot = slots[config.name] = Slot(fold, self.config.limits)
             before = fold.settings
@@ -406,9 +446,12 @@ class Service:
                 pass
 
     def _refuse(self, futures: Sequence[Future[Any]], error: Exception | None = None) -> None:
-        problem = problems.store_failed(str(error)) if error else problems.not_ready(self._reason)
+        problem = problems.store_failed(str(error)) if error else self._refusal()
         for future in futures:
             _tell(future, problem)
+
+    def _refusal(self) -> Problem:
+        return problems.not_owner() if self._following else problems.not_ready(self._reason)
 
     def _refuse_rest(self) -> None:
         while True:

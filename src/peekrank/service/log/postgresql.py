@@ -80,6 +80,8 @@ class PostgreSQLStore:
         The slots that this process would own. Others may be owned by other processes.
     """
 
+    shared = True
+
     def __init__(self, url: str, slots: Sequence[str]) -> None:
         self._url, self._names = url, tuple(slots)
         self._connection: psycopg.Connection[Any] | None = None
@@ -104,22 +106,15 @@ class PostgreSQLStore:
     @_told
     def acquire(self) -> None:
         """Become the owner of all slots, or of none: NotOwnerError if another process owns one of them."""
-        self._let_go()
+        if self._epochs:
+            self._let_go()
         connection = self._connected()
-        with connection.transaction():
-            connection.execute(
-                "SELECT pg_advisory_xact_lock(%s, 0)", (_LOCKS,)
-            )  # tables are made by one at a time
-            self._check_format()
-            connection.execute(_TABLES)
-            connection.execute(
-                "INSERT INTO peekrank_about VALUES ('format', %s) ON CONFLICT DO NOTHING", (FORMAT,)
-            )
-            for slot in self._names:
-                connection.execute("INSERT INTO peekrank_slots (name) VALUES (%s) ON CONFLICT DO NOTHING", (slot,))
+        self._check_format()
+        if not self._there() or any(self._id(slot) < 0 for slot in self._names):
+            self._make_tables(connection)
         for slot in self._names:
             if not self._one("SELECT pg_try_advisory_lock(%s, %s)", (_LOCKS, self._id(slot))):
-                self._let_go()
+                connection.execute("SELECT pg_advisory_unlock_all()")
                 raise NotOwnerError(f"slot {slot!r} in {self.name} is owned by another process")
         raised = connection.execute(
             "UPDATE peekrank_slots SET epoch = epoch + 1 WHERE name = ANY(%s) RETURNING id, epoch",
@@ -130,6 +125,16 @@ class PostgreSQLStore:
             connection.execute(f"SET {state}_timeout = '{_SILENCE}s'")
         self._stopped = Event()
         Thread(target=self._live, args=(self._stopped,), name="peekrank sign of life", daemon=True).start()
+
+    def _make_tables(self, connection: psycopg.Connection[Any]) -> None:
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (_LOCKS,))  # by one process at a time
+            connection.execute(_TABLES)
+            connection.execute(
+                "INSERT INTO peekrank_about VALUES ('format', %s) ON CONFLICT DO NOTHING", (FORMAT,)
+            )
+            for slot in self._names:
+                connection.execute("INSERT INTO peekrank_slots (name) VALUES (%s) ON CONFLICT DO NOTHING", (slot,))
 
     def _live(self, stopped: Event) -> None:
         """Say something now and then, so that the server can tell a quiet owner from one that stands still."""
@@ -285,13 +290,17 @@ class PostgreSQLStore:
         connection = self._connected()
         if not self._ids:
             self._check_format()
-            if self._one("SELECT to_regclass('peekrank_log')", ()) is None:
+            if not self._there():
                 raise StoreError(f"{self.name}: there is no log yet")
         return connection
 
+    def _there(self) -> bool:
+        """Whether there are tables."""
+        return self._one("SELECT to_regclass('peekrank_snapshots')", ()) is not None
+
     def _check_format(self) -> None:
         """Refuse a log that a newer version wrote."""
-        if self._one("SELECT to_regclass('peekrank_about')", ()) is None:
+        if not self._there():
             return
         found = self._one("SELECT value FROM peekrank_about WHERE name = 'format'", ()) or FORMAT
         if found > FORMAT:

@@ -61,6 +61,8 @@ class SQLiteStore:
         "full" or "normal".
     """
 
+    shared = False
+
     def __init__(self, path: str | Path, synchronous: str = "full") -> None:
         self.path, self._synchronous = Path(path), synchronous
         self._epoch = 0

@@ -34,6 +34,11 @@ class Store(Protocol):
     """
 
     @property
+    def shared(self) -> bool:
+        """Whether several machines can have it, one as the owner, the others following."""
+        ...
+
+    @property
     def epoch(self) -> int:
         """How often the log was acquired, this process included; 0 for one that only reads."""
         ...
