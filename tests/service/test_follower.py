@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -15,6 +11,7 @@ import psycopg
 import pytest
 
 from helpers.postgresql import Server
+from helpers.scripts import load_script
 from helpers.services import HOME, config
 from peekrank.service.config import Config, StoreConfig
 from peekrank.service.log.sqlite import SQLiteStore
@@ -121,45 +118,7 @@ def test_a_file_cannot_be_followed(tmp_path: Path) -> None:
     assert not SQLiteStore.shared
 
 
-_SERVE = """
-import sys
-from dataclasses import replace
-from helpers.services import HOME
-from peekrank.service.config import Config, StoreConfig
-from peekrank.service.messages import FeedbackRequest, RankRequest
-from peekrank.service.service import Service
-slots = (replace(HOME, learn="on_answer"),)
-service = Service(Config(slots, store=StoreConfig(url=sys.argv[1], snapshot_every=50)))
-service.start()
-for n in range(100_000):
-    shown = service.rank("home", RankRequest(event_id=f"{sys.argv[2]}-{n}"))
-    service.feedback(f"{sys.argv[2]}-{n}", FeedbackRequest({shown.ask[0]: n % 2}))
-    print(f"{sys.argv[2]}-{n}", flush=True)
-"""
-
-
-def test_owners_are_killed_and_nothing_acknowledged_is_lost(shared: Config, server: Server) -> None:
-    follower = Service(shared)
-    acknowledged: list[str] = []
-    for attempt in range(3):
-        process = subprocess.Popen(
-            [sys.executable, "-c", _SERVE, server.url, f"try{attempt}"],
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, sys.path))},
-        )
-        assert process.stdout is not None
-        acknowledged += [process.stdout.readline().strip() for _ in range(5)]
-        follower.start()
-        assert follower.stats().role == "follower"
-        time.sleep(0.3)
-        os.kill(process.pid, signal.SIGKILL)
-        acknowledged += process.stdout.read().split()
-        wait_until(follower.ready, 10)
-        for event in acknowledged:
-            assert follower.event(event).state == "answered"
-        fold, _ = folded(follower._store, "home")
-        assert taken(fold).digest == taken(follower._slots["home"].fold).digest
-        follower.close()
-        process.wait()
-        process.stdout.close()
+def test_owners_are_killed_and_nothing_acknowledged_is_lost() -> None:
+    found = load_script("failover").failover(kills=3)
+    assert (found.lost, found.differing) == (0, 0)
+    assert found.acknowledged > 3
