@@ -28,6 +28,8 @@ COMMANDS = {
     "rates": "Measure how fast regret grows: the worst of a family of streams, for horizons from short to long.",
     "reproduce": "Make the figures, tables and claims of the papers, and ours: what is stated, what came out, a "
     "verdict.",
+    "positions": "Estimate how likely people look at each place, from items that stood at several of them.",
+    "watch": "Watch a log for faults: lists shown differently, answers that change, too little exploration.",
     "game": "Tell how fast regret must grow, and why: whether a problem can be learned at all.",
     "warm": "Compile what learners and measures need, and keep it: in a container image, no process has to wait.",
 }
@@ -35,6 +37,7 @@ GROUPS = {
     "Start": ("demo", "advise", "list"),
     "Learn from judged documents": ("data", "learn", "rank"),
     "Experiment": ("simulate", "sweep", "compare", "rates", "reproduce"),
+    "Evidence": ("positions", "watch"),
     "Theory": ("game",),
     "Machine": ("warm",),
 }

@@ -1,0 +1,130 @@
+"""Alarms written out from their definitions, in plain Python: what the compiled ones must agree with."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+STAKES = (0.9, 0.3, 0.1, 0.03)
+SHARE = 1 / 12
+TINY = 1e-9
+
+
+class Account:
+    def __init__(self) -> None:
+        self.parts = [0.0] * 4
+
+    def bet(self, coin: float, gain: float) -> None:
+        gain = max(-1.0, min(1e9, gain))
+        self.parts = [
+            (part + coin / 4) * (1 + stake * gain) for part, stake in zip(self.parts, STAKES, strict=True)
+        ]
+
+    def alarm(self, alpha: float) -> bool:
+        if sum(self.parts) < 1 / alpha:
+            return False
+        self.parts = [0.0] * 4
+        return True
+
+
+class Past:
+    """All numbers since the beginning, and the confidence sequence of their mean, computed anew each time."""
+
+    def __init__(self) -> None:
+        self.numbers: list[float] = []
+        self.level = math.nan
+        self.low, self.high = 0.0, 1.0
+
+    def take(self, x: float) -> None:
+        self.numbers.append(x)
+        numbers = np.array(self.numbers)
+        counts = np.arange(1, len(numbers) + 1)
+        means = (0.5 + np.cumsum(numbers) - numbers) / counts  # before each number
+        after = (0.5 + np.cumsum(numbers)) / (counts + 1)
+        deviations = (numbers - after) ** 2
+        variances = (0.25 + np.cumsum(deviations) - deviations) / counts
+        slopes = np.minimum(0.5, np.sqrt(2 * np.log(2 / self.level) / (variances * counts * np.log(counts + 1))))
+        costs = ((numbers - means) ** 2 * (-np.log(1 - slopes) - slopes)).sum()
+        middle = float(slopes @ numbers / slopes.sum())
+        radius = float((np.log(2 / self.level) + costs) / slopes.sum())
+        self.low, self.high = max(self.low, middle - radius), min(self.high, middle + radius)
+
+
+class NaiveWatch:
+    def __init__(self, alpha: float, least_rate: float = 0.001, stray_rate: float = 0.01) -> None:
+        self.alpha, self.least_rate, self.stray_rate = alpha, least_rate, stray_rate
+        self.accounts: dict[tuple[str, int | None], Account] = defaultdict(Account)
+        self.pasts: dict[tuple[str, int | None], Past] = defaultdict(Past)
+        self.raised: list[tuple[int, str, int | None]] = []
+        self.round = 0
+
+    def observe(
+        self,
+        items: Sequence[int],
+        chances: Sequence[float],
+        places: Sequence[int],
+        answers: Sequence[float],
+        k: int,
+    ) -> None:
+        self.round += 1
+        rows = list(zip(items, chances, [0 <= place < k for place in places], answers, strict=True))
+        if k < len(rows) and not any(math.isnan(chance) for chance in chances):
+            self.shown(rows, k)
+        seen = [(item, answer) for item, _, is_seen, answer in rows if is_seen]
+        told = [(item, answer) for item, answer in seen if not math.isnan(answer)]
+        if not seen:
+            return
+        self.against_past("fewer-answers", None, SHARE, len(told) / len(seen))
+        self.bet("silence", None, SHARE, (self.least_rate - bool(told)) / (1 - self.least_rate))
+        if told:
+            self.against_past("lower-grades", None, SHARE, sum(answer for _, answer in told) / len(told))
+            self.accounts["stray-answers", None].bet(SHARE, -1.0)
+        for item, answer in seen:
+            self.against_past("answers", item, SHARE / len(seen), float(not math.isnan(answer)))
+            if not math.isnan(answer):
+                self.against_past("grades", item, SHARE / len(told), answer)
+
+    def shown(self, rows: list[tuple[int, float, bool, float]], k: int) -> None:
+        chances = [chance for _, chance, _, _ in rows]
+        squares, largest = sum(chance**2 for chance in chances), sum(sorted(chances)[-k:])
+        found = sum(chance for _, chance, is_seen, _ in rows if is_seen)
+        coin = SHARE if largest - squares > TINY else 0.0
+        self.bet("unexpected-order", None, coin, (squares - found) / max(TINY, largest - squares))
+        self.bet("no-exploration", None, coin, (found - squares) / max(TINY, squares))
+        total = sum(chances)
+        for item, chance, is_seen, _ in rows:
+            most, least = min(chance, 1 - TINY), max(chance, TINY)
+            self.bet("item-hidden", item, SHARE * chance / total, (most - is_seen) / (1 - most))
+            self.bet("item-pushed", item, SHARE * (1 - chance) / (len(rows) - total), (is_seen - least) / least)
+
+    def against_past(self, what: str, item: int | None, coin: float, x: float) -> None:
+        past = self.pasts[what, item]
+        names = [what] if item is None else [f"item-{word}-{what}" for word in _words(what)]
+        if not past.numbers:
+            past.level = len(names) * coin * self.alpha
+            past.take(x)
+            return
+        low, high = past.low, past.high
+        past.take(x)
+        gains = ((low - x) / (1 - low), (x - high) / high)
+        possible = (low > 0, high < 1)
+        fired = [self.bet(name, item, coin * possible[i], gains[i]) for i, name in enumerate(names)]
+        if any(fired):
+            for name in names:
+                self.accounts[name, item] = Account()
+            self.pasts[what, item] = Past()
+
+    def bet(self, name: str, item: int | None, coin: float, gain: float) -> bool:
+        account = self.accounts[name, item]
+        account.bet(coin, gain)
+        fired = account.alarm(self.alpha)
+        if fired:
+            self.raised.append((self.round, name, item))
+        return fired
+
+
+def _words(what: str) -> tuple[str, str]:
+    return ("fewer", "more") if what == "answers" else ("lower", "higher")
