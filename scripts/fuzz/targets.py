@@ -300,5 +300,8 @@ def _use_sweep(sweep: Sweep) -> None:
 def _use_model(model: Model) -> None:
     data = _data()
     ranked = model.rank(data)
+    if model.agent:
+        agent = Agent.from_model(model, m=9)
+        agent.update(agent.rank(model.prepare(data.features[:3])), [1])
     assert sorted(ranked.rankings[:3].tolist()) == [0, 1, 2]
     assert np.isfinite(ranked.scores).all()

@@ -219,6 +219,15 @@ class Lifted(Protocol):
         ...
 
 
+class Trained(Protocol):
+    """Something that holds a trained agent, such as a model."""
+
+    @property
+    def agent(self) -> bytes:
+        """What `Agent.dump` gave; empty if there is none."""
+        ...
+
+
 def linear_in_features(learner: object) -> bool:
     """Whether a learner's weights, one for each feature, say all about its scores."""
     return isinstance(learner, Weighted) and not (isinstance(learner, Lifted) and learner.lift > 0)

@@ -13,8 +13,11 @@ import pytest
 from peekrank.data.dataset import About, Dataset
 from peekrank.data.generated import Layout, make_dataset
 from peekrank.data.scaling import Standardisation
+from peekrank.engine import Agent
 from peekrank.measures import NDCG
 from peekrank.training.model import Model, is_model, load_model, order_all, preparation, save_model
+from peekrank.training.playing import play_run
+from peekrank.training.training import Training, gather
 
 
 def made(relevance: object = (1, 0, 0, 0)) -> Dataset:
@@ -178,3 +181,76 @@ def test_robust_scaling_travels_with_a_model(tmp_path: Path) -> None:
     rewrite(tmp_path / "m.json", spread=None)
     with pytest.raises(ValueError, match=r"^m\.json: its spread must be a list of numbers that float32 can hold"):
         load_model(tmp_path / "m.json")
+
+
+LAYOUT = Layout(queries=25, documents=(3, 9), features=4, shares=(0.6, 0.3, 0.1))
+GOING_ON = ("ridge", "ridge:lift=3", "ridge:forget=0.99", "rtopkf", "rtopkf:surrogate=kl,estimator=doubly_robust")
+
+
+def trained(learner: str, rounds: int, k: int = 1) -> Model:
+    material = gather(make_dataset(LAYOUT, np.random.default_rng(3)), scaling="global")
+    training = Training((learner,), k=k, rounds=rounds, runs=1)
+    found = next(play_run(training, material, 0, lambda _: None)).models[0]
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("learner", GOING_ON)
+def test_an_agent_goes_on_where_training_ended(learner: str, tmp_path: Path) -> None:
+    save_model(trained(learner, 60), tmp_path / "m.json")
+    agent = Agent.from_model(load_model(tmp_path / "m.json"))
+    data = gather(make_dataset(LAYOUT, np.random.default_rng(3)), scaling="global").train
+    for query in Training((learner,), rounds=100, runs=1).sequence(0, 25)[60:]:
+        rows = slice(data.offsets[query], data.offsets[query + 1])
+        decision = agent.rank(data.features[rows])
+        agent.update(decision, data.relevance[rows][decision.ranking[:1]])
+    assert agent.rounds == 100
+    assert agent.dump() == trained(learner, 100).agent
+
+
+@pytest.mark.parametrize("learner", GOING_ON)
+def test_lists_may_be_longer_and_more_answered_than_in_training(learner: str) -> None:
+    model = trained(learner, 60)
+    short, agent = Agent.from_model(model), Agent.from_model(model, m=40, k=3)
+    X = model.prepare(np.random.default_rng(1).random((40, 4)))
+    assert agent.order(X[:5]).tolist() == short.order(X[:5]).tolist()
+    agent.update(agent.rank(X), [1, 0, float("nan")])
+    assert agent.answers == short.answers + 2
+
+
+def test_without_weights_the_agent_scores(tmp_path: Path) -> None:
+    model = trained("ridge:lift=3", 60)
+    save_model(model, tmp_path / "m.json")
+    loaded = load_model(tmp_path / "m.json")
+    data = make_dataset(LAYOUT, np.random.default_rng(4))
+    ranked, agent = loaded.rank(data), Agent.from_model(model)
+    assert len(loaded.weights) == 0
+    assert (
+        ranked.rankings[: data.offsets[1]].tolist()
+        == agent.order(ranked.data.features[: data.offsets[1]]).tolist()
+    )
+
+
+def test_what_cannot_go_on(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="holds weights only, and no agent that could go on"):
+        Agent.from_model(model())
+    path = tmp_path / "m.json"
+    save_model(trained("ridge", 10), path)
+    rewrite(path, agent="not base64")
+    with pytest.raises(ValueError, match=r"^m\.json: its agent cannot be unpacked: must be zlib in base64"):
+        load_model(path)
+    save_model(trained("ridge", 10), path)
+    whole = json.loads(path.read_text())["agent"]
+    rewrite(path, agent=whole[: len(whole) // 8 * 4])
+    with pytest.raises(ValueError, match=r"^m\.json: its agent is cut short"):
+        load_model(path)
+
+
+def test_features_are_prepared_as_in_training() -> None:
+    data = make_dataset(LAYOUT, np.random.default_rng(4))
+    for scaling in ("none", "query", "global", "robust"):
+        made = model(np.zeros(4))._replace(preparation=preparation(data, scaling))
+        first = slice(0, data.offsets[1])
+        assert np.array_equal(made.prepare(data.features[first]), made.preparation.scale(data).features[first])
+    with pytest.raises(ValueError, match="features: has 3 features: must have 4, as the training part"):
+        made.prepare(np.zeros((2, 3)))

@@ -38,6 +38,7 @@ from peekrank.types import (
     Learner,
     Shape,
     State,
+    Trained,
     Weighted,
 )
 
@@ -513,6 +514,39 @@ class Agent:
             what = f"{m} items with {d} features are more than there is memory for"
             raise ValueError(f"this saved agent cannot be made: {what}") from error
         saved.fill(found, agent._state, agent._counts)
+        return agent
+
+    @classmethod
+    def from_model(
+        cls, model: Trained, *, m: int | None = None, k: int | None = None, learner: Learner | None = None
+    ) -> Agent:
+        """An agent that goes on learning where the training of a model ended, bit for bit.
+
+        It wants features as the training had them: ``agent.rank(model.prepare(features))``. Copies draw the same
+        random numbers; `reseed` gives one its own.
+
+        Parameters
+        ----------
+        model
+            What `peekrank learn` saved and `peekrank.training.model.load_model` read.
+        m
+            Length of the longest list to come; None: as in training.
+        k
+            Number of items, from the top, that will be answered; None: as in training.
+        learner
+            The learner of the model; needed only for one that is not in `peekrank.registry.LEARNERS`.
+        """
+        if not model.agent:
+            raise ValueError("this model holds weights only, and no agent that could go on; learn it anew")
+        trained = cls.load(model.agent, learner)
+        shape = trained.shape
+        m, k = m or shape.m, k or shape.k
+        if (m, k) == (shape.m, shape.k):
+            return trained
+        if not trained.learner.any_length:
+            raise ValueError(f"{trained.learner.name} knows its items one by one: m and k stay as in training")
+        agent = cls(trained.learner, m=m, k=k, d=shape.d, seed=trained._settled().bit_generator)
+        saved.copy_memory(trained.learner, trained._state, trained._counts, agent._state, agent._counts)
         return agent
 
 

@@ -1,15 +1,18 @@
-"""A learned ranker: weights of features with all it takes to apply them to other data, as a JSON file."""
+"""A learned ranker with all it takes to apply it to other data, and to go on learning, as a JSON file."""
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
+import zlib
+from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from peekrank import __version__
 from peekrank._jit import kernel
@@ -17,7 +20,7 @@ from peekrank._util.atomic import write_whole
 from peekrank._util.reading import read_json
 from peekrank._util.text import excerpt
 from peekrank._util.validate import choice
-from peekrank.data.dataset import Dataset, check_finite
+from peekrank.data.dataset import About, Dataset, check_finite
 from peekrank.data.scaling import (
     LearningScaling,
     Squash,
@@ -27,6 +30,7 @@ from peekrank.data.scaling import (
     scale_within_queries,
     standardise,
 )
+from peekrank.engine import Agent
 from peekrank.engine.scoring import values_of_lists
 from peekrank.kernels.sorting import SortSpace, sort_descending, sort_space
 from peekrank.kernels.vectors import dot
@@ -36,9 +40,12 @@ from peekrank.types import Features, Floats, Ints, Measure, Rounds
 _KIND, _FORMAT = "peekrank model", 1
 _LARGEST = float(np.finfo(np.float32).max)
 _TYPES = {
-    **dict.fromkeys(("learner", "measure", "source", "digest", "scaling", "fitted_on"), str),
+    **dict.fromkeys(("learner", "measure", "source", "digest", "scaling", "fitted_on", "agent"), str),
     **dict.fromkeys(("k", "rounds", "seed", "run", "features", "base"), int),
 }
+
+_OWN_FIELDS = ("weights", "preparation", "agent")  # of a model, that have a form of their own in a file
+_MOST_BYTES = 1 << 27  # of an agent: a ridge of 2,000 columns takes 32 MB
 
 
 class Preparation(NamedTuple):
@@ -119,7 +126,11 @@ def preparation(train: Dataset, scaling: str = "none") -> Preparation:
 
 
 class Model(NamedTuple):
-    """Weights, what data must be like, and where all of it comes from."""
+    """Weights, what data must be like, and where all of it comes from.
+
+    There are no weights where scores are no weighted sums of the features; the agent then scores. ``agent`` is
+    what `Agent.dump` gave after the last round (`Agent.from_model` goes on from there), or nothing.
+    """
 
     weights: Features
     preparation: Preparation
@@ -131,6 +142,23 @@ class Model(NamedTuple):
     run: int
     source: str
     digest: str
+    agent: bytes = b""
+
+    def prepare(self, features: ArrayLike) -> Features:
+        """The features of the documents of one query as the learner, or an agent made from this model, wants them.
+
+        >>> from peekrank.data.dataset import About
+        >>> features = np.array([[0, 10], [1, 30]], np.float32)
+        >>> data = Dataset(features, np.zeros(2, np.uint8), np.array([0, 2]), np.array([7]), About("x"))
+        >>> prepared = preparation(data, "global")
+        >>> model = Model(np.float32([1, -1]), prepared, "ridge", 1, "ndcg@10", 1, 0, 0, "x", "")
+        >>> model.prepare([[2, 20]])
+        array([[3., 0.]], dtype=float32)
+        """
+        X = np.array(features, np.float32, ndmin=2)
+        about = About("features", base=self.preparation.base)
+        offsets, relevance = np.array([0, len(X)]), np.zeros(len(X), np.uint8)
+        return self.preparation.scale(Dataset(X, relevance, offsets, np.zeros(1, np.int64), about)).features
 
     def rank(self, data: Dataset) -> Ranked:
         """Score the documents of each query, and order them as the learner does when it does not explore.
@@ -143,7 +171,13 @@ class Model(NamedTuple):
         (array([1, 2, 0]), array([-1.,  1.,  1.]))
         """
         prepared = self.preparation.scale(data)
-        return Ranked(prepared, *order_all(self.weights, prepared.features, prepared.offsets))
+        if len(self.weights):
+            return Ranked(prepared, *order_all(self.weights, prepared.features, prepared.offsets))
+        agent = Agent.from_model(self)
+        lists = [prepared.features[first:last] for first, last in pairwise(prepared.offsets)]
+        scores = [agent.learner.scores(agent.state, X) for X in lists]
+        rankings = np.concatenate([np.argsort(-believed, kind="stable") for believed in scores])
+        return Ranked(prepared, rankings, np.concatenate(scores))
 
 
 class Ranked(NamedTuple):
@@ -204,13 +238,14 @@ def save_model(model: Model, path: str | PathLike[str]) -> None:
         "kind": _KIND,
         "format": _FORMAT,
         "peekrank": __version__,
-        **{name: value for name, value in model._asdict().items() if name not in ("weights", "preparation")},
+        **{name: value for name, value in model._asdict().items() if name not in _OWN_FIELDS},
         "features": prepared.features,
         "base": prepared.base,
         "scaling": prepared.scaling,
         "fitted_on": prepared.fitted_on,
         **{name: None if values is None else values.tolist() for name, values in _statistics(fitted).items()},
         "weights": model.weights.tolist(),
+        "agent": base64.b64encode(zlib.compress(model.agent, 9)).decode() if model.agent else "",
     }
     text = json.dumps({**content, "checksum": _checksum(content)}, indent=1, allow_nan=False)
     write_whole(Path(path), lambda part: part.write_text(text + "\n", encoding="utf-8"))
@@ -236,11 +271,25 @@ def load_model(path: str | PathLike[str]) -> Model:
     _check_content(content, path.name)
     fitted = _standardisation(content)
     columns = {name: content[name] for name in ("features", "base", "scaling", "fitted_on")}
-    about = {name: content[name] for name in Model._fields if name not in ("weights", "preparation")}
-    weights = np.array(content["weights"], np.float32)
-    model = Model(weights=weights, preparation=Preparation(**columns, standardisation=fitted), **about)
+    about = {name: content[name] for name in Model._fields if name not in _OWN_FIELDS}
+    weights, agent = np.array(content["weights"], np.float32), _unpacked(content["agent"], path.name)
+    model = Model(weights, Preparation(**columns, standardisation=fitted), **about, agent=agent)
     _check_numbers(model, path.name)
     return model
+
+
+def _unpacked(text: str, name: str) -> bytes:
+    """The bytes of an agent, which are checked when one is made of them."""
+    if not text:
+        return b""
+    try:
+        unzip = zlib.decompressobj()
+        blob = unzip.decompress(base64.b64decode(text, validate=True), _MOST_BYTES)
+    except (ValueError, zlib.error):
+        raise ValueError(f"{name}: its agent cannot be unpacked: must be zlib in base64") from None
+    if not unzip.eof:
+        raise ValueError(f"{name}: its agent is cut short, or has more than {_MOST_BYTES:,} bytes")
+    return blob
 
 
 def _statistics(fitted: Standardisation | None) -> dict[str, Floats | None]:
@@ -295,7 +344,7 @@ def is_model(path: Path) -> bool:
 def _check_numbers(model: Model, name: str) -> None:
     """Raise a ValueError unless there is a finite number for every feature: compiled code trusts the length."""
     features, fitted = model.preparation.features, model.preparation.standardisation
-    numbers: dict[str, NDArray[Any]] = {"weights": model.weights}
+    numbers: dict[str, NDArray[Any]] = {} if model.agent and not len(model.weights) else {"weights": model.weights}
     numbers |= {f"{name}s": values for name, values in _statistics(fitted).items() if values is not None}
     for what, values in numbers.items():
         if values.shape != (features,):

@@ -108,12 +108,13 @@ def play_run(training: Training, material: Material, run: int, progress: Tick) -
     frames, models = [], []
     for text, agent, curve in zip(training.learners, played.agents, played.curves, strict=True):
         learner, finite, model = agent.learner, not agent.trouble(), None
-        if isinstance(learner, Weighted) and linear_in_features(learner) and finite:
-            train = material.train.about
+        if learner.contextual and finite:
+            train, weights = material.train.about, np.empty(0, np.float32)
+            if isinstance(learner, Weighted) and linear_in_features(learner):
+                weights = learner.weights(agent.state).copy()
             model = Model(
-                learner.weights(agent.state).copy(), lists.preparation, text_of(learner), training.k,
-                training.measure, training.rounds, training.seed, run, train.source,
-                train.digest or content_digest(material.train),
+                weights, lists.preparation, text_of(learner), training.k, training.measure, training.rounds,
+                training.seed, run, train.source, train.digest or content_digest(material.train), agent.dump(),
             )  # fmt: skip
         loss, best = regrets.of(learner, progress) if training.regret and finite else (None, None)
         ends = {
@@ -139,9 +140,6 @@ def _held_out(
     if model is not None:
         return model.rank(test).quality(measure)
     lists = [test.features[a:b] for a, b in pairwise(test.offsets)]
-    if isinstance(agent.learner, Weighted):
-        rankings = [np.argsort(-agent.learner.scores(agent.state, X), kind="stable") for X in lists]
-        return Ranked(test, np.concatenate(rankings), np.empty(0)).quality(measure)
     m = int(np.diff(test.offsets).max())
     fresh = Agent(agent.learner, m=m, k=min(training.k, m), d=agent.shape.d, seed=seed)
     rankings = [fresh.rank(X).ranking for X in lists]

@@ -20,7 +20,6 @@ from peekrank.training.model import save_model
 from peekrank.training.outcome import Outcome
 from peekrank.training.playing import COLUMNS, Done, compile_kernels, content_digest, play_run
 from peekrank.training.training import Material, Training
-from peekrank.types import linear_in_features
 
 
 def learn(
@@ -131,7 +130,7 @@ def _whole(training: Training, folder: Path, run: int, curves: pl.DataFrame | No
     return all(
         model_file(folder, name, run).exists()
         for text, name, learner in named
-        if linear_in_features(learner) and finite[text]
+        if learner.contextual and finite[text]
     )
 
 
