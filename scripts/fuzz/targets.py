@@ -29,6 +29,7 @@ from peekrank.games.certificate import certificate
 from peekrank.games.files import read_game
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
+from peekrank.learners.ridge import Ridge
 from peekrank.streams.adversary import Adversary
 from peekrank.streams.preferences import Orders, Ratings
 from peekrank.training.model import Model, load_model, preparation, save_model
@@ -254,8 +255,9 @@ def _model_contents() -> tuple[dict[str, Any], ...]:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "model.json"
         contents = []
-        for scaling in ("none", "query", "global"):
-            made = Model(weights, preparation(_data(), scaling), "rtopkf", 1, "ndcg@10", 9, 0, 0, "x", "00")
+        blob = Agent(Ridge(), m=4, k=1, d=3).dump()
+        for scaling in ("none", "query", "global", "robust"):
+            made = Model(weights, preparation(_data(), scaling), "ridge", 1, "ndcg@10", 9, 0, 0, "x", "00", blob)
             save_model(made, path)
             contents.append(json.loads(path.read_bytes()))
         return tuple(contents)

@@ -184,7 +184,13 @@ def test_robust_scaling_travels_with_a_model(tmp_path: Path) -> None:
 
 
 LAYOUT = Layout(queries=25, documents=(3, 9), features=4, shares=(0.6, 0.3, 0.1))
-GOING_ON = ("ridge", "ridge:lift=3", "ridge:forget=0.99", "rtopkf", "rtopkf:surrogate=kl,estimator=doubly_robust")
+GOING_ON = (
+    "ridge",
+    "ridge:lift=3",
+    "ridge:forget=0.99",
+    "rtopkf:horizon=100",
+    "rtopkf:horizon=100,surrogate=kl,estimator=doubly_robust",
+)
 
 
 def trained(learner: str, rounds: int, k: int = 1) -> Model:
