@@ -29,7 +29,7 @@ from peekrank.games.certificate import certificate
 from peekrank.games.files import read_game
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
-from peekrank.learners.ridge import Ridge
+from peekrank.learners.ridge.learner import Ridge
 from peekrank.streams.adversary import Adversary
 from peekrank.streams.preferences import Orders, Ratings
 from peekrank.training.model import Model, load_model, preparation, save_model

@@ -306,10 +306,10 @@ def _statistics(fitted: Standardisation | None) -> dict[str, Floats | None]:
 def _standardisation(content: dict[str, Any]) -> Standardisation | None:
     if content["mean"] is None:
         return None
-    mean, deviation, centre, spread = (
-        np.array(content.get(key) or [], np.float64) for key in ("mean", "deviation", "centre", "spread")
-    )
-    squash = None if content["centre"] is None else Squash(centre, spread)
+    mean, deviation = (np.array(content[key], np.float64) for key in ("mean", "deviation"))
+    squash = None
+    if content["centre"] is not None:
+        squash = Squash(*(np.array(content[key], np.float64) for key in Squash._fields))
     return Standardisation(mean, deviation, content["fitted_on"], squash)
 
 
