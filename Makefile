@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 
 QUICK := -m 'not slow and not browser and not ray'
 
-.PHONY: demo test check lint types imports tests site portable coverage commands stub format bench fuzz mutants kills failover minimum dist lock clean
+.PHONY: demo test check lint types imports tests site portable coverage commands stub format bench fuzz mutants kills faults failover minimum dist lock clean
 
 demo: $(READY)  ## set up, rank ten items from one answer per round, write peekrank-demo/report.html
 	$(BIN)/peekrank demo --out peekrank-demo
@@ -84,6 +84,9 @@ kills: $(READY)  ## kill commands at random moments and compare what they come t
 
 failover: $(READY)  ## kill the owner of a log in PostgreSQL again and again: make failover N=20 for fewer than 100
 	PYTHONPATH=tests $(BIN)/python scripts/failover.py $(if $(N),--kills $(N))
+
+faults: $(READY)  ## kill a service at random moments under load and look for what is lost: make faults N=20 for fewer than 1,000
+	$(BIN)/python scripts/faults.py $(if $(N),--kills $(N))
 
 # Warnings of old packages about new ones are not ours; the tests of pages need the tools that make them.
 MINIMUM := .venv-minimum

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from helpers.services import HOME, SetClock, config, service
+from helpers.traffic import ALL, live, put_some
 from peekrank import registry
 from peekrank.service.commands import Answer, Rank
 from peekrank.service.config import SlotConfig
@@ -23,49 +23,9 @@ from peekrank.service.problems import Problem
 from peekrank.service.service import Service
 from peekrank.service.snapshots import folded, restored, taken
 
-FEATURES = SlotConfig("search", learner="ridge", features=3, longest=8, k=2, wait=100.0, seed=3)
-REGISTRY = replace(FEATURES, name="shop", features_from="registry", context=2, k=2)
-LISTS = SlotConfig("lists", learner="uniform", longest=5, k=1, seed=1)
-FIXED = SlotConfig("fixed", learner="marginftrl", items=("a", "b", "c", "d", "e"), k=2, seed=5)
-
 
 def problem(status: int, match: str | None = None) -> Any:
     return pytest.raises(Problem, match=match, check=lambda error: error.status == status)
-
-
-def live(it: Service, clock: SetClock, rounds: int = 30, seed: int = 0) -> None:
-    """Some visits to all slots: answered at once, later, never, in part."""
-    rng = np.random.default_rng(seed)
-    waiting: list[Any] = []
-    for n in range(rounds):
-        clock.now += float(rng.integers(1, 12))
-        for slot in it.config.slots:
-            request: dict[str, Any] = {"event_id": f"{slot.name}-{seed}-{n}", "defer": n % 7 == 3}
-            if slot.features_from == "registry":
-                request["context"] = rng.normal(size=slot.context).tolist()
-            elif slot.learner in ("ridge", "uniform"):
-                names = [f"i{i}" for i in range(rng.integers(1, 6))]
-                rows = [Item(name, rng.normal(size=3).tolist()) for name in names]
-                request["items"] = rows if slot.features else names
-            elif n % 5 == 4 and slot.learner == "doubtsort":
-                request["items"] = ["a", "b", f"new{n // 10}"]
-            waiting.append(it.rank(slot.name, RankRequest(**request)))
-        for reply in [waiting.pop(int(rng.integers(len(waiting)))) for _ in range(len(waiting) // 2)]:
-            answers: dict[str, float | None] = {
-                name: int(rng.integers(0, 2)) for name in reply.ask if rng.random() < 0.8
-            }
-            try:
-                it.feedback(reply.event_id, FeedbackRequest(answers))
-            except Problem as late:
-                assert late.status == 410  # noqa: PT017
-
-
-ALL = (HOME, FEATURES, REGISTRY, LISTS, FIXED, replace(HOME, name="clicks", learn="on_close", unanswered=0))
-
-
-def put_some(it: Service) -> None:
-    rng = np.random.default_rng(9)
-    it.put_items("shop", ItemsRequest([Item(f"s{n}", rng.normal(size=3).tolist()) for n in range(6)]))
 
 
 def states(it: Service) -> dict[str, bytes]:

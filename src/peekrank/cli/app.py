@@ -31,6 +31,9 @@ COMMANDS = {
     "positions": "Estimate how likely people look at each place, from items that stood at several of them.",
     "watch": "Watch a log for faults: lists shown differently, answers that change, too little exploration.",
     "game": "Tell how fast regret must grow, and why: whether a problem can be learned at all.",
+    "audit": "Fold the log of a service anew, and say whether it comes to what the service had, bit for bit.",
+    "backup": "Copy the log of a service to another file, while the service runs.",
+    "export": "Write what a slot of a service decided, with chances and answers, to a file that can be evaluated.",
     "warm": "Compile what learners and measures need, and keep it: in a container image, no process has to wait.",
 }
 GROUPS = {
@@ -39,6 +42,7 @@ GROUPS = {
     "Experiment": ("simulate", "sweep", "compare", "rates", "reproduce"),
     "Evidence": ("positions", "watch"),
     "Theory": ("game",),
+    "Service": ("audit", "backup", "export"),
     "Machine": ("warm",),
 }
 

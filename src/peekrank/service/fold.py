@@ -72,6 +72,7 @@ class Fold:
         self.slot = slot
         self.number = self.time = 0  # of the last record
         self.settings: Settings | None = None
+        self.since = 0  # the record that the learner began with
         self.agent: Agent | None = None
         self.items = Items([])
         self.open: OrderedDict[str, Event] = OrderedDict()  # by time, hence by deadline
@@ -219,13 +220,20 @@ class Fold:
         if not agent.learner.any_length:
             chosen = np.sort(ranking) if agent.learner.kernels.enter is not None else None
             return Decision(_no_features(len(ranking)), ranking, token, None, chosen, event.round)
+        X = self.seen(event)
         if self.lists:
-            return Decision(self._candidates(body)[0], ranking, token, None, None, event.round)  # type: ignore[arg-type]
-        X = np.frombuffer(event.features, dtype="<f4").reshape(len(ranking), -1)
+            return Decision(X, ranking, token, None, None, event.round)
         given = read_numbers(body.items) if body.items else np.sort(ranking)
         return Decision(
             X, np.argsort(given)[np.searchsorted(np.sort(given), ranking)], token, None, None, event.round
         )
+
+    def seen(self, event: Event) -> Features:
+        """What the learner saw of the candidates of an event: a row for each."""
+        if self.lists:
+            X, _, _ = self._candidates(event.body)
+            return _no_features(len(event.body.names)) if X is None else X
+        return np.frombuffer(event.features, dtype="<f4").reshape(len(event.body.ranking) // 4, -1)
 
     def due(self, now: int) -> Iterator[str]:
         """Events whose waiting time is over, one by one as they are closed."""
@@ -262,6 +270,7 @@ class Fold:
             if fixed.kernels.enter is None and not fixed.any_length:
                 self.items = Items([])
             self.open.clear()
+            self.since = self.number
             self.agent = new_agent(body.config, len(self.items))
         for name in body.config.items:
             if self.items.number(name) is None and not self.lists:

@@ -30,6 +30,7 @@ class _Saved(Struct, array_like=True):
     """All that a fold is."""
 
     time: int
+    since: int
     settings: Settings
     agent: bytes
     items: list[Item]
@@ -58,6 +59,7 @@ def taken(fold: Fold) -> Snapshot:
     body = _ENCODER.encode(
         _Saved(
             fold.time,
+            fold.since,
             fold.settings,  # type: ignore[arg-type]
             fold.learner.dump(),
             fold.items.known,
@@ -67,6 +69,12 @@ def taken(fold: Fold) -> Snapshot:
     )
     about = json.dumps({"format": FORMAT, **machine()})
     return Snapshot(fold.slot, fold.number, about, body, sha256(body).digest())
+
+
+def differences(one: bytes, other: bytes) -> list[str]:
+    """Names of the parts in which the bodies of two snapshots differ."""
+    first, second = _DECODER.decode(one), _DECODER.decode(other)
+    return [name for name in _Saved.__struct_fields__ if getattr(first, name) != getattr(second, name)]
 
 
 def restored(snapshot: Snapshot) -> Fold:
@@ -82,11 +90,25 @@ def restored(snapshot: Snapshot) -> Fold:
         raise ValueError(f"the snapshot cannot be read: {error}") from None
     fold = Fold(snapshot.slot)
     fold.number, fold.time = snapshot.number, saved.time
-    fold.settings, fold.activity = saved.settings, saved.activity
+    fold.since, fold.settings, fold.activity = saved.since, saved.settings, saved.activity
     fold.items = Items(saved.items)
     fold.agent = Agent.load(saved.agent, saved.settings.config.made)
     fold.open = OrderedDict((event.id, event) for event in saved.open)
     return fold
+
+
+def beginning(store: Store, slot: str) -> Fold:
+    """A slot before the first record that is there: as it was made, or as the oldest snapshot has it."""
+    first, _ = store.ends(slot)
+    if first == 1:
+        return Fold(slot)
+    usable = [snapshot for snapshot in store.snapshots(slot) if snapshot.number >= first - 1]
+    if not usable:
+        raise ValueError(
+            f"the log of slot {slot!r} begins with record {first}, and there is no snapshot of what was before: "
+            "restore a backup"
+        )
+    return restored(usable[-1])
 
 
 def folded(store: Store, slot: str) -> tuple[Fold, list[str]]:
@@ -102,8 +124,7 @@ def folded(store: Store, slot: str) -> tuple[Fold, list[str]]:
         return followed(store, fold), passed
     if first > 1:
         raise ValueError(
-            f"the log of slot {slot!r} begins with record {first}, and no snapshot of what was before can be "
-            "used: restore a backup"
+            f"the log of slot {slot!r} begins with record {first}, and no snapshot can be used: restore a backup"
         )
     return followed(store, Fold(slot)), passed
 
@@ -117,5 +138,10 @@ def followed(store: Store, fold: Fold, until: int | None = None) -> Fold:
             raise ValueError(
                 f"the log of slot {fold.slot!r} has a gap: record {fold.number} is followed by {record.number}"
             )
-        fold.apply(record.number, record.time, record.event, decode(record))
+        try:
+            fold.apply(record.number, record.time, record.event, decode(record))
+        except KeyError:
+            raise ValueError(
+                f"record {record.number} of slot {fold.slot!r} is about event {record.event!r}, which is not open"
+            ) from None
     return fold

@@ -1,12 +1,13 @@
-"""The store that a configuration names."""
+"""The store that a configuration or a command names."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from peekrank.service.config import StoreConfig
 from peekrank.service.log.sqlite import SQLiteStore
-from peekrank.service.log.store import Store
+from peekrank.service.log.store import Store, StoreError
+from peekrank.spec import nearest
 
 
 def open_store(config: StoreConfig, slots: Sequence[str] = ()) -> Store:
@@ -18,3 +19,16 @@ def open_store(config: StoreConfig, slots: Sequence[str] = ()) -> Store:
     except ImportError:
         raise ValueError("store.url needs the PostgreSQL driver: pip install 'peekrank[postgresql]'") from None
     return PostgreSQLStore(config.url, slots)
+
+
+def existing_log(where: str, slots: Iterable[str] | None = None) -> Store:
+    """A log to read, in a file or at ``postgresql://...``; a ValueError if it is not there, or lacks a slot."""
+    store = open_store(StoreConfig(url=where) if "://" in where else StoreConfig(path=where))
+    try:
+        known = store.slots()
+    except StoreError as error:
+        raise ValueError(str(error)) from None
+    for slot in slots or ():
+        if slot not in known:
+            raise ValueError(f"{where} has no slot '{slot}': {nearest(slot, known)}")
+    return store

@@ -44,6 +44,8 @@ def _told(method: F) -> F:
         try:
             with self._lock:
                 return method(self, *arguments, **named)
+        except StoreError:
+            raise
         except (sqlite3.Error, OSError) as error:
             raise StoreError(f"{self.path.name}: {error}") from error
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from peekrank.service.log.records import Record
 
 
-class StoreError(Exception):
+class StoreError(OSError):
     """The store cannot do what it was asked for at present; the reason is for people. Nothing was kept."""
 
 

@@ -1,0 +1,98 @@
+"""What a slot's log has to tell to `peekrank.evidence`: decisions with chances and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from peekrank.evidence.lines import reason_for
+from peekrank.evidence.log import Log, log_of
+from peekrank.service.clock import SECOND
+from peekrank.service.events import State, combined
+from peekrank.service.fold import Event, Fold, event_k
+from peekrank.service.log.records import Feedback, Settings, decode, read_floats, read_numbers
+from peekrank.service.log.store import Store
+from peekrank.service.snapshots import beginning
+from peekrank.spec import text_of
+
+
+class _Decided(NamedTuple):
+    """A decision with what became of it, as the log to evaluate has it; `number` orders decisions."""
+
+    number: int
+    record: dict[str, Any]
+
+
+def exported(store: Store, slot: str) -> Log:
+    """The log of a slot in the form that is evaluated, by folding it: decisions in order, with their answers.
+
+    Decisions that were never shown are left out. A decision whose event is open has no answers yet.
+    """
+    fold = beginning(store, slot)
+    decided = sorted(_decided(store, fold), key=lambda one: one.number)
+    if not decided:
+        raise ValueError(f"the log of slot {slot!r} has no decision")
+    return log_of((one.record for one in decided), lowest=0.0, highest=float(fold.config.max_grade))
+
+
+def _decided(store: Store, fold: Fold) -> Iterator[_Decided]:
+    """Decisions, each when its event is closed."""
+    answered: dict[str, int] = {}  # times of the last answers to open events
+    for record in store.read(fold.slot, fold.number):
+        body = decode(record)
+        shown = _shown(fold, answered) if isinstance(body, Settings) else {}  # another learner closes them all
+        event = fold.open.get(record.event or "")
+        seen = event is not None and event.at is State.SHOWN
+        if event is not None and isinstance(body, Feedback):
+            answered[event.id], seen = record.time, True
+        fold.apply(record.number, record.time, record.event, body)
+        yield from [row for name, row in shown.items() if name not in fold.open]
+        if event is not None and event.at.closed:
+            if seen:
+                yield _row(fold, event, answered)
+            answered.pop(event.id, None)
+    yield from _shown(fold, answered).values()
+
+
+def _shown(fold: Fold, answered: dict[str, int]) -> dict[str, _Decided]:
+    """Events that wait for answers."""
+    return {event.id: _row(fold, event, answered) for event in fold.open.values() if event.at is State.SHOWN}
+
+
+def _row(fold: Fold, event: Event, answered: dict[str, int]) -> _Decided:
+    body = event.body
+    ranking = read_numbers(body.ranking)
+    rows = np.arange(len(ranking)) if body.names else np.sort(ranking)
+    names = body.names or fold.items.names(rows.tolist())
+    place = np.empty(len(rows), np.int64)
+    place[np.searchsorted(rows, ranking)] = np.arange(len(rows))
+    k = event_k(event)
+    grades = combined(event.answers, k, fold.config.combine)
+    asked = np.searchsorted(rows, ranking[:k]).tolist()
+    said = {row: float(grade) for row, grade in zip(asked, grades, strict=True) if not np.isnan(grade)}
+    learner = fold.learner.learner
+    time = answered.get(event.id, 0) / SECOND
+    record = {
+        "event": event.id,
+        "time": event.time / SECOND,
+        "learner": f"{text_of(learner)} @ {fold.since}",
+        "reason": None if body.chances else reason_for(learner) or "the chances were not known at that moment",
+        "k": k,
+        "candidates": list(names),
+        "place": place.tolist(),
+        "chance": read_floats(body.chances).tolist() if body.chances else None,
+        "answer": [said.get(row) for row in range(len(rows))],
+        "answered": [time if row in said else None for row in range(len(rows))],
+        "features": _features(fold, event),
+    }
+    return _Decided(event.number, {name: value for name, value in record.items() if value is not None})
+
+
+def _features(fold: Fold, event: Event) -> list[list[float]] | None:
+    """What the learner saw of the candidates."""
+    if not fold.config.features:
+        return None
+    found: list[list[float]] = fold.seen(event).tolist()
+    return found
