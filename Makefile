@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 
 QUICK := -m 'not slow and not browser and not ray'
 
-.PHONY: demo test check lint types imports tests site portable coverage commands stub format bench fuzz mutants kills faults failover minimum dist lock clean
+.PHONY: demo test check lint types imports tests site portable coverage commands calls stub format bench fuzz mutants kills faults failover minimum dist lock clean
 
 demo: $(READY)  ## set up, rank ten items from one answer per round, write peekrank-demo/report.html
 	$(BIN)/peekrank demo --out peekrank-demo
@@ -51,6 +51,9 @@ coverage: $(READY)  ## which lines the quick tests reach
 
 commands: $(READY)  ## write docs/commands.md anew after a change of the command line
 	$(BIN)/python scripts/commands.py
+
+calls: $(READY)  ## write docs/service/http.md anew after a change of the calls over HTTP
+	$(BIN)/python scripts/calls.py
 
 stub: $(READY)  ## write src/peekrank/__init__.pyi anew after a change of what is public
 	$(BIN)/python scripts/stub.py

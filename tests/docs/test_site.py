@@ -111,6 +111,11 @@ def test_every_measure_has_its_row(name: str) -> None:
     assert re.search(rf"^\| `{name}[`@]", (ROOT / "docs" / "measures.md").read_text(encoding="utf-8"), re.M)
 
 
+def test_the_reference_of_calls_is_what_the_service_says() -> None:
+    calls = load_script("calls")
+    assert calls.PAGE.read_text(encoding="utf-8") == calls.reference(), "make calls writes it anew"
+
+
 def test_the_command_reference_is_what_the_commands_say() -> None:
     commands = load_script("commands")
     assert commands.PAGE.read_text(encoding="utf-8") == commands.reference(), "make commands writes it anew"

@@ -4,21 +4,46 @@ from __future__ import annotations
 
 import math
 import time
+from concurrent.futures import Future
+from typing import Any
 
-from helpers.fake_service import FakeService
-from peekrank.service.messages import Alarm, Interval, ItemReply, ItemsReply, Member, Minute, SlotReply, StatsReply
+from peekrank.service import problems
+from peekrank.service.commands import Command
+from peekrank.service.messages import (
+    Alarm,
+    EventReply,
+    Interval,
+    ItemReply,
+    ItemsReply,
+    Member,
+    Minute,
+    SlotReply,
+    StatsReply,
+)
 
 NAMES = ("tea", "cake", "soup", "a rather long name of an item that somebody has really given", "<b>bold</b>")
 
 
-class BusyService(FakeService):
-    """Two slots: one with all there can be, one that has seen nothing."""
+class BusyService:
+    """Two slots: one with all there can be, one that has seen nothing. Nothing can be asked of it."""
+
+    reason = ""
+
+    def not_ready(self) -> str:
+        return self.reason
+
+    def submit(self, command: Command) -> Future[Any]:
+        raise NotImplementedError
+
+    def event(self, event_id: str) -> EventReply:
+        raise problems.unknown_event(event_id)
 
     def slots(self) -> list[SlotReply]:
         return [self.slot("home"), self.slot("search")]
 
     def slot(self, name: str) -> SlotReply:
-        super().slot(name)
+        if name not in ("home", "search"):
+            raise problems.unknown_slot(name, ("home", "search"))
         return _busy() if name == "home" else SlotReply("search", "rtopkf:surrogate=squared", "ndcg@10", 5)
 
     def items(self, slot: str, *, after: str = "", limit: int = 100) -> ItemsReply:

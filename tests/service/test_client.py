@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,13 +13,15 @@ import numpy as np
 import pytest
 
 from helpers.asgi import Caller
-from helpers.fake_service import FakeService
-from peekrank.service.client import AsyncClient, Client, item
+from helpers.running import config
+from peekrank.service.client import AsyncClient, Client
+from peekrank.service.config import SlotConfig
 from peekrank.service.http import application
 from peekrank.service.keys import Key, Keys, new_key
 from peekrank.service.logs import start_logs
-from peekrank.service.messages import BatchActivate, BatchRank, RankRequest
+from peekrank.service.messages import BatchActivate, BatchRank, Item, RankRequest
 from peekrank.service.problems import Problem
+from peekrank.service.service import Service
 
 
 class Flaky(httpx.BaseTransport, httpx.AsyncBaseTransport):
@@ -48,23 +53,27 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def service() -> FakeService:
+def service(tmp_path: Path) -> Iterator[Service]:
     start_logs("critical")
-    return FakeService()
+    with Service(config(tmp_path)) as made:
+        yield made
+
+
+def ranked_events(service: Service) -> int:
+    return service.slot("home").ranked
 
 
 def client(transport: Flaky, **options: Any) -> Client:
     return Client("http://localhost", transport=transport, **options)
 
 
-def test_a_round_trip(service: FakeService) -> None:
+def test_a_round_trip(service: Service) -> None:
     with client(Flaky(application(service))) as calls:
         ranked = calls.rank("home")
-        assert ranked.ask == ["tea"]
-        assert calls.feedback(ranked.event_id, {"tea": 1}).slot == "home"
         assert calls.feedback(ranked.event_id, [None]).state == "shown"
+        assert calls.feedback(ranked.event_id, {ranked.ask[0]: 1}).slot == "home"
         assert calls.activate(ranked.event_id) == calls.event(ranked.event_id)
-        assert calls.put_items("home", {"pie": [0.5, 1]}).added == 1
+        assert calls.put_items("home", ["pie"]).added == 1
         assert calls.retire_items("home", ["tea"]).retired == 1
         assert [one.id for one in calls.items("home")] == ["cake", "pie", "soup", "tea"]
         assert [slot.name for slot in calls.slots()] == ["home", "search"]
@@ -72,42 +81,48 @@ def test_a_round_trip(service: FakeService) -> None:
         assert calls.stats().role == "owner"
 
 
-def test_features_travel_as_float32(service: FakeService) -> None:
-    with client(Flaky(application(service))) as calls:
-        calls.rank("home", {"tea": np.array([0.1, 2]), "cake": [1, 2]}, context=[3], event_id="e1")
-    request = service.events["e1"][1]
-    assert request.items is not None
-    assert request.items[0] == item("tea", [0.1, 2])
-    assert isinstance(request.context, bytes)
-    assert np.frombuffer(request.context, "<f4").tolist() == [3.0]
+def test_features_travel_as_float32(tmp_path: Path) -> None:
+    slot = SlotConfig("lists", learner="ridge", features=2, context=1, longest=5)
+    with (
+        Service(replace(config(tmp_path), slots=(slot,))) as service,
+        client(Flaky(application(service))) as calls,
+    ):
+        calls.rank("lists", {"tea": np.array([0.1, 2]), "cake": [1, 2]}, context=[3], event_id="e1")
+        with_numbers = RankRequest("e2", [Item("tea", [0.1, 2.0]), Item("cake", [1.0, 2.0])], context=[3.0])
+        assert sorted(service.rank("lists", with_numbers).ranking) == sorted(calls.event("e1").ranking)
+        with pytest.raises(Problem, match="3 numbers, and this slot takes 2"):
+            calls.rank("lists", {"tea": [1, 2, 3]}, context=[3])
+        with pytest.raises(Problem, match="finite"):
+            calls.rank("lists", {"tea": [1, np.nan]}, context=[3])
 
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("failures", [1, 3])
-def test_retries_make_one_event(service: FakeService, failures: int, *, after: bool) -> None:
+def test_retries_make_one_event(service: Service, failures: int, *, after: bool) -> None:
     transport = Flaky(application(service), failures, after=after)
     with client(transport) as calls:
         ranked = calls.rank("home")
     assert transport.attempts == failures + 1
-    assert list(service.events) == [ranked.event_id]
+    assert ranked_events(service) == 1
+    assert service.event(ranked.event_id).ranking == ranked.ranking
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_a_busy_service_is_asked_again(service: FakeService, status: int) -> None:
+def test_a_busy_service_is_asked_again(service: Service, status: int) -> None:
     transport = Flaky(application(service), 2, status=status)
     with client(transport) as calls:
         assert calls.slot("home").name == "home"
     assert transport.attempts == 3
 
 
-def test_retries_end(service: FakeService) -> None:
+def test_retries_end(service: Service) -> None:
     transport = Flaky(application(service), 9)
     with client(transport, retries=1) as calls, pytest.raises(httpx.ConnectError):
         calls.rank("home")
     assert transport.attempts == 2
 
 
-def test_problems_are_raised_and_not_retried(service: FakeService) -> None:
+def test_problems_are_raised_and_not_retried(service: Service) -> None:
     transport = Flaky(application(service))
     with client(transport) as calls:
         with pytest.raises(Problem, match="did you mean 'home'") as caught:
@@ -121,13 +136,13 @@ def test_something_else_at_the_address_is_told() -> None:
         calls.rank("home")
 
 
-def test_a_batch(service: FakeService) -> None:
+def test_a_batch(service: Service) -> None:
     with client(Flaky(application(service))) as calls:
         replies = calls.batch([BatchRank("home", RankRequest("e1")), BatchActivate("e1"), BatchActivate("no")])
     assert [reply.status for reply in replies] == [200, 200, 404]
 
 
-def test_keys_are_sent(service: FakeService) -> None:
+def test_keys_are_sent(service: Service) -> None:
     key, kept = new_key("web")
     app = application(service, Keys([Key("web", "app", kept)]))
     with client(Flaky(app), key=key) as calls:
@@ -137,13 +152,13 @@ def test_keys_are_sent(service: FakeService) -> None:
     assert Caller(app)("GET", "/livez").status_code == 200
 
 
-def test_the_awaited_client_does_the_same(service: FakeService) -> None:
+def test_the_awaited_client_does_the_same(service: Service) -> None:
     transport = Flaky(application(service), 2, after=True)
 
     async def visit() -> None:
         async with AsyncClient("http://localhost", transport=transport) as calls:
             ranked = await calls.rank("home", ["tea", "cake"])
-            assert list(service.events) == [ranked.event_id]
+            assert ranked_events(service) == 1
             assert (await calls.feedback(ranked.event_id, [1])).event_id == ranked.event_id
             assert await calls.activate(ranked.event_id) == await calls.event(ranked.event_id)
             assert (await calls.put_items("home", ["pie"])).added == 1

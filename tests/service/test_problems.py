@@ -16,7 +16,6 @@ SAID = {
     "unknown-item": problems.unknown_items(["tee"], ["tea", "coffee"]),
     "other-request": problems.other_request("e1"),
     "other-answer": problems.other_answer("e1"),
-    "not-activated": problems.not_activated("e1"),
     "closed": problems.closed("e1"),
     "too-large": problems.too_large("1,001 items", 1000),
     "too-many-open": problems.too_many_open("home", 10),

@@ -22,6 +22,7 @@ COMMANDS = {
     "data": "Describe a file of judged documents with features, and convert it into a form that opens at once.",
     "learn": "Train rankers on judged documents, revealing k judgements per round, and save them.",
     "rank": "Rank the documents of each query by a learned model: a table of qid, document, position and score.",
+    "serve": "Rank lists as a service: acknowledged answers are never lost, and learned from.",
     "simulate": "Run learners over a stream, and compare their regret.",
     "sweep": "Run learners over all combinations of streams, measures, k and horizons, and tell which are better.",
     "compare": "Tell which learners are better, over runs or folds, and which differences may be luck.",
@@ -39,6 +40,7 @@ COMMANDS = {
 GROUPS = {
     "Start": ("demo", "advise", "list"),
     "Learn from judged documents": ("data", "learn", "rank"),
+    "Serve": ("serve",),
     "Experiment": ("simulate", "sweep", "compare", "rates", "reproduce"),
     "Evidence": ("positions", "watch"),
     "Theory": ("game",),

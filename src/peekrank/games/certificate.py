@@ -223,7 +223,7 @@ def _group(game: Game) -> Iterator[tuple[Ints, Ints]]:
 
 
 def _apart(game: Game, known: Cells, i: int) -> Iterator[dict[str, Any]]:
-    """For each action that is no neighbour of i: multiples of what neighbours lose to i that it loses at least.
+    """Multiples of what neighbours lose to i, for each other action, that this one loses at least.
 
     Where all neighbours are worse than i, so is that action: its inequality adds no border to the cell of i.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from logging import DEBUG, INFO, WARNING
 from time import perf_counter
 from typing import Any
 
@@ -23,7 +24,6 @@ HEADERS = [
 ]
 SLOW = 1.0  # seconds after which a call is worth a line in the log
 _TRACE = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
-_log = structlog.get_logger()
 
 
 class Border:
@@ -42,6 +42,7 @@ class Border:
 
     def __init__(self, app: ASGIApp, metrics: Metrics, hosts: frozenset[str] = frozenset()) -> None:
         self._app, self._metrics, self._hosts = app, metrics, hosts
+        self._log = structlog.get_logger().bind()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a call."""
@@ -63,7 +64,17 @@ class Border:
         await (encoded_problem(refused) if refused else self._app)(scope, receive, sending)
         seconds, call = perf_counter() - started, scope.get("peekrank.call", "other")
         self._metrics.observe(call, status, seconds)
-        _tell(call, status, seconds, trace)
+        self._tell(call, status, seconds, trace)
+
+    def _tell(self, call: str, status: int, seconds: float, trace: re.Match[str] | None) -> None:
+        """Log faults of ours and slow calls; all others when debugging. What refuses them logs why."""
+        level = WARNING if status == 500 else INFO if seconds >= SLOW else DEBUG
+        if not self._log.is_enabled_for(level):
+            return
+        said: dict[str, Any] = {"call": call, "status": status, "ms": round(1000 * seconds, 2)}
+        if trace is not None:
+            said |= {"trace_id": trace[1], "parent_id": trace[2]}
+        self._log.log(level, "call", **said)
 
     def _refused(self, scope: Scope, headers: Headers) -> problems.Problem | None:
         """Why a call is not even looked at: it comes from a web page of somebody else's."""
@@ -82,13 +93,3 @@ def _name_of(host: str) -> str:
 def _carried(trace: re.Match[str] | None) -> list[tuple[bytes, bytes]]:
     """The trace that a call belongs to, with a span of its own."""
     return [] if trace is None else [(b"traceparent", f"00-{trace[1]}-{secrets.token_hex(8)}-{trace[3]}".encode())]
-
-
-def _tell(call: str, status: int, seconds: float, trace: re.Match[str] | None) -> None:
-    """Log what somebody may want to know later: failures of ours and slow calls; all others when debugging."""
-    if status < 500 and seconds < SLOW and not _log.is_enabled_for(10):
-        return
-    said: dict[str, Any] = {"call": call, "status": status, "ms": round(1000 * seconds, 2)}
-    if trace is not None:
-        said |= {"trace_id": trace[1], "parent_id": trace[2]}
-    (_log.warning if status >= 500 else _log.info if seconds >= SLOW else _log.debug)("call", **said)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from starlette.applications import Starlette
@@ -53,6 +53,8 @@ from peekrank.service.problems import Problem
 from peekrank.service.protocol import Served
 from peekrank.service.routes import CALLS, PAGE, PARAMETERS, Call
 
+Read = TypeVar("Read")
+
 
 class Asked(NamedTuple):
     """A call as it came: who makes it, what is in its path, and its body."""
@@ -87,6 +89,12 @@ class Calls:
         """Have a command done; returns after it is in the log."""
         return await asyncio.wrap_future(self._service.submit(command))
 
+    async def _look(self, read: Callable[..., Read], *given: Any, **how: Any) -> Read:
+        """Read something in a thread, for it may have to wait for a commit."""
+        if reason := self._service.not_ready():
+            raise problems.not_ready(reason)
+        return await asyncio.to_thread(read, *given, **how)
+
     async def rank(self, asked: Asked) -> RankReply:
         """Rank a list."""
         reply: RankReply = await self._do(Rank(asked.slot, asked.body))
@@ -94,21 +102,24 @@ class Calls:
 
     async def feedback(self, asked: Asked) -> EventReply:
         """Take the answers to an event."""
-        reply: EventReply = await self._do(Answer(self._event_of(asked.key, asked.path["event_id"]), asked.body))
+        reply: EventReply = await self._do(
+            Answer(await self._event_of(asked.key, asked.path["event_id"]), asked.body)
+        )
         return reply
 
     async def activate(self, asked: Asked) -> EventReply:
         """Begin to wait for answers."""
-        reply: EventReply = await self._do(Activate(self._event_of(asked.key, asked.path["event_id"])))
+        reply: EventReply = await self._do(Activate(await self._event_of(asked.key, asked.path["event_id"])))
         return reply
 
     async def event(self, asked: Asked) -> EventReply:
         """Look at an event."""
-        return self._service.event(self._event_of(asked.key, asked.path["event_id"]))
+        event_id = await self._event_of(asked.key, asked.path["event_id"])
+        return await self._look(self._service.event, event_id)
 
-    def _event_of(self, key: Key, event_id: str) -> str:
+    async def _event_of(self, key: Key, event_id: str) -> str:
         """The id of an event, if the key is for its slot; else it might as well not exist."""
-        if key.slots and not key.sees(self._service.event(event_id).slot):
+        if key.slots and not key.sees((await self._look(self._service.event, event_id)).slot):
             raise problems.unknown_event(event_id)
         return event_id
 
@@ -126,28 +137,29 @@ class Calls:
     async def _line(self, key: Key, line: bytes) -> BatchReply:
         """One line of a batch: what goes wrong with it stays with it."""
         try:
-            done = await self._do(self._command(key, decoded(line, JSON, BatchLine)))
+            done = await self._do(await self._command(key, decoded(line, JSON, BatchLine)))
         except Problem as problem:
             return BatchReply(problem.status, problem=problem.reply)
         except Exception:
             return BatchReply(500, problem=fault("batch").reply)
         return BatchReply(200, reply=done) if isinstance(done, RankReply) else BatchReply(200, event=done)
 
-    def _command(self, key: Key, line: BatchRank | BatchFeedback | BatchActivate) -> Command:
+    async def _command(self, key: Key, line: BatchRank | BatchFeedback | BatchActivate) -> Command:
         if isinstance(line, BatchRank):
             if not key.sees(line.slot):
                 raise problems.unknown_slot(line.slot, key.slots)
             return Rank(line.slot, line.request)
-        event_id = self._event_of(key, line.event_id)
+        event_id = await self._event_of(key, line.event_id)
         return Activate(event_id) if isinstance(line, BatchActivate) else Answer(event_id, line.request)
 
     async def slots(self, asked: Asked) -> SlotsReply:
         """List the slots that the key is for."""
-        return SlotsReply([slot for slot in self._service.slots() if asked.key.sees(slot.name)])
+        slots = await self._look(self._service.slots)
+        return SlotsReply([slot for slot in slots if asked.key.sees(slot.name)])
 
     async def slot(self, asked: Asked) -> SlotReply:
         """Look at a slot."""
-        return self._service.slot(asked.slot)
+        return await self._look(self._service.slot, asked.slot)
 
     async def items(self, asked: Asked) -> ItemsReply:
         """List items of a slot."""
@@ -155,7 +167,8 @@ class Calls:
         limit = given.get("limit", str(PAGE))
         if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:9]) <= MAX_ITEMS):
             raise problems.invalid(f"limit = {limit[:20]!r}: must be a whole number from 1 to {MAX_ITEMS}")
-        return self._service.items(asked.slot, after=given.get("after", ""), limit=int(limit))
+        after = given.get("after", "")
+        return await self._look(self._service.items, asked.slot, after=after, limit=int(limit))
 
     async def put_items(self, asked: Asked) -> Any:
         """Register items."""
@@ -170,7 +183,7 @@ class Calls:
 
     async def stats(self, asked: Asked) -> StatsReply:  # noqa: ARG002 - calls are alike
         """Look at the service."""
-        return self._service.stats()
+        return await self._look(self._service.stats)
 
     async def live(self, asked: Asked) -> HealthReply:  # noqa: ARG002
         """Say that the process works."""
@@ -258,7 +271,7 @@ def _checked_path(given: dict[str, str]) -> dict[str, str]:
 
 def _metrics_page(metrics: Metrics) -> Answerer:
     async def page(_: Request, __: Key) -> Response:
-        return Response(metrics.page(), media_type=TYPE)
+        return Response(await asyncio.to_thread(metrics.page), media_type=TYPE)
 
     return page
 

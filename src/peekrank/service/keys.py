@@ -17,6 +17,7 @@ from hmac import compare_digest
 from ipaddress import ip_address
 from typing import NamedTuple
 
+from peekrank.service.config import Config
 from peekrank.service.problems import Problem
 from peekrank.service.routes import ROLES, Role
 
@@ -120,6 +121,11 @@ class Keys:
         if known is None or not same:
             raise Problem("no-key", "no key of this service was sent: Authorization: Bearer KEY")
         return known
+
+
+def keys_of(config: Config) -> Keys:
+    """The keys that a configuration names."""
+    return Keys(Key(key.name, key.role, key.hash, frozenset(key.slots)) for key in config.keys)
 
 
 def _sent(authorization: str) -> str:

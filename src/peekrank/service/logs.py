@@ -8,6 +8,9 @@ from typing import Any, TextIO
 
 import msgspec
 import structlog
+from structlog.tracebacks import ExceptionDictTransformer
+
+LEVELS = ("debug", "info", "warning", "error", "critical")
 
 
 def start_logs(level: str = "info", file: TextIO | None = None) -> None:
@@ -27,7 +30,9 @@ def start_logs(level: str = "info", file: TextIO | None = None) -> None:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso"),
-            structlog.processors.dict_tracebacks,
+            structlog.processors.ExceptionRenderer(
+                ExceptionDictTransformer(show_locals=False)
+            ),  # they hold bodies
             structlog.processors.JSONRenderer(serializer=_line),
         ],
         logger_factory=structlog.WriteLoggerFactory(file or sys.stderr),

@@ -55,9 +55,6 @@ KINDS = {
         "This event has another answer",
         "The first answer counts, and the same one may be repeated. Nothing was changed.",
     ),
-    "not-activated": Kind(
-        409, "This event is not activated", "A deferred list has to be activated before it is answered."
-    ),
     "closed": Kind(
         410,
         "This event is closed",
@@ -240,14 +237,6 @@ def other_request(event_id: str) -> Problem:
 def other_answer(event_id: str) -> Problem:
     """An event was answered before, otherwise."""
     return Problem("other-answer", f"event {event_id!r} was answered otherwise before; its first answer stays")
-
-
-def not_activated(event_id: str) -> Problem:
-    """A deferred event cannot be answered before it is activated."""
-    return Problem(
-        "not-activated",
-        f"event {event_id!r} was deferred: POST /v1/events/{event_id}/activate when its list is shown",
-    )
 
 
 def closed(event_id: str) -> Problem:

@@ -10,7 +10,7 @@ from peekrank.service.messages import EventReply, ItemsReply, SlotReply, StatsRe
 
 
 class Served(Protocol):
-    """A service in process. Reads are of memory, and take microseconds; none of them waits for the log."""
+    """A service in process. A read may wait for a commit under way: an event loop leaves it to a thread."""
 
     def submit(self, command: Command) -> Future[Any]:
         """Have a command done: the result is there once it is in the log; a `Problem` is an exception."""

@@ -79,7 +79,7 @@ CALLS = (
         "app",
         EventReply,
         FeedbackRequest,
-        (*_BODY, *_WRITES, "unknown-event", "unknown-item", "other-answer", "not-activated", "closed"),
+        (*_BODY, *_WRITES, "unknown-event", "unknown-item", "other-answer", "closed"),
     ),
     Call(
         "POST",

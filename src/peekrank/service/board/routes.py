@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from starlette.requests import Request
@@ -12,7 +13,7 @@ from peekrank.service import problems
 from peekrank.service.board import pages
 from peekrank.service.guard import guarded
 from peekrank.service.keys import Key, Keys
-from peekrank.service.messages import MAX_ITEMS
+from peekrank.service.messages import MAX_ITEMS, ItemReply
 from peekrank.service.problems import KINDS
 from peekrank.service.protocol import Served
 
@@ -25,16 +26,21 @@ def board_routes(service: Served, keys: Keys, clock: Callable[[], float], notice
 
     async def overview(request: Request, key: Key) -> Response:
         reason = service.not_ready()
-        slots = [] if reason else [slot for slot in service.slots() if key.sees(slot.name)]
-        stats = None if reason else service.stats()
+        slots = [] if reason else await asyncio.to_thread(service.slots)
+        stats = None if reason else await asyncio.to_thread(service.stats)
+        slots = [slot for slot in slots if key.sees(slot.name)]
         return _html(pages.overview(slots, stats, reason, view(request)))
 
     async def slot(request: Request, key: Key) -> Response:
         name = request.path_params["slot"]
         if not key.sees(name):
             raise problems.unknown_slot(name, key.slots)
-        found = service.slot(name)
-        items = service.items(name, limit=MAX_ITEMS).items if found.items is not None else []
+        if reason := service.not_ready():
+            raise problems.not_ready(reason)
+        found = await asyncio.to_thread(service.slot, name)
+        items: list[ItemReply] = []
+        if found.items is not None:
+            items = (await asyncio.to_thread(service.items, name, limit=MAX_ITEMS)).items
         return _html(pages.slot_page(found, items, view(request)))
 
     async def problem(request: Request, _: Key) -> Response:

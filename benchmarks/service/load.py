@@ -1,0 +1,331 @@
+"""Durable acknowledgements per second, and how long a call takes: a service under load from the same machine.
+
+    python benchmarks/service/load.py            # all figures of docs/service/index.md, about three minutes
+    python benchmarks/service/load.py --seconds 2
+
+Every call is acknowledged after its commit. The client is a process of its own that speaks plain HTTP over 16
+connections, half of the calls ranking a list and half answering it. "without storage" is the same application
+before a service that keeps nothing and learns nothing: what HTTP alone would allow. The processor's time per
+call is that of the service's process; unlike the rates, it says the same on a machine that has other things to do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any, NamedTuple
+
+import uvloop
+
+from peekrank.service.commands import Command, PutItems, Rank
+from peekrank.service.messages import ChangedReply, EventReply, ItemsReply, RankReply, SlotReply, StatsReply
+
+CONNECTIONS = 16
+LISTS, ITEMS, FEATURES = 20, 200, 16  # of the case with features: items of a list, of the registry, numbers each
+NAMES = [f"item-{i}" for i in range(10)]
+KNOWN = [f"item-{i:03}" for i in range(ITEMS)]
+
+PLAIN = """
+[store]
+path = "load.db"
+synchronous = "{synchronous}"
+[slots.home]
+learner = "doubtsort"
+measure = "dcg"
+items = {items}
+"""
+FEATURED = """
+[store]
+path = "load.db"
+synchronous = "{synchronous}"
+[slots.home]
+learner = "ridge"
+measure = "dcg"
+features = {features}
+features_from = "registry"
+longest = {longest}
+"""
+
+
+class Nothing:
+    """A service that keeps nothing: the limit that HTTP sets."""
+
+    def not_ready(self) -> str:
+        return ""
+
+    def submit(self, command: Command) -> Future[Any]:
+        done: Future[Any] = Future()
+        if isinstance(command, Rank):
+            items = command.request.items
+            names = NAMES if items is None else [str(item) for item in items]
+            done.set_result(RankReply(command.request.event_id or "e", names, names[:1], False, 1))
+        elif isinstance(command, PutItems):
+            done.set_result(ChangedReply())
+        else:
+            done.set_result(EventReply("e", "home", "answered", NAMES, NAMES[:1], {NAMES[0]: 1.0}, True))
+        return done
+
+    def event(self, event_id: str) -> EventReply:
+        raise NotImplementedError
+
+    def slots(self) -> list[SlotReply]:
+        return []
+
+    def slot(self, name: str) -> SlotReply:
+        raise NotImplementedError
+
+    def items(self, slot: str, *, after: str = "", limit: int = 100) -> ItemsReply:
+        raise NotImplementedError
+
+    def stats(self) -> StatsReply:
+        return StatsReply("owner")
+
+
+def serve_nothing(port: int) -> None:
+    """The same application and server as ever, before nothing."""
+    import uvicorn
+
+    from peekrank.service.http import application
+    from peekrank.service.logs import start_logs
+
+    start_logs("error")
+    uvicorn.run(
+        application(Nothing()),
+        port=port,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        log_config=None,
+        access_log=False,
+    )
+
+
+class Case(NamedTuple):
+    """What is measured."""
+
+    name: str
+    config: str | None  # None: without storage
+    featured: bool = False
+
+
+CASES = (
+    Case("without storage", None),
+    Case("m = 10, NORMAL", PLAIN.format(synchronous="normal", items=json.dumps(NAMES))),
+    Case("m = 10, FULL", PLAIN.format(synchronous="full", items=json.dumps(NAMES))),
+    Case(
+        f"m = {LISTS}, d = {FEATURES} from the registry, NORMAL",
+        FEATURED.format(synchronous="normal", features=FEATURES, longest=LISTS),
+        featured=True,
+    ),
+    Case(
+        f"m = {LISTS}, d = {FEATURES} from the registry, FULL",
+        FEATURED.format(synchronous="full", features=FEATURES, longest=LISTS),
+        featured=True,
+    ),
+)
+
+
+def message(method: str, path: str, body: Any) -> bytes:
+    """A call as bytes."""
+    content = json.dumps(body).encode()
+    head = f"{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+    return f"{head}content-length: {len(content)}\r\n\r\n".encode() + content
+
+
+class Caller(asyncio.Protocol):
+    """A connection that ranks and answers in turn, as fast as replies come or at given times."""
+
+    def __init__(self, number: int, run: str, featured: bool, pace: float) -> None:
+        self.number, self.run, self.featured, self.pace = number, run, featured, pace
+        self.count, self.failures, self.until, self.due = 0, 0, 0.0, 0.0
+        self.took: list[float] = []
+        self.buffer = b""
+        self.done = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+
+    def begin(self, until: float) -> None:
+        self.until = until
+        self.due = time.perf_counter() + self.pace * self.number / CONNECTIONS
+        self._next()
+
+    def _next(self) -> None:
+        now = time.perf_counter()
+        if now >= self.until:
+            if not self.done.done():
+                self.done.set_result(None)
+            return
+        if self.pace and now < self.due:
+            asyncio.get_running_loop().call_at(asyncio.get_running_loop().time() + self.due - now, self._send)
+        else:
+            self._send()
+
+    def _send(self) -> None:
+        if not self.pace:
+            self.due = time.perf_counter()
+        event = f"{self.run}-{self.number}-{self.count // 2}"
+        if self.count % 2:
+            self.transport.write(message("PUT", f"/v1/events/{event}/feedback", {"answers": [self.count % 3 % 2]}))
+        else:
+            start = self.count * 7 % (ITEMS - LISTS)
+            items = {"items": KNOWN[start : start + LISTS]} if self.featured else {}
+            self.transport.write(message("POST", "/v1/slots/home/rank", {"event_id": event, **items}))
+
+    def data_received(self, data: bytes) -> None:
+        self.buffer += data
+        end = self.buffer.find(b"\r\n\r\n")
+        if end < 0:
+            return
+        head = self.buffer[:end].lower()
+        place = head.index(b"content-length:") + 15
+        length = int(head[place:].split(b"\r\n", 1)[0])
+        if len(self.buffer) < end + 4 + length:
+            return
+        self.failures += not self.buffer.startswith(b"HTTP/1.1 200")
+        self.buffer = b""
+        self.took.append(time.perf_counter() - self.due)
+        self.count += 1
+        self.due += self.pace
+        self._next()
+
+
+class Measured(NamedTuple):
+    """What came out."""
+
+    calls: int
+    rate: float
+    p50: float  # milliseconds
+    p99: float
+    failures: int
+
+
+def as_is(caller: Caller) -> Caller:
+    return caller
+
+
+async def load(port: int, run: str, featured: bool, connections: int, seconds: float, rate: float = 0) -> Measured:
+    """Call for some seconds, as fast as possible or at a rate."""
+    loop, callers = asyncio.get_running_loop(), []
+    pace = connections / rate if rate else 0.0
+    for number in range(connections):
+        made = Caller(number, run, featured, pace)
+        await loop.create_connection(partial(as_is, made), "127.0.0.1", port)
+        callers.append(made)
+    begin = time.perf_counter()
+    for caller in callers:
+        caller.begin(begin + seconds)
+    await asyncio.gather(*(caller.done for caller in callers))
+    elapsed = time.perf_counter() - begin
+    took = sorted(t for caller in callers for t in caller.took)
+    cut = quantiles(took, n=100)
+    for caller in callers:
+        caller.transport.close()
+    return Measured(
+        len(took), len(took) / elapsed, 1000 * cut[49], 1000 * cut[98], sum(caller.failures for caller in callers)
+    )
+
+
+def register(port: int) -> None:
+    """Items with features, for the case that has some."""
+    import numpy as np
+
+    from peekrank.service.client import Client
+
+    rng = np.random.default_rng(0)
+    with Client(f"http://127.0.0.1:{port}") as client:
+        client.put_items("home", {name: rng.normal(size=FEATURES) / 4 for name in KNOWN})
+
+
+def wait_ready(port: int) -> None:
+    """Until the service says that it is ready."""
+    import httpx
+
+    for _ in range(600):
+        try:
+            if httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.1)
+    raise TimeoutError("the service is not ready after a minute")
+
+
+class Figures(NamedTuple):
+    """What is printed of a case."""
+
+    top: float  # calls per second
+    processor: float  # microseconds of the service's process per call, at that rate
+    p50: float  # milliseconds, of one client
+    p99: float  # milliseconds, at half the top rate
+    failures: int
+
+
+def processor_time(pid: int) -> float:
+    """Seconds that a process has had of the processors."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def measure(case: Case, port: int, seconds: float, repeats: int) -> Figures:
+    """All figures of a case, in a folder of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        if case.config is None:
+            started = [sys.executable, __file__, "--nothing", str(port)]
+        else:
+            file = Path(folder, "service.toml")
+            file.write_text(case.config)
+            started = [sys.executable, "-m", "peekrank", "serve", str(file), "--port", str(port), "--log", "error"]
+        process = subprocess.Popen(started, stdout=subprocess.DEVNULL)  # noqa: S603
+        try:
+            wait_ready(port)
+            if case.featured and case.config is not None:
+                register(port)
+            uvloop.run(load(port, "warm", case.featured, CONNECTIONS, 1.0))
+            used = processor_time(process.pid)
+            tops = [uvloop.run(load(port, f"top{i}", case.featured, CONNECTIONS, seconds)) for i in range(repeats)]
+            used = processor_time(process.pid) - used
+            top = median(one.rate for one in tops)
+            alone = uvloop.run(load(port, "alone", case.featured, 1, seconds))
+            half = uvloop.run(load(port, "half", case.featured, CONNECTIONS, seconds, top / 2))
+        finally:
+            process.terminate()
+            process.wait()
+    failures = sum(one.failures for one in (*tops, alone, half))
+    return Figures(top, 1e6 * used / sum(one.calls for one in tops), alone.p50, half.p99, failures)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--port", type=int, default=8399)
+    parser.add_argument("--nothing", type=int, metavar="PORT", help="serve the application without storage")
+    given = parser.parse_args()
+    if given.nothing:
+        serve_nothing(given.nothing)
+        return
+    print(
+        f"{CONNECTIONS} connections, {os.cpu_count()} cores, client on the same machine, {given.seconds:g} s each"
+    )
+    print(f"{'':44} {'calls/s':>8} {'processor':>11} {'p50, 1 client':>14} {'p99, half rate':>15} {'failed':>7}")
+    for case in CASES:
+        f = measure(case, given.port, given.seconds, given.repeats)
+        print(
+            f"{case.name:44} {f.top:8,.0f} {f.processor:8.0f} us {f.p50:11.2f} ms {f.p99:12.1f} ms {f.failures:7}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
