@@ -291,6 +291,60 @@ def test_what_cannot_be_written_is_not_acknowledged(fails: str, tmp_path: Path) 
     it.close()
 
 
+def refuses_all(it: Service, reason: str) -> None:
+    with problem(503, reason):
+        it.rank("home", RankRequest(event_id="again"))
+    wait_until(it, ready=False)
+    with problem(503):
+        it.rank("home", RankRequest(event_id="again"))
+
+
+def goes_on(it: Service, version: int) -> None:
+    """Ready again, by itself, from the record after the last that was acknowledged."""
+    wait_until(it, ready=True)
+    assert it.rank("home", RankRequest(event_id="again")).version == version + 1
+    assert taken(folded(it._store, "home")[0]).body == states(it)["home"]
+    it.close()
+
+
+def test_a_log_that_is_gone_and_comes_back(tmp_path: Path) -> None:
+    """SQLite would go on writing to a file that has no name any more."""
+    it, clock = service(tmp_path)
+    live(it, clock, rounds=5)
+    version = it.slot("home").version
+    (tmp_path / "log.db").rename(tmp_path / "moved.db")
+    refuses_all(it, "is gone, or another file is in its place")
+    threading.Event().wait(0.2)
+    assert not (tmp_path / "log.db").exists()  # no new log was begun
+    (tmp_path / "moved.db").rename(tmp_path / "log.db")
+    goes_on(it, version)
+
+
+def test_a_disk_that_can_only_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    it, clock = service(tmp_path)
+    live(it, clock, rounds=5)
+    version = it.slot("home").version
+    store: Any = it._store
+    with monkeypatch.context() as patch:
+        connect = store._connect
+        patch.setattr(store, "_connect", lambda write: connect(write=False))
+        store._writer.execute("PRAGMA query_only = 1")
+        refuses_all(it, "attempt to write a readonly database")
+    goes_on(it, version)
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    it, clock = service(tmp_path)
+    live(it, clock, rounds=5)
+    version = it.slot("home").version
+    store: Any = it._store
+    store._writer.execute("PRAGMA max_page_count = 1")  # as many as there are
+    long = ItemsRequest([f"{n:0100}" for n in range(90)])
+    with problem(503, "database or disk is full"):
+        it.put_items("home", long)
+    goes_on(it, version)
+
+
 def test_a_fault_of_ours_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     it, clock = service(tmp_path)
     live(it, clock, rounds=5)

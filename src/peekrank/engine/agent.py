@@ -177,7 +177,9 @@ class Agent:
         given, m = np.asarray(items), self.shape.m
         if given.ndim != 1 or given.dtype.kind not in "iu" or len(given) == 0:
             raise ValueError(f"{name} = {line_of(given)}: must be numbers of items, one at least")
-        found: Ints = np.unique(given).astype(np.int64)
+        found: Ints = given.astype(np.int64)  # a copy
+        if not self._are_known(found, m):
+            found = np.unique(found)
         if len(found) < len(given):
             raise ValueError(f"{name} = {line_of(given)}: must name each item once")
         if found[0] < 0 or found[-1] >= m:

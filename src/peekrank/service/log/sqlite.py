@@ -67,7 +67,7 @@ class SQLiteStore:
 
     def __init__(self, path: str | Path, synchronous: str = "full") -> None:
         self.path, self._synchronous = Path(path), synchronous
-        self._epoch = 0
+        self._epoch = self._inode = 0
         self._writer: sqlite3.Connection | None = None
         self._guard: sqlite3.Connection | None = None  # holds the lock of the owner
         self._reader: sqlite3.Connection | None = None
@@ -87,6 +87,7 @@ class SQLiteStore:
         self._take_lock()
         try:
             self._writer = self._connect(write=True)
+            self._inode = self.path.stat().st_ino
             self._check_format(self._writer)
             self._writer.executescript(f"PRAGMA journal_mode = WAL; {_TABLES}")
             with _Transaction(self._writer) as writer:
@@ -113,7 +114,7 @@ class SQLiteStore:
         self._guard = guard
 
     def _connect(self, *, write: bool) -> sqlite3.Connection:
-        mode = "rwc" if write else "ro"
+        mode = "ro" if not write else "rw" if self._epoch else "rwc"  # a log that is gone is not begun anew
         connection = sqlite3.connect(
             f"{self.path.absolute().as_uri()}?mode={mode}",
             uri=True,
@@ -154,10 +155,16 @@ class SQLiteStore:
         """Keep records in one transaction, if this process still owns the log."""
         if self._writer is None:
             raise NotOwnerError(f"{self.path} was opened to be read")
+        self._check_file()
         rows = [(self._place(r.slot) + r.number, r.time, r.kind, r.event, r.body) for r in records]
         with _Transaction(self._writer) as writer:
             self._check_epoch(writer)
             writer.executemany("INSERT INTO log VALUES (?, ?, ?, ?, ?)", rows)
+
+    def _check_file(self) -> None:
+        """Refuse to write to a file that was deleted or moved: SQLite would, and nobody could read it."""
+        if not self.path.exists() or self.path.stat().st_ino != self._inode:
+            raise StoreError(f"{self.path} is gone, or another file is in its place")
 
     def _check_epoch(self, writer: sqlite3.Connection) -> None:
         if _one(writer, "SELECT value FROM about WHERE name = 'epoch'") != self._epoch:
