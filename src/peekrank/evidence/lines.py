@@ -149,7 +149,8 @@ def _wrong(field: str, value: Any) -> str:
 
 
 def _number(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value) and abs(value) < 1e300
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and abs(value) < 1e300  # which infinity and NaN are not
 
 
 def _add_answers(log: Log, late: list[tuple[int, dict[str, Any]]], source: Source) -> None:
