@@ -50,9 +50,10 @@ def policy(text: str, log: Log, *, measure: Measure, seed: int = 0, progress: Pr
     progress
         Called with numbers of decisions done.
 
+    >>> from peekrank import DCG
     >>> from peekrank.evidence.log import log_of
     >>> log = log_of([{"event": "1", "k": 1, "candidates": ["a", "b", "c"], "place": [0, 1, 2]}])
-    >>> policy("order:c,a", log, measure=measure_named("dcg")).ranks
+    >>> policy("order:c,a", log, measure=DCG()).ranks
     array([1, 2, 0])
     """
     if text == LOGGED:
