@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from peekrank._util.text import counted
-from peekrank.cli._progress import rounds_bar, status
+from peekrank.cli._progress import passing_bar, rounds_bar, status
 from peekrank.reports.numbers import exponent_text, number, percent
 
 if TYPE_CHECKING:
@@ -28,6 +28,28 @@ def run_experiment(experiment: Experiment, folder: Path, workers: int) -> Result
     total = experiment.horizon * wanted
     with rounds_bar(total, lambda: f"{finished(folder)} of {counted(wanted, 'run')}", folder) as tick:
         return runs.run(experiment, folder, workers=workers, progress=tick)
+
+
+def write_first_run(experiment: Experiment, log: Path) -> None:
+    """Log the first run of an experiment's only learner: the same rounds and rankings as in its curve."""
+    from rich.progress import MofNCompleteColumn
+
+    from peekrank.engine import Agent
+    from peekrank.evidence.log import write_log
+    from peekrank.evidence.recording import record
+
+    m, d, k = experiment.shape
+    agent = Agent(experiment.parts.learners[0], m=m, k=k, d=d, seed=experiment.learner_seed(0))
+    with passing_bar("logging", MofNCompleteColumn()) as progress:
+        done = 0
+
+        def tick(n: int) -> None:
+            nonlocal done
+            done += n
+            progress(done, experiment.horizon)
+
+        highest = experiment.parts.stream.max_grade
+        write_log(log, record(agent, experiment.rounds(0), highest=highest, progress=tick))
 
 
 def write_result(result: Result, folder: Path, *, as_csv: bool = False) -> None:

@@ -29,6 +29,7 @@ COMMANDS = {
     "rates": "Measure how fast regret grows: the worst of a family of streams, for horizons from short to long.",
     "reproduce": "Make the figures, tables and claims of the papers, and ours: what is stated, what came out, a "
     "verdict.",
+    "evaluate": "Tell what other rankings would have been worth, from a log, with intervals.",
     "positions": "Estimate how likely people look at each place, from items that stood at several of them.",
     "watch": "Watch a log for faults: lists shown differently, answers that change, too little exploration.",
     "game": "Tell how fast regret must grow, and why: whether a problem can be learned at all.",
@@ -42,7 +43,7 @@ GROUPS = {
     "Learn from judged documents": ("data", "learn", "rank"),
     "Serve": ("serve",),
     "Experiment": ("simulate", "sweep", "compare", "rates", "reproduce"),
-    "Evidence": ("positions", "watch"),
+    "Evidence": ("evaluate", "positions", "watch"),
     "Theory": ("game",),
     "Service": ("audit", "backup", "export"),
     "Machine": ("warm",),

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from peekrank.cli._experiments import result_table, run_experiment, write_result
+from peekrank.cli._experiments import result_table, run_experiment, write_first_run, write_result
 from peekrank.cli._options import THREADS, Folder, Imports, Revealed, Seed, Workers, import_all
-from peekrank.cli._outputs import say
+from peekrank.cli._outputs import check_outputs, say
 
 
 def command(
@@ -31,6 +31,9 @@ def command(
     workers: Workers = THREADS,
     folder: Folder = Path("results"),
     csv: Annotated[bool, typer.Option("--csv", help="Write the curves as CSV instead of Parquet.")] = False,
+    log: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Log the first run of the only learner, to be evaluated.")
+    ] = None,
     imports: Imports = None,
 ) -> None:
     """Run learners over a stream, and compare their regret."""
@@ -45,6 +48,13 @@ def command(
     experiment = Experiment(
         tuple(learners), text_of(made), measure, k, horizon, runs, seed, redraw=not same_rounds
     )
+    if log and len(experiment.learners) > 1:
+        raise ValueError("--log: a log is of one learner, and several are given")
+    check_outputs(log)
     result = run_experiment(experiment, folder, workers)
     write_result(result, folder, as_csv=csv)
+    if log:
+        write_first_run(experiment, log)
     say(result_table(result), Text(f"Tables, pictures and manifest are in {folder}{os.sep}"))
+    if log:
+        say(Text(f"The log is {log}: peekrank evaluate {log} --policy order:..."))

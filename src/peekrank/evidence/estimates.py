@@ -171,7 +171,7 @@ def fill_terms(rows: Rows, weights: Floats, predicted: Floats, largest: float, o
             if p == 0:
                 term[MISSING] += abs(h) * rows.span
             else:
-                term[CUT] += abs(h) * rows.span * max(0.0, 1 - p * factor)
+                term[CUT] += abs(h) * rows.span * (1 - p * largest) if p * largest < 1 else 0.0
             if not np.isnan(rows.gain[i]):
                 term[IPS] += h * (rows.gain[i] - rows.origin) * factor
                 term[WEIGHT] += abs(h) * factor

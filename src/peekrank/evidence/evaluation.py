@@ -49,14 +49,20 @@ class Estimate(NamedTuple):
     missing: float  # how far off it may be since candidates could not be seen, at most; in all intervals
     unsupported: tuple[tuple[str, int], ...]  # these candidates, with the number of decisions, the worst first
     looks: Ints  # numbers of decisions
+    means: Floats  # doubly robust estimates after these
     lows: Floats  # ends of `anytime` after these
     highs: Floats
 
     @property
     def verdict(self) -> str:
-        """What a difference says at all times: better, worse or undecided."""
+        """What a difference says, whenever one looks: the value is higher, lower, or this is undecided."""
         low, high = self.anytime
         return "higher" if low > 0 else "lower" if high < 0 else "undecided"
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything, for programs."""
+        plain = {name: _plain(value) for name, value in self._asdict().items()}
+        return plain | ({"verdict": self.verdict} if self.minus else {})
 
 
 class Evaluation(NamedTuple):
@@ -70,6 +76,12 @@ class Evaluation(NamedTuple):
     answered: int
     estimates: list[Estimate]
     differences: list[Estimate]
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything, for programs."""
+        parts = {name: [e.as_json() for e in getattr(self, name)] for name in ("estimates", "differences")}
+        clip = None if np.isinf(self.clip) else self.clip
+        return {**self._asdict(), "measure": str(self.measure), "clip": clip, **parts}
 
 
 def evaluate_log(
@@ -288,7 +300,7 @@ class _Work(NamedTuple):
             float(weights.sum() ** 2 / (weights**2).sum()) if weights.any() else float(n),
             float(terms[:, est.LARGEST].max()), float(terms[:, est.CUT].mean()),
             missing, self._unsupported(problem),
-            looks, lows, highs,
+            looks, (np.cumsum(dr) / np.arange(1, n + 1))[looks - 1], lows, highs,
         )  # fmt: skip
 
     def _predicted(self, problem: Problem) -> Floats:
@@ -328,6 +340,15 @@ class _Work(NamedTuple):
         codes, counts = np.unique(self.log.item[lost], return_counts=True)
         order = np.argsort(-counts, kind="stable")[:10]
         return tuple((self.log.names[codes[i]], int(counts[i])) for i in order)
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: null for what is not finite."""
+    if isinstance(value, np.ndarray):
+        return [_plain(part) for part in value.tolist()]
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _error(terms: Floats) -> float:

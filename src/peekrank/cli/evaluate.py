@@ -1,0 +1,183 @@
+"""``peekrank evaluate``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.box import SIMPLE
+from rich.markup import escape
+from rich.progress import MofNCompleteColumn
+from rich.table import Table
+from rich.text import Text
+
+from peekrank._util.text import counted
+from peekrank.cli._options import Imports, JsonFile, Seed, import_all
+from peekrank.cli._outputs import check_outputs, say, write_json
+from peekrank.cli._progress import passing_bar, status
+from peekrank.reports.numbers import number, percent
+
+if TYPE_CHECKING:
+    from peekrank.evidence.evaluation import Estimate, Evaluation
+    from peekrank.evidence.log import Log
+    from peekrank.evidence.policies import Policy
+    from peekrank.types import Measure
+
+_FEW = 5  # candidates that are named
+
+
+def command(
+    log: Annotated[Path, typer.Argument(help="A log: Parquet or JSON lines (docs/evidence/log.md).")],
+    policy: Annotated[
+        list[str],
+        typer.Option(
+            "--policy",
+            help="logged, order:a,b,c, a .txt file with a name per line, a model's .json file, or a learner such "
+            "as doubtsort, which lives through the log; can be repeated.",
+        ),
+    ],
+    measure: Annotated[
+        str, typer.Option(help="What a ranking is worth: dcg, dcg@5, p@3, rbp, sumloss ...")
+    ] = "dcg",
+    alpha: Annotated[float, typer.Option(help="Probability of an error, of each interval.")] = 0.05,
+    regression: Annotated[
+        str, typer.Option(help="What doubly robust estimates predict by: items, features or none.")
+    ] = "items",
+    clip: Annotated[
+        float, typer.Option(help="Cut weights 1/chance off at this.", show_default="no weight is cut off")
+    ] = float("inf"),
+    seed: Seed = 0,
+    json: JsonFile = None,
+    folder: Annotated[
+        Path | None, typer.Option("--out", help="Folder for a report, a picture and a table.", show_default="none")
+    ] = None,
+    imports: Imports = None,
+) -> None:
+    """Tell what other rankings would have been worth, from a log, with intervals.
+
+    A difference whose interval at all times leaves zero may be acted upon at any moment, however often one looked.
+    """
+    from peekrank.evidence.evaluation import evaluate_log
+    from peekrank.evidence.log import read_log
+    from peekrank.measures import measure as measure_named
+
+    import_all(imports)
+    judge = measure_named(measure)
+    check_outputs(json, read=[log])
+    with status(f"reading {log.name}"):
+        found = read_log(log)
+    policies = [_policy(text, found, judge, seed) for text in policy]
+    if len({p.name for p in policies}) < len(policies):
+        raise ValueError("--policy: the same one is given twice")
+    steps = len(policies) * (len(policies) + 1) // 2
+    with passing_bar("estimating", MofNCompleteColumn()) as progress:
+        done = 0
+
+        def tick(n: int) -> None:
+            nonlocal done
+            done += n
+            progress(done, steps)
+
+        chosen: Any = regression
+        result = evaluate_log(found, policies, judge, alpha=alpha, regression=chosen, clip=clip, progress=tick)
+    say(*_shown(result, policies, log))
+    if json:
+        write_json(json, result.as_json())
+    if folder:
+        from peekrank.reports.evaluation_page import write_evaluation
+
+        write_evaluation(result, folder, source=log.name, notes=_notes(result, policies))
+        say(Text(f"Report, picture and table are in {folder}{os.sep}"))
+
+
+def _policy(text: str, log: Log, measure: Measure, seed: int) -> Policy:
+    """The policy that a text names; models are known to this layer only."""
+    from peekrank.evidence.policies import by_scores, features_of, policy
+
+    if text.endswith(".json"):
+        import numpy as np
+
+        from peekrank.data.dataset import About, Dataset
+        from peekrank.training.model import load_model
+
+        model, X = load_model(Path(text)), features_of(log, text)
+        about = About("the log", base=model.preparation.base)
+        data = Dataset(X, np.zeros(len(X), np.uint8), log.offsets, np.arange(len(log.k)), about)
+        return by_scores(log, model.rank(data).scores, Path(text).stem)
+    with passing_bar(f"replaying {text}", MofNCompleteColumn()) as progress:
+        done = 0
+
+        def tick(n: int) -> None:
+            nonlocal done
+            done += n
+            progress(done, len(log.k))
+
+        return policy(text, log, measure=measure, seed=seed, progress=tick)
+
+
+def _shown(result: Evaluation, policies: list[Policy], log: Path) -> list[Table | Text]:
+    sizes = f"{counted(result.decisions, 'decision')}, {result.answered:,} with all answers"
+    level = f"{1 - result.alpha:.0%}"
+    table = _table(f"{result.measure} per decision, {log.name}: {sizes}", "policy")
+    for head in ("estimate", f"{level}, one look", f"{level}, at all times", "IPS", "sample", "weight"):
+        table.add_column(head, justify="right", overflow="fold")
+    for e in result.estimates:
+        ends = (_ends(e.usual), _ends(e.anytime))
+        table.add_row(escape(e.name), number(e.doubly_robust), *ends, number(e.ips), *_quality(e))
+    said: list[Table | Text] = [table]
+    if result.differences:
+        table = _table("Differences", "policy")
+        table.add_column("minus", overflow="fold")
+        for head in ("difference", f"{level}, at all times", "if stable", "verdict"):
+            table.add_column(head, justify="right", overflow="fold")
+        for e in result.differences:
+            cells = (number(e.doubly_robust), _ends(e.anytime), _ends(e.betting), _verdict(e, result.measure))
+            table.add_row(escape(e.name), escape(e.minus), *cells)
+        said.append(table)
+    return said + [Text(note) for note in _notes(result, policies)]
+
+
+def _table(title: str, first: str) -> Table:
+    table = Table(title=escape(title), title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column(first, overflow="fold", min_width=8)
+    return table
+
+
+def _ends(interval: tuple[float, float]) -> str:
+    return f"{number(interval[0])}..{number(interval[1])}"
+
+
+def _quality(e: Estimate) -> tuple[str, str]:
+    return f"{e.effective:,.0f}", f"{e.largest:,.0f}"
+
+
+def _verdict(e: Estimate, measure: Measure) -> str:
+    better = (
+        {"higher": "better", "lower": "worse"}
+        if measure.higher_is_better
+        else {"higher": "worse", "lower": "better"}
+    )
+    return better.get(e.verdict, "undecided")
+
+
+def _notes(result: Evaluation, policies: list[Policy]) -> list[str]:
+    """What there is to know about the estimates."""
+    notes = [f"{p.name}: {p.note}." for p in policies if p.note]
+    for e in result.estimates:
+        if e.missing > 0:
+            named = ", ".join(f"{name} ({n:,})" for name, n in e.unsupported[:_FEW])
+            what = f"could not be seen: {named}" if named else "were not seen"
+            notes.append(
+                f"{e.name}: candidates that it ranks {what}. Their part, up to {number(e.missing)}, is in all "
+                "intervals, and the estimate takes a prediction for it."
+            )
+        if e.cut > 0:
+            notes.append(f"{e.name}: cutting weights off has biased the estimates by {number(e.cut)} at most.")
+        if e.effective < 0.01 * e.decisions:
+            share = percent(e.effective / e.decisions)
+            notes.append(
+                f"{e.name}: the log is worth {share} of its decisions for this policy, which it hardly showed."
+            )
+    return notes

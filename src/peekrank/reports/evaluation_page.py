@@ -1,0 +1,117 @@
+"""An evaluation as one page: what each policy is worth, whether one may switch, and what this rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from matplotlib.figure import Figure
+
+from peekrank.evidence.evaluation import Estimate, Evaluation
+from peekrank.jobs.folder import write_table
+from peekrank.reports import plots
+from peekrank.reports.pages import write_page
+from peekrank.reports.style import Spread, blank, draw, finish, look, shorten, styled
+
+_MOST = 6  # intervals that a picture has room for
+_COLUMNS = (
+    "name",
+    "minus",
+    "decisions",
+    "doubly_robust",
+    "error",
+    "ips",
+    "self_normalised",
+    "effective",
+    "largest",
+)
+
+
+def write_evaluation(result: Evaluation, folder: Path, *, source: str, notes: Sequence[str] = ()) -> Path:
+    """Write ``report.html``, one file that needs no network, with ``evaluation.csv`` and pictures beside it.
+
+    Parameters
+    ----------
+    result
+        What to tell about.
+    folder
+        Where to write.
+    source
+        What the log is called.
+    notes
+        What else there is to know.
+    """
+    figure = anytime_intervals(result)
+    plots.save(figure, folder, "evaluation")
+    write_table(folder / "evaluation.csv", _table(result))
+    path = folder / "report.html"
+    write_page(
+        "evaluation.html",
+        path,
+        source=source,
+        result=result,
+        level=f"{1 - result.alpha:.0%}",
+        notes=list(notes),
+        picture=plots.inline_svg(figure),
+        verdicts=[_verdict(result, e) for e in result.differences],
+        best=_best(result),
+    )
+    return path
+
+
+def anytime_intervals(result: Evaluation) -> Figure:
+    """Estimates and intervals at all times against the number of decisions: of differences, or of one policy."""
+    shown = (result.differences or result.estimates)[:_MOST]
+    what = "difference in" if result.differences else "mean"
+    with styled():
+        title = f"{1 - result.alpha:.0%} intervals that hold at all times"
+        figure, axes = blank(title, f"{what} {result.measure}", scale="linear", legend_rows=len(shown))
+        axes.set(xlabel="decisions", xscale="log")
+        for position, e in enumerate(shown):
+            label = shorten(f"{e.name} minus {e.minus}" if e.minus else e.name)
+            draw(axes, e.looks, Spread(e.means, e.lows, e.highs), look(position), label=label)
+        late = [e.looks >= max(1, e.decisions // 50) for e in shown]
+        low = min(float(e.lows[these].min()) for e, these in zip(shown, late, strict=True))
+        high = max(float(e.highs[these].max()) for e, these in zip(shown, late, strict=True))
+        axes.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
+        if result.differences:
+            axes.axhline(0, color="#5a5f68", lw=0.8)
+        figure.legend(loc="outside lower center", ncols=1, frameon=False)
+        finish(figure, axes)
+    return figure
+
+
+def _table(result: Evaluation) -> pl.DataFrame:
+    def row(e: Estimate) -> dict[str, Any]:
+        ends = {
+            f"{name}_{end}": getattr(e, name)[i] for name in _INTERVALS for i, end in enumerate(("low", "high"))
+        }
+        return {name: getattr(e, name) for name in _COLUMNS} | ends | {"cut": e.cut, "missing": e.missing}
+
+    return pl.DataFrame([row(e) for e in (*result.estimates, *result.differences)], infer_schema_length=None)
+
+
+_INTERVALS = ("usual", "anytime", "betting")
+
+
+def _verdict(result: Evaluation, e: Estimate) -> str:
+    if e.verdict == "undecided":
+        return "undecided: no difference is shown yet"
+    better = (e.verdict == "higher") == result.measure.higher_is_better
+    return f"{e.name} is {'better' if better else 'worse'}"
+
+
+def _best(result: Evaluation) -> str:
+    """The policy that is shown to be better than every other, if there is one."""
+    for e in result.estimates:
+        wins = [d for d in result.differences if e.name in (d.name, d.minus)]
+        shown = [
+            (d.verdict == ("higher" if d.name == e.name else "lower")) == result.measure.higher_is_better
+            for d in wins
+            if d.verdict != "undecided"
+        ]
+        if wins and len(shown) == len(wins) and all(shown):
+            return e.name
+    return ""

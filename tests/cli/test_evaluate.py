@@ -1,0 +1,107 @@
+"""``peekrank evaluate`` as a user meets it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from helpers.command_line import peekrank, refused
+from peekrank import DCG, Agent, DoubtSort, simulate
+from peekrank.evidence.log import read_log, write_log
+from peekrank.experiments.experiment import Experiment
+
+SIMULATE = ["simulate", "doubtsort", "--stream", "ct15:m=5", "--k", "2", "--horizon", "600", "--runs", "2"]
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def log() -> Path:
+    done = peekrank(*SIMULATE, "--log", "log.parquet")
+    assert done.exit_code == 0, done.output
+    return Path("log.parquet")
+
+
+def test_the_log_of_a_simulation_is_its_first_run(log: Path) -> None:
+    written = read_log(log)
+    experiment = Experiment(("doubtsort",), "ct15:m=5", "dcg", k=2, horizon=600, runs=2)
+    rounds = experiment.rounds(0)
+    trace = simulate(experiment.parts.learners[0], rounds, k=2, measure=DCG(), seed=experiment.learner_seed(0))
+    relevance = rounds.relevance.reshape(600, 5)
+    rankings = np.argsort(written.place.reshape(600, 5), axis=1)
+    assert DCG().values(rankings, relevance).sum() == pytest.approx(trace.value[-1])
+    np.testing.assert_array_equal(written.answer[written.seen], relevance.reshape(-1)[written.seen])
+    assert written.learners[0].startswith("doubtsort:measure=dcg @ ")
+
+
+def test_a_table_differences_and_files(log: Path) -> None:
+    policies = ["--policy", "logged", "--policy", "order:0,1,2,3,4", "--policy", "doubtsort"]
+    done = peekrank("evaluate", log, *policies, "--measure", "dcg@2", "--json", "a.json", "--out", "report")
+    assert done.exit_code == 0, done.output
+    for word in (
+        "dcg@2 per decision, log.parquet",
+        "600 decisions, 600 with all answers",
+        "at all times",
+        "verdict",
+    ):
+        assert word in done.output
+    found = json.loads(Path("a.json").read_text())
+    assert [e["name"] for e in found["estimates"]] == ["logged", "order:0,1,2,3,4", "doubtsort"]
+    assert len(found["differences"]) == 3
+    assert {"verdict", "anytime", "betting", "looks", "lows"} <= set(found["differences"][0])
+    table = pl.read_csv("report/evaluation.csv")
+    assert table["doubly_robust"].to_list()[:3] == pytest.approx([e["doubly_robust"] for e in found["estimates"]])
+    page = Path("report/report.html").read_text()
+    assert "What other rankings would have been worth" in page
+    assert "<script" not in page
+    assert "http" not in page.replace("http://www.w3.org", "")
+    assert Path("report/evaluation.svg").exists()
+
+
+def test_orders_from_files_and_json_lines(log: Path) -> None:
+    write_log("log.jsonl", read_log(log))
+    Path("mine.txt").write_text("4\n3\n")
+    done = peekrank("evaluate", "log.jsonl", "--policy", "mine.txt", "--regression", "none", "--clip", "2")
+    assert done.exit_code == 0, done.output
+    assert "mine: 3 candidates without a place in it come last." in done.output
+
+
+def test_what_is_wrong_is_said(log: Path) -> None:
+    assert "no such file" in refused("evaluate", "none.jsonl", "--policy", "logged")
+    assert "ndcg cannot be estimated" in refused("evaluate", log, "--policy", "logged", "--measure", "ndcg")
+    assert "unknown policy 'loged'" in refused("evaluate", log, "--policy", "loged")
+    assert "is given twice" in refused("evaluate", log, "--policy", "logged", "--policy", "logged")
+    assert "each output needs a file of its own" in refused("evaluate", log, "--policy", "logged", "--json", log)
+    assert "a log is of one learner" in refused("simulate", "uniform", "ftpl", "--log", "x.parquet")
+    whole = log.read_bytes()
+    log.write_bytes(whole[: len(whole) // 2])
+    assert "log.parquet is no whole Parquet file" in refused("evaluate", log, "--policy", "logged")
+
+
+def test_a_learner_that_cannot_tell_its_chances_is_logged_with_the_reason() -> None:
+    done = peekrank("simulate", "thompson", "--horizon", "50", "--runs", "1", "--log", "log.jsonl")
+    assert done.exit_code == 0, done.output
+    said = refused("evaluate", "log.jsonl", "--policy", "order:0,1")
+    assert "50 decisions of the log cannot be evaluated" in said
+    assert "thompson cannot tell the chances of its items to be seen" in said
+
+
+def test_agents_log_in_three_lines() -> None:
+    from peekrank.evidence.lines import LogFile
+
+    agent = Agent(DoubtSort(DCG()), m=4, k=1)
+    with LogFile("own.jsonl", agent.learner) as log:
+        for _ in range(30):
+            decision = agent.rank()
+            event = log.decided(decision, k=1)
+            agent.update(decision, [1])
+            log.answered(event, [1])
+    done = peekrank("evaluate", "own.jsonl", "--policy", "order:3,2,1,0", "--policy", "logged", "--measure", "p@1")
+    assert done.exit_code == 0, done.output
