@@ -116,6 +116,8 @@ def test_what_is_wrong_is_told() -> None:
     assert "there is no such file" in refused("watch", "nothing.jsonl")
     Path("bad.jsonl").write_text("{}\n")
     assert "bad.jsonl is no log" in refused("watch", "bad.jsonl")
+    Path("huge.jsonl").write_text(json.dumps(HEADER | {"highest": 10**400}) + "\n")
+    assert "lowest must be below highest" in refused("watch", "huge.jsonl")
     Path("empty.jsonl").write_text("")
     assert "empty.jsonl is no log" in refused("watch", "empty.jsonl")
     one = next(decisions(1))
@@ -123,10 +125,13 @@ def test_what_is_wrong_is_told() -> None:
     assert "line 3, field 'event': '0' occurs twice" in refused("watch", write("b.jsonl", one, one))
     assert "line 2, field 'k': must be 1 at least" in refused("watch", write("c.jsonl", one | {"k": 0}))
     assert "line 2, field 'candidates': is missing" in refused("watch", write("d.jsonl", {"event": "1", "k": 1}))
+    late = {"event": "0", "answers": {"apple": 1}}
+    short = write("h.jsonl", one | {"answer": [None]}, late)
+    assert "line 2, field 'answer': has 1 numbers for 4 candidates" in refused("watch", short)
     write("e.jsonl", one)
     with Path("e.jsonl").open("a") as file:
         file.write('{"event": "2"')
-    assert "e.jsonl, line 3: is no JSON" in refused("watch", "e.jsonl")
+    assert "e.jsonl, line 3: it is cut off, is no JSON" in refused("watch", "e.jsonl")
     Path("f.jsonl").write_text(json.dumps(HEADER) + "\n[1]\n")
     assert "f.jsonl, line 2: must be an object" in refused("watch", "f.jsonl")
     assert "alpha = 1.5" in refused("watch", "e.jsonl", "--alpha", "1.5")

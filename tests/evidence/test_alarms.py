@@ -257,6 +257,9 @@ def test_what_makes_no_sense_is_refused() -> None:
         watch.observe(Outcome(np.arange(3), np.zeros(2), np.arange(3), three, 1))
     with pytest.raises(ValueError, match="items must be numbers from 0"):
         watch.observe(Outcome(np.array([-1, 0, 1]), three, np.arange(3), three, 1))
+    with pytest.raises(ValueError, match="columns do not fit each other"):
+        watch.observe_many(np.array([0, 4]), np.arange(3), three, np.arange(3), three, np.array([1]))
+    watch.observe(Outcome(np.arange(3), three, np.arange(3), three, 2**40))  # more than there are
     with pytest.raises(ValueError, match="'overall' is no part"):
         watch.restore({})
     arrays = watch.arrays()

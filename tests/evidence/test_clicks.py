@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from peekrank import DCG, Agent, DoubtSort, RTop1F
 from peekrank.evidence.clicks import Form, Rule, cascade_prefix, correct, form
 from peekrank.streams.clicks import Cascade, DependentClick, PositionBased
 
@@ -199,6 +200,29 @@ RULES = st.builds(Rule, SIGNALS, st.integers(1, 255), st.floats(0, 1e6).map(lamb
 def test_a_form_is_what_its_text_says(rules: list[Rule], examination: str) -> None:
     made = Form(tuple(rules), examination)  # type: ignore[arg-type]
     assert form(str(made)) == made
+
+
+@given(st.text("abc=,;>.019/ seen curve cascade", max_size=40))
+def test_any_text_is_a_form_or_a_clear_error(text: str) -> None:
+    try:
+        made = form(text)
+    except ValueError:
+        return
+    assert form(str(made)) == made
+
+
+@pytest.mark.parametrize("available", [None, [1, 3, 4]])
+def test_what_is_told_is_item_estimate_and_chance(available: list[int] | None) -> None:
+    decision = Agent(DoubtSort(DCG()), m=5, k=2, seed=3).rank(available=available)
+    told = form("click = 1; cascade").told(decision, [{"click": 1}, {}])
+    assert told.items.tolist() == decision.ranking[:1].tolist()
+    assert told.estimates.tolist() == [1.0]
+    known = np.arange(5) if decision.items is None else decision.items
+    assert decision.chances is not None
+    assert told.chances is not None
+    assert told.chances.tolist() == decision.chances[known == told.items[0]].tolist()
+    silent = Agent(RTop1F(DCG(), horizon=10), m=5, k=1).rank()
+    assert form("grades").told(silent, [1]).chances is None
 
 
 def test_a_curve_is_what_its_text_says() -> None:

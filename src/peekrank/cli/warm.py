@@ -39,9 +39,10 @@ def command(
         with status(f"compiling {name}"), interrupt_later():
             _compile_learner(name)
         say(Text(f"{name}: {counted(len(_files(folder)) - kept, 'kernel')} compiled"))
-    with status("compiling measures and readers"), interrupt_later():
+    with status("compiling measures, readers and alarms"), interrupt_later():
         _compile_measures()
         _compile_readers()
+        _compile_alarms()
     files = _files(folder)
     megabytes = sum(path.stat().st_size for path in files) / 1e6
     say(Text(f"{counted(len(files), 'kernel')}, {megabytes:.1f} MB, in {folder}"))
@@ -134,3 +135,14 @@ def _compile_readers() -> None:
         text.write_text("1 qid:1 1:0.5\n0 qid:1 1:0.25\n", encoding="utf-8")
         material = gather(read_letor(text), None, scaling="none")
     compile_kernels(Training(("uniform",)), material)
+
+
+def _compile_alarms() -> None:
+    """Watch a decision, and an answer to none."""
+    import numpy as np
+
+    from peekrank.evidence.alarms import Outcome, Watch
+
+    watch, order = Watch(), np.arange(_M)
+    watch.observe(Outcome(order, np.full(_M, 1 / _M), order, np.zeros(_M), 1))
+    watch.stray()

@@ -158,11 +158,17 @@ class Watch:
         self, offsets: Ints, items: Ints, chances: Floats, places: Ints, answers: Floats, ks: Ints
     ) -> None:
         """Take in many decisions: decision t is rows ``offsets[t]:offsets[t + 1]``, as in a `Log`."""
-        if len(items) == 0:
+        if len(ks) == 0:
             return
+        offsets, items, places, ks = (_array(part, np.int64, "column") for part in (offsets, items, places, ks))
+        chances, answers = _array(chances, np.float64, "chances"), _array(answers, np.float64, "answers")
+        lengths = np.diff(offsets)
+        rows = {len(items), len(chances), len(places), len(answers), int(offsets[-1])}
+        if len(offsets) != len(ks) + 1 or offsets[0] != 0 or lengths.min() < 1 or len(rows) > 1:
+            raise ValueError("columns do not fit each other: one row per candidate, and one candidate at least")
         if items.min() < 0 or ks.min() < 1:
             raise ValueError("items must be numbers from 0, and k 1 at least")
-        self._make_room(int(items.max()) + 1, int(ks.max()))
+        self._make_room(int(items.max()) + 1, int(ks[ks < lengths].max(initial=0)))
         first, before = 0, self.rounds
         while first < len(ks):
             first = observe_many(self._accounts, offsets, items, chances, places, answers, ks, first)

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from peekrank._util.text import excerpt
 from peekrank.spec import nearest
 from peekrank.streams.clicks import PositionBased
-from peekrank.types import Floats
+from peekrank.types import Decision, Floats, Ints
 
 Examination = Literal["told", "seen", "cascade", "curve"]
 Report = Mapping[str, float]  # signals of one item: {"click": 1, "dwell": 42.0}; seconds where a time is meant
@@ -58,6 +58,14 @@ class Rule(NamedTuple):
         bound = np.format_float_positional(self.bound, trim="-")
         sign = f" {'>=' if self.reached else '>'} {bound}" if self.bound or self.reached else ""
         return f"{self.signal}{sign} = {self.grade}"
+
+
+class Told(NamedTuple):
+    """What a list taught: items, an estimate of each one's relevance, and the chance that it was seen at all."""
+
+    items: Ints
+    estimates: Floats
+    chances: Floats | None  # None: the learner cannot say
 
 
 @dataclass(frozen=True)
@@ -172,6 +180,24 @@ class Form:
         if (blind := np.flatnonzero(~looked & (grades > 0))).size:
             raise ValueError(f"place {blind[0] + 1} has the grade {grades[blind[0]]:g} and was not looked at")
         return np.where(looked, grades, np.nan)
+
+    def told(
+        self, decision: Decision, reports: Sequence[Report | float | None], seen: Sequence[bool] | None = None
+    ) -> Told:
+        """What is known of the first items of a decision, one by one, without those of which nothing is.
+
+        >>> from peekrank import DCG, Agent, Greedy
+        >>> decision = Agent(Greedy(DCG(), epsilon=0.5), m=3, k=2).rank()
+        >>> form("click = 1; curve 1 0.5").told(decision, [{}, {"click": 1}])
+        Told(items=array([0, 1]), estimates=array([0., 2.]), chances=array([1.        , 0.83333333]))
+        """
+        estimates = self.estimates(reports, seen)
+        known = ~np.isnan(estimates)
+        items = decision.ranking[: len(estimates)][known]
+        chances = decision.chances
+        if chances is not None:
+            chances = chances[items if decision.items is None else np.searchsorted(decision.items, items)]
+        return Told(items, estimates[known], chances)
 
     def as_grades(self, estimates: ArrayLike, uniforms: ArrayLike) -> Floats:
         """Grades 0 and 1 for learners, which take whole grades alone, out of estimates that are not whole.

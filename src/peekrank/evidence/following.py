@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from peekrank._util.reading import read_json
 from peekrank._util.text import excerpt
 from peekrank._util.validate import whole
 from peekrank.evidence.alarms import Watch
+from peekrank.evidence.lines import check_record, record_of
 from peekrank.evidence.log import COLUMNS, Log, Source, check_header, log_of_frame, read_log
 
 _MANY = 4096  # decisions that are looked at together
@@ -102,6 +102,7 @@ class _Reader:
         if "answers" in record:
             self._answer(event, record["answers"])
             return
+        check_record(record, f"{self.file}, line {number}")
         if event in self.open:
             raise ValueError(f"{self.file}, line {number}, field 'event': '{excerpt(event)}' occurs twice")
         self.open[event] = (number, record)
@@ -114,9 +115,14 @@ class _Reader:
         if not isinstance(answers, dict) or not isinstance(candidates, list):
             self.strays += 1
             return
-        told = decision.setdefault("answer", [None] * len(candidates))
+        told = decision.get("answer") or [None] * len(candidates)
+        if len(told) != len(candidates):
+            line, _ = self.open[event]
+            what = f"has {len(told)} numbers for {len(candidates)} candidates"
+            raise ValueError(f"{self.file}, line {line}, field 'answer': {what}")
+        decision["answer"] = told
         for name, answer in answers.items():
-            if name in candidates:
+            if name in candidates and (answer is None or type(answer) in (int, float)):
                 told[candidates.index(name)] = answer
             else:
                 self.strays += 1
@@ -159,7 +165,7 @@ def _lines(path: Path, *, follow: bool) -> Iterator[tuple[int, dict[str, Any] | 
                     break  # written halfway
                 number += 1
                 if rest.strip():
-                    yield number, _record(rest, f"{path.name}, line {number}")
+                    yield number, record_of(rest, f"{path.name}, line {number}")
                 rest = b""
             if not follow:
                 break
@@ -169,14 +175,4 @@ def _lines(path: Path, *, follow: bool) -> Iterator[tuple[int, dict[str, Any] | 
                 yield number, None
             time.sleep(_PAUSE)
     if rest.strip():
-        yield number + 1, _record(rest, f"{path.name}, line {number + 1}")
-
-
-def _record(line: bytes, where: str) -> dict[str, Any]:
-    try:
-        record = read_json(line)
-    except ValueError as error:
-        raise ValueError(f"{where}: is no JSON ({excerpt(str(error))})") from None
-    if not isinstance(record, dict):
-        raise ValueError(f'{where}: must be an object, as in {{"event": ...}}')
-    return record
+        yield number + 1, record_of(rest, f"{path.name}, line {number + 1}")

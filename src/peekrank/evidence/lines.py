@@ -89,7 +89,7 @@ def log_of_records(
         if "answers" in record:
             late.append((number, record))
             continue
-        _check_types(record, f"{source.file}, {source.unit} {number}")
+        check_record(record, f"{source.file}, {source.unit} {number}")
         numbers.append(number)
         for field, values in columns.items():
             values.append(record.get(field))
@@ -103,22 +103,26 @@ def log_of_records(
 def _records(file: Iterable[bytes], name: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """The objects of the lines that are not empty, with their numbers."""
     for number, line in enumerate(file, 1):
-        if not line.strip():
-            continue
-        try:
-            record = read_json(line)
-        except (ValueError, UnicodeDecodeError) as error:
-            cut = "" if line.endswith(b"\n") else "it is cut off, "
-            raise ValueError(f"{name}, line {number}: {cut}is no JSON ({excerpt(str(error))})") from None
-        if not isinstance(record, dict):
-            raise ValueError(f'{name}, line {number}: must be an object, as in {{"event": ...}}')
-        yield number, record
+        if line.strip():
+            yield number, record_of(line, f"{name}, line {number}")
+
+
+def record_of(line: bytes, where: str) -> dict[str, Any]:
+    """The object of a line."""
+    try:
+        record = read_json(line)
+    except (ValueError, UnicodeDecodeError) as error:
+        cut = "" if line.endswith(b"\n") else "it is cut off, "
+        raise ValueError(f"{where}: {cut}is no JSON ({excerpt(str(error))})") from None
+    if not isinstance(record, dict):
+        raise ValueError(f'{where}: must be an object, as in {{"event": ...}}')
+    return record
 
 
 _TEXTS, _LISTS = ("event", "learner", "reason"), ("place", "chance", "answer", "answered", "pairs")
 
 
-def _check_types(record: dict[str, Any], where: str) -> None:
+def check_record(record: dict[str, Any], where: str) -> None:
     """Refuse fields that are unknown, missing, or of another type."""
     for field, value in record.items():
         if field not in COLUMNS:
@@ -249,7 +253,7 @@ class LogFile:
             elif "answers" in record:
                 self._open.pop(str(record.get("event")), None)
             else:
-                _check_types(record, f"{self._path.name}, line {number}")
+                check_record(record, f"{self._path.name}, line {number}")
                 count += 1
                 ranked = sorted(zip(record["place"], record["candidates"], strict=False))
                 self._open[record["event"]] = [name for _, name in ranked[: record["k"]]]

@@ -1,0 +1,46 @@
+"""The script behind the tables of alarms: faults are what they are called, and the page has the tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers.scripts import ROOT, load_experiment
+
+script: Any = load_experiment("alarms")
+
+
+@pytest.fixture(scope="module")
+def made() -> Any:
+    return script.played("greedy:epsilon=0.1", 300, 1)
+
+
+def test_decisions_are_those_of_the_learner(made: Any) -> None:
+    assert made.chances.sum(axis=1) == pytest.approx(np.full(300, script.K))
+    assert np.sort(made.places, axis=1).tolist() == np.tile(np.arange(script.M), (300, 1)).tolist()
+    assert np.isnan(made.answers[made.places >= script.K]).all()
+
+
+@pytest.mark.parametrize("fault", script.FAULTS)
+def test_after_a_fault_lists_are_still_lists_and_only_what_is_seen_is_answered_for(made: Any, fault: str) -> None:
+    bad = script.FAULTS[fault][0](made, np.random.default_rng(0))
+    assert np.sort(bad.places, axis=1).tolist() == np.tile(np.arange(script.M), (300, 1)).tolist()
+    assert np.isnan(bad.answers[bad.places >= script.K]).all()
+    changed = not np.array_equal(bad.places, made.places)
+    lost = not np.array_equal(bad.answers, made.answers, equal_nan=True)
+    assert changed or lost
+
+
+def test_delays_are_told_in_words() -> None:
+    assert script._told([5, 7, 9]) == "7 (9)"
+    assert script._told([5, 7, script.BAD + 1]) == "7 (not in 5,000)"
+    assert script._told([script.BAD + 1]) == "not in 5,000"
+
+
+def test_the_page_has_both_tables() -> None:
+    page = (ROOT / "docs" / "evidence" / "alarms.md").read_text(encoding="utf-8")
+    inside = page.partition(script.BEGIN)[2].partition("<!-- end -->")[0]
+    for name in (*script.LEARNERS, *script.FAULTS):
+        assert name in inside
