@@ -53,7 +53,10 @@ EVENTS = tuple(f"e{i}" for i in range(8))
 
 @schemathesis.serializer(MSGPACK)
 def _msgpack(_: Any, value: Any) -> bytes:
-    return value if isinstance(value, bytes) else msgspec.msgpack.encode(value)
+    try:
+        return value if isinstance(value, bytes) else msgspec.msgpack.encode(value)
+    except OverflowError:  # a number that msgpack cannot have: the bytes of something else
+        return json.dumps(value).encode()
 
 
 @schemathesis.serializer(LINES)

@@ -27,7 +27,7 @@ NAMES = ("tea", "cake", "soup", "a rather long name of an item that somebody has
 class BusyService:
     """Two slots: one with all there can be, one that has seen nothing. Nothing can be asked of it."""
 
-    reason = ""
+    reason, follows = "", False
 
     def not_ready(self) -> str:
         return self.reason
@@ -39,6 +39,8 @@ class BusyService:
         raise problems.unknown_event(event_id)
 
     def slots(self) -> list[SlotReply]:
+        if self.reason and not self.follows:
+            return []
         return [self.slot("home"), self.slot("search")]
 
     def slot(self, name: str) -> SlotReply:
@@ -58,7 +60,9 @@ class BusyService:
         )
 
     def stats(self) -> StatsReply:
-        return StatsReply("owner", 3, 1_234_567, 2, 1_200_000, 5, 987_654_321, time.time() - 7200)
+        return StatsReply(
+            "follower" if self.follows else "owner", 3, 1_234_567, 2, 1_200_000, 5, 987_654_321, time.time() - 7200
+        )
 
 
 def _recent(i: int) -> float | None:
@@ -77,7 +81,6 @@ def _busy() -> SlotReply:
         "champion:learners=[doubtsort:measure=dcg;marginftrl:measure=dcg]",
         "dcg",
         1,
-        mode="shadow",
         items=155,
         version=1_234_567,
         ranked=1_000_000,
@@ -90,7 +93,7 @@ def _busy() -> SlotReply:
         members=[
             Member("doubtsort:measure=dcg", "champion", Interval(0.512, 0.49, 0.53, 230_000)),
             Member("marginftrl:measure=dcg", "challenger", Interval(0.48, 0.45, 0.51, 4000)),
-            Member("as before", "baseline"),
+            Member("ucb", "challenger"),
         ],
         alarms=[
             Alarm(

@@ -83,7 +83,6 @@ def _rank(
     items: Items | None,
     context: ArrayLike | None,
     event_id: str | None,
-    baseline: Sequence[str] | None,
     *,
     defer: bool,
 ) -> Ask[RankReply]:
@@ -92,7 +91,6 @@ def _rank(
         items=_items(items),
         context=None if context is None else _packed(context),
         defer=defer,
-        baseline=None if baseline is None else list(baseline),
     )
     return Ask("POST", f"/v1/slots/{quote(slot, safe='')}/rank", RankReply, request)
 
@@ -236,10 +234,9 @@ class Client:
         context: ArrayLike | None = None,
         event_id: str | None = None,
         defer: bool = False,
-        baseline: Sequence[str] | None = None,
     ) -> RankReply:
         """Rank a list: names of items, or a mapping from names to features; all items of the slot if left out."""
-        return self._ask(_rank(slot, items, context, event_id, baseline, defer=defer))
+        return self._ask(_rank(slot, items, context, event_id, defer=defer))
 
     def feedback(self, event_id: str, answers: Answers) -> EventReply:
         """Tell what people said: grades by item, or in the order they were asked; None: did not answer."""
@@ -352,10 +349,9 @@ class AsyncClient:
         context: ArrayLike | None = None,
         event_id: str | None = None,
         defer: bool = False,
-        baseline: Sequence[str] | None = None,
     ) -> RankReply:
         """Rank a list: names of items, or a mapping from names to features; all items of the slot if left out."""
-        return await self._ask(_rank(slot, items, context, event_id, baseline, defer=defer))
+        return await self._ask(_rank(slot, items, context, event_id, defer=defer))
 
     async def feedback(self, event_id: str, answers: Answers) -> EventReply:
         """Tell what people said: grades by item, or in the order they were asked; None: did not answer."""

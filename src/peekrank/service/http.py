@@ -50,7 +50,7 @@ from peekrank.service.messages import (
 from peekrank.service.metrics import TYPE, Metrics
 from peekrank.service.openapi import openapi
 from peekrank.service.problems import Problem
-from peekrank.service.protocol import Served
+from peekrank.service.protocol import Served, readable
 from peekrank.service.routes import CALLS, PAGE, PARAMETERS, Call
 
 Read = TypeVar("Read")
@@ -91,9 +91,12 @@ class Calls:
 
     async def _look(self, read: Callable[..., Read], *given: Any, **how: Any) -> Read:
         """Read something in a thread, for it may have to wait for a commit."""
-        if reason := self._service.not_ready():
-            raise problems.not_ready(reason)
-        return await asyncio.to_thread(read, *given, **how)
+
+        def look() -> Read:
+            readable(self._service)
+            return read(*given, **how)
+
+        return await asyncio.to_thread(look)
 
     async def rank(self, asked: Asked) -> RankReply:
         """Rank a list."""

@@ -8,7 +8,6 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from peekrank.service.problems import Problem
 from peekrank.service.protocol import Served
 
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -40,9 +39,8 @@ class _FromService(Collector):
         """Read everything, in a moment."""
         ready = not self._service.not_ready()
         yield GaugeMetricFamily("peekrank_ready", "Whether calls are answered", float(ready))
-        try:
-            slots, stats = self._service.slots(), self._service.stats()
-        except Problem:  # the log is still read
+        slots = self._service.slots()
+        if not slots:  # the log is still read
             return
         for name, text in _COUNTS.items():
             counter = CounterMetricFamily(f"peekrank_{name}", text, labels=["slot"])
@@ -55,6 +53,7 @@ class _FromService(Collector):
             waiting.add_metric([slot.name], slot.open)
             alarms.add_metric([slot.name], len(slot.alarms))
         yield from (waiting, alarms)
+        stats = self._service.stats()
         for name, text in _WHOLE.items():
             yield GaugeMetricFamily(f"peekrank_{name}", text, getattr(stats, name))
 

@@ -5,8 +5,15 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import Any, Protocol
 
+from peekrank.service import problems
 from peekrank.service.commands import Command
 from peekrank.service.messages import EventReply, ItemsReply, SlotReply, StatsReply
+
+
+def readable(service: Served) -> None:
+    """Raise a `Problem` unless the service has its log in memory: it can be looked at while it follows, too."""
+    if (reason := service.not_ready()) and not service.slots():
+        raise problems.not_ready(reason)
 
 
 class Served(Protocol):

@@ -70,6 +70,21 @@ def test_a_service_that_is_not_ready_says_why() -> None:
     page = Caller(application(service))("GET", "/").text
     assert "Not ready" in page
     assert service.reason in page
+    assert Caller(application(service))("GET", "/board/home").status_code == 503
+    assert "peekrank_sequence" not in Caller(application(service))("GET", "/metrics").text
+
+
+def test_a_follower_can_be_looked_at() -> None:
+    service = BusyService()
+    service.reason, service.follows = "another process owns the log", True
+    call = Caller(application(service))
+    page = call("GET", "/").text
+    assert "Follows" in page
+    assert "/board/home" in page
+    assert call("GET", "/board/home").status_code == 200
+    assert call("GET", "/v1/slots").status_code == 200
+    assert "peekrank_ready 0.0" in call("GET", "/metrics").text
+    assert call("GET", "/readyz").status_code == 503
 
 
 def test_every_problem_has_a_page(call: Caller) -> None:

@@ -13,9 +13,9 @@ from peekrank.service import problems
 from peekrank.service.board import pages
 from peekrank.service.guard import guarded
 from peekrank.service.keys import Key, Keys
-from peekrank.service.messages import MAX_ITEMS, ItemReply
+from peekrank.service.messages import MAX_ITEMS, ItemReply, SlotReply
 from peekrank.service.problems import KINDS
-from peekrank.service.protocol import Served
+from peekrank.service.protocol import Served, readable
 
 
 def board_routes(service: Served, keys: Keys, clock: Callable[[], float], notice: str) -> list[Route]:
@@ -25,22 +25,15 @@ def board_routes(service: Served, keys: Keys, clock: Callable[[], float], notice
         return pages.View(clock(), request.query_params.get("live") != "no", notice)
 
     async def overview(request: Request, key: Key) -> Response:
-        reason = service.not_ready()
-        slots = [] if reason else await asyncio.to_thread(service.slots)
-        stats = None if reason else await asyncio.to_thread(service.stats)
-        slots = [slot for slot in slots if key.sees(slot.name)]
-        return _html(pages.overview(slots, stats, reason, view(request)))
+        reason, slots = service.not_ready(), await asyncio.to_thread(service.slots)
+        stats = await asyncio.to_thread(service.stats) if slots else None
+        return _html(pages.overview([slot for slot in slots if key.sees(slot.name)], stats, reason, view(request)))
 
     async def slot(request: Request, key: Key) -> Response:
         name = request.path_params["slot"]
         if not key.sees(name):
             raise problems.unknown_slot(name, key.slots)
-        if reason := service.not_ready():
-            raise problems.not_ready(reason)
-        found = await asyncio.to_thread(service.slot, name)
-        items: list[ItemReply] = []
-        if found.items is not None:
-            items = (await asyncio.to_thread(service.items, name, limit=MAX_ITEMS)).items
+        found, items = await asyncio.to_thread(_slot_and_items, service, name)
         return _html(pages.slot_page(found, items, view(request)))
 
     async def problem(request: Request, _: Key) -> Response:
@@ -54,6 +47,12 @@ def board_routes(service: Served, keys: Keys, clock: Callable[[], float], notice
         Route("/board/{slot}", guarded("board", keys, "reader", slot)),
         Route("/problems/{kind}", guarded("problem", keys, None, problem)),
     ]
+
+
+def _slot_and_items(service: Served, name: str) -> tuple[SlotReply, list[ItemReply]]:
+    readable(service)
+    found = service.slot(name)
+    return found, [] if found.items is None else service.items(name, limit=MAX_ITEMS).items
 
 
 def _html(page: str) -> Response:

@@ -1,0 +1,40 @@
+"""A page that asks one question: python app.py http://127.0.0.1:8000 8080, then open http://127.0.0.1:8080/."""
+
+import sys
+from html import escape
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs
+
+from peekrank.service.client import Client
+from peekrank.service.problems import Problem
+
+service = Client(sys.argv[1])
+FORM = """<!DOCTYPE html><meta charset=utf-8><title>Today</title><ol>{items}</ol>
+<form method=post>Was {first} for you? <input type=hidden name=event value={event}>
+<button name=answer value=1>Yes</button> <button name=answer value=0>No</button></form>"""
+
+
+class Page(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        if self.path != "/":
+            return self.send_error(404)
+        shown = service.rank("home")
+        items = "".join(f"<li>{escape(item)}</li>" for item in shown.ranking)
+        return self.reply(FORM.format(items=items, first=escape(shown.ask[0]), event=shown.event_id))
+
+    def do_POST(self) -> None:
+        sent = parse_qs(self.rfile.read(int(self.headers["content-length"])).decode())
+        try:
+            service.feedback(sent["event"][0], [int(sent["answer"][0])])
+        except Problem as problem:  # answered before, or too late
+            return self.reply(f"Not counted: {escape(problem.title)}. <a href=/>Another one</a>")
+        return self.reply("Thank you. <a href=/>Another one</a>")
+
+    def reply(self, html: str) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "text/html; charset=utf-8")
+        self.end_headers()
+        self.wfile.write(html.encode())
+
+
+ThreadingHTTPServer(("127.0.0.1", int(sys.argv[2])), Page).serve_forever()
