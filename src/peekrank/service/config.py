@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from peekrank._util.text import excerpt
 from peekrank._util.validate import whole
 from peekrank.engine.border import problem_shape
+from peekrank.evidence.clicks import Form, form
 from peekrank.learners import learner as learner_named
 from peekrank.measures import measure as measure_named
 from peekrank.service.messages import MAX_BODY, MAX_FEATURES, MAX_ID, MAX_ITEMS, MAX_LINES, MAX_OPEN
@@ -18,6 +20,7 @@ from peekrank.service.toml import Document, Place, read_document
 from peekrank.spec import nearest, text_of
 from peekrank.types import Learner, Measure
 
+_form = lru_cache(maxsize=256)(form)
 _SECONDS = {"s": 1, "min": 60, "h": 3600, "day": 86400, "days": 86400}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
 _SLOT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]*")
@@ -98,12 +101,20 @@ class SlotConfig:
     ] = "missing"
     learn: Annotated[Learn, "From the first answer at once, or from all when the waiting is over."] = "on_answer"
     combine: Annotated[Combine, 'What several answers about an item come to, with learn = "on_close".'] = "last"
+    feedback: Annotated[
+        str, "What people tell: `grades`, or rules for what they do, as in `click = 1; cascade`."
+    ] = "grades"
     seed: Annotated[int, "Which randomness; 0: the service draws it once, and keeps it in the log."] = 0
 
     @property
     def judge(self) -> Measure:
         """The measure."""
         return measure_named(self.measure)
+
+    @property
+    def form(self) -> Form:
+        """What becomes of what people tell."""
+        return _form(self.feedback)
 
     @property
     def made(self) -> Learner:
@@ -208,6 +219,7 @@ def _slot(document: Document, name: str) -> SlotConfig:
     for key, (low, high) in bounds.items():
         _within(document, (*place, key), getattr(slot, key), low, high)
     _check_waiting(document, place, slot)
+    _check_feedback(document, place, slot)
     _check_learner(document, place, slot)
     return slot
 
@@ -223,6 +235,21 @@ def _check_waiting(document: Document, place: Place, slot: SlotConfig) -> None:
                 "learning at once would learn from quick answers first: where silence counts as a grade, "
                 'learn = "on_close"',
             )
+
+
+def _check_feedback(document: Document, place: Place, slot: SlotConfig) -> None:
+    try:
+        found = slot.form
+    except ValueError as error:
+        document.refuse((*place, "feedback"), str(error))
+    if found.rules and found.max_grade > slot.max_grade:
+        document.refuse((*place, "feedback"), f"gives the grade {found.max_grade}; max_grade is {slot.max_grade}")
+    if found.curve is not None and found.curve.places < slot.k:
+        document.refuse((*place, "feedback"), f"its curve has {found.curve.places} places, and k is {slot.k}")
+    if not found.whole and slot.learn == "on_close":
+        document.refuse(
+            (*place, "feedback"), 'a curve corrects one report of a list: learn = "on_answer", and send it once'
+        )
 
 
 def _check_learner(document: Document, place: Place, slot: SlotConfig) -> None:

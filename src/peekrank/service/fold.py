@@ -34,6 +34,7 @@ from peekrank.service.log.records import (
     read_numbers,
 )
 from peekrank.service.log.records import Items as ItemsBody
+from peekrank.service.watching import Closed, Watching
 from peekrank.types import Decision, Features, Floats, Ints
 
 _RECENT = 4096  # closed events that are still in memory; more than a batch can close
@@ -78,6 +79,7 @@ class Fold:
         self.open: OrderedDict[str, Event] = OrderedDict()  # by time, hence by deadline
         self.recent: OrderedDict[str, Event] = OrderedDict()  # closed, in no snapshot
         self.activity: Activity = nothing_yet()
+        self.watching = Watching(1, None)
         self._draw = machine_code(fill_uniforms, 0, 0, np.empty(1))
 
     @property
@@ -86,6 +88,11 @@ class Fold:
         if self.settings is None:
             raise ValueError(f"the log of slot {self.slot!r} does not begin with a configuration")
         return self.settings.config
+
+    @property
+    def key(self) -> int:
+        """The key of its randomness."""
+        return self.settings.key if self.settings else 0
 
     @property
     def learner(self) -> Agent:
@@ -105,6 +112,11 @@ class Fold:
         learner = self.learner.learner
         return learner.kernels.enter is not None or learner.any_length
 
+    @property
+    def name_of(self) -> Callable[[int], str] | None:
+        """The name of an item by its number; None if each list brings its own items."""
+        return None if self.lists else lambda number: self.items.known[number].name
+
     def apply(self, number: int, time: int, event: str | None, body: Body) -> None:
         """Take the next record in."""
         self.number, self.time = number, time
@@ -118,7 +130,7 @@ class Fold:
         X, chosen, given = self._candidates(body)
         agent = self.learner
         uniforms = np.empty(agent.draws(len(chosen) if chosen is not None else None))
-        self._draw(self.settings.key, self.activity.counts.ranked, uniforms)  # type: ignore[union-attr]
+        self._draw(self.key, self.activity.counts.ranked, uniforms)
         decision = agent.rank(X, available=chosen, uniforms=uniforms)
         self._note(body, decision, given)
         kept = X.tobytes() if X is not None and given is not None else b""
@@ -165,6 +177,7 @@ class Fold:
     def _feedback(self, event: str, body: Feedback) -> None:
         if body.late:
             self.activity.counts.late += sum(grade != SILENT for grade in unpacked(body.answer))
+            self.watching.late()
             if event in self.recent:
                 self.recent[event].late = [*self.recent[event].late, body.answer]
             return
@@ -177,12 +190,13 @@ class Fold:
         self._go_on(known, Call.DEADLINE_ANSWERED if known.answers else Call.DEADLINE)
 
     def _go_on(self, event: Event, call: Call) -> None:
-        done = step(self.config.learn, event.at, call)
+        was = event.at
+        done = step(self.config.learn, was, call)
         event.state = done.state.value
         if done.teach:
             self._teach(event)
         if done.state.closed:
-            self._count(event)
+            self._count(event, seen=was is State.SHOWN or bool(event.answers))
             self._forget(event)
 
     def _forget(self, event: Event) -> None:
@@ -192,23 +206,31 @@ class Fold:
         if len(self.recent) > _RECENT:
             self.recent.popitem(last=False)
 
-    def _count(self, event: Event) -> None:
+    def _count(self, event: Event, *, seen: bool) -> None:
+        asked = np.frombuffer(event.body.ranking, "<u4", event_k(event)).tolist()
+        grades = [None if grade != grade else grade for grade in self._grades(event).tolist()]
+        if seen:
+            self.watching.closed(
+                Closed(event.body.ranking, event.body.chances, grades), self.time, self.learner.trouble
+            )
         if not event.answers:
             self.activity.counts.expired += 1
             return
-        asked = np.frombuffer(event.body.ranking, "<u4", event_k(event)).tolist()
-        grades = combined(event.answers, len(asked), self.config.combine)
-        said = [(item, int(grade)) for item, grade in zip(asked, grades, strict=True) if not np.isnan(grade)]
+        said = [(item, int(grade)) for item, grade in zip(asked, grades, strict=True) if grade is not None]
         self.activity.answered(self.time, [grade for _, grade in said])
         if not self.lists:
             for item, grade in said:
                 self.items.note_answer(item, grade)
 
+    def _grades(self, event: Event, silence: float = np.nan) -> Floats:
+        """What the answers to an event come to."""
+        return combined(event.answers, event_k(event), self.config.combine, silence)
+
     def _teach(self, event: Event) -> None:
         """Have the learner learn what was said, if anything was."""
         config = self.config
         silence = np.nan if config.unanswered == "missing" else float(config.unanswered)
-        answers: Floats = combined(event.answers, event_k(event), config.combine, silence)
+        answers = self._grades(event, silence)
         if not np.isnan(answers).all():
             self.learner.update(self._decision(event), answers)
             event.learned = True
@@ -272,6 +294,7 @@ class Fold:
             self.open.clear()
             self.since = self.number
             self.agent = new_agent(body.config, len(self.items))
+            self.watching = Watching(body.config.max_grade, self.name_of)
         for name in body.config.items:
             if self.items.number(name) is None and not self.lists:
                 self._put(name, b"")
@@ -294,7 +317,8 @@ def identity(config: SlotConfig) -> tuple[Any, ...]:
     learner = config.made
     fixed = learner.kernels.enter is None and not learner.any_length
     items = config.items if fixed else config.longest if learner.any_length else None
-    return specification(config), config.k, items, config.features, config.context, config.features_from
+    features = (config.features, config.context, config.features_from)
+    return specification(config), config.k, config.max_grade, items, *features
 
 
 def _no_features(n: int) -> Features:

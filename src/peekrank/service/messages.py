@@ -55,6 +55,9 @@ Grade = Annotated[
         description="What a person said of an item: a whole number from 0 to the learner's largest grade.",
     ),
 ]
+Signal = Annotated[
+    float, Meta(ge=0, le=1e9, description="How often, or for how many seconds, something was done with an item.")
+]
 Features = Annotated[
     Annotated[list[Annotated[float, Meta(ge=-_LARGEST, le=_LARGEST)]], Meta(min_length=1, max_length=MAX_FEATURES)]
     | Annotated[bytes, Meta(min_length=4, max_length=4 * MAX_FEATURES)],
@@ -111,12 +114,25 @@ class FeedbackRequest(Message, frozen=True):
 
     answers: Annotated[
         Annotated[dict[ItemId, Grade | None], Meta(max_length=MAX_ITEMS)]
-        | Annotated[list[Grade | None], Meta(max_length=MAX_ITEMS)],
+        | Annotated[list[Grade | None], Meta(max_length=MAX_ITEMS)]
+        | None,
         described(
             "Grades by item, or in the order of `ask`. null: was not answered, which is not the same as 0. An "
             "answer to two of five questions is two answers."
         ),
-    ]
+    ] = None
+    signals: Annotated[
+        Annotated[dict[ItemId, Annotated[dict[str, Signal], Meta(max_length=20)]], Meta(max_length=MAX_ITEMS)]
+        | None,
+        described(
+            "Instead of answers, for a slot with rules for them: what people did, as in "
+            '`{"tea": {"click": 1, "dwell": 12.5}}`. {}: nothing.'
+        ),
+    ] = None
+    seen: Annotated[
+        Annotated[list[ItemId], Meta(max_length=MAX_ITEMS)] | None,
+        described("With signals, if the slot's rules ask for it: which items were looked at."),
+    ] = None
 
 
 class ItemsRequest(Message, frozen=True):

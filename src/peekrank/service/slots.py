@@ -18,6 +18,7 @@ from peekrank.service import messages, problems
 from peekrank.service.clock import SECOND
 from peekrank.service.config import LimitsConfig
 from peekrank.service.events import SILENT, Call, Step, Write, combined, packed, step
+from peekrank.service.feedback import grades_told
 from peekrank.service.fold import Event, Fold, event_k
 from peekrank.service.log.records import (
     Body,
@@ -167,7 +168,7 @@ class Slot:
 
     def answer(self, event: Event, request: messages.FeedbackRequest) -> EventReply:
         """Take an answer; one in which nothing was answered changes nothing."""
-        answer = packed(self._grades(event, request.answers))
+        answer = packed(grades_told(self.fold, event, names_of(self.fold, event), request))
         if answer == packed([SILENT] * event_k(event)):
             return event_reply(self.fold, event)
         call = (
@@ -192,35 +193,6 @@ class Slot:
         if done.problem == "closed":
             raise problems.closed(event.id)
         return event_reply(self.fold, event)
-
-    def _grades(self, event: Event, answers: Any) -> list[int]:
-        """The grade for each question, SILENT where there is none."""
-        asked = names_of(self.fold, event)[: event_k(event)]
-        if isinstance(answers, dict):
-            others = [name for name in answers if name not in asked]
-            if others:
-                raise problems.invalid(
-                    f"answers: {others[0]!r} is not among those asked about: {', '.join(map(repr, asked))}",
-                    "$.answers",
-                )
-            given = [answers.get(name) for name in asked]
-        else:
-            if len(answers) > len(asked):
-                raise problems.invalid(
-                    f"answers: {len(answers)} were given, and {len(asked)} asked for", "$.answers"
-                )
-            given = [*answers, *[None] * (len(asked) - len(answers))]
-        return [self._grade(name, grade) for name, grade in zip(asked, given, strict=True)]
-
-    def _grade(self, name: str, grade: float | None) -> int:
-        if grade is None:
-            return SILENT
-        most = min(self.fold.learner.learner.max_grade, self.fold.config.max_grade)
-        if grade != int(grade) or not 0 <= grade <= most:
-            raise problems.invalid(
-                f"answers: {grade:g} for {name!r} must be a whole number from 0 to {most}, or null", "$.answers"
-            )
-        return int(grade)
 
     # Items
 
@@ -333,6 +305,11 @@ def slot_reply(fold: Fold) -> SlotReply:
         late=counts.late,
         explored=counts.explored,
         open=len(fold.open),
+        value=fold.watching.value(),
+        alarms=[
+            messages.Alarm(alarm.name, alarm.since / SECOND, alarm.cause, alarm.action)
+            for alarm in fold.watching.alarms
+        ],
         minutes=minutes,
     )
 

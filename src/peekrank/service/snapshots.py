@@ -24,6 +24,7 @@ from peekrank.service.fold import Event, Fold
 from peekrank.service.items import Item, Items
 from peekrank.service.log.records import FORMAT, Settings, decode
 from peekrank.service.log.store import Snapshot, Store
+from peekrank.service.watching import Watched, Watching
 
 
 class _Saved(Struct, array_like=True):
@@ -36,6 +37,7 @@ class _Saved(Struct, array_like=True):
     items: list[Item]
     open: list[Event]
     activity: Activity
+    watched: Watched
 
 
 _ENCODER, _DECODER = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(_Saved)
@@ -65,6 +67,7 @@ def taken(fold: Fold) -> Snapshot:
             fold.items.known,
             list(fold.open.values()),
             fold.activity,
+            fold.watching.saved(),
         )
     )
     about = json.dumps({"format": FORMAT, **machine()})
@@ -93,6 +96,7 @@ def restored(snapshot: Snapshot) -> Fold:
     fold.since, fold.settings, fold.activity = saved.since, saved.settings, saved.activity
     fold.items = Items(saved.items)
     fold.agent = Agent.load(saved.agent, saved.settings.config.made)
+    fold.watching = Watching.restored(saved.watched, fold.name_of)
     fold.open = OrderedDict((event.id, event) for event in saved.open)
     return fold
 

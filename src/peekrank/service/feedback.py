@@ -1,0 +1,68 @@
+"""From what people tell to grades: answers as they are, or signals by the slot's rules (`evidence.clicks`)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from peekrank.evidence.clicks import Form
+from peekrank.kernels.philox import fill_uniforms
+from peekrank.service import problems
+from peekrank.service.events import SILENT
+from peekrank.service.fold import Event, Fold, event_k
+from peekrank.service.messages import FeedbackRequest
+
+_BEYOND = 2**62  # numbers of draws for answers begin here; those of rankings are far below
+
+
+def grades_told(fold: Fold, event: Event, ranking: list[str], request: FeedbackRequest) -> list[int]:
+    """The grade for each question of an event, SILENT where there is none."""
+    asked, rules = ranking[: event_k(event)], fold.config.form
+    if rules.rules:
+        if request.signals is None or request.answers is not None:
+            raise problems.invalid(f"signals: this slot takes what people did ({rules}), not answers", "$.signals")
+        return _by_rules(fold, event, asked, request, rules)
+    if request.answers is None or request.signals is not None or request.seen is not None:
+        raise problems.invalid("answers: this slot takes grades, and no signals", "$.answers")
+    if isinstance(request.answers, dict):
+        _check_asked(list(request.answers), asked, "answers")
+        given = [request.answers.get(name) for name in asked]
+    else:
+        if len(request.answers) > len(asked):
+            raise problems.invalid(
+                f"answers: {len(request.answers)} were given, and {len(asked)} asked for", "$.answers"
+            )
+        given = [*request.answers, *[None] * (len(asked) - len(request.answers))]
+    most = min(fold.learner.learner.max_grade, fold.config.max_grade)
+    return [_grade(name, grade, most) for name, grade in zip(asked, given, strict=True)]
+
+
+def _check_asked(names: list[str], asked: list[str], field: str) -> None:
+    if others := [name for name in names if name not in asked]:
+        known = ", ".join(map(repr, asked))
+        raise problems.invalid(f"{field}: {others[0]!r} is not among those asked about: {known}", f"$.{field}")
+
+
+def _grade(name: str, grade: float | None, most: int) -> int:
+    if grade is None:
+        return SILENT
+    if grade != int(grade) or not 0 <= grade <= most:
+        raise problems.invalid(
+            f"answers: {grade:g} for {name!r} must be a whole number from 0 to {most}, or null", "$.answers"
+        )
+    return int(grade)
+
+
+def _by_rules(fold: Fold, event: Event, asked: list[str], request: FeedbackRequest, rules: Form) -> list[int]:
+    """Grades by rules; what a curve corrects is drawn by the event's number: a repeated call is the same."""
+    signals = request.signals or {}
+    _check_asked(list(signals), asked, "signals")
+    _check_asked(request.seen or [], asked, "seen")
+    looked = None if request.seen is None else [name in request.seen for name in asked]
+    try:
+        estimates = rules.estimates([signals.get(name, {}) for name in asked], looked)
+    except ValueError as error:
+        raise problems.invalid(f"signals: {error}", "$.signals") from None
+    uniforms = np.empty(len(asked))
+    fill_uniforms(fold.key, _BEYOND + event.round, uniforms)
+    grades = rules.as_grades(estimates, uniforms)
+    return [SILENT if np.isnan(grade) else int(grade) for grade in grades]

@@ -1,0 +1,86 @@
+"""What a slot is worth, and alarms about it: from the events of a log, and the same after a restart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from helpers.services import service
+from helpers.traffic import LISTS
+from peekrank.service.commands import Answer, Rank
+from peekrank.service.messages import FeedbackRequest, RankRequest
+from peekrank.service.service import Service
+from peekrank.service.snapshots import folded, taken
+from peekrank.service.watching import Closed, Watched, Watching
+
+NAMES = "abcdefghij"
+
+
+def visits(it: Service, first: int, last: int, liked: float, seed: int) -> list[int]:
+    """Visits in which people like what is on top with some probability; their answers."""
+    rng, said = np.random.default_rng(seed), []
+    waiting = [it.submit(Rank("home", RankRequest(event_id=f"e{n}"))) for n in range(first, last)]
+    for future in waiting:
+        shown = future.result()
+        said.append(int(rng.random() < liked))
+        it.submit(Answer(shown.event_id, FeedbackRequest([said[-1]])))
+    it.settle()
+    return said
+
+
+def test_value_is_the_mean_of_what_was_said(tmp_path: Path) -> None:
+    it, _ = service(tmp_path, k=1)
+    assert it.slot("home").value is None
+    said = visits(it, 0, 640, 0.7, 1)
+    value = it.slot("home").value
+    assert value is not None
+    assert (value.n, value.mean) == (640, sum(said) / 640)
+    assert 0.55 < value.low < value.mean < value.high < 0.8
+    assert it.slot("home").alarms == []
+    it.close()
+
+
+def test_alarms_are_raised_and_outlive_a_restart(tmp_path: Path) -> None:
+    it, _ = service(tmp_path, k=1)
+    visits(it, 0, 1024, 0.9, 1)
+    visits(it, 1024, 2048, 0.1, 2)
+    alarms = it.slot("home").alarms
+    assert "lower-grades" in [alarm.name for alarm in alarms]
+    assert all(alarm.since == 1000.0 and alarm.cause and alarm.action for alarm in alarms)
+    fold, _ = folded(it._store, "home")
+    assert taken(fold).body == taken(it._slots["home"].fold).body
+    it.close()
+    it, _ = service(tmp_path, k=1)
+    assert it.slot("home").alarms == alarms
+    visits(it, 3000, 3100, 0.1, 3)
+    assert taken(folded(it._store, "home")[0]).body == taken(it._slots["home"].fold).body
+    it.close()
+
+
+def test_lists_with_items_of_their_own_have_a_value(tmp_path: Path) -> None:
+    it, _ = service(tmp_path, LISTS)
+    for _ in range(64):
+        shown = it.rank("lists", RankRequest(items=["x", "y", "z"]))
+        it.feedback(shown.event_id, FeedbackRequest([1]))
+    slot = it.slot("lists")
+    assert slot.value is not None
+    assert (slot.value.mean, slot.alarms) == (1.0, [])
+    it.close()
+
+
+def test_going_on_from_what_is_remembered() -> None:
+    rng, chances = np.random.default_rng(0), np.full(4, 0.5).tobytes()
+    events = [
+        Closed(rng.permutation(4).astype("<u4").tobytes(), chances, [float(rng.integers(2)), None])
+        for _ in range(500)
+    ]
+    whole, first = (Watching(1, NAMES.__getitem__) for _ in range(2))
+    for n, event in enumerate(events):
+        whole.closed(event, n, str)
+        first.closed(event, n, str)
+        if n in (63, 100, 250):
+            kept = msgspec.msgpack.decode(msgspec.msgpack.encode(first.saved()), type=Watched)
+            first = Watching.restored(kept, NAMES.__getitem__)
+    assert msgspec.msgpack.encode(first.saved()) == msgspec.msgpack.encode(whole.saved())
