@@ -74,6 +74,7 @@ bench: $(READY)  ## print the figures of docs/benchmarks.md and other pages
 	$(BIN)/python benchmarks/letor.py
 	$(BIN)/python benchmarks/sweeps.py
 	$(BIN)/python benchmarks/reports.py
+	$(BIN)/python benchmarks/watching.py
 	$(BIN)/python benchmarks/peers
 
 mutants: $(READY)  ## change the sources in small ways, in a copy, and count what tests notice: make mutants N=60 SEED=0

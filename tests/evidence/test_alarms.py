@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from helpers.naive_alarms import NaiveWatch
+from peekrank import DCG, Agent, learner
 from peekrank.evidence.accounts import EXPECTED, HIDDEN, PUSHED, UNEXPECTED
 from peekrank.evidence.alarms import NAMES, OVERALL, PER_ITEM, Outcome, Watch
 from peekrank.types import Floats, Ints
@@ -146,6 +147,21 @@ def test_false_alarms_are_as_rare_as_stated() -> None:
         first.append(min(alarm.since for alarm in watch.raised()))
     spread = np.std(first) / np.sqrt(len(first))
     assert np.mean(first) - 3 * spread > 1 / alpha
+
+
+@pytest.mark.parametrize("name", ["uniform", "greedy", "doubtsort", "blockftrl", "marginftrl"])
+def test_learners_show_items_as_often_as_they_say(name: str) -> None:
+    """Chances of live, adaptive learners: nothing is raised at one false alarm in a million."""
+    agent, watch = Agent(learner(name, measure=DCG()), m=M, k=K, seed=4), Watch(1e-6)
+    liked = np.random.default_rng(16).random((1500, M)) < np.linspace(0.3, 0.8, M)
+    for row in liked:
+        decision, answers = agent.rank(), np.full(M, np.nan)
+        seen = decision.ranking[:K]
+        answers[seen] = row[seen]
+        assert decision.chances is not None
+        watch.observe(Outcome(np.arange(M), decision.chances, np.argsort(decision.ranking), answers, K))
+        agent.update(decision, answers[seen])
+    assert watch.raised() == ()
 
 
 def test_an_app_that_sorts_by_itself_is_noticed() -> None:
