@@ -23,7 +23,7 @@ from peekrank.learners.doubtsort import DoubtSort as DoubtSort
 from peekrank.learners.feedexp3 import FeedExp3 as FeedExp3
 from peekrank.learners.ftpl import FTPL as FTPL
 from peekrank.learners.greedy import Greedy as Greedy
-from peekrank.learners.marginftrl import MarginFTRL as MarginFTRL
+from peekrank.learners.marginftrl.learner import MarginFTRL as MarginFTRL
 from peekrank.learners.nw2.learner import NW2 as NW2
 from peekrank.learners.permftrl import PermFTRL as PermFTRL
 from peekrank.learners.ridge.learner import Ridge as Ridge

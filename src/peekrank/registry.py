@@ -147,7 +147,7 @@ LEARNERS = Registry(
         "greedy": "peekrank.learners.greedy:Greedy",
         "thompson": "peekrank.learners.thompson:Thompson",
         "ucb": "peekrank.learners.ucb:UCB",
-        "marginftrl": "peekrank.learners.marginftrl:MarginFTRL",
+        "marginftrl": "peekrank.learners.marginftrl.learner:MarginFTRL",
         "nw2": "peekrank.learners.nw2.learner:NW2",
         "feedexp3": "peekrank.learners.feedexp3:FeedExp3",
         "rtopkf": "peekrank.learners.rtopkf:RTopKF",

@@ -16,6 +16,7 @@ from peekrank import (
     BlockFTRL,
     DoubtSort,
     Greedy,
+    MarginFTRL,
     Precision,
     SumLoss,
     Thompson,
@@ -35,6 +36,8 @@ LEARNERS: list[Any] = [
     Greedy(DCG()),
     Thompson(DCG()),
     UCB(DCG()),
+    MarginFTRL(DCG()),
+    MarginFTRL(Precision(2), discount=0.99),
 ]
 
 

@@ -73,6 +73,7 @@ LEARNERS: list[Learner] = [
     MarginFTRL(DCG()),
     MarginFTRL(DCG(3), max_grade=3),
     MarginFTRL(SumLoss()),
+    MarginFTRL(DCG(), discount=0.999),
     MarginFTRL(Precision(2)),
     MarginFTRL(Precision(1)),
     NW2(Precision(2), horizon=40_000),

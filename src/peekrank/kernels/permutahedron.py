@@ -167,15 +167,19 @@ class Pairs(NamedTuple):
     joint: Floats
 
 
-def pairs(m: int, k: int, tied: range | None = None, most: int = 128) -> Pairs:
-    """Memory for pools of up to `most` items; ``tied`` are places, k among them, whose items are shuffled."""
-    tied = range(k - 1, k) if tied is None else tied
-    at, off = np.zeros(m), np.zeros(m)
-    at[tied.start : tied.stop] = 1 / len(tied)
-    off[tied.start : tied.stop] = (tied.stop - k) / max(1, len(tied) - 1)
-    off[tied.stop :] = 1
+def pairs(m: int, most: int = 128) -> Pairs:
+    """Memory for m items, in pools of up to `most`."""
     together = min(m, most)
-    return Pairs(at, off, np.zeros(m), np.zeros(together), np.zeros((together, together)))
+    return Pairs(np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(together), np.zeros((together, together)))
+
+
+@kernel
+def fill_pairs(n: int, k: int, begin: int, end: int, pair: Pairs) -> None:
+    """What places mean in lists of n items, where those from `begin` to `end`, k among them, are shuffled."""
+    for p in range(n):
+        tied = begin <= p < end
+        pair.at[p] = 1 / (end - begin) if tied else 0.0
+        pair.off[p] = (end - k) / max(1, end - begin - 1) if tied else (1.0 if p >= end else 0.0)
 
 
 @kernel

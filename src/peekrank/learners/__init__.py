@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from peekrank.learners.feedexp3 import FeedExp3
     from peekrank.learners.ftpl import FTPL
     from peekrank.learners.greedy import Greedy
-    from peekrank.learners.marginftrl import MarginFTRL
+    from peekrank.learners.marginftrl.learner import MarginFTRL
     from peekrank.learners.nw2.learner import NW2
     from peekrank.learners.permftrl import PermFTRL
     from peekrank.learners.ridge.learner import Ridge

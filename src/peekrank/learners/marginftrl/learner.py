@@ -1,0 +1,279 @@
+"""Margin FTRL: questions at the price of the worst case, but only as long as margins leave room for doubt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peekrank._jit import kernel
+from peekrank._util.validate import share
+from peekrank.kernels.permutahedron import chances_with_questions, exchange, expect, fill_pairs, find_exchanges
+from peekrank.kernels.sorting import move_up
+from peekrank.learners._shared import (
+    check_parameters,
+    discount_of,
+    fault_in_counts,
+    fault_in_numbers,
+    largest_gain,
+)
+from peekrank.learners.marginftrl.plan import (
+    ANSWERED,
+    ASKING,
+    BETA,
+    LENGTH,
+    LISTED,
+    MOVED,
+    ON_LIST,
+    POOLS,
+    RARELY,
+    REACH,
+    ROUNDS,
+    TOUCHED,
+    Estimates,
+    MarginFTRLState,
+    make_plan,
+    no_plan,
+)
+from peekrank.learners.marginftrl.scale import LONGEST, SHARE, SLACK, Scale, fill_places, scale_for
+from peekrank.measures import learnable
+from peekrank.measures import measure as measure_named
+from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
+
+
+@kernel
+def _enter(s: MarginFTRLState, items: Ints) -> None:
+    same = len(items) == s.clock[LISTED]
+    for r in range(len(items)):
+        s.here[r] = items[r]
+        same = same and items[r] == s.listed[r]
+    s.same[0] = same
+
+
+@kernel
+def _rank(s: MarginFTRLState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+    n = len(ranking)
+    if s.same[0] == 0 or s.clock[ANSWERED] >= s.clock[LENGTH]:
+        make_plan(s, n)
+    else:
+        fill_places(s.discounts, n, min(s.k, n), s.places)
+        find_exchanges(s.places.weights, s.clock[POOLS], s.space)
+    k, begin, end = min(s.k, n), s.places.ends[1], s.places.ends[2]
+    exchange(uniforms[1:], ranking, s.space)
+    if end - begin > 1:
+        for p in range(begin, k):
+            j = p + int(uniforms[1 + n + p] * (end - p))
+            ranking[p], ranking[j] = ranking[j], ranking[p]
+    token[0] = 0
+    if uniforms[0] >= s.numbers[ASKING]:
+        for p in range(k):
+            token[1 + p] = s.chance[ranking[p]]
+        return
+    row, left = 0, uniforms[0] - s.asked[0]
+    while left >= 0 and row < n - 1:
+        row += 1
+        left -= s.asked[row]
+    place = 0
+    while ranking[place] != row:
+        place += 1
+    if place >= k:
+        move_up(ranking, place, k - 1)
+        place = k - 1
+        token[0] = 1
+    for p in range(k):
+        token[1 + p] = s.chance[row] if p == place else 0.0
+
+
+@kernel
+def _update(s: MarginFTRLState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
+    for p in range(len(feedback)):
+        if not (token[1 + p] == 0 or 0.5 * RARELY <= token[1 + p] <= 1 + 1e-9):
+            raise ValueError("the token of this decision is not one of this agent's")
+    answers = 0
+    for p in range(len(feedback)):
+        if not np.isnan(feedback[p]):
+            answers += 1
+            _learn(s, s.here[ranking[p]], feedback[p], token[1 + p])
+    if answers == 0:
+        return
+    s.numbers[ROUNDS] += 1
+    if s.same[0] == 1:
+        s.clock[ANSWERED] += 1
+        return
+    for r in range(len(ranking)):  # a late answer about another list than the plan's
+        s.items.costs[s.here[r]] += s.items.hints[s.here[r]]
+        s.items.rounds[s.here[r]] += 1
+
+
+@kernel
+def _learn(s: MarginFTRLState, i: int, cost: float, chance: float) -> None:
+    """Take in an answer about an item, which had this chance to come; 0 if costs are not estimated from it."""
+    items, off = s.items, cost - s.items.hints[i]
+    if chance > 0:
+        items.costs[i] += off / chance
+        items.moved[i] += off / chance
+        if not s.marks[i] & MOVED:
+            s.marks[i] |= MOVED
+            s.touched[s.clock[TOUCHED]] = i
+            s.clock[TOUCHED] += 1
+        if abs(items.moved[i]) > s.numbers[REACH] and s.marks[i] & ON_LIST:
+            s.clock[LENGTH] = 0
+    items.squares[i] += off * off
+    items.sums[i] += cost
+    items.counts[i] += 1
+
+
+@kernel
+def _chances(s: MarginFTRLState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+    n = len(out)
+    fill_pairs(n, min(s.k, n), s.places.ends[1], s.places.ends[2], s.pairs)
+    for p in range(n):
+        s.seen[p] = s.places.seen_at[p]
+    expect(s.seen, s.space)
+    chances_with_questions(s.asked, s.seen, s.clock[POOLS], s.space, s.pairs, out)
+
+
+@dataclass(frozen=True)
+class MarginFTRL:
+    """Follow the leader regularised by entropy, and ask about items as often as their margins leave doubt.
+
+    The leader is that of blockftrl, for costs estimated round by round, but all positions weigh a little more. It
+    is then exactly a ranking as soon as costs differ enough, and estimates that move an item by less than its
+    margin change nothing: so rare questions about it are safe against every sequence. How rare they become is up
+    to the variance of its answers and to what a mistake would cost. A question moves its item to position k. beta,
+    by which the entropy is multiplied, grows by what is lost, as that becomes known; if it grows faster than it
+    can in the worst case, questions are asked at the rates of the worst case from then on.
+
+    With v = w + a the shifted weights, V their sum, ``h = sum_p v(p) ln(m v(p) / V)``, g the largest gain and E
+    the sum of w(k) - w(p) over p > k, the expected regret after every T is at most
+    ``2.58 g (h V E)^(1/3) T^(2/3)`` and lower order, which `bound` includes; docs/learners/marginftrl.md has proof
+    and algorithm.
+
+    - Of k answers those that came count. A round without any leaves everything as it was.
+    - Answers may come late and in any order; the bound is for those that come before the next ranking.
+
+    Parameters
+    ----------
+    measure
+        What is to be learned; must be separable.
+    max_grade
+        Largest relevance grade.
+
+    >>> from peekrank.measures import DCG
+    >>> round(MarginFTRL(DCG()).bound(Shape(10, 0, 1), 100_000))
+    12098
+    """
+
+    measure: LinearMeasure = field(metadata={"read": measure_named})
+    max_grade: int = 1
+    discount: float = 1.0
+    name: ClassVar[str] = "marginftrl"
+    contextual: ClassVar[bool] = False
+    any_length: ClassVar[bool] = False
+    full_information: ClassVar[bool] = False
+    min_k: ClassVar[int] = 1
+    horizon: ClassVar[None] = None
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances, _enter, clocked=True)
+    memory: ClassVar[tuple[str, ...]] = (
+        *(f"items.{name}" for name in Estimates._fields),
+        *("marks", "touched", "listed", "asked", "chance", "clock", "numbers"),
+        *("space.order", "space.x", "space.first"),  # of the leader, which is followed as long as the plan is
+    )
+
+    def __post_init__(self) -> None:
+        check_parameters(horizon=1, max_grade=self.max_grade)
+        share("discount", self.discount)
+        learnable(self.measure, self.max_grade)
+
+    def init(self, shape: Shape) -> MarginFTRLState:
+        """State before the first round."""
+        sign = 1 if self.measure.higher_is_better else -1
+        return no_plan(sign * discount_of(self.measure, shape.m), shape.k, self.discount)
+
+    def fault(self, state: MarginFTRLState) -> str:
+        """What is wrong with a memory that was read."""
+        numbers = (*(f"items.{name}" for name in Estimates._fields), "asked", "chance", "numbers", "space.x")
+        counts = (
+            "items.counts",
+            "items.rounds",
+            "marks",
+            "touched",
+            "listed",
+            "clock",
+            "space.order",
+            "space.first",
+        )
+        return (
+            fault_in_numbers(state, *numbers)
+            or fault_in_counts(state, *counts)
+            or _fault_in_values(state)
+            or _fault_in_plan(state)
+        )
+
+    def scores(self, state: MarginFTRLState, X: Features) -> Floats:
+        """What an item costs in a round, as estimated, with a minus sign; one half if nothing is known of it."""
+        items, n = state.items, len(X)
+        pending = state.clock[ANSWERED] * (state.marks[:n] & ON_LIST)
+        rounds = items.rounds[:n] + pending
+        costs = items.costs[:n] + pending * items.hints[:n]
+        return np.where(rounds > 0, -costs / np.maximum(rounds, 1e-300), -0.5)
+
+    def token_size(self, shape: Shape) -> int:
+        """The explored mark and, for each of the k items, the chance of such an answer; 0 if it does not teach."""
+        return 1 + shape.k
+
+    def draws(self, shape: Shape) -> int:
+        """One for whom to ask about, a coin for each item, and one for each place that ties are shuffled to."""
+        return 1 + shape.m + shape.k
+
+    def perceive(self, relevance: NDArray[Any]) -> Floats:
+        """The cost: what the measure's gain lacks to the largest one, as a part of that."""
+        return 1 - self.measure.gain(relevance) / largest_gain(self.measure, self.max_grade)
+
+    def scale(self, shape: Shape) -> Scale:
+        """The constants of the bound."""
+        return scale_for(self.measure, shape.m, shape.k)
+
+    def bound(self, shape: Shape, horizon: int) -> float | None:
+        """``g h ((1 + 1/lambda) (beta_s^q + 1.5 D (T + 31))^(1/q) - 1/lambda)``; None if discounted."""
+        if self.discount < 1:
+            return None
+        c = self.scale(shape)
+        highest = (c.start**c.power + SLACK * c.pace * (horizon + LONGEST - 1)) ** (1 / c.power)
+        return float(largest_gain(self.measure, self.max_grade) * c.h * ((1 + 1 / SHARE) * highest - 1 / SHARE))
+
+
+def _fault_in_values(state: MarginFTRLState) -> str:
+    """What no item and no number can have come to."""
+    if state.numbers[BETA] < 1 or state.numbers.min() < 0:
+        return "its numbers must not be below 0, and beta not below 1"
+    if state.items.squares.min() < 0 or state.asked.min() < 0:
+        return "its items.squares and asked must not be below 0"
+    if not (np.all(state.chance >= RARELY / 2) and np.all(state.chance <= 1 + 1e-9)):
+        return "its chance must be probabilities"
+    return ""
+
+
+def _fault_in_plan(state: MarginFTRLState) -> str:
+    """What cannot be a plan: its list, the items that were moved since, its order and its pools."""
+    m, clock, first = len(state.marks), state.clock, state.space.first
+    n, pools, touched = int(clock[LISTED]), int(clock[POOLS]), int(clock[TOUCHED])
+    listed, moved = state.listed[: min(n, m)], state.touched[: min(touched, m)]
+    if n > m or np.any(np.diff(listed) <= 0) or np.any(listed >= m):
+        return "its listed must be numbers of items, ascending"
+    if touched > m or np.any(moved >= m) or len(np.unique(moved)) < touched:
+        return "its touched must be numbers of items, each once"
+    marks = np.zeros(m, np.int64)
+    marks[listed] |= ON_LIST
+    marks[moved] |= MOVED
+    if not np.array_equal(marks, state.marks):
+        return "its marks must be those of the items listed and touched"
+    if not np.array_equal(np.sort(state.space.order[:n]), np.arange(n)):
+        return "its space.order must hold each row of the list once"
+    if (n > 0) != (pools > 0) or (clock[LENGTH] > 0 and pools == 0) or pools > n:
+        return "its clock has a plan without a list or pools"
+    if n > 0 and not (first[0] == 0 and first[pools] == n and np.all(np.diff(first[: pools + 1]) > 0)):
+        return "its space.first must cut the list into pools"
+    return "" if np.all(state.space.x[:n] > 0) else "its space.x must be above 0"

@@ -1,0 +1,347 @@
+"""The plans of marginftrl: whom to ask about how often, until it is over; and what a plan has lost.
+
+A plan is for one list. Costs are those that items would have come to if they had been available in all rounds: the
+estimated cost of an item per round in which it was available, times all rounds. For a fixed set of items that is
+the estimated cost itself.
+"""
+
+from __future__ import annotations
+
+from math import log, sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from peekrank._jit import kernel
+from peekrank.kernels.permutahedron import Pairs, Space, expect, find_exchanges, leader, pairs, space
+from peekrank.learners.marginftrl.scale import (
+    HARDEST,
+    LONGEST,
+    NUDGE,
+    PUSH,
+    SHARE,
+    SLACK,
+    Places,
+    fill_places,
+    places,
+    scale_in,
+)
+from peekrank.types import Floats, Ints
+
+# The clock: rounds answered under the present plan, and for how many that is made (fewer than there were: it is
+# over); pools of its leader (0: there is no plan yet); whether rates are those of the worst case; the length of
+# its list; items that answers have moved since it was made
+ANSWERED, LENGTH, POOLS, SAFE, LISTED, TOUCHED = range(6)
+# The numbers: answered rounds; beta; what questions cost in a round, the chance of a question, and how far answers
+# may move an item before the plan is over; what beta^q may have come to, and by how much that grows in a round;
+# answered rounds when the plan was made
+ROUNDS, BETA, PRICE, ASKING, REACH, ALLOWED, PACE, MADE = range(8)
+# Marks of an item: it is on the plan's list; answers have moved it
+ON_LIST, MOVED = 1, 2
+
+RARELY = 2.0**-40  # the least that questions are wanted
+_MOST_ASKING = 0.9  # the chance of a question, at most
+_CAUTION = 0.5  # alpha: how much doubt there must be about the order
+_CALM = 0.2  # what is added to the logarithm of what a mistake may cost
+_BOUNDLESS = 1e99  # a margin where nobody is to be passed
+
+
+class Estimates(NamedTuple):
+    """What is known of each item. Counts and costs are discounted, if there is a discount."""
+
+    costs: Floats  # estimated, without the hints of the plan in force
+    sums: Floats  # of the costs seen
+    squares: Floats  # of their deviations from the hints
+    counts: Floats
+    rounds: Floats  # the item's own clock: answered rounds with it on the list, without those of the plan in force
+    hints: Floats  # what it is thought to cost in a round, as of the last plan with it on the list
+    moved: Floats  # what answers have added to its costs since the plan was made
+    began: Floats  # its costs when the plan was made, if it is on its list
+
+
+class MarginFTRLState(NamedTuple):
+    """What is known of the items, the plan in force, and working memory."""
+
+    items: Estimates
+    marks: Ints
+    touched: Ints  # items with the mark MOVED
+    listed: Ints  # the plan's list
+    asked: Floats  # by row of that: the chance of a question about it,
+    chance: Floats  # and to be asked about, or seen in a round without a question
+    clock: Ints
+    numbers: Floats
+    discounts: Floats  # of places, but for a constant: the same for lists of any length
+    k: int
+    forget: float
+    here: Ints  # the list that is being ranked or answered for, and whether it is the plan's
+    same: Ints
+    places: Places
+    scores: Floats  # by row, as are point and ratios
+    point: Floats
+    ratios: Floats  # all rounds, to those in which an item was available
+    seen: Floats  # by order, as are price, up and down
+    price: Floats
+    up: Floats
+    down: Floats
+    space: Space
+    pairs: Pairs
+
+
+def no_plan(discounts: Floats, k: int, forget: float) -> MarginFTRLState:
+    """A state before the first round, for as many items as there are discounts."""
+    m = len(discounts)
+    costs, sums, squares, counts, rounds, moved, began, asked = (np.zeros(m) for _ in range(8))
+    scores, point, ratios, seen, price, up, down = (np.zeros(m) for _ in range(7))
+    numbers = np.zeros(8)
+    numbers[BETA] = 1.0
+    return MarginFTRLState(
+        items=Estimates(costs, sums, squares, counts, rounds, np.full(m, 0.5), moved, began),
+        marks=np.zeros(m, np.int64),
+        touched=np.zeros(m, np.int64),
+        listed=np.zeros(m, np.int64),
+        asked=asked,
+        chance=np.ones(m),
+        clock=np.zeros(6, np.int64),
+        numbers=numbers,
+        discounts=discounts,
+        k=k,
+        forget=forget,
+        here=np.arange(m),
+        same=np.zeros(1, np.int64),
+        places=places(m),
+        scores=scores,
+        point=point,
+        ratios=ratios,
+        seen=seen,
+        price=price,
+        up=up,
+        down=down,
+        space=space(m),
+        pairs=pairs(m),
+    )
+
+
+@kernel
+def make_plan(s: MarginFTRLState, n: int) -> None:
+    """Settle the plan in force, and make one for the n items that are here."""
+    fill_places(s.discounts, n, min(s.k, n), s.places)
+    _settle(s, n)
+    _guard(s)
+    _list_items(s, n)
+    numbers, clock, beta = s.numbers, s.clock, s.numbers[BETA]
+    rounds, safe = numbers[ROUNDS], clock[SAFE] == 1
+    for r in range(n):
+        i = s.here[r]
+        s.items.hints[i] = 0.5 if safe else (s.items.sums[i] + 0.5) / (s.items.counts[i] + 1)
+        s.ratios[r] = (rounds + 1) / (s.items.rounds[i] + 1)
+        s.items.began[i] = (s.items.costs[i] + s.items.hints[i]) * s.ratios[r]
+        s.scores[r] = -s.items.began[i]
+    clock[POOLS] = leader(s.scores[:n], 1 / beta, s.places.weights, s.space)
+    find_exchanges(s.places.weights, clock[POOLS], s.space)
+    for p in range(n):
+        s.seen[p], s.price[p] = s.places.seen_at[p], s.places.price_at[p]
+    expect(s.seen, s.space)
+    expect(s.price, s.space)
+    if not safe:
+        _find_margins(s, n)
+    _choose_rates(s, n)
+
+
+@kernel
+def _settle(s: MarginFTRLState, n: int) -> None:
+    """Add the hints of the plan in force to the costs, and what it has lost to beta; then forget."""
+    items, clock, numbers = s.items, s.clock, s.numbers
+    answered = clock[ANSWERED]
+    for r in range(clock[LISTED]):
+        items.costs[s.listed[r]] += answered * items.hints[s.listed[r]]
+        items.rounds[s.listed[r]] += answered
+    if clock[POOLS] > 0 and (answered > 0 or clock[TOUCHED] > 0):
+        h = s.places.scale[2]
+        lost = _lost(s, n)
+        numbers[BETA] += SHARE / h * (answered * numbers[PRICE] + lost) if h > 0 else 0.0
+        numbers[ALLOWED] += answered * numbers[PACE]
+    if s.forget < 1 and answered > 0:
+        _forget(s, s.forget**answered)
+    for j in range(clock[TOUCHED]):
+        items.moved[s.touched[j]] = 0
+        s.marks[s.touched[j]] &= ~MOVED
+    clock[TOUCHED], clock[ANSWERED] = 0, 0
+
+
+@kernel
+def _forget(s: MarginFTRLState, part: float) -> None:
+    """Leave a part of all that is known: of the items on the plan's list, of the rounds, and of beta."""
+    for r in range(s.clock[LISTED]):
+        i = s.listed[r]
+        s.items.costs[i] *= part
+        s.items.sums[i] *= part
+        s.items.squares[i] *= part
+        s.items.counts[i] *= part
+        s.items.rounds[i] *= part
+    s.numbers[ROUNDS] *= part
+    s.numbers[BETA] = max(part * s.numbers[BETA], 1.0)
+    s.numbers[ALLOWED] *= part ** s.places.scale[4]
+
+
+@kernel
+def _lost(s: MarginFTRLState, n: int) -> float:
+    """How far the plan's point, for the n items that are here, is from the best one for the costs as they are now.
+
+    For another list than the plan's the point is what the leader would have been when the plan was made.
+    """
+    beta, rounds = s.numbers[BETA], s.numbers[ROUNDS]
+    if s.same[0] == 0:
+        for r in range(n):
+            s.space.order[r] = r
+            s.scores[r] = -_costs_then(s, s.here[r])
+        leader(s.scores[:n], 1 / beta, s.places.weights, s.space)
+    for p in range(n):
+        s.point[s.space.order[p]] = s.space.x[p]
+    lowest = _BOUNDLESS
+    for r in range(n):
+        s.scores[r] = -_costs_now(s, s.here[r], rounds)
+        lowest = min(lowest, -s.scores[r])
+    leader(s.scores[:n], 1 / beta, s.places.weights, s.space)
+    lost = 0.0
+    for p in range(n):
+        r, y = s.space.order[p], s.space.x[p]
+        x = s.point[r]
+        if x != y:
+            lost += (x - y) * (-s.scores[r] - lowest) + beta * (x * log(x) - y * log(y))
+    return max(lost, 0.0)
+
+
+@kernel
+def _costs_now(s: MarginFTRLState, i: int, rounds: float) -> float:
+    """What an item would have cost in so many rounds; half of them if nothing is known of it."""
+    own = s.items.rounds[i]
+    return float(s.items.costs[i] * (rounds / own) if own > 0 else 0.5 * rounds)
+
+
+@kernel
+def _costs_then(s: MarginFTRLState, i: int) -> float:
+    """The same when the plan was made, one round ahead."""
+    if s.marks[i] & ON_LIST:
+        return float(s.items.began[i])
+    ahead, own = s.numbers[MADE] + 1, s.items.rounds[i]
+    return float((s.items.costs[i] - s.items.moved[i]) * (ahead / own) if own > 0 else 0.5 * ahead)
+
+
+@kernel
+def _list_items(s: MarginFTRLState, n: int) -> None:
+    """Make the list that is here the plan's."""
+    if s.same[0] == 0:
+        for r in range(s.clock[LISTED]):
+            s.marks[s.listed[r]] &= ~ON_LIST
+        for r in range(n):
+            s.listed[r] = s.here[r]
+            s.marks[s.here[r]] |= ON_LIST
+            s.space.order[r] = r
+        s.clock[LISTED], s.same[0] = n, 1
+    s.numbers[MADE] = s.numbers[ROUNDS]
+
+
+@kernel
+def _guard(s: MarginFTRLState) -> None:
+    """Play safe for good as soon as beta may have grown faster than it can in the worst case."""
+    c, beta = scale_in(s.places), s.numbers[BETA]
+    highest = (1 + c.jump) * beta + c.hop
+    if s.clock[SAFE] == 0 and c.h > 0 and highest**c.power > c.start**c.power + s.numbers[ALLOWED]:
+        s.clock[SAFE] = 1
+        s.numbers[BETA] = max(beta, c.start)
+
+
+@kernel
+def _find_margins(s: MarginFTRLState, n: int) -> None:
+    """How far the cost of an item alone in its pool can fall (up) and rise (down) without changing the leader.
+
+    Pools have levels, which rise along the order; moving an item's cost moves its level. Items that are alone and
+    whose places weigh the same can pass each other.
+    """
+    order, first, pools, beta = s.space.order, s.space.first, s.clock[POOLS], s.numbers[BETA]
+    level, limit = _BOUNDLESS, _BOUNDLESS  # of the pool just visited; of the nearest one of another weight
+    for b in range(pools - 1, -1, -1):
+        p, end = first[b], first[b + 1]
+        if end < n and not _can_pass(s, b):
+            limit = level
+        share = s.places.logs[p] if end - p == 1 else log(s.space.mass[b] / s.space.total[b])
+        level = beta * share - s.scores[order[p]]
+        s.down[p] = max(limit - level, 0.0) if end - p == 1 else 0.0
+        s.up[p] = level
+        s.down[p + 1 : end] = 0
+        s.up[p + 1 : end] = 0
+    before, limit = -_BOUNDLESS, -_BOUNDLESS
+    for b in range(pools):
+        p, end = first[b], first[b + 1]
+        if b > 0 and not _can_pass(s, b - 1):
+            limit = before
+        before = s.up[p]
+        s.up[p] = max(before - limit, 0.0) if end - p == 1 else 0.0
+
+
+@kernel
+def _can_pass(s: MarginFTRLState, b: int) -> bool:
+    """Whether this pool and the next one are single items whose places weigh the same."""
+    p, first, weights = s.space.first[b], s.space.first, s.places.weights
+    return bool(first[b + 1] - p == 1 and first[b + 2] - p == 2 and weights[p] == weights[p + 1])
+
+
+@kernel
+def _wanted(s: MarginFTRLState, p: int, k: int) -> float:
+    """How often the item at p of the order should be seen: enough for the worst case, and for what is in doubt."""
+    row, beta, x, price = s.space.order[p], s.numbers[BETA], s.space.x[p], s.price[p]
+    i, ratio, rounds = s.listed[row], s.ratios[row], s.numbers[ROUNDS] + 1.0
+    hint, variance = s.items.hints[i], (s.items.squares[i] + 0.5) / (s.items.counts[i] + 2)
+    push = min(PUSH * sqrt(s.places.weights[0] / (k * x)), HARDEST)
+    wanted = ratio * max(hint, 1 - hint) / (push * beta)
+    if price > 0:
+        wanted = max(wanted, sqrt(ratio * variance * x / (2 * beta * price)))
+    part, spare = (1.0 if k == 1 else 0.5), 2 * NUDGE * beta
+    up, down = part * s.up[p] - spare, part * s.down[p] - spare
+    if up > 0 and down > 0:
+        enough, margin = ratio * max(hint / up, (1 - hint) / down), min(s.up[p], s.down[p])
+        if margin < _BOUNDLESS and enough < wanted:
+            gap = min(margin / rounds, 1.0)
+            mistake = s.places.drops[p] * gap**3 * (rounds / ratio) / (max(price, 1e-9) * variance)
+            doubt = ratio * (variance * rounds / (margin * margin) + 0.5 / margin)
+            enough = max(enough, _CAUTION * (_CALM + log(1 + mistake)) * doubt)
+        wanted = min(wanted, enough)
+    chance: float = min(max(wanted, RARELY), 1.0)
+    return chance
+
+
+@kernel
+def _choose_rates(s: MarginFTRLState, n: int) -> None:
+    """The chances of questions, and with them the price of a round and for how many rounds the plan is."""
+    beta, order, c, safe = s.numbers[BETA], s.space.order, scale_in(s.places), s.clock[SAFE] == 1
+    rate, k = (sqrt(c.V / (8 * beta * c.E)) if c.E > 0 else 0.5 / n), min(s.k, n)
+    most, pace = 0.0, 0.0  # what all questions together can take; of the worst case, beside a fixed set's
+    for p in range(n):
+        r, root = order[p], sqrt(s.ratios[order[p]])
+        s.asked[r] = min(rate * root, 1.0) if safe else _wanted(s, p, k)
+        most += max(s.asked[r] - 0.5 * s.seen[p], 0.0)
+        pace += root * (s.space.x[p] / c.V + s.price[p] / c.E) / 2 if c.E > 0 else root * root * s.space.x[p] / c.V
+    asking, price = 0.0, 0.0
+    for p in range(n):
+        r = order[p]
+        if most > 0.5:
+            share = max(s.asked[r] - 0.5 * s.seen[p], 0.0) / most
+            s.asked[r] = min(most, _MOST_ASKING) * 0.5 * (1 / n + share)
+        else:
+            s.asked[r] = max(s.asked[r] - (1 - most) * s.seen[p], 0.0)
+        asking += s.asked[r]
+        price += s.asked[r] * s.price[p]
+    for p in range(n):
+        s.chance[order[p]] = s.asked[order[p]] + (1 - asking) * s.seen[p]
+    s.numbers[ASKING], s.numbers[PRICE], s.numbers[PACE] = asking, price, SLACK * c.pace * pace
+    s.numbers[REACH] = _BOUNDLESS
+    if safe:
+        s.clock[LENGTH] = 1
+    elif most > 0.5:
+        s.clock[LENGTH] = int(c.exploring)
+    else:
+        length = min(1 + 2 * NUDGE * beta, float(LONGEST))
+        if asking * length > 0.5:
+            length = 0.5 / asking
+        s.clock[LENGTH] = int(max(length, 1.0))
+        s.numbers[REACH] = NUDGE * beta
