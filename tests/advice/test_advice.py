@@ -15,6 +15,8 @@ from scipy.optimize import linprog, minimize
 
 from peekrank import BlockFTRL, FeedExp3, MarginFTRL, RTop1F, measure
 from peekrank.advice import Advice, SurrogateAdvice, advise, advise_surrogate, evidence
+from peekrank.checks import CheckError
+from peekrank.checks.measures import sorting_by_relevance_is_best
 from peekrank.games.analysis import analyse
 from peekrank.games.ranking import ranking_game
 from peekrank.games.rate import Rate, Verdict
@@ -22,6 +24,7 @@ from peekrank.games.rates import rate_of
 from peekrank.learners import learner
 from peekrank.learners._shared import constants
 from peekrank.measures import LinearForm, Relevance, learnable, name_of
+from peekrank.measures.sense import wants_the_best_on_top
 from peekrank.registry import LEARNERS, SURROGATES
 from peekrank.surrogates import surrogate
 from peekrank.types import Floats, Ints, Measure, Shape
@@ -173,7 +176,7 @@ def test_evidence_is_what_was_measured() -> None:
         "dcg",
         1,
         True,
-        False,
+        True,
     )
     for found in advice.evidence:
         name = found.learner.partition(":")[0]
@@ -263,7 +266,7 @@ def test_undecided_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     def undecided(*problem: Any) -> Verdict:
         return Verdict(None, "undecided", "nobody knows")
 
-    monkeypatch.setattr("peekrank.advice.measures.rate_of", undecided)
+    monkeypatch.setattr("peekrank.advice.choice.rate_of", undecided)
     advice = advise("ap", m=5, k=2, horizon=1000)
     assert "rate: unknown (undecided): nobody knows" in str(advice)
     assert "it is not known how fast regret must grow here" in advice.notes
@@ -329,6 +332,34 @@ def test_other_measures_of_ones_own_are_worked_out_where_they_are_small(own: Mea
         assert ("hopeless" in str(advice)) == (advice.verdict.rate is Rate.LINEAR)
         for change in advice.changes:
             assert change.rate == advise(own, 3, change.k, change.horizon).verdict.rate != Rate.LINEAR
+
+
+@dataclass(frozen=True)
+class LastCounts(Halving):
+    """Of one's own, and upside down: later places count more."""
+
+    rises_from: int = 1
+    name: ClassVar[str] = "lastcounts"
+
+    def discount(self, m: int) -> Floats:
+        return np.asarray(np.maximum(np.arange(1.0, m + 1), self.rises_from))
+
+
+@dataclass(frozen=True)
+class FirstIsWorst(FirstIsBest):
+    """The same, not linear."""
+
+    name: ClassVar[str] = "firstisworst"
+    higher_is_better: ClassVar[bool] = False
+
+
+@pytest.mark.parametrize(("own", "m"), [(LastCounts(), 5), (LastCounts(rises_from=9), 10), (FirstIsWorst(), 3)])
+def test_measures_that_reward_the_bottom_are_refused(own: Any, m: int) -> None:
+    assert not wants_the_best_on_top(own, m, 1)
+    with pytest.raises(ValueError, match="rewards a ranking that does not have the most relevant items on top"):
+        advise(own, m=m, k=1)
+    with pytest.raises(CheckError, match="a ranking is better than the order of relevance"):
+        sorting_by_relevance_is_best(LastCounts() if isinstance(own, LastCounts) else own)
 
 
 @pytest.mark.parametrize(("own", "m"), [(Shared(), 50), (FirstIsBest(), 50), (FirstIsBest(np.pi), 3)])

@@ -29,9 +29,9 @@ class Twin:
     def __init__(self, of: LinearMeasure, m: int, k: int, discount: float = 1.0) -> None:
         self.of, self.most_seen, self.discount = of, k, discount
         self.L, self.S, self.Q, self.n, self.own = (np.zeros(m) for _ in range(5))
-        self.b, self.moved, self.began = np.full(m, 0.5), np.zeros(m), np.zeros(m)
+        self.b, self.moved = np.full(m, 0.5), np.zeros(m)
         self.beta, self.t, self.N, self.length, self.safe = 1.0, 0.0, 0, 0, False
-        self.allowed, self.pace, self.made, self.price = 0.0, 0.0, 0.0, 0.0
+        self.allowed, self.pace, self.price = 0.0, 0.0, 0.0
         self.items: list[int] = []
 
     def look_at(self, items: Sequence[int]) -> None:
@@ -48,46 +48,44 @@ class Twin:
     def cost(self, x: Floats, costs: Floats) -> float:
         return float(x @ costs + self.beta * x @ np.log(x))
 
-    def settle(self, items: list[int]) -> None:
+    def settle(self) -> None:
         """Step 1: what the plan in force has cost."""
-        for i in self.items:
+        here = self.items
+        for i in here:
             self.L[i] += self.N * self.b[i]
             self.own[i] += self.N
-        if self.items and (self.N or self.moved.any()):
-            own, ahead = self.own[items], self.made + 1
-            known = own > 0
-            now = np.where(known, self.L[items] * self.t / np.where(known, own, 1), self.t / 2)
-            still = (self.L[items] - self.moved[items]) * ahead / np.where(known, own, 1)
-            then = np.where(known, still, ahead / 2)
-            for r, i in enumerate(items):
-                if i in self.items:
-                    then[r] = self.began[i]
-            x, y = self.x if items == self.items else self.leader(then), self.leader(now)
+        if here and (self.N or self.moved.any()):
+            known = self.own[here] > 0
+            now = np.where(known, self.L[here] * self.t / np.where(known, self.own[here], 1), self.t / 2)
+            y, moved = self.leader(now), np.abs(self.moved[here])
+            lost = max(self.cost(self.x, now) - self.cost(y, now), 0.0)
+            if moved.any():
+                lost *= moved.sum() / (self.rho * moved).sum()
             if self.c.h > 0:
-                lost = max(self.cost(x, now) - self.cost(y, now), 0.0)
                 self.beta += 0.5 / self.c.h * (self.N * self.price + lost)
             self.allowed += self.N * self.pace
         part = self.discount**self.N
-        for i in self.items:
+        for i in here:
             for array in (self.L, self.S, self.Q, self.n, self.own):
                 array[i] *= part
-        self.t *= part
-        self.beta = max(self.beta * part, 1.0)
-        self.allowed *= part**self.c.power
+        if here:
+            self.t *= part
+            self.beta = max(self.beta * part, 1.0)
+            self.allowed *= part**self.c.power
         self.moved[:], self.N = 0, 0
 
     def plan(self, items: list[int]) -> None:
+        self.settle()
         self.look_at(items)
-        self.settle(items)
         # 2
         limit = self.c.start**self.c.power + self.allowed
         if self.c.h > 0 and not self.safe and ((1 + self.c.jump) * self.beta + self.c.hop) ** self.c.power > limit:
             self.safe, self.beta = True, max(self.beta, self.c.start)
         # 3
-        self.items, self.made = items, self.t
+        self.items = items
         self.b[items] = 0.5 if self.safe else (self.S[items] + 0.5) / (self.n[items] + 1)
         self.rho = (self.t + 1) / (self.own[items] + 1)
-        self.costs = self.began[items] = (self.L[items] + self.b[items]) * self.rho
+        self.costs = (self.L[items] + self.b[items]) * self.rho
         self.x = self.leader(self.costs)
         self.order = np.argsort(self.costs, kind="stable")
         self.exchange()

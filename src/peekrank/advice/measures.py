@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
-from math import inf, log10
+from math import inf
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from peekrank import learners, registry
 from peekrank._util.text import counted
 from peekrank._util.validate import whole
 from peekrank.advice import evidence
+from peekrank.advice.choice import (
+    Choice,
+    Problem,
+    choose,
+    for_stable,
+    growth,
+    least,
+    speaks,
+    speaks_from_round,
+    usually,
+)
 from peekrank.games.rate import Rate, Verdict
-from peekrank.games.rates import rate_of
-from peekrank.learners._shared import constants, position_weights
 from peekrank.measures import (
     AUC,
     DCG,
@@ -31,15 +35,13 @@ from peekrank.measures import (
     Recall,
     ReciprocalRank,
     SumLoss,
-    learnable,
 )
 from peekrank.measures import measure as measure_named
+from peekrank.measures.sense import wants_the_best_on_top
 from peekrank.spec import text_of
-from peekrank.types import ForStable, Learner, LinearMeasure, Measure, Shape
+from peekrank.types import Learner, Measure
 
 _LONGEST = 10**12  # the longest horizon that learners accept
-_NEVER = 10**18  # a bound that says nothing up to here is taken to say nothing ever
-_LONG = 10**6  # rounds at which bounds are compared where no number of rounds is known
 
 
 class Change(NamedTuple):
@@ -124,7 +126,7 @@ class Advice:
     @property
     def vacuous(self) -> bool:
         """Whether the bound says nothing, being no smaller than the largest regret there can be."""
-        return self.bound is not None and not _speaks(self.bound, self.worst)
+        return self.bound is not None and not speaks(self.bound, self.worst)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -183,9 +185,10 @@ class Advice:
         if self.stable is None or self.stable == self.learner:
             when = ("", "whatever happens")
         items = {found.learner: found.items_come_and_go for found in self.evidence}
-        for name, where in zip((self.stable, self.learner), when, strict=True):
+        how = ("items may come and go", "items may come and go at random")
+        for name, where, changing in zip((self.stable, self.learner), when, how, strict=True):
             if name is not None and where:
-                yield "learner", f"{name} {where}; {'items may come and go' if items[name] else 'fixed items'}"
+                yield "learner", f"{name} {where}; {changing if items[name] else 'fixed items'}"
         if self.learner is None:
             yield "learner", "none"
 
@@ -255,181 +258,47 @@ def advise(measure: str | Measure, m: int, k: int, horizon: int | None = None, g
     if horizon is not None:
         whole("horizon", horizon, 1, _LONGEST)
     whole("grades", grades, 2, 256)
-    p = _Problem(judge, int(m), int(k), horizon if horizon is None else int(horizon), int(grades))
+    if not wants_the_best_on_top(judge, int(m), int(grades) - 1):
+        raise ValueError(
+            f"{judge} rewards a ranking that does not have the most relevant items on top, where learners put "
+            "them: its weights must not rise from place to place, nor its gains fall with relevance"
+        )
+    p = Problem(judge, int(m), int(k), horizon if horizon is None else int(horizon), int(grades))
     advice = Advice(str(judge), p.m, p.k, p.horizon, p.grades, p.verdict)
-    choice = _choose(p)
+    choice = choose(p)
     if choice is not None:
-        stable = None if p.verdict.rate is Rate.ZERO else _for_stable(p)
+        stable = None if p.verdict.rate is Rate.ZERO else for_stable(p)
         advised = dict.fromkeys(found for found in (stable, choice.learner) if found is not None)
         advice = replace(
             advice,
             learner=text_of(choice.learner),
             stable=None if stable is None else text_of(stable),
-            guarantee=_growth(choice.learner, p.shape),
+            guarantee=growth(choice.learner, p.shape),
             bound=choice.bound,
             worst=None if p.horizon is None else p.horizon * choice.difference,
-            speaks_from=_speaks_from(choice, p),
+            speaks_from=speaks_from_round(choice, p),
             evidence=tuple(_evidence(found, p) for found in advised),
         )
     return replace(advice, changes=tuple(_changes(p, advice)))
 
 
-class _Problem(NamedTuple):
-    measure: Measure
-    m: int
-    k: int
-    horizon: int | None
-    grades: int
-
-    @property
-    def shape(self) -> Shape:
-        return Shape(self.m, 0, self.k)
-
-    @property
-    def verdict(self) -> Verdict:
-        return rate_of(self.measure, self.m, self.k, self.grades)
-
-    @property
-    def measured(self) -> tuple[str, int]:
-        """The measure, and k of ten items, that stands for this problem in what was measured."""
-        if _chooses_a_set(learnable(self.measure, self.grades - 1), self.m):
-            return "p@3", 1
-        if self.k == self.m:
-            return "dcg", evidence.ITEMS
-        return "dcg", evidence.ITEMS - 1 if self.verdict.rate is Rate.SQRT else 1
-
-
-@lru_cache(maxsize=64)
-def _chooses_a_set(measure: LinearMeasure, m: int) -> bool:
-    """Whether some positions count, all the same, and the others do not."""
-    weights = position_weights(measure, m)
-    return bool(weights[0] > 0 and np.all((weights == 0) | (weights == weights[0])))
-
-
-class _Choice(NamedTuple):
-    """A learner, its bound if the number of rounds is known, and what two rankings can differ by in a round."""
-
-    learner: Learner
-    bound: float | None
-    difference: float
-
-
-def _choose(p: _Problem) -> _Choice | None:
-    """The learner for relevance that may change at will; learners of finite games only if no other fits."""
-    best = _best_of(_quick(), p) or _best_of(learners.FINITE, p)
-    if best is None:
-        return None
-    bound = None if p.horizon is None else best.bound(p.shape, p.horizon)
-    return _Choice(best, bound, _largest_difference(p))
-
-
-def _quick() -> list[str]:
-    return [name for name in registry.LEARNERS if name not in learners.FINITE]
-
-
-def _best_of(names: Iterable[str], p: _Problem) -> Learner | None:
-    """The best guaranteed rate, then the least usual loss, then no horizon to be told, then the smallest bound."""
-
-    def key(learner: Learner) -> tuple[float, float, bool, float]:
-        bound = learner.bound(p.shape, p.horizon or _LONG)
-        rate, told = _growth(learner, p.shape), learner.horizon is not None
-        return rate.exponent, _usually(learner, p), told, 0.0 if bound is None else bound
-
-    promising = [found for found in _fitting(names, p) if _promises(found, p)]
-    return min(promising, key=key, default=None)
-
-
-def _for_stable(p: _Problem) -> Learner | None:
-    """The measured learner with a theorem that lost least on stationary streams."""
-    found = [
-        learner
-        for learner in _fitting(_quick(), p)
-        if (isinstance(learner, ForStable) or _promises(learner, p)) and _usually(learner, p) < inf
-    ]
-    return min(found, key=lambda learner: _usually(learner, p), default=None)
-
-
-def _fitting(names: Iterable[str], p: _Problem) -> Iterator[Learner]:
-    """The learners that fit: without a horizon, and told it."""
-    for name in names:
-        cls = registry.LEARNERS[name]
-        if cls.contextual or p.k < cls.min_k or (cls.full_information and p.k < p.m):
-            continue
-        for horizon in dict.fromkeys((None, p.horizon)):
-            context = {} if horizon is None else {"horizon": horizon}
-            try:
-                learner = learners.learner(name, measure=p.measure, max_grade=p.grades - 1, **context)
-            except ValueError:
-                continue
-            if learner.horizon == horizon:
-                yield learner
-
-
-def _promises(learner: Learner, p: _Problem) -> bool:
-    return learner.bound(p.shape, p.horizon or _LONG) is not None
-
-
-def _usually(learner: Learner, p: _Problem) -> float:
-    """What a learner lost on stationary streams; infinite where that was not measured."""
-    try:
-        return evidence.typically(learner.name, *p.measured, told=learner.horizon is not None)
-    except ValueError:  # a measure that is not learned item by item
-        return inf
-
-
-def _evidence(learner: Learner, p: _Problem) -> Evidence:
+def _evidence(learner: Learner, p: Problem) -> Evidence:
     come_and_go, name = learner.kernels.enter is not None, text_of(learner)
-    if _usually(learner, p) == inf or p.verdict.rate is Rate.ZERO:
+    if usually(learner, p) == inf or p.verdict.rate is Rate.ZERO:
         return Evidence(name, str(p.measure), p.k, {}, {}, come_and_go)
     game, told = p.measured, learner.horizon is not None
     few = evidence.few(learner.name) if game == ("dcg", 1) and not told else {}
     return Evidence(name, *game, evidence.lost(learner.name, *game, told=told), few, come_and_go)
 
 
-def _largest_difference(p: _Problem) -> float:
-    """What two rankings can differ by in a round."""
-    try:
-        return constants(learnable(p.measure, p.grades - 1), p.m, p.grades - 1).R
-    except ValueError:  # then a learner of finite games fits, so that all rankings can be listed
-        from peekrank.learners._finite_games import finite
-
-        return float(np.ptp(finite(p.measure, p.shape, p.grades - 1).game.loss, axis=0).max())
-
-
-def _growth(learner: Learner, shape: Shape) -> Rate:
-    """The rate that is closest to how a bound grows far out."""
-    near, far = learner.bound(shape, 10**30), learner.bound(shape, 10**36)
-    slope = log10(far / near) / 6 if near and far else 0.0
-    return min(Rate, key=lambda rate: abs(rate.exponent - slope))
-
-
-def _speaks_from(choice: _Choice, p: _Problem) -> int | None:
-    def speaks(T: int) -> bool:
-        return _speaks(choice.learner.bound(p.shape, T), T * choice.difference)
-
-    first = _least(1, _NEVER, speaks)
-    if first is None:
-        return None
-    # rounding makes bounds jump a little: close to the first horizon that will do, there are others that will not
-    step: int = 10 ** max(0, len(str(first)) - 2)
-    start = -(-first // step) * step
-    silent = max((T for T in [p.horizon or first, *range(start, 2 * first, step)] if not speaks(T)), default=0)
-    return max(start, (silent // step + 1) * step)
-
-
-def _speaks(bound: float | None, worst: float | None) -> bool:
-    """Whether there is a bound that is below the largest regret, or nothing to lose."""
-    return bound is not None and worst is not None and (bound < worst or worst == 0)
-
-
-def _changes(p: _Problem, advice: Advice) -> Iterator[Change]:
+def _changes(p: Problem, advice: Advice) -> Iterator[Change]:
     """What would help: more answers, another measure, more rounds."""
     rate, ks = advice.verdict.rate, set()
     if rate in (None, Rate.LINEAR, Rate.TWO_THIRDS):
         wanted = Rate.SQRT if rate is Rate.TWO_THIRDS else Rate.TWO_THIRDS
-        ks.add(_least(p.k + 1, p.m, lambda k: _at_most(p._replace(k=k).verdict.rate, wanted)))
+        ks.add(least(p.k + 1, p.m, lambda k: _at_most(p._replace(k=k).verdict.rate, wanted)))
     if advice.vacuous:
-        ks.add(_least(p.k + 1, p.m, lambda k: _telling(_choose(p._replace(k=k)), p.horizon) is not None))
+        ks.add(least(p.k + 1, p.m, lambda k: _telling(choose(p._replace(k=k)), p.horizon) is not None))
     for k in sorted(k for k in ks if k):
         yield _change(p._replace(k=k), f"reveal k = {k:,}")
     if advice.learner is None and rate is not Rate.ZERO:
@@ -442,19 +311,19 @@ def _changes(p: _Problem, advice: Advice) -> Iterator[Change]:
         yield _change(p._replace(horizon=advice.speaks_from), f"play {counted(advice.speaks_from, 'round')}")
 
 
-def _change(p: _Problem, what: str) -> Change:
-    choice = _choose(p)
+def _change(p: Problem, what: str) -> Change:
+    choice = choose(p)
     if choice is not None:
         what += f" with {text_of(choice.learner)}"
     return Change(what, p.verdict.rate, _telling(choice, p.horizon), str(p.measure), p.k, p.horizon)
 
 
-def _telling(choice: _Choice | None, horizon: int | None) -> float | None:
+def _telling(choice: Choice | None, horizon: int | None) -> float | None:
     """The bound, if it says something."""
-    return choice.bound if choice and horizon and _speaks(choice.bound, horizon * choice.difference) else None
+    return choice.bound if choice and horizon and speaks(choice.bound, horizon * choice.difference) else None
 
 
-def _stand_ins(p: _Problem) -> tuple[Measure, ...]:
+def _stand_ins(p: Problem) -> tuple[Measure, ...]:
     """The closest measures that can be learned item by item."""
     match p.measure:
         case NDCG(n=n, gains=gains):
@@ -472,13 +341,6 @@ def _stand_ins(p: _Problem) -> tuple[Measure, ...]:
 
 def _at_most(rate: Rate | None, wanted: Rate) -> bool:
     return rate is not None and rate.exponent <= wanted.exponent
-
-
-def _least(low: int, high: int, good: Callable[[int], bool]) -> int | None:
-    """The smallest number from low to high that is good, if all after a good one are."""
-    numbers = range(low, high + 1)
-    index = bisect_left(numbers, 1, key=good)
-    return numbers[index] if index < len(numbers) else None
 
 
 def _name(spec: str | None) -> str:

@@ -137,9 +137,37 @@ def position_weights(measure: LinearMeasure, m: int) -> Floats:
     >>> position_weights(DCG(1), 4)
     array([1., 0., 0., 0.])
     """
+    return _weights(measure, m).copy()
+
+
+@lru_cache(maxsize=2)
+def _weights(measure: LinearMeasure, m: int) -> Floats:
+    """The same, not to be written to; computed once for the bounds of several learners."""
     discount = discount_of(measure, m)
     weights: Floats = np.abs(discount - discount[-1])
+    weights.setflags(write=False)
     return weights
+
+
+def weights_below(measure: LinearMeasure, m: int, k: int) -> float:
+    """Sum of the weights of the positions after k.
+
+    >>> from peekrank.measures import SumLoss
+    >>> weights_below(SumLoss(), 4, 2), price_of_questions(SumLoss(), 4, 2)
+    (1.0, 3.0)
+    """
+    return float(_sums_below(measure, m)[k - 1])
+
+
+def price_of_questions(measure: LinearMeasure, m: int, k: int) -> float:
+    """Sum of w(k) - w(p) over the positions p that are not seen: what one question about every item costs."""
+    return float((m - k) * _weights(measure, m)[k - 1] - _sums_below(measure, m)[k - 1])
+
+
+@lru_cache(maxsize=2)
+def _sums_below(measure: LinearMeasure, m: int) -> Floats:
+    weights = _weights(measure, m)
+    return np.asarray(np.cumsum(weights[::-1])[::-1] - weights)
 
 
 class Entropy(NamedTuple):
@@ -153,7 +181,7 @@ class Entropy(NamedTuple):
 @lru_cache(maxsize=64)
 def entropy(measure: LinearMeasure, m: int) -> Entropy:
     """What the entropy of a measure's position weights ranges over."""
-    weights = position_weights(measure, m)
+    weights = _weights(measure, m)
     w = weights[weights > 0]
     W = float(w.sum())
     return Entropy(float(weights[0]), W, float(np.sum(w * np.log(w * m / W))))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
 from math import ceil, floor, inf, sqrt
 from typing import Any, ClassVar, NamedTuple
 
@@ -12,15 +11,24 @@ from numpy.typing import NDArray
 
 from peekrank._jit import kernel
 from peekrank._util.validate import share
-from peekrank.kernels.permutahedron import Pairs, Space, chances_with_questions, draw, leader, pairs, space
+from peekrank.kernels.permutahedron import (
+    Pairs,
+    Space,
+    chances_with_questions,
+    draw,
+    fill_pairs,
+    leader,
+    pairs,
+    space,
+)
 from peekrank.learners._shared import (
     check_parameters,
-    discount_of,
     entropy,
     fault_in_counts,
     fault_in_numbers,
     largest_gain,
     position_weights,
+    price_of_questions,
     warn_short,
 )
 from peekrank.measures import learnable
@@ -164,6 +172,7 @@ def _chances(s: BlockFTRLState, X: Features, ranking: Ints, token: Floats, out: 
     s.open[:] = 0
     for q in range(s.clock[_OPEN] + s.asked[0]):
         s.open[s.questions[q]] = 1 / (s.clock[_LEFT] + 1)
+    fill_pairs(len(out), s.k, s.k - 1, s.k, s.pairs)
     chances_with_questions(s.open, s.space.seen, s.clock[_POOLS], s.space, s.pairs, out)
 
 
@@ -259,7 +268,7 @@ class BlockFTRL:
             space=space(m),
             asked=np.zeros(1, dtype=np.int64),
             open=np.zeros(m),
-            pairs=pairs(m, shape.k),
+            pairs=pairs(m),
         )
 
     def fault(self, state: BlockFTRLState) -> str:
@@ -325,7 +334,8 @@ class BlockFTRL:
 
     def _constants(self, shape: Shape) -> _Constants:
         largest, (_, W, r) = largest_gain(self.measure, self.max_grade), entropy(self.measure, shape.m)
-        return _Constants(largest * _price(self.measure, shape.m, shape.k), largest * sqrt(r * W / 2), r)
+        price = price_of_questions(self.measure, shape.m, shape.k)
+        return _Constants(largest * price, largest * sqrt(r * W / 2), r)
 
 
 class _Constants(NamedTuple):
@@ -343,19 +353,6 @@ class _Constants(NamedTuple):
     def growth(self) -> float:
         """Length of block b over sqrt(b) that makes the bound smallest."""
         return 2 * self.E / self.A if self.A else 0.0
-
-
-def _price(measure: LinearMeasure, m: int, k: int) -> float:
-    """Sum of w(k) - w(p) over the positions p that are not seen."""
-    discount = discount_of(measure, m)
-    return float((m - k) * abs(discount[k - 1] - discount[-1]) - _sums_below(measure, m)[k - 1])
-
-
-@lru_cache(maxsize=2)
-def _sums_below(measure: LinearMeasure, m: int) -> Floats:
-    """Sum of the weights below each position."""
-    weights = position_weights(measure, m)
-    return np.asarray(np.cumsum(weights[::-1])[::-1] - weights)
 
 
 def _sum_of_powers(x: float, count: int) -> float:

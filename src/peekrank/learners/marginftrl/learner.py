@@ -42,6 +42,8 @@ from peekrank.measures import learnable
 from peekrank.measures import measure as measure_named
 from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
 
+_FLOATS = ("asked", "chance", "ratios", "numbers", "space.x")
+
 
 @kernel
 def _enter(s: MarginFTRLState, items: Ints) -> None:
@@ -178,7 +180,7 @@ class MarginFTRL:
     kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances, _enter, clocked=True)
     memory: ClassVar[tuple[str, ...]] = (
         *(f"items.{name}" for name in Estimates._fields),
-        *("marks", "touched", "listed", "asked", "chance", "clock", "numbers"),
+        *("marks", "touched", "listed", "asked", "chance", "ratios", "clock", "numbers"),
         *("space.order", "space.x", "space.first"),  # of the leader, which is followed as long as the plan is
     )
 
@@ -194,7 +196,7 @@ class MarginFTRL:
 
     def fault(self, state: MarginFTRLState) -> str:
         """What is wrong with a memory that was read."""
-        numbers = (*(f"items.{name}" for name in Estimates._fields), "asked", "chance", "numbers", "space.x")
+        numbers = (*(f"items.{name}" for name in Estimates._fields), *_FLOATS)
         counts = (
             "items.counts",
             "items.rounds",
@@ -251,6 +253,8 @@ def _fault_in_values(state: MarginFTRLState) -> str:
         return "its numbers must not be below 0, and beta not below 1"
     if state.items.squares.min() < 0 or state.asked.min() < 0:
         return "its items.squares and asked must not be below 0"
+    if not np.all(state.ratios > 0):
+        return "its ratios must be above 0"
     if not (np.all(state.chance >= RARELY / 2) and np.all(state.chance <= 1 + 1e-9)):
         return "its chance must be probabilities"
     return ""

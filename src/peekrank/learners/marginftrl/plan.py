@@ -33,9 +33,8 @@ from peekrank.types import Floats, Ints
 # its list; items that answers have moved since it was made
 ANSWERED, LENGTH, POOLS, SAFE, LISTED, TOUCHED = range(6)
 # The numbers: answered rounds; beta; what questions cost in a round, the chance of a question, and how far answers
-# may move an item before the plan is over; what beta^q may have come to, and by how much that grows in a round;
-# answered rounds when the plan was made
-ROUNDS, BETA, PRICE, ASKING, REACH, ALLOWED, PACE, MADE = range(8)
+# may move an item before the plan is over; what beta^q may have come to, and by how much that grows in a round
+ROUNDS, BETA, PRICE, ASKING, REACH, ALLOWED, PACE = range(7)
 # Marks of an item: it is on the plan's list; answers have moved it
 ON_LIST, MOVED = 1, 2
 
@@ -56,7 +55,6 @@ class Estimates(NamedTuple):
     rounds: Floats  # the item's own clock: answered rounds with it on the list, without those of the plan in force
     hints: Floats  # what it is thought to cost in a round, as of the last plan with it on the list
     moved: Floats  # what answers have added to its costs since the plan was made
-    began: Floats  # its costs when the plan was made, if it is on its list
 
 
 class MarginFTRLState(NamedTuple):
@@ -67,7 +65,8 @@ class MarginFTRLState(NamedTuple):
     touched: Ints  # items with the mark MOVED
     listed: Ints  # the plan's list
     asked: Floats  # by row of that: the chance of a question about it,
-    chance: Floats  # and to be asked about, or seen in a round without a question
+    chance: Floats  # to be asked about, or seen in a round without a question,
+    ratios: Floats  # and all rounds, to those in which it was available
     clock: Ints
     numbers: Floats
     discounts: Floats  # of places, but for a constant: the same for lists of any length
@@ -76,9 +75,8 @@ class MarginFTRLState(NamedTuple):
     here: Ints  # the list that is being ranked or answered for, and whether it is the plan's
     same: Ints
     places: Places
-    scores: Floats  # by row, as are point and ratios
+    scores: Floats  # by row, as is point
     point: Floats
-    ratios: Floats  # all rounds, to those in which an item was available
     seen: Floats  # by order, as are price, up and down
     price: Floats
     up: Floats
@@ -90,17 +88,18 @@ class MarginFTRLState(NamedTuple):
 def no_plan(discounts: Floats, k: int, forget: float) -> MarginFTRLState:
     """A state before the first round, for as many items as there are discounts."""
     m = len(discounts)
-    costs, sums, squares, counts, rounds, moved, began, asked = (np.zeros(m) for _ in range(8))
-    scores, point, ratios, seen, price, up, down = (np.zeros(m) for _ in range(7))
-    numbers = np.zeros(8)
+    costs, sums, squares, counts, rounds, moved, asked = (np.zeros(m) for _ in range(7))
+    scores, point, seen, price, up, down = (np.zeros(m) for _ in range(6))
+    numbers = np.zeros(7)
     numbers[BETA] = 1.0
     return MarginFTRLState(
-        items=Estimates(costs, sums, squares, counts, rounds, np.full(m, 0.5), moved, began),
+        items=Estimates(costs, sums, squares, counts, rounds, np.full(m, 0.5), moved),
         marks=np.zeros(m, np.int64),
         touched=np.zeros(m, np.int64),
         listed=np.zeros(m, np.int64),
         asked=asked,
         chance=np.ones(m),
+        ratios=np.ones(m),
         clock=np.zeros(6, np.int64),
         numbers=numbers,
         discounts=discounts,
@@ -111,7 +110,6 @@ def no_plan(discounts: Floats, k: int, forget: float) -> MarginFTRLState:
         places=places(m),
         scores=scores,
         point=point,
-        ratios=ratios,
         seen=seen,
         price=price,
         up=up,
@@ -124,8 +122,8 @@ def no_plan(discounts: Floats, k: int, forget: float) -> MarginFTRLState:
 @kernel
 def make_plan(s: MarginFTRLState, n: int) -> None:
     """Settle the plan in force, and make one for the n items that are here."""
+    _settle(s)
     fill_places(s.discounts, n, min(s.k, n), s.places)
-    _settle(s, n)
     _guard(s)
     _list_items(s, n)
     numbers, clock, beta = s.numbers, s.clock, s.numbers[BETA]
@@ -134,8 +132,7 @@ def make_plan(s: MarginFTRLState, n: int) -> None:
         i = s.here[r]
         s.items.hints[i] = 0.5 if safe else (s.items.sums[i] + 0.5) / (s.items.counts[i] + 1)
         s.ratios[r] = (rounds + 1) / (s.items.rounds[i] + 1)
-        s.items.began[i] = (s.items.costs[i] + s.items.hints[i]) * s.ratios[r]
-        s.scores[r] = -s.items.began[i]
+        s.scores[r] = -(s.items.costs[i] + s.items.hints[i]) * s.ratios[r]
     clock[POOLS] = leader(s.scores[:n], 1 / beta, s.places.weights, s.space)
     find_exchanges(s.places.weights, clock[POOLS], s.space)
     for p in range(n):
@@ -148,14 +145,15 @@ def make_plan(s: MarginFTRLState, n: int) -> None:
 
 
 @kernel
-def _settle(s: MarginFTRLState, n: int) -> None:
+def _settle(s: MarginFTRLState) -> None:
     """Add the hints of the plan in force to the costs, and what it has lost to beta; then forget."""
     items, clock, numbers = s.items, s.clock, s.numbers
-    answered = clock[ANSWERED]
-    for r in range(clock[LISTED]):
+    answered, n = clock[ANSWERED], clock[LISTED]
+    for r in range(n):
         items.costs[s.listed[r]] += answered * items.hints[s.listed[r]]
         items.rounds[s.listed[r]] += answered
-    if clock[POOLS] > 0 and (answered > 0 or clock[TOUCHED] > 0):
+    if n > 0 and clock[TOUCHED] + answered > 0:
+        fill_places(s.discounts, n, min(s.k, n), s.places)
         h = s.places.scale[2]
         lost = _lost(s, n)
         numbers[BETA] += SHARE / h * (answered * numbers[PRICE] + lost) if h > 0 else 0.0
@@ -185,22 +183,18 @@ def _forget(s: MarginFTRLState, part: float) -> None:
 
 @kernel
 def _lost(s: MarginFTRLState, n: int) -> float:
-    """How far the plan's point, for the n items that are here, is from the best one for the costs as they are now.
-
-    For another list than the plan's the point is what the leader would have been when the plan was made.
-    """
-    beta, rounds = s.numbers[BETA], s.numbers[ROUNDS]
-    if s.same[0] == 0:
-        for r in range(n):
-            s.space.order[r] = r
-            s.scores[r] = -_costs_then(s, s.here[r])
-        leader(s.scores[:n], 1 / beta, s.places.weights, s.space)
+    """How far the plan's point is from the best one for the costs as they are now, in the moved items' clocks."""
+    beta, rounds, lowest, moved, in_all = s.numbers[BETA], s.numbers[ROUNDS], _BOUNDLESS, 0.0, 0.0
     for p in range(n):
         s.point[s.space.order[p]] = s.space.x[p]
-    lowest = _BOUNDLESS
     for r in range(n):
-        s.scores[r] = -_costs_now(s, s.here[r], rounds)
-        lowest = min(lowest, -s.scores[r])
+        i = s.listed[r]
+        own = s.items.rounds[i]
+        costs = s.items.costs[i] * (rounds / own) if own > 0 else 0.5 * rounds
+        s.scores[r] = -costs
+        lowest = min(lowest, costs)
+        moved += abs(s.items.moved[i])
+        in_all += abs(s.items.moved[i]) * s.ratios[r]
     leader(s.scores[:n], 1 / beta, s.places.weights, s.space)
     lost = 0.0
     for p in range(n):
@@ -208,23 +202,7 @@ def _lost(s: MarginFTRLState, n: int) -> float:
         x = s.point[r]
         if x != y:
             lost += (x - y) * (-s.scores[r] - lowest) + beta * (x * log(x) - y * log(y))
-    return max(lost, 0.0)
-
-
-@kernel
-def _costs_now(s: MarginFTRLState, i: int, rounds: float) -> float:
-    """What an item would have cost in so many rounds; half of them if nothing is known of it."""
-    own = s.items.rounds[i]
-    return float(s.items.costs[i] * (rounds / own) if own > 0 else 0.5 * rounds)
-
-
-@kernel
-def _costs_then(s: MarginFTRLState, i: int) -> float:
-    """The same when the plan was made, one round ahead."""
-    if s.marks[i] & ON_LIST:
-        return float(s.items.began[i])
-    ahead, own = s.numbers[MADE] + 1, s.items.rounds[i]
-    return float((s.items.costs[i] - s.items.moved[i]) * (ahead / own) if own > 0 else 0.5 * ahead)
+    return max(lost, 0.0) * (moved / in_all) if in_all > 0 else max(lost, 0.0)
 
 
 @kernel
@@ -238,7 +216,6 @@ def _list_items(s: MarginFTRLState, n: int) -> None:
             s.marks[s.here[r]] |= ON_LIST
             s.space.order[r] = r
         s.clock[LISTED], s.same[0] = n, 1
-    s.numbers[MADE] = s.numbers[ROUNDS]
 
 
 @kernel

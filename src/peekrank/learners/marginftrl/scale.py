@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from peekrank._jit import kernel
-from peekrank.learners._shared import position_weights
+from peekrank.learners._shared import position_weights, price_of_questions, weights_below
 from peekrank.types import Floats, Ints, LinearMeasure
 
 SHARE = 0.5  # lambda: beta grows by this share of what is lost, over h
@@ -97,13 +97,20 @@ _compiled_scale = kernel(_scale_of)
 @lru_cache(maxsize=64)
 def scale_for(measure: LinearMeasure, m: int, k: int) -> Scale:
     """The constants for lists of m items, without the compiler: those of `fill_places`, but for rounding."""
-    w = position_weights(measure, m)
-    mean = float(w.mean())
-    shift = _SHIFT * mean if w[0] > 0 else 1.0
-    v = w + shift  # summed by NumPy: a product would wake the threads of BLAS
-    E = float(np.maximum(w[k - 1] - w[k:], 0).sum())
-    h = float(np.sum(v * np.log(v / (mean + shift))))
-    return _scale_of(m, k, float(w[0]), float(w[k - 1]), float(v[:k].sum()), (shift, float(v.sum()), h, E))
+    first, W, shift, h = _entropy(measure, m)
+    below, E = weights_below(measure, m, k), max(price_of_questions(measure, m, k), 0.0)
+    last = (E + below) / (m - k) if k < m else 0.0
+    return _scale_of(m, k, first, last, W - below + k * shift, (shift, W + m * shift, h, E))
+
+
+@lru_cache(maxsize=64)
+def _entropy(measure: LinearMeasure, m: int) -> tuple[float, float, float, float]:
+    """The first weight, the sum of all, the shift a and h."""
+    v = position_weights(measure, m)
+    first, W = float(v[0]), float(v.sum())
+    shift = _SHIFT * W / m if first > 0 else 1.0
+    v += shift
+    return first, W, shift, float(np.sum(v * np.log(v / (W / m + shift))))  # a product would wake threads of BLAS
 
 
 @kernel
