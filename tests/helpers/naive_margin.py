@@ -70,7 +70,7 @@ class Twin:
                 array[i] *= part
         if here:
             self.t *= part
-            self.beta = max(self.beta * part, 1.0)
+            self.beta = max(self.beta * part, self.c.start if self.safe else 1.0)
             self.allowed *= part**self.c.power
         self.moved[:], self.N = 0, 0
 

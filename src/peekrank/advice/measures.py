@@ -246,7 +246,7 @@ def advise(measure: str | Measure, m: int, k: int, horizon: int | None = None, g
 
     >>> advice = advise("dcg", m=10, k=1, horizon=100_000)
     >>> advice.stable, advice.learner, round(advice.bound), advice.vacuous
-    ('doubtsort:measure=dcg', 'marginftrl:measure=dcg', 12098, False)
+    ('doubtsort:measure=dcg', 'marginftrl:measure=dcg', 12099, False)
 
     References
     ----------

@@ -155,6 +155,8 @@ class MarginFTRL:
 
     - Of k answers those that came count. A round without any leaves everything as it was.
     - Answers may come late and in any order; the bound is for those that come before the next ranking.
+    - Any of the items can be ranked, each by its own clock: its estimated cost per round it was available in.
+      The bound is for items that are always available; for lists drawn at random there is a sketch of one.
 
     Parameters
     ----------
@@ -162,10 +164,13 @@ class MarginFTRL:
         What is to be learned; must be separable.
     max_grade
         Largest relevance grade.
+    discount
+        What is known is multiplied by this in each answered round: less than 1 to follow change, about 1 - 1/H to
+        forget within H rounds. There is then no bound against a fixed ranking, but one on what is lost lately.
 
     >>> from peekrank.measures import DCG
     >>> round(MarginFTRL(DCG()).bound(Shape(10, 0, 1), 100_000))
-    12098
+    12099
     """
 
     measure: LinearMeasure = field(metadata={"read": measure_named})

@@ -177,7 +177,7 @@ def _forget(s: MarginFTRLState, part: float) -> None:
         s.items.counts[i] *= part
         s.items.rounds[i] *= part
     s.numbers[ROUNDS] *= part
-    s.numbers[BETA] = max(part * s.numbers[BETA], 1.0)
+    s.numbers[BETA] = max(part * s.numbers[BETA], s.places.scale[6] if s.clock[SAFE] == 1 else 1.0)
     s.numbers[ALLOWED] *= part ** s.places.scale[4]
 
 
