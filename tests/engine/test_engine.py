@@ -548,3 +548,29 @@ def test_uniforms_that_are_none_are_refused(wrong: list[float]) -> None:
     with pytest.raises(ValueError, match="uniforms"):
         agent.rank(uniforms=np.array(wrong))
     assert agent.rounds == 0
+
+
+def test_what_somebody_else_showed_is_learned_from() -> None:
+    """As if the learner had shown it: doubtsort counts answers, whoever chose the list."""
+    adopting, own = (Agent(DoubtSort(DCG()), m=5, k=2, seed=1) for _ in range(2))
+    for n in range(40):
+        shown = np.roll(np.arange(5), n)
+        one, two = adopting.adopt(adopting.rank(), shown), own.rank()
+        assert one.chances is not None
+        assert np.flatnonzero(one.chances).tolist() == sorted(shown[:2].tolist())
+        adopting.update(one, [n % 2, 1])
+        own.update(two._replace(ranking=shown), [n % 2, 1])
+    assert np.array_equal(adopting.summary().believed, own.summary().believed)
+
+
+def test_what_cannot_be_adopted_is_refused() -> None:
+    agent = Agent(DoubtSort(DCG()), m=3, k=1)
+    old = agent.rank()
+    agent.rank()
+    with pytest.raises(ValueError, match="only the latest decision"):
+        agent.adopt(old, [0, 1, 2])
+    with pytest.raises(ValueError, match="must hold the items of the decision"):
+        agent.adopt(agent.rank(), [0, 1, 1])
+    fixed = Agent(BlockFTRL(DCG(), horizon=100), m=3, k=1)
+    with pytest.raises(ValueError, match="learns from lists of its own only"):
+        fixed.adopt(fixed.rank(), [0, 1, 2])

@@ -22,6 +22,7 @@ from peekrank.engine.calls import (
     Memory,
     are_known,
     are_uniform,
+    compiled_adopt,
     compiled_calls,
     fill_rows,
     first_not_finite,
@@ -257,6 +258,46 @@ class Agent:
             return _made(Decision, (X, ranking, token, None, chosen, -number))
         _set_write(chances, 0)
         return _made(Decision, (X, ranking, token, chances, chosen, number))
+
+    def adopt(self, decision: Decision, ranking: ArrayLike, chances: ArrayLike | None = None) -> Decision:
+        """The latest decision as it is after somebody else's ranking was shown instead of its own.
+
+        Parameters
+        ----------
+        decision
+            What `rank` returned last.
+        ranking
+            What was shown: the same items in another order.
+        chances
+            Probability of each item, in the order of `Decision.chances`, to be among the first k of it; None: the
+            order was no matter of chance.
+
+        >>> from peekrank import DoubtSort
+        >>> from peekrank.measures import DCG
+        >>> agent = Agent(DoubtSort(DCG()), m=3, k=1)
+        >>> agent.update(agent.adopt(agent.rank(), [2, 0, 1]), [1])
+        >>> agent.order()[0]
+        np.int64(2)
+        """
+        if self.learner.kernels.adopt is None:
+            raise ValueError(f"{self.learner.name} learns from lists of its own only")
+        if decision.round != self._latest:
+            raise ValueError("only the latest decision can be shown otherwise")
+        items, n = self._everyone if decision.items is None else decision.items, len(decision.ranking)
+        items, shown = items[:n], whole_numbers(ranking, n)
+        rows = np.empty_like(shown)
+        if not np.array_equal(np.sort(shown), np.sort(decision.ranking)):
+            raise ValueError(f"ranking {line_of(shown)}: must hold the items of the decision, each once")
+        rows[:] = np.searchsorted(items, shown) if self._by_item else shown
+        if chances is None:
+            chances = np.zeros(n)
+            chances[rows[: min(self.shape.k, n)]] = 1
+        told: Floats = array_of(chances, np.float64, (n,), "chances")
+        X = self._no_features[:n] if self._by_item else decision.features
+        arguments = (self._memory, items, X, rows, told, decision.token)
+        with self._lock:
+            machine_code(compiled_adopt(self.learner.kernels), *arguments)(*arguments)
+        return decision._replace(ranking=shown, chances=told)
 
     def draws(self, n: int | None = None) -> int:
         """How many random numbers a round takes that ranks n items; None: all there are.

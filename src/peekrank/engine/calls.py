@@ -55,6 +55,12 @@ def compiled_calls(kernels: Kernels) -> Calls:
     )
 
 
+@cache
+def compiled_adopt(kernels: Kernels) -> Callable[..., None]:
+    """The call that takes over what somebody else showed, for kernels that can."""
+    return specialise(_adopt_once, name_of(kernels), _enter=enter_of(kernels), _adopt=kernels.adopt or _unknown)
+
+
 def enter_of(kernels: Kernels) -> Callable[[State, Ints], None]:
     """What tells a learner which items are there, if it wants to know."""
     return kernels.enter or _fixed
@@ -69,6 +75,7 @@ _rank: Callable[[State, Features, Floats, Ints, Floats], None] = unspecialised
 _update: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
 _chances: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
 _enter: Callable[[State, Ints], None] = unspecialised
+_adopt: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
 
 
 @kernel
@@ -202,6 +209,12 @@ def _update_once(memory: Memory, items: Ints, X: Features, ranking: Ints, token:
         if not np.isnan(answers[p]):
             count_answer(counted, items[ranking[p]])
     return WELL
+
+
+def _adopt_once(memory: Memory, items: Ints, X: Features, ranking: Ints, chances: Floats, token: Floats) -> None:
+    """Turn the token of what was ranked last into that of another ranking of the same list."""
+    _enter(memory.state, items)
+    _adopt(memory.state, X, ranking, chances, token)
 
 
 def read_only(part: Any) -> Any:

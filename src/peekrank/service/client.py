@@ -44,6 +44,7 @@ from peekrank.service.problems import Problem, problem_of
 Reply = TypeVar("Reply")
 Items = Iterable[str | Item] | Mapping[str, ArrayLike]
 Answers = Mapping[str, float | None] | Sequence[float | None]
+Signals = Mapping[str, Mapping[str, float]]
 
 _AGAIN = {408, 429, 502, 503, 504}  # statuses after which a retry may succeed
 
@@ -83,6 +84,7 @@ def _rank(
     items: Items | None,
     context: ArrayLike | None,
     event_id: str | None,
+    baseline: Sequence[str] | None,
     *,
     defer: bool,
 ) -> Ask[RankReply]:
@@ -91,6 +93,7 @@ def _rank(
         items=_items(items),
         context=None if context is None else _packed(context),
         defer=defer,
+        baseline=None if baseline is None else list(baseline),
     )
     return Ask("POST", f"/v1/slots/{quote(slot, safe='')}/rank", RankReply, request)
 
@@ -98,6 +101,13 @@ def _rank(
 def _feedback(event_id: str, answers: Answers) -> Ask[EventReply]:
     kept: Any = dict(answers) if isinstance(answers, Mapping) else list(answers)
     return Ask("PUT", f"/v1/events/{quote(event_id, safe='')}/feedback", EventReply, FeedbackRequest(kept))
+
+
+def _report(event_id: str, signals: Signals, seen: Sequence[str] | None) -> Ask[EventReply]:
+    request = FeedbackRequest(
+        signals={item: dict(done) for item, done in signals.items()}, seen=None if seen is None else list(seen)
+    )
+    return Ask("PUT", f"/v1/events/{quote(event_id, safe='')}/feedback", EventReply, request)
 
 
 def _activate(event_id: str) -> Ask[EventReply]:
@@ -233,14 +243,19 @@ class Client:
         *,
         context: ArrayLike | None = None,
         event_id: str | None = None,
+        baseline: Sequence[str] | None = None,
         defer: bool = False,
     ) -> RankReply:
         """Rank a list: names of items, or a mapping from names to features; all items of the slot if left out."""
-        return self._ask(_rank(slot, items, context, event_id, defer=defer))
+        return self._ask(_rank(slot, items, context, event_id, baseline, defer=defer))
 
     def feedback(self, event_id: str, answers: Answers) -> EventReply:
         """Tell what people said: grades by item, or in the order they were asked; None: did not answer."""
         return self._ask(_feedback(event_id, answers))
+
+    def report(self, event_id: str, signals: Signals, seen: Sequence[str] | None = None) -> EventReply:
+        """Tell what people did, by item, to a slot with rules for it; `seen`: what they looked at."""
+        return self._ask(_report(event_id, signals, seen))
 
     def activate(self, event_id: str) -> EventReply:
         """Say that a deferred list is shown now."""
@@ -348,14 +363,19 @@ class AsyncClient:
         *,
         context: ArrayLike | None = None,
         event_id: str | None = None,
+        baseline: Sequence[str] | None = None,
         defer: bool = False,
     ) -> RankReply:
         """Rank a list: names of items, or a mapping from names to features; all items of the slot if left out."""
-        return await self._ask(_rank(slot, items, context, event_id, defer=defer))
+        return await self._ask(_rank(slot, items, context, event_id, baseline, defer=defer))
 
     async def feedback(self, event_id: str, answers: Answers) -> EventReply:
         """Tell what people said: grades by item, or in the order they were asked; None: did not answer."""
         return await self._ask(_feedback(event_id, answers))
+
+    async def report(self, event_id: str, signals: Signals, seen: Sequence[str] | None = None) -> EventReply:
+        """Tell what people did, by item, to a slot with rules for it; `seen`: what they looked at."""
+        return await self._ask(_report(event_id, signals, seen))
 
     async def activate(self, event_id: str) -> EventReply:
         """Say that a deferred list is shown now."""

@@ -32,6 +32,7 @@ Learn = Literal["on_answer", "on_close"]
 Combine = Literal["first", "last", "max", "mean"]
 Source = Literal["request", "registry"]
 NewItems = Literal["add", "refuse"]
+Mode = Literal["live", "shadow"]
 Role = Literal["app", "reader", "admin"]
 
 
@@ -101,6 +102,9 @@ class SlotConfig:
     ] = "missing"
     learn: Annotated[Learn, "From the first answer at once, or from all when the waiting is over."] = "on_answer"
     combine: Annotated[Combine, 'What several answers about an item come to, with learn = "on_close".'] = "last"
+    mode: Annotated[
+        Mode, "`shadow`: the order that each call brings as its `baseline` is shown, and learned from."
+    ] = "live"
     feedback: Annotated[
         str, "What people tell: `grades`, or rules for what they do, as in `click = 1; cascade`."
     ] = "grades"
@@ -266,6 +270,8 @@ def _check_learner(document: Document, place: Place, slot: SlotConfig) -> None:
     if learner.full_information:
         document.refuse((*place, "learner"), f"{learner.name} needs answers about all items, in every list")
     lists = learner.any_length
+    if slot.mode == "shadow" and learner.kernels.adopt is None:
+        document.refuse((*place, "mode"), f"{learner.name} learns from lists of its own only; doubtsort can do it")
     if learner.contextual and not slot.features:
         document.refuse((*place, "learner"), f"{learner.name} learns from features: say how many, features = 16")
     if slot.features and not learner.contextual:

@@ -132,13 +132,15 @@ class Fold:
         uniforms = np.empty(agent.draws(len(chosen) if chosen is not None else None))
         self._draw(self.key, self.activity.counts.ranked, uniforms)
         decision = agent.rank(X, available=chosen, uniforms=uniforms)
+        if body.baseline:
+            decision = agent.adopt(decision, self._baseline(body, given))
         self._note(body, decision, given)
         kept = X.tobytes() if X is not None and given is not None else b""
         state = State.OPEN if body.deferred else State.SHOWN
         self.open[event] = Event(event, self.number, self.time, state.value, body, decision.round, kept)
         if not self.lists:
             self.items.note_shown(np.frombuffer(body.ranking, "<u4", min(body.k, len(decision.ranking))).tolist())
-        self.activity.ranked(self.time, explored=decision.explored)
+        self.activity.ranked(self.time, explored=body.explored)
 
     def _candidates(self, body: Ranked) -> tuple[Features | None, Ints | None, Ints | None]:
         """Features of the list, its items if the learner knows them, and if only the registry does."""
@@ -157,6 +159,11 @@ class Fold:
             context = np.frombuffer(body.context, dtype="<f4")
             X = np.hstack([np.broadcast_to(context, (len(X), len(context))), X])
         return X, None, given
+
+    def _baseline(self, body: Ranked, given: Ints | None) -> Ints:
+        """The caller's order as the learner knows the items."""
+        order = read_numbers(body.baseline)
+        return order if given is None else np.searchsorted(given, order)
 
     def _note(self, body: Ranked, decision: Decision, given: Ints | None) -> None:
         """Keep what came out in the record, or see whether it is what is there."""

@@ -107,6 +107,12 @@ class RankRequest(Message, frozen=True):
     defer: Annotated[
         bool, described("The list may never be seen: the event is open until it is activated, and then waits.")
     ] = False
+    baseline: Annotated[
+        Annotated[list[ItemId], Meta(min_length=1, max_length=MAX_ITEMS)] | None,
+        described(
+            "The order the caller would show without this service: shown as long as the slot is in shadow mode."
+        ),
+    ] = None
 
 
 class FeedbackRequest(Message, frozen=True):
@@ -276,6 +282,9 @@ class SlotReply(Message, frozen=True):
     learner: Annotated[str, described("Specification of the learner.")]
     measure: str
     k: int
+    mode: Annotated[Literal["shadow", "live"], described("shadow: the baseline is shown, and learned from.")] = (
+        "live"
+    )
     items: Annotated[int | None, described("Items that have not retired; null where lists bring their own.")] = (
         None
     )

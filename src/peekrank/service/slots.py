@@ -31,6 +31,7 @@ from peekrank.service.log.records import (
     encode,
     kind_of,
     numbers,
+    read_numbers,
 )
 from peekrank.service.messages import ChangedReply, EventReply, ItemReply, ItemsReply, RankReply, SlotReply
 
@@ -73,6 +74,8 @@ class Slot:
         else:
             self._fill_items(body, request.items)
         self._fill_context(body, request.context)
+        if fold.config.mode == "shadow":
+            self._fill_baseline(body, request.baseline)
         event = request.event_id or secrets.token_urlsafe(12).lstrip("-_") + "0"
         self.write(event, body)
         return rank_reply(fold, fold.open[event])
@@ -137,6 +140,33 @@ class Slot:
                 "leave them out, or take a learner whose items come and go, as doubtsort",
                 "$.items",
             )
+
+    def _fill_baseline(self, body: Ranked, baseline: Sequence[str] | None) -> None:
+        """The order that the caller shows, while this slot only looks on."""
+        fold = self.fold
+        if baseline is None:
+            raise problems.invalid("baseline: must be given, since this slot is in shadow mode", "$.baseline")
+        known = len(fold.items)
+        numbered = (
+            {name: place for place, name in enumerate(body.names)}
+            if fold.lists
+            else {name: known + n for n, name in enumerate(body.added)}
+        )
+        order = [numbered[name] if name in numbered else self._number(name) for name in baseline]
+        listed = (
+            range(len(body.names))
+            if fold.lists
+            else read_numbers(body.items)
+            if body.items
+            else fold.items.present
+        )
+        if sorted(order) != sorted(listed):
+            raise problems.invalid("baseline: must hold the items of the list, each once", "$.baseline")
+        body.baseline = numbers(np.array(order, dtype=np.int64))
+
+    def _number(self, name: str) -> int:
+        number = None if self.fold.lists else self.fold.items.number(name)
+        return -1 if number is None else number
 
     def _fill_context(self, body: Ranked, context: Any) -> None:
         wanted = self.fold.config.context
@@ -297,6 +327,7 @@ def slot_reply(fold: Fold) -> SlotReply:
         learner=config.learner,
         measure=config.measure,
         k=config.k,
+        mode=config.mode,
         items=None if fold.lists else len(fold.items.present),
         version=fold.number,
         ranked=counts.ranked,

@@ -60,11 +60,12 @@ class Ranked(Struct, array_like=True):
     ranking: bytes = b""  # uint32; empty before it was ranked
     token: bytes = b""
     chances: bytes = b""  # of the items in ascending order, or in the order of the list; empty: not known
+    baseline: bytes = b""  # the caller's own order, which was shown
 
     @property
     def explored(self) -> bool:
         """Whether the list was shown to learn something."""
-        return bool(np.frombuffer(self.token, count=1)[0] > 0)
+        return not self.baseline and bool(np.frombuffer(self.token, count=1)[0] > 0)
 
 
 class Shown(Struct, array_like=True):
