@@ -69,15 +69,29 @@ def letor() -> Target:
     samples = (
         "2 qid:7 1:0.5 3:1e-2\n0 qid:4\n1 qid:7 2:1 # late\n",
         "# head\n\n1 qid:1 0:3 1:-2 2:7 #docid = GX000-00 inc = 1\r\n0 qid:1 0:0.125\r\n3 qid:2 2:16777217.0\r\n",
+        "qid:shoes 1:1 # d7\nqid:1234567890123456789 1:0.5\nqid:shoes 2:1 # docid: x\n",
         "0 1:1 2:0.000001 # 12\n1.5 1:0.33333333333333333333 5:1e10 # 12\n0 3:1 # 13\n",
         "\ufeff4 qid:10 1:1\n" + "".join(f"{n % 3} qid:{n // 4} 1:{n / 7} 2:{n}e-3 4:.5\n" for n in range(40)),
     )
     return _text(
         "",
         pool(samples, "qid: qid:1 1:1 2:0.5 #1 # -1 0:0 1048576:1 1:1e39 qid:999999999999999999"),
-        read_letor,
+        partial(read_letor, relevance=False, documents=True),
         _use_data,
     )
+
+
+def groups() -> Target:
+    """Sizes of queries in a file beside a text."""
+    text = "".join(f"{n % 3} 1:{n} 2:{n / 3:.2f}\n" for n in range(9))
+
+    def read(path: Path) -> Dataset:
+        beside = path.with_name(path.name.removesuffix(".query"))
+        beside.write_text(text)
+        return read_letor(beside)
+
+    samples = ("4\n5\n", "1\n\n2\r\n3\n3\n", "9")
+    return _text(".txt.query", pool(samples, "0 -1 9 1e1 99999999999999999999"), read, _use_data)
 
 
 def peek() -> Target:
@@ -214,7 +228,7 @@ def broken() -> Target:
 
 TARGETS: dict[str, Callable[[], Target]] = {
     made.__name__: made
-    for made in (letor, peek, orders, ratings, game_csv, game_json, adversary, sweep, model, agent)
+    for made in (letor, groups, peek, orders, ratings, game_csv, game_json, adversary, sweep, model, agent)
 }
 
 

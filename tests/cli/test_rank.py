@@ -83,3 +83,31 @@ def test_relevance_above_the_grades_is_refused_only_where_it_is_used() -> None:
     judged = peekrank("rank", model, "large.txt", "--measure", "ndcg@10", "--out", "x.tsv")
     assert (judged.exit_code, Path("x.tsv").exists()) == (2, False)
     assert "relevance from 0 to 300: must be within 0 to 255" in judged.stderr
+
+
+def test_names_and_ids_are_carried_through() -> None:
+    assert peekrank(*QUICK).exit_code == 0
+    text = Path("test.txt").read_text().splitlines()
+    lines = [line.split() for line in text]
+    named = [f"qid:q-{line[1][4:]} {' '.join(line[2:])} # docid = d{i}" for i, line in enumerate(lines)]
+    Path("unjudged.txt").write_text("\n".join(named) + "\n")
+    model = "learned/models/ridge-0.json"
+    plain = peekrank("rank", model, "test.txt").stdout.splitlines()
+    done = peekrank("rank", model, "unjudged.txt")
+    assert done.exit_code == 0, done.output
+    found = done.stdout.splitlines()
+    assert found[0].split("\t") == ["qid", "document", "docid", "position", "score"]
+    assert len(found) == len(plain)
+    number: dict[str, int] = {}
+    place = {}
+    for i, line in enumerate(lines):
+        number[line[1]] = number.get(line[1], 0) + 1
+        place[f"d{i}"] = (f"q-{line[1][4:]}", str(number[line[1]]))
+    for ours, theirs in zip(found[1:], plain[1:], strict=True):
+        qid, document, docid, position, score = ours.split("\t")
+        assert [qid.removeprefix("q-"), document, position, score] == theirs.split("\t")
+        assert place[docid] == (qid, document)
+    assert "unjudged.txt: has no relevance that --measure ndcg@10 could judge by" in refused(
+        "rank", model, "unjudged.txt", "--measure", "ndcg@10"
+    )
+    assert "line 1: there is no relevance before 'qid:q-" in refused("learn", "unjudged.txt")

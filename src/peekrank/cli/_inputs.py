@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from peekrank.data.dataset import Dataset
 
 
-def read_data(file: Path, features: int | None, base: int | None) -> Dataset:
-    """The data set of a file, text or compact."""
+def read_data(
+    file: Path, features: int | None, base: int | None, *, relevance: bool = True, documents: bool = False
+) -> Dataset:
+    """The data set of a file, text or compact; `relevance` and `documents` as for `read_letor`."""
     from peekrank.data.letor import read_letor
     from peekrank.data.peek import is_compact, open_dataset
 
@@ -26,7 +28,9 @@ def read_data(file: Path, features: int | None, base: int | None) -> Dataset:
             raise ValueError(f"{file.name}: has {there} features with ids from {first}; convert the text again")
         return opened
     with passing_bar(f"reading {file.name}", DownloadColumn(), TransferSpeedColumn()) as progress:
-        return read_letor(file, features=features, base=base, progress=progress)
+        return read_letor(
+            file, features=features, base=base, relevance=relevance, documents=documents, progress=progress
+        )
 
 
 def note_rounding(data: Dataset) -> None:

@@ -26,6 +26,7 @@ _ODDITIES = {
     "all_equal_queries": "queries whose documents all have the same grade, above 0",
     "scattered_queries": "queries that were scattered over the file, and are gathered",
     "queries_in_comments": "queries with their number in the comment",
+    "queries_in_group_file": "queries with their size in a file beside",
     "duplicate_documents": "documents with the same features as an earlier one of their query",
     "missing_values": "feature values that the file leaves out, which are 0",
     "blank_lines": "blank lines",
@@ -79,12 +80,12 @@ def _load(file: Path, scaling: str, train: Path | None, features: int | None, ba
 
     choice("--scaling", scaling, Scaling)
     if train is None:
-        loaded = fitted_on = read_data(file, features, base)
+        loaded = fitted_on = read_data(file, features, base, documents=True)
     else:
         if scaling not in ("global", "robust"):
             raise ValueError(f"--train does not go with --scaling {scaling}, only with global or robust")
         fitted_on = read_data(train, features, base)
-        loaded = read_data(file, fitted_on.features.shape[1], fitted_on.about.base)
+        loaded = read_data(file, fitted_on.features.shape[1], fitted_on.about.base, documents=True)
     for path, part in ((train or file, fitted_on), (file, loaded)):
         check_finite(part, path.name)
     if scaling == "query":

@@ -33,7 +33,8 @@ def command(
 ) -> None:
     """Rank the documents of each query by a learned model: a table of qid, document, position and score.
 
-    Documents and positions count from 1; document 3 is the query's third in the file.
+    Documents and positions count from 1; document 3 is the query's third in the file. If comments have ids of
+    documents (# docid = X, or # X), these are in a column docid. DATA needs no relevance.
     """
     from peekrank._util.atomic import write_whole
     from peekrank.measures import measure as measure_named
@@ -46,7 +47,9 @@ def command(
             raise ValueError(f"{out}: --out must be a file of its own")
         check_replaceable(out)
     learned = load_model(model)
-    ranked = learned.rank(read_data(data, None, learned.preparation.base))
+    ranked = learned.rank(read_data(data, None, learned.preparation.base, relevance=False, documents=True))
+    if judge and ranked.data.about.oddities.get("documents_without_relevance"):
+        raise ValueError(f"{data.name}: has no relevance that --measure {measure} could judge by; leave it out")
     verdict = _judge(ranked, judge) if judge else ""
     text = _as_table(ranked)
     if out:
@@ -86,8 +89,9 @@ def _as_table(ranked: Ranked) -> str:
     lengths = np.diff(offsets)
     first = np.repeat(offsets[:-1], lengths)
     columns = {
-        "qid": np.repeat(ranked.data.queries, lengths),
+        "qid": np.repeat(np.array(ranked.data.names or ranked.data.queries), lengths),
         "document": ranked.rankings + 1,
+        **({"docid": np.array(ranked.data.documents)[first + ranked.rankings]} if ranked.data.documents else {}),
         "position": np.arange(len(first)) - first + 1,
         "score": ranked.scores[first + ranked.rankings].astype(np.float32),
     }

@@ -11,6 +11,7 @@ from peekrank._util.text import counted
 from peekrank.types import Features, Floats, Ints
 
 _MOST_ROWS = 20_000  # that medians are taken of, evenly spread over all
+_MOST_AT_ONCE = 1 << 22  # values in memory once more
 _FAR = 30.0  # spreads from the median: an exponential distribution does not reach so far in a million draws
 _OTHER_SCALE = 10.0  # a size so many times that of the usual feature, or a mean of so many deviations
 
@@ -68,14 +69,20 @@ def look_at_columns(features: Features) -> Columns:
 
 def centres_and_spreads(features: Features) -> tuple[Floats, Floats]:
     """The median of each feature, and the median distance from it of the values that differ from it."""
-    step = -(-len(features) // _MOST_ROWS)
-    sample = np.ascontiguousarray(features[::step].T)
-    centre, spread = np.empty(len(sample)), np.empty(len(sample))
-    for column, values in enumerate(sample):
-        centre[column] = np.median(values)
-        distances = np.abs(values - centre[column])
-        others = distances[distances > 0]
-        spread[column] = np.median(others) if len(others) else 0.0
+    sample = features[:: -(-len(features) // _MOST_ROWS)]
+    n, d = sample.shape
+    centre, spread = np.empty(d), np.empty(d)
+    width = max(1, _MOST_AT_ONCE // n)
+    for first in range(0, d, width):
+        here = slice(first, first + width)
+        values = np.ascontiguousarray(sample[:, here].T, np.float64)
+        centre[here] = np.median(values, axis=1)
+        distances = np.sort(np.abs(values - centre[here, None]), axis=1)
+        equal = np.count_nonzero(distances == 0, axis=1)
+        middle = [
+            np.minimum(equal + (n - equal - 1 + part) // 2, n - 1) for part in (0, 1)
+        ]  # of those that differ
+        spread[here] = sum(np.take_along_axis(distances, at[:, None], axis=1)[:, 0] for at in middle) / 2
     return centre, spread
 
 

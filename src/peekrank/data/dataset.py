@@ -50,7 +50,8 @@ class Dataset(NamedTuple):
     """Judged documents: those of query q are rows ``offsets[q]:offsets[q + 1]`` of features and relevance.
 
     Relevance is uint8 where all of it is whole numbers from 0 to 255, and float32 otherwise. ``queries`` holds the
-    ids of the queries, in the order of their first documents.
+    ids of the queries, in the order of their first documents; where these are no whole numbers of 18 digits at
+    most, it counts from 1, and ``names`` has them. ``documents`` has the ids of documents, if any are known.
 
     >>> features = np.zeros((3, 2), np.float32)
     >>> data = Dataset(features, np.array([1, 0, 2], np.uint8), np.array([0, 2, 3]), np.array([7, 4]), About("x"))
@@ -63,6 +64,26 @@ class Dataset(NamedTuple):
     offsets: Ints
     queries: Ints
     about: About
+    names: tuple[str, ...] = ()
+    documents: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(
+        table: Any, relevance: Any = None, queries: Any = None, *, documents: Any = None, source: str = "a table"
+    ) -> Dataset:
+        """A data set from arrays, or from a data frame of pandas or polars; see `peekrank.data.tables.dataset_of`.
+
+        >>> data = Dataset.of([[0.5, 1], [2, 0], [1, 1]], relevance=[1, 0, 2], queries=["b", "a", "b"])
+        >>> data.relevance, data.names
+        (array([1, 2, 0], dtype=uint8), ('b', 'a'))
+        """
+        from peekrank.data.tables import dataset_of
+
+        return dataset_of(table, relevance, queries, documents=documents, source=source)
+
+    def query_name(self, query: int) -> str:
+        """What the query of this number, from 0, is called."""
+        return self.names[query] if self.names else str(self.queries[query])
 
     def rounds(self) -> Rounds:
         """Each query as a round, in this order, without a copy; real-valued relevance is a ValueError."""
@@ -93,6 +114,8 @@ class Dataset(NamedTuple):
             relevance=self.relevance[rows],
             offsets=offsets,
             queries=self.queries[queries],
+            names=tuple(self.names[query] for query in queries) if self.names else (),
+            documents=tuple(self.documents[row] for row in rows) if self.documents else (),
         )
 
 
@@ -188,7 +211,7 @@ def check_finite(data: Dataset, name: str) -> None:
         row = int(strange[0])
         what, value = "relevance", data.relevance[row]
     query = int(np.searchsorted(data.offsets, row, side="right")) - 1
-    place = f"query {data.queries[query]}, document {row - data.offsets[query] + 1}"
+    place = f"query {data.query_name(query)}, document {row - data.offsets[query] + 1}"
     raise ValueError(f"{name}: {place}: {what} is {value}, which is not finite")
 
 

@@ -30,7 +30,9 @@ _START = len(_MAGIC) + 4 + 4 + _DIGEST
 _ALIGNED = 64  # bytes of a cache line, and of the widest vector instruction
 _MOST_HEADER = 1 << 20
 _KINDS = {"features": ("<f4",), "relevance": ("|u1", "<f4"), "offsets": ("<i8",), "queries": ("<i8",)}
-_DIMENSIONS = {"features": 2, "relevance": 1, "offsets": 1, "queries": 1}
+_KINDS |= {"names": ("|u1",), "documents": ("|u1",)}
+_DIMENSIONS = {"features": 2, "relevance": 1, "offsets": 1, "queries": 1, "names": 1, "documents": 1}
+_TEXTS = ("names", "documents")  # may be missing; in UTF-8, each ended by a line feed
 
 
 def save_dataset(data: Dataset, path: str | PathLike[str]) -> None:
@@ -51,7 +53,8 @@ def save_dataset(data: Dataset, path: str | PathLike[str]) -> None:
     path
         Where to; the usual ending is ``.peek``.
     """
-    arrays = {name: getattr(data, name) for name in _KINDS}
+    arrays = {name: getattr(data, name) for name in _KINDS if name not in _TEXTS}
+    arrays |= {name: _packed(getattr(data, name)) for name in _TEXTS if getattr(data, name)}
     places, end = {}, 0
     for name, array in arrays.items():
         kind = array.dtype.newbyteorder("<").str
@@ -115,7 +118,10 @@ def open_dataset(path: str | PathLike[str]) -> Dataset:
     memory = np.asarray(np.memmap(path, np.uint8, mode="c"))
     arrays = {name: _view(memory, first, place) for name, place in places.items()}
     _check(arrays, path.name)
-    return Dataset(**arrays, about=about)
+    names = _unpacked(arrays.get("names"), path.name, "names", len(arrays["queries"]))
+    documents = _unpacked(arrays.get("documents"), path.name, "documents", len(arrays["features"]))
+    features, relevance, offsets, queries = (arrays[each] for each in _KINDS if each not in _TEXTS)
+    return Dataset(features, relevance, offsets, queries, about, names, documents)
 
 
 def _read_header(text: bytes, name: str) -> tuple[About, dict[str, Any], int]:
@@ -129,7 +135,7 @@ def _read_header(text: bytes, name: str) -> tuple[About, dict[str, Any], int]:
     about, places, size = content["about"], content["arrays"], content["size"]
     if not _natural(size):
         raise ValueError(f"{name}: its header has the size {excerpt(repr(size))}: must be a whole number")
-    if not isinstance(places, dict) or places.keys() != _KINDS.keys():
+    if not isinstance(places, dict) or not _KINDS.keys() - {*_TEXTS} <= places.keys() <= _KINDS.keys():
         raise ValueError(f"{name}: its header must have the arrays {', '.join(_KINDS)}, and no others")
     for array, place in places.items():
         if not _sensible(array, place, size):
@@ -187,7 +193,7 @@ def _view(memory: NDArray[np.uint8], first: int, place: dict[str, Any]) -> NDArr
 
 def _check(arrays: dict[str, NDArray[Any]], name: str) -> None:
     """Raise a ValueError unless the arrays fit together: compiled code trusts the offsets."""
-    features, relevance, offsets, queries = (arrays[each] for each in _KINDS)
+    features, relevance, offsets, queries = (arrays[each] for each in _KINDS if each not in _TEXTS)
     fits = (
         features.ndim == 2
         and relevance.shape == features.shape[:1]
@@ -203,6 +209,23 @@ def _check(arrays: dict[str, NDArray[Any]], name: str) -> None:
             f"{name}: features, relevance, offsets and queries do not fit together, or are empty; offsets must "
             "ascend from 0 to the number of documents"
         )
+
+
+def _packed(texts: tuple[str, ...]) -> NDArray[np.uint8]:
+    """Texts in one array, each ended by a line feed, which none of them has."""
+    return np.frombuffer("".join(f"{text}\n" for text in texts).encode(), np.uint8)
+
+
+def _unpacked(array: NDArray[np.uint8] | None, name: str, what: str, count: int) -> tuple[str, ...]:
+    if array is None:
+        return ()
+    try:
+        texts = array.tobytes().decode().split("\n")
+    except UnicodeDecodeError:
+        raise ValueError(f"{name}: its {what} are not text in UTF-8") from None
+    if len(texts) != count + 1 or texts[-1]:
+        raise ValueError(f"{name}: has {len(texts) - 1:,} {what}: must be {count:,}, each ended by a line feed")
+    return tuple(texts[:-1])
 
 
 def _aligned(size: int) -> int:

@@ -1,0 +1,71 @@
+"""Data sets from arrays and data frames."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from peekrank.data.dataset import Dataset
+
+COLUMNS: dict[str, Any] = {
+    "price": [1.5, 2.0, 0.5],
+    "qid": ["b", "a", "b"],
+    "sold": [1, 0, 2],
+    "new": [True, False, True],
+    "sku": ["x", "y", "z"],
+}
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_data_frames(frame: Any) -> None:
+    data = Dataset.of(frame(COLUMNS), relevance="sold", queries="qid", documents="sku", source="shop")
+    assert data.features.tolist() == [[1.5, 1], [0.5, 1], [2, 0]]
+    assert data.features.dtype == np.float32
+    assert data.relevance.tolist() == [1, 2, 0]
+    assert (data.names, data.documents) == (("b", "a"), ("x", "z", "y"))
+    assert data.offsets.tolist() == [0, 2, 3]
+    assert data.about.source == "shop"
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_columns_beside_the_frame(frame: Any) -> None:
+    table = frame({"a": [1.0, 2.0], "b": [0, 1]})
+    data = Dataset.of(table, relevance=np.array([0.5, 1]), queries=np.array([3, 3]))
+    assert data.features.tolist() == [[1, 0], [2, 1]]
+    assert data.relevance.dtype == np.float32
+    assert data.queries.tolist() == [3]
+
+
+def test_without_queries_and_relevance() -> None:
+    data = Dataset.of([[1, 2], [3, 4]])
+    assert data.queries.tolist() == [0]
+    assert data.about.oddities["documents_without_relevance"] == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (([1.0, 2.0],), "a table: features are 2 of float64: must be a table of numbers"),
+        (([["x"]],), "must be a table of numbers"),
+        ((np.empty((0, 2)),), "must be a table of numbers"),
+        (([[1.0]], [1, 2]), "a table: relevance are 2: must be 1, one for each document"),
+        (([[1.0]], [-1]), "relevance must be numbers, 0 or more"),
+        (([[1.0]], [np.nan]), "relevance must be numbers, 0 or more"),
+        (([[1.0]], [1], [1.5]), "queries are float64: must be whole numbers or texts"),
+        (([[np.inf]], [1], [1]), "a table: query 1, document 1: feature 1 is inf, which is not finite"),
+        (([[1e300]], [1], [1]), "feature 1 is inf"),
+        (([[1.0]], "sold"), "relevance = 'sold' names a column, but the table is no data frame"),
+        ((pd.DataFrame(COLUMNS), "sald"), "has no column 'sald' for relevance: .*sold"),
+        (
+            (pl.DataFrame(COLUMNS), "sold", "qid"),
+            "column 'sku' does not hold numbers; leave it out, or name it",
+        ),
+    ],
+)
+def test_what_does_not_fit(given: tuple[Any, ...], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        Dataset.of(*given)
