@@ -81,6 +81,7 @@ def _busy() -> SlotReply:
         "champion:learners=[doubtsort:measure=dcg;marginftrl:measure=dcg]",
         "dcg",
         1,
+        mode="shadow",
         items=155,
         version=1_234_567,
         ranked=1_000_000,

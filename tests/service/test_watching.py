@@ -59,6 +59,21 @@ def test_alarms_are_raised_and_outlive_a_restart(tmp_path: Path) -> None:
     it.close()
 
 
+def test_those_who_answer_at_once_do_not_make_it_seem_that_fewer_do(tmp_path: Path) -> None:
+    it, clock = service(tmp_path, k=1)
+    rng = np.random.default_rng(0)
+    for _ in range(3000):
+        shown = it.rank("home", RankRequest())
+        if rng.random() < 0.3:
+            it.feedback(shown.event_id, FeedbackRequest([1]))
+        clock.now += 1.0  # the waiting time is a hundred
+    slot = it.slot("home")
+    assert slot.alarms == []
+    assert slot.value is not None
+    assert 600 < slot.value.n < slot.answered < 1200
+    it.close()
+
+
 def test_lists_with_items_of_their_own_have_a_value(tmp_path: Path) -> None:
     it, _ = service(tmp_path, LISTS)
     for _ in range(64):
@@ -73,13 +88,14 @@ def test_lists_with_items_of_their_own_have_a_value(tmp_path: Path) -> None:
 def test_going_on_from_what_is_remembered() -> None:
     rng, chances = np.random.default_rng(0), np.full(4, 0.5).tobytes()
     events = [
-        Closed(rng.permutation(4).astype("<u4").tobytes(), chances, [float(rng.integers(2)), None])
-        for _ in range(500)
+        Closed(n, rng.permutation(4).astype("<u4").tobytes(), chances, [float(rng.integers(2)), None])
+        for n in range(500)
     ]
     whole, first = (Watching(1, NAMES.__getitem__) for _ in range(2))
-    for n, event in enumerate(events):
-        whole.closed(event, n, str)
-        first.closed(event, n, str)
+    for n in rng.permutation(500).tolist():
+        for one in (whole, first):
+            one.closed(events[n])
+            one.go_on(400, n, str)
         if n in (63, 100, 250):
             kept = msgspec.msgpack.decode(msgspec.msgpack.encode(first.saved()), type=Watched)
             first = Watching.restored(kept, NAMES.__getitem__)

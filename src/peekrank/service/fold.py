@@ -205,6 +205,8 @@ class Fold:
         if done.state.closed:
             self._count(event, seen=was is State.SHOWN or bool(event.answers))
             self._forget(event)
+            first = next(iter(self.open.values()), None)
+            self.watching.go_on(first.number if first else self.number, self.time, self.learner.trouble)
 
     def _forget(self, event: Event) -> None:
         """A closed event is in the log; the last ones stay at hand."""
@@ -217,9 +219,7 @@ class Fold:
         asked = np.frombuffer(event.body.ranking, "<u4", event_k(event)).tolist()
         grades = [None if grade != grade else grade for grade in self._grades(event).tolist()]
         if seen:
-            self.watching.closed(
-                Closed(event.body.ranking, event.body.chances, grades), self.time, self.learner.trouble
-            )
+            self.watching.closed(Closed(event.number, event.body.ranking, event.body.chances, grades))
         if not event.answers:
             self.activity.counts.expired += 1
             return

@@ -94,7 +94,8 @@ class Visitors:
         while not self._stopped.wait(_TICK):
             now = self._clock()
             if not self._service.not_ready():
-                for _ in range(self._rng.poisson(_PER_SECOND * (now - last))):
+                passed = min(now - last, 4 * _TICK * SPEED)  # after a standstill, not everybody comes at once
+                for _ in range(self._rng.poisson(_PER_SECOND * passed)):
                     self._service.submit(Rank(SLOT, RankRequest())).add_done_callback(self._look)
                 self._tell(now)
             last = now

@@ -1,12 +1,14 @@
 """What a slot is worth, and whether anything is wrong with it: a confidence sequence, and alarms.
 
-Events are looked at by sixty-fours, in the order in which they were closed. What comes of it is a function of the
-log, like all else in a slot, so that an audit can compare it.
+Events are looked at by sixty-fours, in the order in which they were ranked. In the order of closing, those that
+are answered at once would come before those whose waiting time has to end, and people would seem to answer less
+and less. What comes of it is a function of the log, like all else in a slot, so that an audit can compare it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from heapq import heappop, heappush
 
 import numpy as np
 from msgspec import Struct
@@ -22,9 +24,10 @@ _FALSE = 1e-6  # alarms per event, at most, while all is well
 _MOST = 50  # alarms that are shown
 
 
-class Closed(Struct, array_like=True):
+class Closed(Struct, array_like=True, order=True):
     """An event that was closed: its ranking in numbers of items, their chances, and what was said of the first."""
 
+    number: int  # of its record
     ranking: bytes
     chances: bytes
     grades: list[float | None]
@@ -48,6 +51,7 @@ class Watched(Struct, array_like=True):
     alarms: list[Raised]
     evidence: list[bytes]  # the arrays of the confidence sequence that change
     accounts: dict[str, tuple[list[int], bytes]]  # those of the alarms: shape and numbers
+    early: list[Closed] = []  # closed before one that was ranked before: a heap
 
 
 class Watching:
@@ -66,17 +70,23 @@ class Watching:
         self._interval = Interval.fresh(float(max_grade))
         self._watch = Watch(_FALSE, grades=(0.0, float(max_grade)), name_of=name_of or str)
         self._by_item = name_of is not None
+        self._early: list[Closed] = []
         self._waiting: list[Closed] = []
         self.alarms: list[Raised] = []
 
-    def closed(self, event: Closed, time: int, trouble: Callable[[], str]) -> None:
+    def closed(self, event: Closed) -> None:
         """Take in an event, once its answers are final."""
-        self._waiting.append(event)
-        if len(self._waiting) == _TOGETHER:
-            self._look()
-            if self._by_item:
-                self._watch_for_alarms(time, trouble())
-            self._waiting = []
+        heappush(self._early, event)
+
+    def go_on(self, before: int, time: int, trouble: Callable[[], str]) -> None:
+        """Look at the closed events that were ranked before the first one that is open."""
+        while self._early and self._early[0].number < before:
+            self._waiting.append(heappop(self._early))
+            if len(self._waiting) == _TOGETHER:
+                self._look()
+                if self._by_item:
+                    self._watch_for_alarms(time, trouble())
+                self._waiting = []
 
     def late(self) -> None:
         """Take in an answer to an event that was closed."""
@@ -120,13 +130,13 @@ class Watching:
         """What is remembered."""
         evidence = [part.tobytes() for bound in self._interval for part in _changing(bound)]
         accounts = {name: (list(part.shape), part.tobytes()) for name, part in self._watch.arrays().items()}
-        return Watched(self._max_grade, self._waiting, self.alarms, evidence, accounts)
+        return Watched(self._max_grade, self._waiting, self.alarms, evidence, accounts, self._early)
 
     @classmethod
     def restored(cls, saved: Watched, name_of: Callable[[int], str] | None) -> Watching:
         """One that goes on from what is remembered."""
         made = cls(saved.max_grade, name_of)
-        made._waiting, made.alarms = saved.waiting, saved.alarms
+        made._early, made._waiting, made.alarms = saved.early, saved.waiting, saved.alarms
         parts = [part for bound in made._interval for part in _changing(bound)]
         for part, kept in zip(parts, saved.evidence, strict=True):
             part[:] = np.frombuffer(kept)

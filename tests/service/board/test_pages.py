@@ -51,7 +51,15 @@ def test_the_overview_tells_the_state_of_the_log_and_of_each_slot(call: Caller) 
 
 def test_a_slot_tells_of_its_learners_and_items(call: Caller) -> None:
     page = call("GET", "/board/home").text
-    for said in ("challenger", "0.450 to 0.510", "155 items, of which the 100", "retired", "rising", "falling"):
+    for said in (
+        "challenger",
+        "0.450 to 0.510",
+        "155 items, of which the 100",
+        "shadow: the baseline is shown",
+        "retired",
+        "rising",
+        "falling",
+    ):
         assert said in page
     assert "&lt;b&gt;bold&lt;/b&gt;" in page
     assert "<b>" not in page
