@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import combinations
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,9 @@ from helpers.naive_alarms import NaiveWatch
 from peekrank import DCG, Agent, learner
 from peekrank.evidence.accounts import EXPECTED, HIDDEN, PUSHED, UNEXPECTED
 from peekrank.evidence.alarms import NAMES, OVERALL, PER_ITEM, Outcome, Watch
+from peekrank.evidence.following import watch_log
+from peekrank.evidence.lines import LogFile
+from peekrank.evidence.log import read_log
 from peekrank.types import Floats, Ints
 
 M, K = 6, 2
@@ -283,3 +287,26 @@ def test_what_makes_no_sense_is_refused() -> None:
         watch.restore(arrays | {"items": np.full_like(arrays["items"], np.nan)})
     with pytest.raises(ValueError, match="do not fit each other"):
         watch.restore(arrays | {"recent": np.zeros((5, 2))})
+
+
+def test_an_app_can_log_what_it_showed(tmp_path: Path) -> None:
+    agent, path = Agent(learner("greedy", measure=DCG()), m=M, k=K, seed=5), tmp_path / "log.jsonl"
+    with LogFile(path, agent.learner) as log:
+        for t in range(60):
+            decision = agent.rank()
+            shown = None if t < 30 else [5, 4]  # the app knows better
+            event = log.decided(decision, k=K, shown=shown)
+            log.answered(event, [1, np.nan])
+        with pytest.raises(ValueError, match=r"shown = \[5\]: must be items of the decision, each once, 2"):
+            log.decided(decision, k=K, shown=[5])
+        with pytest.raises(ValueError, match="must be items of the decision"):
+            log.decided(decision, k=K, shown=[5, 9])
+        with pytest.raises(ValueError, match="each once"):
+            log.decided(decision, k=K, shown=[5, 5])
+    read = read_log(path)
+    assert read.place.reshape(-1, M)[30:, [5, 4]].tolist() == [[0, 1]] * 30
+    assert read.answer.reshape(-1, M)[30:, 5].tolist() == [1.0] * 30
+    watch = watch_log(path, lambda low, high: Watch(1e-4, grades=(low, high)), lambda _: None)
+    found = {(alarm.name, alarm.item): alarm.since for alarm in watch.raised()}
+    assert 30 < found["item-pushed", 5] <= 60
+    assert watch.name_of(5) == "5"

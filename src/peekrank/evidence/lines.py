@@ -37,7 +37,7 @@ from peekrank.evidence.log import (
     log_of_frame,
 )
 from peekrank.spec import nearest
-from peekrank.types import Decision, Learner
+from peekrank.types import Decision, Ints, Learner
 
 _CHUNK = 4096  # decisions turned into lines at a time
 
@@ -265,6 +265,7 @@ class LogFile:
         *,
         k: int,
         names: Sequence[str] | Mapping[int, str] | None = None,
+        shown: Sequence[int] | None = None,
         event: str | None = None,
         time: float | None = None,
     ) -> str:
@@ -278,6 +279,9 @@ class LogFile:
             How many of its items are seen.
         names
             Name of each item, by its number; None: the numbers.
+        shown
+            Numbers of the items that the app did show, from the top, k at least; the others follow as ranked.
+            None: all as ranked. Where the two differ, `peekrank watch` raises an alarm.
         event
             Name of the event; None: its number in the file, from 1.
         time
@@ -286,7 +290,8 @@ class LogFile:
         items = np.arange(len(decision.ranking)) if decision.items is None else decision.items
         candidates = [str(int(i)) if names is None else str(names[int(i)]) for i in items]
         place = np.empty(len(items), np.int64)
-        place[np.searchsorted(items, decision.ranking)] = np.arange(len(items))
+        order = decision.ranking if shown is None else _order(shown, decision.ranking.tolist(), min(k, len(items)))
+        place[np.searchsorted(items, order)] = np.arange(len(items))
         self._count += 1
         chances = decision.chances
         record = {
@@ -340,6 +345,15 @@ class LogFile:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _order(shown: Sequence[int], ranked: list[int], k: int) -> Ints:
+    """The items that were shown, then the others as they were ranked."""
+    first = [int(item) for item in shown]
+    if len(set(first)) < len(first) or not set(first) <= set(ranked) or len(first) < k:
+        text = excerpt(str(first))
+        raise ValueError(f"shown = {text}: must be items of the decision, each once, {k} of them at least")
+    return np.array([*first, *(item for item in ranked if item not in set(first))])
 
 
 def reason_for(learner: Learner) -> str:
