@@ -99,8 +99,8 @@ def test_a_service_needs_a_slot() -> None:
 
 
 def test_learners_of_fixed_items_need_them() -> None:
-    with pytest.raises(ValueError, match="marginftrl ranks a fixed set of items: name them"):
-        parsed("[slots.home]\nlearner = 'marginftrl'")
+    with pytest.raises(ValueError, match="blockftrl ranks a fixed set of items: name them"):
+        parsed("[slots.home]\nlearner = 'blockftrl'")
     with pytest.raises(ValueError, match="needs answers about all items"):
         parsed("[slots.home]\nlearner = 'ftpl:horizon=100'\nitems = ['a', 'b']")
 

@@ -362,6 +362,40 @@ def test_a_fault_of_ours_changes_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     it.close()
 
 
+def test_a_learner_that_refuses_to_learn_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it refuses live it refuses in every replay: the log can still be folded."""
+    it, _ = service(tmp_path)
+
+    def refuse(*_: object) -> None:
+        raise ValueError("token of the decision: must hold finite numbers")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("peekrank.engine.Agent.update", refuse)
+        it.rank("home", RankRequest(event_id="e"))
+        told = it.feedback("e", FeedbackRequest([1]))
+        assert (told.state, told.learned) == ("answered", False)
+        assert taken(folded(it._store, "home")[0]).body == states(it)["home"]
+    assert it._slots["home"].fold.activity.counts.refused == 1
+    assert it.ready()
+    it.close()
+
+
+def test_a_stop_without_a_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    it, _ = service(tmp_path)
+    it.rank("home", RankRequest(event_id="e"))
+
+    def fail(*_: object) -> None:
+        raise StoreError("disk full")
+
+    monkeypatch.setattr(it._store, "keep_snapshot", fail)
+    it.close()
+    with problem(503):
+        it.settle()
+    it, _ = service(tmp_path)
+    assert it.event("e").state == "shown"
+    it.close()
+
+
 @pytest.mark.parametrize("damaged", [1, 2])
 def test_damaged_snapshots_are_passed_over(damaged: int, tmp_path: Path) -> None:
     it, clock = service(tmp_path, snapshot_every=20)

@@ -18,6 +18,7 @@ class Counts(Struct, array_like=True):
     late: int = 0  # answers
     answers: int = 0
     differing: int = 0  # rankings that came out otherwise when the log was folded again
+    refused: int = 0  # events that the learner could not learn from, as it said
 
 
 class Minute(Struct, array_like=True):

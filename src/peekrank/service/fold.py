@@ -238,8 +238,13 @@ class Fold:
         config = self.config
         silence = np.nan if config.unanswered == "missing" else float(config.unanswered)
         answers = self._grades(event, silence)
-        if not np.isnan(answers).all():
+        if np.isnan(answers).all():
+            return
+        try:
             self.learner.update(self._decision(event), answers)
+        except ValueError:  # it refuses, before it changes anything: a token that overflowed, for instance
+            self.activity.counts.refused += 1
+        else:
             event.learned = True
 
     def _decision(self, event: Event) -> Decision:

@@ -173,6 +173,8 @@ class Service:
 
     def settle(self) -> None:
         """Close what is due now, without waiting for the timer."""
+        if self._reason:
+            raise self._refusal()
         future: Future[Any] = Future()
         self._queue.put((_Settle(), future))
         future.result()
@@ -240,7 +242,7 @@ class Service:
                 self._refuse([future for _, future in batch])
             if stop:
                 if decides:
-                    self._keep_snapshots(every=1)
+                    self._keep_last_snapshots()
                 return
 
     def _take(self) -> list[_Waiting]:
@@ -436,6 +438,12 @@ class Service:
                 self._store.keep_snapshot(taken(slot.fold))
                 self._snapshots[name] = slot.fold.number
                 self._forget(slot)
+
+    def _keep_last_snapshots(self) -> None:
+        try:
+            self._keep_snapshots(every=1)
+        except StoreError as error:  # the next start has more to fold, and that is all
+            _log.warning("no snapshot at the end", reason=str(error))
 
     def _forget(self, slot: Slot) -> None:
         """Delete records that are old enough, and behind the snapshot before the latest."""
