@@ -10,10 +10,12 @@ rtop1f alone is told the number of rounds. Without one of the packages, which ar
 missing.
 
     python benchmarks/peers/rounds.py
+    python benchmarks/peers/rounds.py items --seeds 20
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import warnings
@@ -538,11 +540,18 @@ def compare(make: Callable[[int], Task], contestants: Sequence[Contestant], seed
     return table
 
 
-def main(seeds: int = SEEDS) -> None:
+TASKS = {"items": (coins, of_fixed_items), "documents": (documents, of_documents), "users": (users, of_users)}
+
+
+def main(seeds: int = SEEDS, tasks: Sequence[str] = tuple(TASKS)) -> None:
     warnings.simplefilter("ignore")
-    for make, contestants in ((coins, of_fixed_items()), (documents, of_documents()), (users, of_users())):
-        Console(width=200).print(compare(make, contestants, seeds))
+    for make, contestants in (TASKS[name] for name in tasks):
+        Console(width=200).print(compare(make, contestants(), seeds))
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description="Rounds beside other packages.")
+    parser.add_argument("tasks", nargs="*", choices=[*TASKS, []], help="which of them; all if none is named")
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    options = parser.parse_args()
+    main(options.seeds, options.tasks or tuple(TASKS))

@@ -21,7 +21,7 @@ def life(agent: Agent, rounds: int = 200) -> Log:
     log: list[tuple[Decision, ArrayLike | None]] = []
     for t in range(rounds):
         features = rng.random((5, 2)) if agent.learner.contextual else None
-        some = sorted(rng.permutation(5)[:4]) if agent.learner.name == "doubtsort" and t % 2 else None
+        some = sorted(rng.permutation(5)[:4]) if agent.learner.kernels.enter is not None and t % 2 else None
         waiting.append(agent.rank(features, available=some))
         log.append((waiting[-1], None))
         while waiting and rng.random() < 0.6:
