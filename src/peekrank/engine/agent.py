@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +12,7 @@ from peekrank._jit import held, machine_code
 from peekrank._util.text import counted
 from peekrank._util.validate import whole
 from peekrank.engine import saved
-from peekrank.engine.border import Seed, array_of, generator, line_of, problem_shape, whole_numbers
+from peekrank.engine.border import Seed, array_of, line_of, problem_shape, whole_numbers
 from peekrank.engine.calls import (
     BAD_FEATURES,
     BAD_TOKEN,
@@ -29,6 +29,8 @@ from peekrank.engine.calls import (
     no_counts,
     read_only,
 )
+from peekrank.engine.summary import Summary
+from peekrank.engine.uniforms import Uniforms
 from peekrank.spec import text_of
 from peekrank.types import (
     Decision,
@@ -42,22 +44,6 @@ from peekrank.types import (
     Trained,
     Weighted,
 )
-
-
-class Summary(NamedTuple):
-    """What is believed of each item, or each feature's weight, and from how many answers."""
-
-    what: str  # "item" or "feature"
-    believed: Floats  # scores of the items, the larger the better, or weights of the features
-    answers: Ints  # about each item, or in all
-
-    def __str__(self) -> str:
-        """A line for each item, the best first, or for each feature."""
-        places = np.arange(len(self.believed))
-        ordered = np.argsort(-self.believed, kind="stable") if self.what == "item" else places
-        lines = [f"{self.what:>8} {'believed':>12} {'answers':>10}"]
-        lines += [f"{i:>8} {self.believed[i]:>12.5g} {self.answers[i]:>10,}" for i in ordered]
-        return "\n".join(lines)
 
 
 class Agent:
@@ -107,8 +93,7 @@ class Agent:
         grades = np.arange(learner.max_grade + 1.0)
         self._grades = array_of(learner.perceive(grades), np.float64, grades.shape, "perceived relevance")
         self._make_room(self.shape.m)
-        self._uniforms, self._next = np.empty((1, learner.draws(self.shape))), 0
-        self.reseed(seed)
+        self._random, self._usual_draws = Uniforms(learner.draws(self.shape), seed), learner.draws(self.shape)
         self._token_shape = (learner.token_size(self.shape),)
         self._no_chances, self._answer = np.empty(0), np.empty(1)
         self._featured, self._seen, self._latest = d > 0, self.shape.k, 0
@@ -116,7 +101,7 @@ class Agent:
         ranking, token, numbers = np.empty(m, dtype=np.int64), np.empty(self._token_shape), np.empty(self.shape.k)
         (rank, update), X = compiled_calls(learner.kernels), self._no_features
         self._rank = machine_code(
-            rank, self._memory, self._everyone, X, self._uniforms, 0, ranking, token, numbers
+            rank, self._memory, self._everyone, X, self._random.rows, 0, ranking, token, numbers
         )
         self._update = machine_code(update, self._memory, self._everyone, X, ranking, token, numbers)
         self._check = machine_code(first_not_finite, X)
@@ -246,7 +231,7 @@ class Agent:
         drawn = None if uniforms is None else self._given(uniforms, n)
         with self._lock:
             if drawn is None:
-                drawn, row = self._drawn(n)
+                drawn, row = self._random.next(self._draws(n) if self._by_item else self._usual_draws)
             else:
                 row = 0
             number = self._rank(self._memory, items, X, drawn, row, ranking, token, chances)
@@ -315,17 +300,6 @@ class Agent:
         if not self._are_uniform(row):
             raise ValueError(f"uniforms {line_of(row)}: must be numbers from 0 on and below 1")
         return row.reshape(1, -1)
-
-    def _drawn(self, n: int) -> tuple[Floats, int]:
-        """What is drawn ahead, and which row of it is next."""
-        if self._by_item and self._draws(n) != self._uniforms.shape[1]:
-            self._draw_by(self._draws(n))
-        row = self._next
-        if row == self._ahead:
-            self._draw_ahead()
-            row = 0
-        self._next = row + 1
-        return self._uniforms, row
 
     def update(self, decision: Decision, feedback: ArrayLike) -> None:
         """Learn from the relevance grades of the first k items of a decision; NaN where one was not answered.
@@ -499,31 +473,7 @@ class Agent:
     def reseed(self, seed: Seed) -> None:
         """Go on with other randomness: a copy that was loaded would else repeat what its original draws."""
         with self._lock:
-            self._rng = generator(seed)
-            # a generator that others may use is asked for one round at a time
-            self._most_ahead = 1 if isinstance(seed, np.random.Generator) else _MOST_AHEAD
-            self._ahead = self._next = 0  # what was drawn from the old one is forgotten
-            self._draw_by(self._uniforms.shape[1])
-
-    def _draw_by(self, draws: int) -> None:
-        """Draw so many uniforms for each round from now on."""
-        self._settled()
-        self._ahead = max(1, min(self._most_ahead, _MOST_UNIFORMS // max(1, draws)))
-        self._uniforms = np.empty((self._ahead, draws))
-        self._next = self._ahead
-
-    def _draw_ahead(self) -> None:
-        """Draw the uniforms of the next rounds, since asking the generator takes longer than ranking."""
-        self._before = self._rng.bit_generator.state
-        self._rng.random(out=self._uniforms)
-
-    def _settled(self) -> np.random.Generator:
-        """The generator as it is after the rounds so far; what was drawn for later ones is put back."""
-        if self._next < self._ahead:
-            self._rng.bit_generator.state = self._before
-            self._rng.random(out=self._uniforms[: self._next])
-            self._next = self._ahead
-        return self._rng
+            self._random.reseed(seed)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """How `pickle` makes a copy: from a dump and the learner."""
@@ -536,7 +486,7 @@ class Agent:
             if self._room > self.shape.m:
                 state, counts = self.learner.init(self.shape), no_counts(self.shape.m, self.shape.m)
                 saved.copy_memory(self.learner, self._state, self._counts, state, counts)
-            return saved.dump(self.learner, self.shape, state, counts, self._settled())
+            return saved.dump(self.learner, self.shape, state, counts, self._random.settled())
 
     @classmethod
     def load(cls, blob: bytes, learner: Learner | None = None) -> Agent:
@@ -588,7 +538,7 @@ class Agent:
             return trained
         if not trained.learner.any_length:
             raise ValueError(f"{trained.learner.name} knows its items one by one: m and k stay as in training")
-        agent = cls(trained.learner, m=m, k=k, d=shape.d, seed=trained._settled().bit_generator)
+        agent = cls(trained.learner, m=m, k=k, d=shape.d, seed=trained._random.settled().bit_generator)
         saved.copy_memory(trained.learner, trained._state, trained._counts, agent._state, agent._counts)
         return agent
 
@@ -597,6 +547,5 @@ _made = tuple.__new__  # what a NamedTuple's own calls, at twice the time
 _empty, _zeros, _Array = np.empty, np.zeros, np.ndarray  # found sooner than in NumPy
 _set_write: Any = np.ndarray.setflags  # three times as fast as naming its argument
 _LISTS, _NUMBERS = (list, tuple), (int, float)
-_MOST_AHEAD, _MOST_UNIFORMS = 64, 4096  # rounds and uniforms that are drawn ahead at most
 _INT, _FLOAT = np.dtype(np.int64), np.dtype(np.float64)
 _PLAIN = 0x101  # NumPy's numbers for: contiguous in C's order, and aligned

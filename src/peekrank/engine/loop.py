@@ -236,7 +236,7 @@ class _CompiledRun:
     def __init__(self, agent: Agent, rounds: Rounds) -> None:
         learner, shape = agent.learner, agent.shape
         lengths = _fitting(agent, rounds)
-        self._rng = agent._settled()
+        self._rng = agent._random.settled()
         feedback, token = np.empty(shape.k), np.zeros(learner.token_size(shape))
         memory, everyone = (agent._state, agent._counts), np.arange(shape.m)
         items = everyone[:0] if rounds.items is None or learner.any_length else rounds.items
