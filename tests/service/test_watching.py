@@ -74,6 +74,25 @@ def test_those_who_answer_at_once_do_not_make_it_seem_that_fewer_do(tmp_path: Pa
     it.close()
 
 
+def test_waiting_for_one_event_does_not_take_memory() -> None:
+    """One visitor thinks for long, and ten thousand others answer meanwhile."""
+    watching, chances = Watching(1, NAMES.__getitem__), np.full(4, 0.5).tobytes()
+    rng = np.random.default_rng(0)
+    for n in range(1, 20_000):
+        order = rng.permutation(4).astype("<u4").tobytes()
+        watching.closed(Closed(n, order, chances, [float(rng.random() < 0.3), None]))
+        watching.go_on(0, n, str)
+    kept = watching.saved()
+    assert 2048 <= len(kept.early) <= 4096
+    assert kept.stride == 8
+    assert all(event.number % 8 == 0 for event in kept.early)
+    watching.go_on(20_000, 0, str)
+    value = watching.value()
+    assert value is not None
+    assert value.low < 0.3 < value.high
+    assert watching.alarms == []
+
+
 def test_lists_with_items_of_their_own_have_a_value(tmp_path: Path) -> None:
     it, _ = service(tmp_path, LISTS)
     for _ in range(64):

@@ -206,7 +206,8 @@ class Fold:
             self._count(event, seen=was is State.SHOWN or bool(event.answers))
             self._forget(event)
             first = next(iter(self.open.values()), None)
-            self.watching.go_on(first.number if first else self.number, self.time, self.learner.trouble)
+            before = first.round if first else self.learner.rounds + 1
+            self.watching.go_on(before, self.time, self.learner.trouble)
 
     def _forget(self, event: Event) -> None:
         """A closed event is in the log; the last ones stay at hand."""
@@ -219,7 +220,7 @@ class Fold:
         asked = np.frombuffer(event.body.ranking, "<u4", event_k(event)).tolist()
         grades = [None if grade != grade else grade for grade in self._grades(event).tolist()]
         if seen:
-            self.watching.closed(Closed(event.number, event.body.ranking, event.body.chances, grades))
+            self.watching.closed(Closed(event.round, event.body.ranking, event.body.chances, grades))
         if not event.answers:
             self.activity.counts.expired += 1
             return

@@ -2,13 +2,15 @@
 
 Events are looked at by sixty-fours, in the order in which they were ranked. In the order of closing, those that
 are answered at once would come before those whose waiting time has to end, and people would seem to answer less
-and less. What comes of it is a function of the log, like all else in a slot, so that an audit can compare it.
+and less. Where that takes remembering too many, every second is passed over, then three of four, and so on: by
+their numbers, which know nothing of answers. What comes of it is a function of the log, like all else in a slot,
+so that an audit can compare it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 from msgspec import Struct
@@ -22,12 +24,13 @@ _TOGETHER = 64
 _ALPHA = 0.05  # of the interval
 _FALSE = 1e-6  # alarms per event, at most, while all is well
 _MOST = 50  # alarms that are shown
+_MOST_EARLY = 4096  # closed events that wait for those before them
 
 
 class Closed(Struct, array_like=True, order=True):
     """An event that was closed: its ranking in numbers of items, their chances, and what was said of the first."""
 
-    number: int  # of its record
+    number: int  # of the ranking
     ranking: bytes
     chances: bytes
     grades: list[float | None]
@@ -52,6 +55,7 @@ class Watched(Struct, array_like=True):
     evidence: list[bytes]  # the arrays of the confidence sequence that change
     accounts: dict[str, tuple[list[int], bytes]]  # those of the alarms: shape and numbers
     early: list[Closed] = []  # closed before one that was ranked before: a heap
+    stride: int = 1  # one of so many events is looked at
 
 
 class Watching:
@@ -71,12 +75,19 @@ class Watching:
         self._watch = Watch(_FALSE, grades=(0.0, float(max_grade)), name_of=name_of or str)
         self._by_item = name_of is not None
         self._early: list[Closed] = []
+        self._stride = 1
         self._waiting: list[Closed] = []
         self.alarms: list[Raised] = []
 
     def closed(self, event: Closed) -> None:
         """Take in an event, once its answers are final."""
+        if event.number % self._stride:
+            return
         heappush(self._early, event)
+        if len(self._early) > _MOST_EARLY:
+            self._stride *= 2
+            self._early = [early for early in self._early if early.number % self._stride == 0]
+            heapify(self._early)
 
     def go_on(self, before: int, time: int, trouble: Callable[[], str]) -> None:
         """Look at the closed events that were ranked before the first one that is open."""
@@ -130,13 +141,14 @@ class Watching:
         """What is remembered."""
         evidence = [part.tobytes() for bound in self._interval for part in _changing(bound)]
         accounts = {name: (list(part.shape), part.tobytes()) for name, part in self._watch.arrays().items()}
-        return Watched(self._max_grade, self._waiting, self.alarms, evidence, accounts, self._early)
+        return Watched(self._max_grade, self._waiting, self.alarms, evidence, accounts, self._early, self._stride)
 
     @classmethod
     def restored(cls, saved: Watched, name_of: Callable[[int], str] | None) -> Watching:
         """One that goes on from what is remembered."""
         made = cls(saved.max_grade, name_of)
-        made._early, made._waiting, made.alarms = saved.early, saved.waiting, saved.alarms
+        made._early, made._stride = saved.early, saved.stride
+        made._waiting, made.alarms = saved.waiting, saved.alarms
         parts = [part for bound in made._interval for part in _changing(bound)]
         for part, kept in zip(parts, saved.evidence, strict=True):
             part[:] = np.frombuffer(kept)
