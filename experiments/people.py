@@ -43,7 +43,7 @@ from peekrank.reports.style import (
     styled,
     thousands,
 )
-from peekrank.streams.preferences import read_orders, read_ratings
+from peekrank.streams.preference_files import read_orders, read_ratings
 from peekrank.types import LinearMeasure
 
 MEASURES = ("dcg", "p@3")

@@ -126,6 +126,7 @@ def orders() -> Target:
     samples = (
         "# NUMBER ALTERNATIVES: 4\n# NUMBER VOTERS: 6\n3: 1,2,{3,4}\n2: {4,3,2},1\n1: 4,3,2,1\n",
         "# NUMBER ALTERNATIVES: 2\n# ALTERNATIVE NAME 1: a\n# ALTERNATIVE NAME 2: b\n 1 : { 2, 1 }\n4:2,1\n",
+        "3\n1,a\n2,b, or so\n3,c\n4,4,2\n3,2,1,3\n1,3,{1,2}\n",
     )
     words = "NUMBER ALTERNATIVES: VOTERS: {1,2} {} 1: 1: ALTERNATIVE NAME # 999999999:"
     return _text(".toc", pool(samples, words), lambda path: Orders(path, "quantile3").in_memory(), _draw)
@@ -134,6 +135,7 @@ def orders() -> Target:
 def ratings() -> Target:
     """Ratings as CSV."""
     samples = ("a,b,c\n1,2,3\n,4.5,\n-1,0,1e3\n", '"one","two, or so"\n1,2\n"3",4\n', "1,2,3\n4,,6\n\n7,8,9\n")
+    samples += ("user,item,rating,time\n1,7,4,9\n1,8,2.5,9\n2,7,5,9\n",)
     return _text(".csv", pool(samples, '"" "," 1,2,3 1e999'), lambda path: Ratings(path).in_memory(), _draw)
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from peekrank.streams import Orders, Ratings, preferences, read_orders, read_ratings, stream
+from peekrank.streams import Orders, Ratings, preference_files, read_orders, read_ratings, stream
 from peekrank.streams.preferences import Above, Quantile, Top, parse_rule
 from peekrank.types import Floats
 
@@ -399,7 +399,7 @@ def test_numbers_and_letters_beyond_all_sense(text: str, message: str, tmp_path:
 
 
 def test_more_scores_than_fit_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preferences, "_MOST_SCORES", 5)
+    monkeypatch.setattr(preference_files, "_MOST_SCORES", 5)
     orders, ratings = tmp_path / "a.soi", tmp_path / "a.csv"
     orders.write_text("# NUMBER ALTERNATIVES: 3\n1: 1\n1: 2\n1: 3\n")
     ratings.write_text("1,2,3\n4,5,6\n")
@@ -414,3 +414,82 @@ def test_more_people_than_there_are(tmp_path: Path) -> None:
     path.write_text("# NUMBER ALTERNATIVES: 2\n99999999999999999999: 1,2\n")
     with pytest.raises(ValueError, match="line 2: the count before ':' is 99999999999999999999, more than"):
         read_orders(path)
+
+
+LONG = "userId,movieId,rating,timestamp\n7,31,2.5,1260\n7,10,4,1261\n9,31,5,1262\n"
+
+
+def test_the_long_form_of_ratings(tmp_path: Path) -> None:
+    found = read_ratings(written(tmp_path, "a.csv", LONG))
+    assert found.items == ("31", "10")
+    np.testing.assert_array_equal(found.scores, [[2.5, 4], [5, np.nan]])
+    assert Ratings(tmp_path / "a.csv", rule="above3").in_memory().grades.tolist() == [[0, 1], [1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (LONG + "9,31,1\n", r"^a\.csv, line 5: user '9' has rated item '31' before"),
+        (LONG + "9,10\n", r"^a\.csv, line 5: 2 cells: must be user, item and rating"),
+        (LONG + "9,10,good\n", r"^a\.csv, line 5: column 3: 'good' is not a finite number, as ratings are"),
+        ("user,item,rating\n", r"^a\.csv: holds no ratings"),
+        (
+            "".join(f"{user},{item},{(user + item) % 5}\n" for user in range(4) for item in range(20, 25)),
+            r"^a\.csv: looks like rows of user, item and rating, .* a first row user,item,rating says so",
+        ),
+    ],
+)
+def test_long_forms_that_do_not_fit(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        read_ratings(written(tmp_path, "a.csv", text))
+
+
+def test_three_columns_of_ratings_are_no_long_form(tmp_path: Path) -> None:
+    rows = [f"{i % 5},{i % 3},{i % 4}" for i in range(40)]
+    assert read_ratings(written(tmp_path, "a.csv", "\n".join(rows))).scores.shape == (40, 3)
+
+
+def test_zero_may_mean_not_rated(tmp_path: Path) -> None:
+    rows = ["5,0,0,1", "0,0,2,0"] * 10
+    path = written(tmp_path, "a.csv", "\n".join(rows))
+    said = r"a\.csv: 62% of all cells are 0; if 0 means that something was not rated, say so: .*unrated=0"
+    with pytest.warns(UserWarning, match=said):
+        Ratings(path).in_memory()
+    grades = Ratings(path, unrated=0).in_memory().grades
+    assert grades[:2].tolist() == [[1, 0, 0, 0], [0, 0, 1, 0]]
+    assert Ratings(path, unrated=0) == stream(f"ratings:path={path},unrated=0")
+    with pytest.raises(ValueError, match="unrated = nan: must be a number, such as 0"):
+        Ratings(path, unrated=float("nan"))
+
+
+OLD = "3\n1,Ebi\n2,Anago, the eel\n3,Uni\n4,4,2\n3,2,1,3\n1,3,{1,2}\n"
+
+
+def test_the_old_format_of_preflib(tmp_path: Path) -> None:
+    found = read_orders(written(tmp_path, "a.toc", OLD))
+    assert found.items == ("Ebi", "Anago, the eel", "Uni")
+    assert found.counts.tolist() == [3, 1]
+    assert found.scores.tolist() == [[-1, 0, -2], [-1, -1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "2,Anago, the eel",
+            "Anago",
+            r"^a\.toc, line 3: 'Anago': must be number,name of an alternative, as in PrefLib",
+        ),
+        (
+            "4,4,2",
+            "many",
+            r"^a\.toc, line 5: 'many': must be voters,sum of counts,different orders, as in PrefLib",
+        ),
+        ("4,4,2", "5,5,2", r"^a\.toc, line 5: NUMBER VOTERS is 5 but the orders add up to 4"),
+        ("3,2,1,3", "3,2,1,7", r"^a\.toc, line 6: item 7 is not one of the 3 alternatives"),
+        ("3,Uni", "4,Uni", "NUMBER ALTERNATIVES is 3 but ALTERNATIVE NAME"),
+    ],
+)
+def test_old_files_that_do_not_fit(tmp_path: Path, old: str, new: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        read_orders(written(tmp_path, "a.toc", OLD.replace(old, new)))

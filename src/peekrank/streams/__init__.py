@@ -10,7 +10,8 @@ from peekrank.spec import build
 from peekrank.streams.adversary import Adversary
 from peekrank.streams.available import Available
 from peekrank.streams.fixed import available_items, fixed_items
-from peekrank.streams.preferences import ORDER_FILES, Orders, Preferences, Ratings, read_orders, read_ratings
+from peekrank.streams.preference_files import ORDER_FILES, Preferences, read_orders, read_ratings
+from peekrank.streams.preferences import Orders, Ratings
 from peekrank.streams.synthetic import CT15, Drifting, Graded, Lists, Means, Switching
 from peekrank.types import Stream
 

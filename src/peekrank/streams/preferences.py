@@ -1,4 +1,4 @@
-"""What people prefer, read from files: PrefLib orders and tables of ratings, turned into grades by a rule.
+"""What people prefer: orders and ratings from files, turned into grades by a rule.
 
 Both become scores, person by item: larger is better, NaN is missing. A missing item gets grade 0 whatever the
 rule: a person who never spoke of it cannot reveal it as relevant.
@@ -6,38 +6,24 @@ rule: a person who never spoke of it cannot reveal it as relevant.
 
 from __future__ import annotations
 
-import csv
 import re
-from array import array
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from math import isfinite, nan
-from os import PathLike
+from math import isfinite
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
-from peekrank._util.text import excerpt
 from peekrank._util.validate import whole
 from peekrank.streams.fixed import fixed_items
+from peekrank.streams.preference_files import Preferences, read_orders, read_ratings
 from peekrank.types import Floats, Grades, Ints, Rounds
 
-ORDER_FILES = (".soc", ".soi", ".toc", ".toi")  # strict or tied orders, complete or incomplete
-_MOST_PEOPLE, _MOST_ITEMS = 10**7, 10**5
-_MOST_SCORES = 10**8  # of all people and items
-_GROUP = r"(?:[0-9]{1,9}|\{[0-9]{1,9}(?:,[0-9]{1,9})*\})"
-_ORDER = re.compile(f"{_GROUP}(?:,{_GROUP})*")
-
-
-class Preferences(NamedTuple):
-    """What a file says: row u of scores holds for counts[u] people; larger is better, NaN is missing."""
-
-    scores: Floats
-    counts: Ints
-    items: tuple[str, ...]
+_MANY, _PEOPLE = 0.5, 20  # a table of so many people with a larger part of 0s may mean something else by them
 
 
 @dataclass(frozen=True)
@@ -217,12 +203,15 @@ class Ratings:
     Parameters
     ----------
     path
-        A table with a row for each person and a column for each item; see `read_ratings`.
+        A table with a row for each person and a column for each item, or of user, item and rating; see
+        `read_ratings`.
     rule
         How ratings become grades: `Top`, `Quantile` (by default, the better half of what each person rated is
         relevant: people use scales differently) or `Above`. Unrated items get grade 0.
     complete
         Keep only the people who rated every item.
+    unrated
+        A number that stands for "not rated", such as 0; None: only empty cells are not rated.
     """
 
     name: ClassVar[str] = "ratings"
@@ -230,10 +219,13 @@ class Ratings:
     path: Path
     rule: str = "quantile2"
     complete: bool = False
+    unrated: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", Path(self.path))
         parse_rule(self.rule)
+        if self.unrated is not None and not isfinite(self.unrated):
+            raise ValueError(f"unrated = {self.unrated}: must be a number, such as 0")
 
     @property
     def m(self) -> int:
@@ -252,81 +244,20 @@ class Ratings:
     def in_memory(self) -> People:
         """The people of the file."""
         scores, counts, _ = _cached(read_ratings, self.path)
+        if self.unrated is not None:
+            scores = np.where(scores == self.unrated, np.nan, scores)
+        elif len(scores) >= _PEOPLE and np.mean(scores == 0) > _MANY:
+            warnings.warn(
+                f"{self.path.name}: {np.mean(scores == 0):.0%} of all cells are 0; if 0 means that something was "
+                f"not rated, say so: ratings:path={self.path.name},unrated=0",
+                stacklevel=2,
+            )
         if self.complete:
             kept = ~np.isnan(scores).any(axis=1)
             scores, counts = scores[kept], counts[kept]
             if not len(scores):
                 raise ValueError(f"{self.path.name}: complete=true leaves nobody, no person rated every item")
         return People(parse_rule(self.rule).grades(scores), counts, self.max_grade)
-
-
-def read_orders(path: str | PathLike[str]) -> Preferences:
-    """Read a PrefLib file of orders: header lines ``# KEY: value``, then lines ``count: 1,{2,3},4``, best first.
-
-    The best group of a person scores 0, the next -1, and so on. The ending tells what is allowed: ``s`` strict,
-    ``t`` with ties in braces, ``c`` complete, ``i`` incomplete. What does not fit is a ValueError with its line.
-    """
-    path = Path(path)
-    ending = path.suffix.lower()
-    if ending not in ORDER_FILES:
-        raise ValueError(f"{path.name}: orders are read from files that end in {', '.join(ORDER_FILES)}")
-    header: dict[str, tuple[int, str]] = {}
-    scores, counts, m = array("d"), [], 0
-    for line, text in enumerate(map(str.strip, _lines(path)), 1):
-        if text.startswith("#"):
-            key, _, value = text[1:].partition(":")
-            header[key.strip().upper()] = line, value.strip()
-        elif text:
-            m = m or _declared(path, header, "NUMBER ALTERNATIVES", _MOST_ITEMS)
-            if not m:
-                raise _wrong(
-                    path, line, "expected a header with '# NUMBER ALTERNATIVES: m' before the first order"
-                )
-            count, groups = _order(path, line, text)
-            counts.append(count)
-            scores.extend(_levels(path, line, groups, m))
-            _check_room(path, line, len(scores))
-    if not counts:
-        raise ValueError(f"{path.name}: holds no orders")
-    people = sum(counts)
-    if people > _MOST_PEOPLE:
-        raise ValueError(f"{path.name}: the orders are of {people:,} people, more than {_MOST_PEOPLE:,}")
-    voters = _declared(path, header, "NUMBER VOTERS", _MOST_PEOPLE)
-    if voters and voters != people:
-        line = header["NUMBER VOTERS"][0]
-        raise _wrong(path, line, f"NUMBER VOTERS is {voters} but the orders add up to {people}; truncated?")
-    table = np.array(scores).reshape(-1, m)
-    return Preferences(table, np.array(counts, np.int64), _alternatives(path, header, m))
-
-
-def read_ratings(path: str | PathLike[str]) -> Preferences:
-    """Read a CSV file of ratings: a row for each person, a column for each item, an empty cell where unrated.
-
-    A first row without a single number is taken for the names of the items; otherwise they are numbered from 1.
-    What does not fit is a ValueError with its line and column.
-    """
-    path = Path(path)
-    scores = array("d")
-    items: tuple[str, ...] = ()
-    for line, row in _rows(path):
-        if not items:
-            header = any(cell.strip() for cell in row) and not any(isfinite(_number(cell)) for cell in row)
-            items = _names(path, line, row) if header else tuple(map(str, range(1, len(row) + 1)))
-            if header:
-                continue
-        if len(row) != len(items):
-            raise _wrong(path, line, f"{len(row)} cells where the first row has {len(items)}")
-        for column, cell in enumerate(row, 1):
-            scores.append(_number(cell))
-            if cell.strip() and not isfinite(scores[-1]):
-                raise _wrong(
-                    path, line, f"column {column}: '{excerpt(cell)}' is not a finite number; empty means unrated"
-                )
-        _check_room(path, line, len(scores))
-    if not scores:
-        raise ValueError(f"{path.name}: holds no ratings")
-    table = np.array(scores).reshape(-1, len(items))
-    return Preferences(table, np.ones(len(table), np.int64), items)
 
 
 def _better(scores: Floats) -> Ints:
@@ -345,107 +276,3 @@ def _cached(read: Callable[[Path], Preferences], path: Path) -> Preferences:
 def _read(read: Callable[[Path], Preferences], path: Path, *_version: int) -> Preferences:
     """Read a file once for every version of it."""
     return read(path)
-
-
-def _wrong(path: Path, line: int, what: str) -> ValueError:
-    return ValueError(f"{path.name}, line {line}: {what}")
-
-
-def _check_room(path: Path, line: int, scores: int) -> None:
-    if scores > _MOST_SCORES:
-        raise _wrong(path, line, f"up to here people times items are {scores:,}, more than {_MOST_SCORES:,}")
-
-
-def _lines(path: Path) -> Iterator[str]:
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            yield from file
-    except UnicodeDecodeError:
-        raise ValueError(f"{path.name}: is not text in UTF-8") from None
-
-
-def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    rows = csv.reader(_lines(path), strict=True)
-    try:
-        yield from ((rows.line_num, row) for row in rows if row)
-    except csv.Error as error:
-        raise _wrong(path, rows.line_num, f"not a row of a CSV file: {excerpt(str(error))}") from None
-
-
-def _number(cell: str) -> float:
-    try:
-        return float(cell)
-    except ValueError:
-        return nan
-
-
-def _names(path: Path, line: int, row: list[str]) -> tuple[str, ...]:
-    """Names in a header row; a blank or repeated one hints at row labels, or at a first row of bad numbers."""
-    names: dict[str, None] = {}
-    for column, name in enumerate(map(str.strip, row), 1):
-        if not name or name in names:
-            fault = f"repeats the name '{excerpt(name)}'" if name else "has no name"
-            raise _wrong(path, line, f"no number here, so these name the items, but column {column} {fault}")
-        names[name] = None
-    return tuple(names)
-
-
-def _declared(path: Path, header: dict[str, tuple[int, str]], key: str, most: int) -> int:
-    """Read a count from the header; 0 if it is not there."""
-    line, value = header.get(key, (0, ""))
-    return _count(path, line, key, value, most) if line else 0
-
-
-def _count(path: Path, line: int, what: str, text: str, most: int) -> int:
-    """Read how many of something there are."""
-    if not re.fullmatch("[0-9]*[1-9][0-9]*", text):
-        raise _wrong(path, line, f"{what} is '{excerpt(text)}', not a whole number, at least 1")
-    if _number(text) > most:
-        raise _wrong(path, line, f"{what} is {excerpt(text)}, more than {most:,}")
-    return int(text)
-
-
-def _alternatives(path: Path, header: dict[str, tuple[int, str]], m: int) -> tuple[str, ...]:
-    keys = [f"ALTERNATIVE NAME {item}" for item in range(1, m + 1)]
-    named = {key for key in header if key.startswith("ALTERNATIVE NAME")}
-    if not named:
-        return tuple(map(str, range(1, m + 1)))
-    if named != set(keys):
-        odd = min(named.symmetric_difference(keys))
-        state = "is there too" if odd in named else "is missing"
-        raise _wrong(
-            path, header["NUMBER ALTERNATIVES"][0], f"NUMBER ALTERNATIVES is {m} but {excerpt(odd)} {state}"
-        )
-    return tuple(header[key][1] for key in keys)
-
-
-def _order(path: Path, line: int, text: str) -> tuple[int, list[list[int]]]:
-    """Split ``count: 1,{2,3},4`` into the count and the groups of equally good items."""
-    count, _, order = (part.strip() for part in text.partition(":"))
-    order = re.sub(r"\s*([,{}])\s*", r"\1", order)
-    people = _count(path, line, "the count before ':'", count, _MOST_PEOPLE)
-    if not _ORDER.fullmatch(order):
-        raise _wrong(path, line, f"'{excerpt(order)}' is not an order like 1,2,{{3,4}},5")
-    groups = re.findall(r"\{[0-9,]+\}|[0-9]+", order)
-    return people, [[int(item) for item in group.strip("{}").split(",")] for group in groups]
-
-
-def _levels(path: Path, line: int, groups: list[list[int]], m: int) -> list[float]:
-    """Score one order, 0 for the best group, then -1, -2, ...; NaN for what it leaves out."""
-    ending = path.suffix.lower()
-    scores = [nan] * m
-    for level, group in enumerate(groups):
-        if len(group) > 1 and ending.startswith(".s"):
-            raise _wrong(
-                path, line, f"items {excerpt(str(group))} are tied, but a {ending} file holds strict orders"
-            )
-        for item in group:
-            if not 1 <= item <= m:
-                raise _wrong(path, line, f"item {item} is not one of the {m} alternatives")
-            if scores[item - 1] <= 0:
-                raise _wrong(path, line, f"item {item} comes twice")
-            scores[item - 1] = -level
-    listed = sum(map(len, groups))
-    if listed < m and ending.endswith("c"):
-        raise _wrong(path, line, f"{listed} of the {m} alternatives, but a {ending} file holds complete orders")
-    return scores
