@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from peekrank.kernels.triangular import cholesky, rotate, row_ends, solve, solve_transposed, square, whole_blocks
+from peekrank.kernels.triangular import (
+    cholesky,
+    panel,
+    rotate,
+    row_ends,
+    solve,
+    solve_transposed,
+    square,
+    whole_blocks,
+)
 from peekrank.types import Floats, Ints
 
 Factor = tuple[Floats, Ints, Floats]
@@ -53,7 +62,7 @@ def test_solutions_are_those_of_numpy(d: int) -> None:
     expected, all_at_once = np.linalg.solve(R[:d, :d], b[:d]), np.linalg.solve(R[:d, :d].T, U[:6, :d].T).T
     untouched = U[6:].copy()
     solve(R, ends, b)
-    solve_transposed(R, ends, np.empty(len(R)), U, 6)
+    solve_transposed(R, ends, panel(), U, 6)
     assert np.allclose(b[:d], expected)
     assert np.allclose(U[:6, :d], all_at_once)
     assert not b[d:].any()
@@ -74,7 +83,7 @@ def test_one_hot_blocks_stay_apart() -> None:
     (R, ends, B), _ = rotated(rows, np.ones((len(rows), 1)))
     assert np.array_equal(ends, np.repeat([16, 32, 48, 64, 80], 16))
     U = rows[:7].copy()
-    solve_transposed(R, ends, np.empty(80), U, 7)
+    solve_transposed(R, ends, panel(), U, 7)
     assert np.allclose(U, np.linalg.solve(R.T, rows[:7].T).T)
     kept = R.copy(), ends.copy(), B.copy()
     square(R, ends, B)
@@ -131,7 +140,7 @@ def test_columns_that_were_never_there_have_no_part() -> None:
     cholesky(R, ends, B)
     w, U = B[:, 0].copy(), rows[:5].copy()
     solve(R, ends, w)
-    solve_transposed(R, ends, np.empty(8), U, 5)
+    solve_transposed(R, ends, panel(), U, 5)
     assert np.allclose(w[there], expected)
     assert np.all(w[[1, 4]] == 0)
     assert np.isfinite(U).all()

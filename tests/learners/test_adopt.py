@@ -40,13 +40,26 @@ def test_gradients_of_rtopkf_have_no_bias_whoever_chose_the_ranking() -> None:
     assert np.allclose(mean, -state.step * X.T.astype(np.float64) @ slopes, rtol=1e-4, atol=1e-7)
 
 
-def test_ridge_takes_any_token() -> None:
-    learner, shape, ranking = Ridge(), Shape(M, D, 2), np.array([3, 1, 0, 2, 4, 5])
-    kernels, state = learner.kernels, learner.init(shape)
-    one = adopted(kernels, state, shape, 1, ranking, np.full(M, 0.4))
-    two = adopted(kernels, state, shape, 1, ranking, np.full(M, 0.01))
-    assert np.array_equal(one.w, two.w)
-    assert one.w.any()
+def test_ridge_weighs_what_others_showed_by_what_it_expects() -> None:
+    """Chances do not matter; an answer from the bottom of the list counts more often than one from its top."""
+    learner, shape = Ridge(), Shape(M, D, 1)
+    agent, size = Agent(learner, m=M, k=1, d=D, seed=0), learner.token_size(shape)
+    for _ in range(30):
+        decision = agent.rank(X)
+        agent.update(decision, GRADES[decision.ranking[:1]])
+    kernels, order, state = learner.kernels, agent.order(X), deepcopy(agent.state)
+    tokens = []
+    for first in (order[0], order[-1]):
+        ranking = np.r_[first, order[order != first]]
+        one, two = (adopted(kernels, state, shape, size, ranking, np.full(M, p)) for p in (0.4, 0.01))
+        assert np.array_equal(one.w, two.w)
+        token = np.zeros(size)
+        kernels.rank(state, X, np.full(8, 0.5), np.empty(M, np.int64), token)
+        assert kernels.adopt is not None
+        kernels.adopt(state, X, ranking, np.ones(M), token)
+        tokens.append(token[1])
+    assert tokens[0] == 1
+    assert 1 < tokens[1] <= 6
 
 
 def test_who_needs_chances_of_pairs_does_not_adopt() -> None:

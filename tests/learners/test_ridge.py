@@ -56,23 +56,36 @@ def told(decision: Decision) -> Floats:
     return np.empty(0) if decision.chances is None else decision.chances
 
 
-def dense(seen: Seen) -> tuple[Floats, Floats]:
-    """Features and grade of every answer."""
-    rows = np.concatenate(
-        [d.features[d.ranking[: len(a)]][~np.isnan(a)] for d, a in zip(*seen, strict=True)], dtype=np.float64
-    )
-    answers = np.concatenate(seen.answers)
-    return rows, answers[~np.isnan(answers)]
+class Answers(NamedTuple):
+    """Features, grade and weight of every answer."""
+
+    rows: Floats
+    grades: Floats
+    weights: Floats
 
 
-def solution(rows: Floats, answers: Floats, prior: Floats) -> tuple[Floats, float]:
+def dense(seen: Seen) -> Answers:
+    parts = [
+        (d.features[d.ranking[: len(a)]][there], a[there], d.token[1 : 1 + len(a)][there])
+        for d, a in zip(*seen, strict=True)
+        for there in (~np.isnan(a),)
+    ]
+    rows, grades, weights = (np.concatenate(part, dtype=np.float64) for part in zip(*parts, strict=True))
+    return Answers(rows, grades, weights)
+
+
+def centred(answers: Answers) -> Floats:
+    """Rows times the roots of their weights, but for what a constant explains."""
+    rows, _, weights = answers
+    return (rows - np.average(rows, axis=0, weights=weights)) * np.sqrt(weights)[:, None]
+
+
+def solution(answers: Answers, prior: Floats) -> tuple[Floats, float]:
     """Weights of the ridge regression with a free constant, and what it leaves of the answers."""
-    centred = rows - rows.mean(0)
-    w = np.linalg.lstsq(
-        np.vstack([centred, np.diag(np.sqrt(prior))]), np.r_[answers - answers.mean(), 0 * prior], rcond=None
-    )[0]
-    left = ((answers - answers.mean() - centred @ w) ** 2).sum() + (prior * w**2).sum()
-    return w, float(left)
+    rows, (_, grades, weights) = centred(answers), answers
+    told = (grades - np.average(grades, weights=weights)) * np.sqrt(weights)
+    w = np.linalg.lstsq(np.vstack([rows, np.diag(np.sqrt(prior))]), np.r_[told, 0 * prior], rcond=None)[0]
+    return w, float(((told - rows @ w) ** 2).sum() + (prior * w**2).sum())
 
 
 @pytest.mark.parametrize(("rounds", "missing"), [(7, 0.0), (300, 0.0), (300, 0.4), (3000, 0.0)])
@@ -80,11 +93,11 @@ def test_weights_are_those_of_a_dense_solution(rounds: int, missing: float) -> N
     agent, X = Agent(Ridge(), m=M, k=2, d=D), lists(rounds)
     seen = play(agent, X, grades(X), missing)
     state = agent.state
-    rows, answers = dense(seen)
-    w, left = solution(rows, answers, state.prior[:D])
+    answers = dense(seen)
+    w, left = solution(answers, state.prior[:D])
     assert np.allclose(state.w[:D], w, rtol=1e-9, atol=1e-12)
     assert not state.w[D:].any()
-    assert state.sums[1] == len(answers)
+    assert state.sums[1] == len(answers.grades)
     assert np.isclose(state.sums[3], left, rtol=1e-9)
 
 
@@ -92,9 +105,9 @@ def test_weights_are_those_of_a_dense_solution(rounds: int, missing: float) -> N
 def test_weights_are_those_of_a_dense_solution_after_many_answers_and_on_all_scales() -> None:
     agent, X = Agent(Ridge(), m=M, k=5, d=D), lists(20_000) * SCALES.astype(np.float32)
     seen = play(agent, X, grades(X / SCALES))
-    rows, answers = dense(seen)
-    assert len(answers) == 100_000
-    w, left = solution(rows / SCALES, answers, agent.state.prior[:D] / SCALES**2)
+    answers = dense(seen)
+    assert len(answers.grades) == 100_000
+    w, left = solution(answers._replace(rows=answers.rows / SCALES), agent.state.prior[:D] / SCALES**2)
     assert np.allclose(agent.state.w[:D] * SCALES, w, rtol=1e-10, atol=1e-12)
     assert np.isclose(agent.state.sums[3], left, rtol=1e-10)
 
@@ -172,32 +185,40 @@ def test_a_round_without_answers_changes_what_is_known_of_columns_only() -> None
         assert np.array_equal(getattr(agent.state, name), getattr(before, name)), name
 
 
+def scaled(chances: list[float]) -> list[float]:
+    """Scaled to a half if they add up to more."""
+    total = sum(chances)
+    return [c * min(1, 0.5 / total) if total else c for c in chances]
+
+
 class Twin:
     """Ridge by doubt from its definition, with dense matrices."""
 
     def __init__(self, k: int, width: float, share: float, d: int = D) -> None:
         self.k, self.width, self.share = k, width, share
         self.rows: list[Floats] = []
-        self.answers: list[float] = []
+        self.grades: list[float] = []
+        self.weights: list[float] = []
         self.looked: list[Floats] = []
         self.prior = np.zeros(d)
         self.rounds = 0
 
-    def question(self, X: Floats) -> tuple[list[int], list[float]]:
-        """The order by score, and the chance of each place to be asked about."""
+    def question(self, X: Floats) -> tuple[list[int], list[float], list[float]]:
+        """The order by score, the chance of each place to be asked about, and the weight of an answer there."""
         n = len(X)
         self.looked += list(X)
         if not self.rounds:
             self.prior = np.var(self.looked, axis=0)
-        w, sigma, spread = np.zeros(X.shape[1]), 1.0, np.diag(1 / self.prior)
+        w, sigma, spread, level = np.zeros(X.shape[1]), 1.0, np.diag(1 / self.prior), 0.0
         if self.rows:
-            rows, answers = np.array(self.rows), np.array(self.answers)
-            w, left = solution(rows, answers, self.prior)
-            sigma = sqrt(left / len(answers)) if left > 1e-20 else 1.0
-            centred = rows - rows.mean(0)
-            spread = np.linalg.inv(centred.T @ centred + np.diag(self.prior))
+            told = Answers(np.array(self.rows), np.array(self.grades), np.array(self.weights))
+            w, left = solution(told, self.prior)
+            sigma = sqrt(left / len(self.rows)) if left > 1e-20 else 1.0
+            spread = np.linalg.inv(centred(told).T @ centred(told) + np.diag(self.prior))
+            level = float(np.average(told.grades - told.rows @ w, weights=told.weights))
         scores, away = X @ w, X - X.mean(0)
-        widths = [self.width * sigma * sqrt(log(e + self.rounds) * (x @ spread @ x)) for x in away]
+        errors = [sigma * sqrt(x @ spread @ x) for x in away]
+        widths = [self.width * sqrt(log(e + self.rounds)) * error for error in errors]
         order = sorted(range(n), key=lambda i: (-scores[i], i))
         means, us = [float(scores[i]) for i in order], [widths[i] for i in order]
         weights = [1 / np.log2(p + 2) for p in range(n)]
@@ -205,12 +226,17 @@ class Twin:
         for p in range(self.k, n):
             worth, paid = self.share * found[p] * us[p], price(means, weights, self.k, p)
             chances[p] = 0.0 if worth == 0 else 1.0 if worth >= paid else worth / paid
-        total = sum(chances)
-        return order, [c * min(1, 0.5 / total) if total else c for c in chances]
+        noise = sum(error**2 for error in errors)
+        noise /= noise + float(((scores - scores.mean()) ** 2).sum())
+        chances = [max(c, noise / n) if p >= self.k else 0.0 for p, c in enumerate(scaled(chances))]
+        expected = [m + level for m in means]
+        shares = [m / expected[0] if expected[0] > 0 else 1.0 for m in expected]
+        return order, scaled(chances), [max(1.0, 1 / share) if share > 1 / 6 else 6.0 for share in shares]
 
-    def learn(self, rows: Floats, answers: Floats) -> None:
+    def learn(self, rows: Floats, grades: Floats, weights: list[float]) -> None:
         self.rows += list(rows)
-        self.answers += list(answers)
+        self.grades += list(grades)
+        self.weights += weights
         self.rounds += 1
         if self.rounds & (self.rounds - 1) == 0:
             self.prior = np.var(self.looked, axis=0)
@@ -222,7 +248,7 @@ def test_it_is_its_naive_twin(k: int) -> None:
     agent, twin, relevance = Agent(learner, m=M, k=k, d=D, seed=8), Twin(k, 1.5, 0.05), grades(X)
     for features, row in zip(X, relevance, strict=True):
         decision = agent.rank(features)
-        order, chances = twin.question(features.astype(np.float64))
+        order, chances, weights = twin.question(features.astype(np.float64))
         expected = np.empty(M)
         expected[order] = [1.0] * (k - 1) + [1 - sum(chances)] + chances[k:]
         assert decision.chances is not None
@@ -231,18 +257,19 @@ def test_it_is_its_naive_twin(k: int) -> None:
         assert decision.ranking.tolist() in possible
         assert decision.explored == (decision.ranking.tolist() != order)
         shown = decision.ranking[:k]
+        expected_weights = [weights[order.index(i)] for i in shown]
+        assert np.allclose(decision.token[1:], expected_weights, rtol=1e-6)
         agent.update(decision, row[shown])
-        twin.learn(features[shown].astype(np.float64), row[shown])
+        twin.learn(features[shown].astype(np.float64), row[shown], expected_weights)
 
 
 def test_sampling_draws_from_the_posterior() -> None:
     """The share of draws that put an item on top, against weights that NumPy draws."""
     agent, X, rng = Agent(Ridge("sampling", width=1.0), m=M, k=1, d=D, seed=9), lists(31), np.random.default_rng(0)
-    rows, answers = dense(play(agent, X[:-1], grades(X[:-1])))
-    w, left = solution(rows, answers, agent.state.prior[:D])
-    centred = rows - rows.mean(0)
-    spread = np.linalg.inv(centred.T @ centred + np.diag(agent.state.prior[:D]))
-    drawn = rng.multivariate_normal(w, left / len(answers) * spread, 20_000)
+    answers = dense(play(agent, X[:-1], grades(X[:-1])))
+    w, left = solution(answers, agent.state.prior[:D])
+    spread = np.linalg.inv(centred(answers).T @ centred(answers) + np.diag(agent.state.prior[:D]))
+    drawn = rng.multivariate_normal(w, left / len(answers.grades) * spread, 20_000)
     best = np.bincount((drawn @ X[-1].T).argmax(1), minlength=M) / 20_000
     gamma = min(0.5, 0.3 * 31 ** (-1 / 3))
     shown = np.bincount([agent.rank(X[-1]).ranking[0] for _ in range(20_000)], minlength=M) / 20_000
@@ -322,10 +349,10 @@ def test_items_are_remembered_beside_their_features() -> None:
 def test_forgetting_fades_answers_and_keeps_the_prior() -> None:
     learner, X = Ridge(forget=0.95), lists(90)
     agent = Agent(learner, m=M, k=2, d=D)
-    rows, _ = dense(play(agent, X, grades(X)))
+    rows, _, weights = dense(play(agent, X, grades(X)))
     ages = 0.95 ** np.arange(len(rows))[::-1]
     state: RidgeState = agent.state
-    centre = state.R[:D, :D].T @ state.R[:D, :D] - (rows * ages[:, None]).T @ rows
+    centre = state.R[:D, :D].T @ state.R[:D, :D] - (rows * (weights * ages)[:, None]).T @ rows
     assert np.allclose(centre, np.diag(state.prior[:D]), atol=1e-8)
     assert np.isclose(state.sums[1], ages.sum())
     today = X[:64].reshape(-1, D).var(0)
@@ -353,10 +380,11 @@ def test_its_kernels_learn_from_the_decisions_of_others() -> None:
         decision = other.rank(features)
         answers = row[decision.ranking[:2]]
         other.update(decision, answers)
-        learner.kernels.update(state, features, decision.ranking.copy(), np.zeros(1), answers)
+        learner.kernels.update(state, features, decision.ranking.copy(), np.zeros(3), answers)
         seen.decisions.append(decision)
         seen.answers.append(answers)
-    w, left = solution(*dense(seen), state.prior[:D])
+    rows, told, _ = dense(seen)
+    w, left = solution(Answers(rows, told, np.ones(len(rows))), state.prior[:D])
     assert np.allclose(state.w[:D], w, rtol=1e-9)
     assert np.isclose(state.sums[3], left)
     assert state.w[0] > 0 > state.w[D - 1]

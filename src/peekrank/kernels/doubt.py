@@ -129,11 +129,34 @@ def fill_questions(
         worth = share * doubts[p] * widths[p]
         chances[p] = 0.0 if worth == 0 else 1.0 if worth >= prices[p] else worth / prices[p]
         total += chances[p]
-    if total > _MOST_QUESTIONS:
-        for p in range(first, len(doubts)):
-            chances[p] *= _MOST_QUESTIONS / total
-        total = _MOST_QUESTIONS
-    return total
+    return _scale(chances, first, total)
+
+
+@kernel
+def raise_questions(chances: Floats, first: int, least: float) -> float:
+    """Ask about the item of every place from `first` on with this chance at least. Returns the sum of chances.
+
+    All are scaled if they add up to more than a half.
+
+    >>> chances = np.array([0.0, 0.3, 0.0])
+    >>> raise_questions(chances, 1, 0.1), chances
+    (0.4, array([0. , 0.3, 0.1]))
+    """
+    total = 0.0
+    for p in range(first, len(chances)):
+        chances[p] = max(chances[p], least)
+        total += chances[p]
+    return _scale(chances, first, total)
+
+
+@kernel
+def _scale(chances: Floats, first: int, total: float) -> float:
+    """Scale chances that add up to more than a half to a half; returns what they add up to."""
+    if total <= _MOST_QUESTIONS:
+        return total
+    for p in range(first, len(chances)):
+        chances[p] *= _MOST_QUESTIONS / total
+    return _MOST_QUESTIONS
 
 
 @kernel

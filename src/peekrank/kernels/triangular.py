@@ -19,6 +19,8 @@ from peekrank._jit import kernel, sum_kernel
 from peekrank.types import Floats, Ints
 
 BLOCK = 8
+_STRIDE = 2120  # of the rows of a panel: they begin in different places of the cache
+_R1, _R2, _R3, _R4, _R5, _R6, _R7 = (np.uint64(q * _STRIDE) for q in range(1, BLOCK))
 Eight = tuple[float, float, float, float, float, float, float, float]
 
 
@@ -137,16 +139,25 @@ def solve(R: Floats, ends: Ints, b: Floats) -> None:
                 b[q] -= R[q, i] * b[i]
 
 
+def panel() -> Floats:
+    """Memory for `solve_transposed`: eight rows of a factor."""
+    return np.zeros(BLOCK * _STRIDE)
+
+
 @kernel
-def solve_transposed(R: Floats, ends: Ints, inverses: Floats, U: Floats, count: int) -> None:
+def solve_transposed(R: Floats, ends: Ints, panel: Floats, U: Floats, count: int) -> None:
     """Replace each of the first rows u of U by the solution x of ``R' x = u``, eight columns at a time.
+
+    Eight rows of R are copied to the panel, with the inverse of their triangle in front: a product with an inverse
+    takes as many multiplications as solving, none of which waits for another, and the compiler sees that a panel
+    is none of the rows that are written to.
 
     Parameters
     ----------
     R, ends
-        The factor, and where its rows end.
-    inverses
-        Memory for as many numbers as there are columns.
+        The factor, of 2,048 columns at most, and where its rows end.
+    panel
+        Memory made by `panel`.
     U
         One row for each system.
     count
@@ -154,42 +165,83 @@ def solve_transposed(R: Floats, ends: Ints, inverses: Floats, U: Floats, count: 
 
     >>> R, U = np.eye(8), np.ones((1, 8))
     >>> R[0, :2] = 2, 6
-    >>> solve_transposed(R, row_ends(8), np.empty(8), U, 1)
+    >>> solve_transposed(R, row_ends(8), panel(), U, 1)
     >>> U[0, :3]  # 2 x 0.5 = 1; 6 x 0.5 - 2 = 1
     array([ 0.5, -2. ,  1. ])
     """
-    for j in range(len(ends)):
-        inverses[j] = 1 / R[j, j] if R[j, j] != 0 else 0.0
     for j in range(0, len(ends), BLOCK):
         end = _last_end(ends, j)
+        _fill_panel(R, j, end, panel)
+        waiting = -1  # rows that are not 0 here are taken by twos
         for c in range(count):
-            u = U[c]
-            q = j
-            while q < j + BLOCK and u[q] == 0:
-                q += 1
-            if q < j + BLOCK:
-                minus = _solve_eight(R, j, inverses, u)
-                _add_eight(minus, R, j, j + BLOCK, end, u)
+            if _some(U[c], j):
+                _solve_eight(panel, U[c, j : j + BLOCK])
+                if waiting < 0:
+                    waiting = c
+                else:
+                    _subtract_twice(panel, U[waiting, j:end], U[c, j:end])
+                    waiting = -1
+        if waiting >= 0:
+            _subtract(panel, U[waiting, j:end])
 
 
 @kernel
-def _solve_eight(R: Floats, j: int, inverses: Floats, u: Floats) -> Eight:
-    """Solve for eight columns from j on; returns minus the solution."""
-    r0, r1, r2, r3, r4, r5, r6 = R[j], R[j + 1], R[j + 2], R[j + 3], R[j + 4], R[j + 5], R[j + 6]
-    i, h, g, f, e, d, c, b = j, j + 1, j + 2, j + 3, j + 4, j + 5, j + 6, j + 7
-    a0 = u[i] * inverses[i]
-    a1 = (u[h] - a0 * r0[h]) * inverses[h]
-    a2 = (u[g] - (a0 * r0[g] + a1 * r1[g])) * inverses[g]
-    a3 = (u[f] - (a0 * r0[f] + a1 * r1[f] + a2 * r2[f])) * inverses[f]
-    a4 = (u[e] - ((a0 * r0[e] + a1 * r1[e]) + (a2 * r2[e] + a3 * r3[e]))) * inverses[e]
-    t5 = u[d] - ((a0 * r0[d] + a1 * r1[d]) + (a2 * r2[d] + a3 * r3[d]))
-    t6 = u[c] - ((a0 * r0[c] + a1 * r1[c]) + (a2 * r2[c] + a3 * r3[c]))
-    t7 = u[b] - ((a0 * r0[b] + a1 * r1[b]) + (a2 * r2[b] + a3 * r3[b]))
-    a5 = (t5 - a4 * r4[d]) * inverses[d]
-    a6 = (t6 - (a4 * r4[c] + a5 * r5[c])) * inverses[c]
-    a7 = (t7 - (a4 * r4[b] + a5 * r5[b] + a6 * r6[b])) * inverses[b]
-    u[i], u[h], u[g], u[f], u[e], u[d], u[c], u[b] = a0, a1, a2, a3, a4, a5, a6, a7
-    return -a0, -a1, -a2, -a3, -a4, -a5, -a6, -a7
+def _fill_panel(R: Floats, j: int, end: int, p: Floats) -> None:
+    """The inverse of the triangle of eight rows from j on, 0 where its diagonal is; then what is behind it."""
+    for q in range(BLOCK - 1, -1, -1):
+        own = R[j + q, j + q]
+        inverse = 1 / own if own != 0 else 0.0
+        row = p[q * _STRIDE : q * _STRIDE + end - j]
+        row[:BLOCK] = 0
+        for r in range(q + 1, BLOCK):
+            factor, below = -inverse * R[j + q, j + r], p[r * _STRIDE : r * _STRIDE + BLOCK]
+            for i in range(np.uint64(BLOCK)):
+                row[i] += factor * below[i]
+        row[q] = inverse
+        behind = R[j + q, j:end]
+        for i in range(np.uint64(BLOCK), np.uint64(end - j)):
+            row[i] = behind[i]
+
+
+@kernel
+def _some(u: Floats, j: int) -> bool:
+    """Whether one of eight numbers is not 0."""
+    some = False
+    for q in range(j, j + BLOCK):
+        some |= u[q] != 0
+    return some
+
+
+@kernel
+def _solve_eight(p: Floats, u: Floats) -> None:
+    """Solve for the eight columns that a panel begins with."""
+    a0, a1, a2, a3, a4, a5, a6, a7 = u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7]
+    for i in range(np.uint64(len(u))):  # the compiler would unroll a known number of steps, without vectors
+        u[i] = ((a0 * p[i] + a1 * p[i + _R1]) + (a2 * p[i + _R2] + a3 * p[i + _R3])) + (
+            (a4 * p[i + _R4] + a5 * p[i + _R5]) + (a6 * p[i + _R6] + a7 * p[i + _R7])
+        )
+
+
+@kernel
+def _subtract(p: Floats, u: Floats) -> None:
+    """Subtract what the first eight numbers contribute to the others."""
+    a0, a1, a2, a3, a4, a5, a6, a7 = u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7]
+    for i in range(np.uint64(BLOCK), np.uint64(len(u))):
+        u[i] -= ((a0 * p[i] + a1 * p[i + _R1]) + (a2 * p[i + _R2] + a3 * p[i + _R3])) + (
+            (a4 * p[i + _R4] + a5 * p[i + _R5]) + (a6 * p[i + _R6] + a7 * p[i + _R7])
+        )
+
+
+@kernel
+def _subtract_twice(p: Floats, u: Floats, v: Floats) -> None:
+    """The same for two rows, with what is read of the panel once."""
+    a0, a1, a2, a3, a4, a5, a6, a7 = u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7]
+    b0, b1, b2, b3, b4, b5, b6, b7 = v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]
+    for i in range(np.uint64(BLOCK), np.uint64(len(u))):
+        r0, r1, r2, r3 = p[i], p[i + _R1], p[i + _R2], p[i + _R3]
+        r4, r5, r6, r7 = p[i + _R4], p[i + _R5], p[i + _R6], p[i + _R7]
+        u[i] -= ((a0 * r0 + a1 * r1) + (a2 * r2 + a3 * r3)) + ((a4 * r4 + a5 * r5) + (a6 * r6 + a7 * r7))
+        v[i] -= ((b0 * r0 + b1 * r1) + (b2 * r2 + b3 * r3)) + ((b4 * r4 + b5 * r5) + (b6 * r6 + b7 * r7))
 
 
 @kernel

@@ -5,12 +5,12 @@ from __future__ import annotations
 from math import e, log, sqrt
 
 from peekrank._jit import kernel, sum_kernel
-from peekrank.kernels.doubt import asked, fill_doubts, fill_prices, fill_questions
+from peekrank.kernels.doubt import asked, fill_doubts, fill_prices, fill_questions, raise_questions
 from peekrank.kernels.sorting import move_up, sort_descending
 from peekrank.kernels.triangular import solve, solve_transposed
 from peekrank.kernels.vectors import all_finite, copy, dot, fill_normals
-from peekrank.learners.ridge.regression import look_at
-from peekrank.learners.ridge.state import ONE, ROUNDS, RidgeState, deviation
+from peekrank.learners.ridge.regression import MOST_WEIGHT, look_at
+from peekrank.learners.ridge.state import ONE, ROUNDS, RidgeState, constant, deviation
 from peekrank.types import Features, Floats, Ints
 
 _FORCED = 0.3  # a round that samples forces a question with chance min(1, 0.3 k) t^(-1/3)
@@ -28,7 +28,7 @@ def _square_distance(x: Floats, y: Floats) -> float:
 def _fill_widths(s: RidgeState, n: int) -> None:
     """How far each score may be off, but for what all of the list have in common; by item."""
     d, own = len(s.w), s.sides[len(s.w), ONE]
-    solve_transposed(s.R, s.ends, s.inverses, s.U, n)
+    solve_transposed(s.R, s.ends, s.panel, s.U, n)
     centre, ones = s.centre, s.x
     centre[:] = 0
     for i in range(n):
@@ -45,6 +45,19 @@ def _fill_widths(s: RidgeState, n: int) -> None:
 
 
 @kernel
+def _noise(s: RidgeState, n: int) -> float:
+    """Which share of the variance of a list's scores is expected to be error, by their widths."""
+    unit = s.width * sqrt(log(e + s.sums[ROUNDS]))
+    error = spread = mean = 0.0
+    for i in range(n):
+        mean += s.scores[i] / n
+    for i in range(n):
+        error += (s.sampled[i] / unit) ** 2
+        spread += (s.scores[i] - mean) ** 2
+    return error / (error + spread) if error > 0 else 0.0
+
+
+@kernel
 def _ask(s: RidgeState, k: int, uniform: float, ranking: Ints) -> None:
     """Move the item that a question is about to place k."""
     n = len(ranking)
@@ -57,6 +70,7 @@ def _ask(s: RidgeState, k: int, uniform: float, ranking: Ints) -> None:
     fill_doubts(means, widths, weights, s.doubts[:n], s.space)
     fill_prices(means, weights, k, s.prices[:n])
     fill_questions(s.doubts[:n], widths, s.prices[:n], k, s.share, questions)
+    raise_questions(questions, k, _noise(s, n) / n)
     place = asked(questions, k, uniform)
     if place >= 0:
         move_up(ranking, place, k - 1)
@@ -116,10 +130,23 @@ def _sort(s: RidgeState, X: Features, ranking: Ints) -> bool:
 
 
 @kernel
-def _mark(s: RidgeState, ranking: Ints, token: Floats) -> None:
+def _weight(s: RidgeState, score: float) -> float:
+    """How often an answer counts: the variance of grades is taken to be in proportion to their mean.
+
+    Means are what is expected of the item and of the best one of its list, for which an answer counts once.
+    """
+    best, mean = s.scores[s.order[0]] + constant(s), score + constant(s)
+    if best <= 0:
+        return 1.0
+    return max(1.0, best / mean) if mean > best / MOST_WEIGHT else MOST_WEIGHT
+
+
+@kernel
+def _fill_token(s: RidgeState, ranking: Ints, token: Floats) -> None:
     for p in range(min(s.k, len(ranking))):
         if ranking[p] != s.order[p]:
             token[0] = 1
+        token[1 + p] = _weight(s, s.scores[ranking[p]])
 
 
 @kernel
@@ -127,7 +154,7 @@ def rank_by_doubt(s: RidgeState, X: Features, uniforms: Floats, ranking: Ints, t
     """Show the items by score, but for an item that is asked about."""
     if _sort(s, X, ranking):
         _ask(s, s.k, uniforms[0], ranking)
-        _mark(s, ranking, token)
+    _fill_token(s, ranking, token)
 
 
 @kernel
@@ -135,7 +162,14 @@ def rank_by_sampling(s: RidgeState, X: Features, uniforms: Floats, ranking: Ints
     """Show first what is best by weights drawn from the posterior."""
     if _sort(s, X, ranking):
         _sample(s, s.k, uniforms, ranking)
-        _mark(s, ranking, token)
+    _fill_token(s, ranking, token)
+
+
+@kernel
+def adopt(s: RidgeState, X: Features, ranking: Ints, chances: Floats, token: Floats) -> None:
+    """Weigh answers to what somebody else showed; their chances are not needed."""
+    for p in range(min(s.k, len(ranking))):
+        token[1 + p] = _weight(s, s.scores[ranking[p]])
 
 
 @kernel

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from peekrank._util.validate import choice, positive, whole
 from peekrank.kernels.doubt import doubt_space
 from peekrank.kernels.sorting import sort_space
-from peekrank.kernels.triangular import BLOCK, row_ends, whole_blocks
-from peekrank.learners._shared import adopt_as_it_is, fault_in_numbers
-from peekrank.learners.ridge.exploring import chances, rank_by_doubt, rank_by_sampling
+from peekrank.kernels.triangular import BLOCK, panel, row_ends, whole_blocks
+from peekrank.learners._shared import fault_in_numbers
+from peekrank.learners.ridge.exploring import adopt, chances, rank_by_doubt, rank_by_sampling
 from peekrank.learners.ridge.lift import products
 from peekrank.learners.ridge.regression import fill_scores, update
 from peekrank.learners.ridge.state import COUNT, ONE, REFRESH, RENEW, SQUARES, RidgeState
@@ -23,8 +23,8 @@ Explore = Literal["doubt", "sampling"]
 MOST_COLUMNS = 2000  # of the factor, which is a matrix of so many rows and columns
 
 # rank looks at columns
-_BY_DOUBT = Kernels(rank_by_doubt, update, chances, clocked=True, adopt=adopt_as_it_is)
-_BY_SAMPLING = Kernels(rank_by_sampling, update, clocked=True, adopt=adopt_as_it_is)
+_BY_DOUBT = Kernels(rank_by_doubt, update, chances, clocked=True, adopt=adopt)
+_BY_SAMPLING = Kernels(rank_by_sampling, update, clocked=True, adopt=adopt)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Ridge:
 
     explore: Explore = "doubt"
     width: float = 2.0
-    share: float = 0.01
+    share: float = 0.003
     forget: float = 1.0
     lift: int = 0
     name: ClassVar[str] = "ridge"
@@ -122,7 +122,7 @@ class Ridge:
             y=np.zeros(columns + 2),
             U=np.zeros((m, columns)),
             centre=np.zeros(columns),
-            inverses=np.zeros(columns),
+            panel=panel(),
             scores=scores,
             sampled=sampled,
             order=np.zeros(m, np.int64),
@@ -147,8 +147,8 @@ class Ridge:
         return whole_blocks(columns)
 
     def token_size(self, shape: Shape) -> int:
-        """The explored mark: whether the first k are others than the best ones by score."""
-        return 1
+        """Whether the first k are others than the best ones by score, and how often each of k answers counts."""
+        return 1 + shape.k
 
     def draws(self, shape: Shape) -> int:
         """One for a question; or two for a forced one, and one for each column and for the constant, made even."""

@@ -25,9 +25,11 @@ from peekrank.learners.ridge.state import (
     SQUARES,
     SUM,
     RidgeState,
+    constant,
 )
 from peekrank.types import Features, Floats, Ints
 
+MOST_WEIGHT = 6.0  # of an answer from the bottom of a list, in those from its top
 _LAST_REFRESH = 2048  # rounds after which the prior is as it is
 
 
@@ -146,7 +148,7 @@ def _refresh(s: RidgeState) -> None:
 
 @kernel
 def update(s: RidgeState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
-    """Learn from each answer; the token is not needed."""
+    """Learn from each answer, which counts as often as the token says, once at least."""
     d, answers = len(s.w), 0
     for p in range(len(feedback)):
         if not np.isnan(feedback[p]):
@@ -157,17 +159,20 @@ def update(s: RidgeState, X: Features, ranking: Ints, token: Floats, feedback: F
             for j in range(d):
                 if s.prior[j] == 0 and s.x[j] != 0:  # in a decision of another learner
                     _start(s, j, s.x[j] ** 2)
-            _absorb(s, 1.0, feedback[p])
+            weight = min(MOST_WEIGHT, max(1.0, token[1 + p]))
+            root = sqrt(weight)
+            for j in range(d):
+                s.x[j] *= root
+            _absorb(s, root, root * feedback[p])
             s.sums[ANSWERS] += 1
-            s.sums[SQUARED] += feedback[p] ** 2
+            s.sums[SQUARED] += weight * feedback[p] ** 2
     if answers == 0:
         return
     s.sums[ROUNDS] += 1
     if s.sums[ROUNDS] == s.sums[REFRESH]:
         s.sums[REFRESH] = 2 * s.sums[ROUNDS] if s.sums[ROUNDS] < _LAST_REFRESH else 0
         _refresh(s)
-    last = s.sides[d]
-    constant = last[ANSWER] / last[ONE] if last[ONE] > 0 else 0.0
+    level = constant(s)
     for j in range(d):
-        s.w[j] = s.sides[j, ANSWER] - s.sides[j, ONE] * constant
+        s.w[j] = s.sides[j, ANSWER] - s.sides[j, ONE] * level
     solve(s.R, s.ends, s.w)

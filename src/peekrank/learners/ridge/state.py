@@ -42,7 +42,7 @@ class RidgeState(NamedTuple):
     y: Floats
     U: Floats  # items x columns
     centre: Floats
-    inverses: Floats
+    panel: Floats
     scores: Floats
     sampled: Floats
     order: Ints
@@ -60,3 +60,10 @@ class RidgeState(NamedTuple):
 def deviation(s: RidgeState) -> float:
     """Standard deviation of answers from what is expected; any number will do before there is one to explain."""
     return sqrt(s.sums[LEFT] / s.sums[ANSWERS]) if s.sums[LEFT] > ROUNDING * s.sums[SQUARED] else 1.0
+
+
+@kernel
+def constant(s: RidgeState) -> float:
+    """What is expected of an item whose features are all 0."""
+    last = s.sides[len(s.w)]
+    return last[ANSWER] / last[ONE] if last[ONE] > 0 else 0.0
