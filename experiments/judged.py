@@ -33,9 +33,11 @@ from peekrank.papers.ours.judged import (
     held_out,
     held_out_table,
     learned,
+    learned_by_rounds,
     learned_once,
     once_table,
     random_orders,
+    rounds_table,
 )
 from peekrank.reports.markup import Table
 from peekrank.types import Rounds
@@ -119,6 +121,25 @@ def table(title: str, splits: Sequence[Split], found: Found) -> list[str]:
     return [*lines, "", *Table(("claim", "here"), said).markdown()]
 
 
+def few_and_many(
+    title: str, splits: Sequence[Split], counts: Sequence[int], runs: int, say: Callable[[str], object]
+) -> list[str]:
+    """Ridge, its lift and ours after few rounds and many, and LambdaMART, in Markdown."""
+    found: Found = {}
+    trees = []
+    for number, split in enumerate(splits):
+        for run in range(-(-runs // len(splits))):
+            for key, value in learned_by_rounds(split, counts, run).items():
+                found.setdefault(key, []).append(value)
+            trees.append(boosted_trees(split, run))
+            say(f"few rounds and many, split {number + 1} of {len(splits)}, run {run + 1}: done")
+    known = [value for value in trees if value is not None]
+    said = (
+        f"{TREES}: {np.mean(known):.3f} ± {np.std(known, ddof=1):.3f}." if known else "LightGBM is not installed."
+    )
+    return [f"### {title}, few rounds and many", "", *rounds_table(found).markdown(), "", said]
+
+
 def stream_table(layout: Layout, runs: int, say: Callable[[str], object]) -> list[str]:
     """NDCG@10 while learning from lists that come once each, for each kind of relevance."""
     found = {}
@@ -140,6 +161,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--mq2008", type=Path, help="folder with S1.txt to S5.txt")
     parser.add_argument("--yandex", type=Path, help="folder with train.letor.txt.gz and test.letor.txt.gz")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--few", type=int, nargs="+", help="only ridge, its lift and ours after so many rounds")
     parser.add_argument("--generated", action="store_true", help="learn from generated lists, too")
     parser.add_argument("--generated-rounds", type=int, default=STREAM.queries)
     parser.add_argument("--runs", type=int, default=RUNS, help="at least, with other seeds or other folds")
@@ -156,6 +178,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         folder: Path | None = getattr(options, name)
         if folder:
             splits = read(folder)
+            if options.few:
+                done[f"judged {name} rounds"] = few_and_many(title, splits, options.few, options.runs, say)
+                continue
             found = try_all(splits, rounds=options.rounds, runs=options.runs, say=say)
             done[f"judged {name}"] = table(title, splits, found)
     if options.generated:

@@ -39,10 +39,11 @@ class Split(NamedTuple):
     test: Rounds
 
 
-def learners(lift: int) -> dict[str, Ridge | RTopKF]:
+def learners(lift: int, only: Sequence[str] | None = None) -> dict[str, Ridge | RTopKF]:
     tried: dict[str, Ridge | RTopKF] = {"ridge": Ridge(), "ridge, sampling": Ridge("sampling", width=1.0)}
-    lifted = {f"ridge, lift={lift}": Ridge(lift=lift)} if lift else {}
-    return {**tried, **lifted, "rtopkf": RTopKF()}
+    lifted = {"lift": Ridge(lift=lift)} if lift else {}
+    all_of_them = {**tried, **lifted, "rtopkf": RTopKF()}
+    return {name: learner for name, learner in all_of_them.items() if not only or name in only}
 
 
 def generated(kind: Kind, seed: int) -> Split:
@@ -96,26 +97,26 @@ def table(task: str, k: int, options: argparse.Namespace) -> Iterator[str]:
     found: dict[tuple[str, int], list[tuple[float, float]]] = {}
     for seed, split in enumerate(splits(task, options)):
         for rounds in options.rounds:
-            for name, learner in learners(options.lift).items():
+            for name, learner in learners(options.lift, options.only).items():
                 found.setdefault((name, rounds), []).append(play(learner, split, k, rounds, seed))
     for (name, rounds), values in sorted(found.items(), key=lambda one: (one[0][1], one[0][0])):
         held, on_top = zip(*values, strict=True)
         yield f"| {task} | {k} | {rounds:,} | {name} | {cell(held)} | {cell(on_top)} |"
 
 
-def peers(task: str, runs: int) -> Iterator[str]:
+def peers(task: str, runs: int, only: Sequence[str] | None) -> Iterator[str]:
     """The tasks of benchmarks/peers/rounds.py, with its seeds and measures."""
     sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks" / "peers"))
     bench = import_module("rounds")
     make = {"users": bench.users, "documents": bench.documents}[task]
-    for name, learner in learners(0).items():
+    for name, learner in learners(0, only).items():
         results = [bench.compiled(learner)(make(seed), seed) for seed in range(runs)]
         held, on_top = [r.quality for r in results], [r.on_top for r in results]
         made = make(0)
         yield f"| {task} | {made.k} | {len(made.grades):,} | {name} | {cell(held)} | {cell(on_top)} |"
 
 
-def locked(runs: int, rounds: int) -> Iterator[str]:
+def locked(runs: int, rounds: int, only: Sequence[str] | None) -> Iterator[str]:
     """Runs on misspecified lists, k = 1, each held against the best linear order of its own lists."""
     off: dict[str, list[float]] = {}
     for seed in range(runs):
@@ -123,7 +124,7 @@ def locked(runs: int, rounds: int) -> Iterator[str]:
         X = np.c_[split.train.features, np.ones(len(split.train.features))].astype(np.float64)
         best: Floats = np.linalg.lstsq(X, split.train.relevance.astype(np.float64), rcond=None)[0]
         reachable = held_out(split.test.features @ best[:-1], split.test)
-        for name, learner in learners(0).items():
+        for name, learner in learners(0, only).items():
             off.setdefault(name, []).append(play(learner, split, 1, rounds, seed)[0] - reachable)
     for name, values in off.items():
         count = int(np.sum(np.array(values) < np.median(values) - LOCKED))
@@ -140,7 +141,8 @@ def main() -> None:
     parser.add_argument("--answers", nargs="+", type=int, default=[1])
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--lift", type=int, default=0, help="columns to add; 0: without a lift")
-    parser.add_argument("--locked", action="store_true")
+    parser.add_argument("--locked", type=int, nargs="?", const=30, default=0, help="runs; 30 if none are said")
+    parser.add_argument("--only", nargs="+", help="learners to try; all without")
     parser.add_argument("--mq2008", type=Path)
     parser.add_argument("--yandex", type=Path)
     options = parser.parse_args()
@@ -150,13 +152,13 @@ def main() -> None:
     )
     for task in tasks:
         for k in options.answers if task in (*KINDS, "mq2008", "yandex") else (0,):
-            for row in table(task, k, options) if k else peers(task, options.runs):
+            for row in table(task, k, options) if k else peers(task, options.runs, options.only):
                 sys.stdout.write(f"{row}\n")
                 sys.stdout.flush()
     if options.locked:
         sys.stdout.write("\n| learner | rounds | median below the best linear order | least | locked in |\n")
         sys.stdout.write("|---|---|---|---|---|\n")
-        for row in locked(30, 2000):
+        for row in locked(options.locked, 2000, options.only):
             sys.stdout.write(f"{row}\n")
 
 

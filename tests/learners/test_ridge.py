@@ -19,6 +19,7 @@ from peekrank.learners.ridge.state import RidgeState
 from peekrank.types import Features, Floats, linear_in_features
 
 M, D = 8, 5
+FIRST_NORMALS = [-1.883908, 0.864507, 0.227608]
 SCALES = np.array([1e-6, 1.0, 1e6, 30.0, 1e-3])
 
 
@@ -77,7 +78,8 @@ def dense(seen: Seen) -> Answers:
 def centred(answers: Answers) -> Floats:
     """Rows times the roots of their weights, but for what a constant explains."""
     rows, _, weights = answers
-    return (rows - np.average(rows, axis=0, weights=weights)) * np.sqrt(weights)[:, None]
+    found: Floats = (rows - np.average(rows, axis=0, weights=weights)) * np.sqrt(weights)[:, None]
+    return found
 
 
 def solution(answers: Answers, prior: Floats) -> tuple[Floats, float]:
@@ -209,7 +211,8 @@ class Twin:
         self.looked += list(X)
         if not self.rounds:
             self.prior = np.var(self.looked, axis=0)
-        w, sigma, spread, level = np.zeros(X.shape[1]), 1.0, np.diag(1 / self.prior), 0.0
+        w, sigma, level = np.zeros(X.shape[1]), 1.0, 0.0
+        spread: Any = np.diag(1 / self.prior)
         if self.rows:
             told = Answers(np.array(self.rows), np.array(self.grades), np.array(self.weights))
             w, left = solution(told, self.prior)
@@ -228,10 +231,10 @@ class Twin:
             chances[p] = 0.0 if worth == 0 else 1.0 if worth >= paid else worth / paid
         noise = sum(error**2 for error in errors)
         noise /= noise + float(((scores - scores.mean()) ** 2).sum())
-        chances = [max(c, noise / n) if p >= self.k else 0.0 for p, c in enumerate(scaled(chances))]
+        chances = [max(c, 1.3 * noise / n) if p >= self.k else 0.0 for p, c in enumerate(scaled(chances))]
         expected = [m + level for m in means]
         shares = [m / expected[0] if expected[0] > 0 else 1.0 for m in expected]
-        return order, scaled(chances), [max(1.0, 1 / share) if share > 1 / 6 else 6.0 for share in shares]
+        return order, scaled(chances), [max(1.0, 1 / share) if share > 1 / 5 else 5.0 for share in shares]
 
     def learn(self, rows: Floats, grades: Floats, weights: list[float]) -> None:
         self.rows += list(rows)
@@ -402,14 +405,53 @@ def test_a_lift_learns_products() -> None:
     assert lifted > linear + 0.1
 
 
-def test_lifted_columns_are_squares_then_products_within_the_budget() -> None:
-    for lift, columns in ((0, 0), (3, 3), (5, 5), (8, 8), (15, 15), (100, 15)):
-        learner = Ridge(lift=lift)
-        factors = learner.init(Shape(M, D, 1)).factors
-        assert factors.shape == (2, columns)
-        assert len({tuple(pair) for pair in factors.T}) == columns
-        assert np.sum(factors[0] == factors[1]) == min(lift, D)
-        assert factors.size == 0 or factors.max() < D
+@pytest.mark.parametrize(
+    ("lift", "squares", "products", "waves"),
+    [(0, 0, 0, 0), (3, 0, 0, 3), (5, 5, 0, 0), (8, 5, 0, 3), (14, 5, 0, 9), (15, 5, 10, 0), (100, 5, 10, 0)],
+)
+def test_lifted_columns_are_squares_and_products_and_waves_where_these_do_not_fit(
+    lift: int, squares: int, products: int, waves: int
+) -> None:
+    learner = Ridge(lift=lift)
+    state = learner.init(Shape(M, D, 1))
+    factors = state.lift.factors
+    assert np.sum(factors[0] == factors[1]) == squares
+    assert len({tuple(pair) for pair in factors.T}) == factors.shape[1] == squares + products
+    assert state.lift.directions.shape == (waves, D)
+    assert len(learner.weights(state)) == D + squares + products + waves
+
+
+def test_waves_are_cosines_of_features_in_the_units_of_their_first_list() -> None:
+    learner, X = Ridge(lift=9), lists(30) * SCALES.astype(np.float32) + np.float32(3)
+    agent = Agent(learner, m=M, k=1, d=D)
+    play(agent, X, grades(X / SCALES))
+    state, first = agent.state, X[0].astype(np.float64)
+    z = (X[-1].astype(np.float64) - first.mean(0)) / first.std(0)
+    waves = np.cos(z @ state.lift.directions.T + state.lift.phases)
+    columns = np.hstack([X[-1].astype(np.float64), X[-1].astype(np.float64) ** 2, waves])
+    assert np.allclose(learner.scores(state, X[-1]), columns @ state.w[: columns.shape[1]])
+
+
+def test_directions_of_waves_are_normal_and_the_same_for_ever() -> None:
+    directions, phases = Ridge(lift=600).init(Shape(2, 50, 1)).lift[1:3]
+    assert directions.shape == (550, 50)
+    assert abs(directions.mean()) < 0.005
+    assert np.allclose(np.square(directions).sum(1).mean(), 1, atol=0.03)
+    assert np.allclose(np.corrcoef(directions.T), np.eye(50), atol=0.2)
+    assert np.allclose(np.histogram(phases, 4, (0, 2 * np.pi))[0] / 550, 0.25, atol=0.06)
+    assert np.allclose(directions[0, :3] * np.sqrt(50), FIRST_NORMALS, atol=1e-6)
+
+
+def test_waves_learn_products_for_which_there_is_no_room() -> None:
+    X = lists(3000, d=8)
+    relevance = (X[..., 0] * X[..., 1] > 0.7).astype(np.uint8)
+    rounds = Rounds(X.reshape(-1, 8), relevance.ravel(), np.arange(0, len(X) * M + 1, M))
+    half = np.array([1500, 3000])
+    linear, lifted = (
+        np.diff(simulate(one, rounds, k=1, measure=NDCG(), at=half).value)[0] / 1500
+        for one in (Ridge(lift=8), Ridge(lift=35))
+    )
+    assert lifted > linear + 0.03
 
 
 def test_scores_are_what_lists_are_sorted_by() -> None:

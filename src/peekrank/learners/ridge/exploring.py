@@ -13,6 +13,7 @@ from peekrank.learners.ridge.regression import MOST_WEIGHT, look_at
 from peekrank.learners.ridge.state import ONE, ROUNDS, RidgeState, constant, deviation
 from peekrank.types import Features, Floats, Ints
 
+_UNIFORM = 1.3  # questions about anything, in the share of noise in the scores of a list
 _FORCED = 0.3  # a round that samples forces a question with chance min(1, 0.3 k) t^(-1/3)
 
 
@@ -70,7 +71,7 @@ def _ask(s: RidgeState, k: int, uniform: float, ranking: Ints) -> None:
     fill_doubts(means, widths, weights, s.doubts[:n], s.space)
     fill_prices(means, weights, k, s.prices[:n])
     fill_questions(s.doubts[:n], widths, s.prices[:n], k, s.share, questions)
-    raise_questions(questions, k, _noise(s, n) / n)
+    raise_questions(questions, k, _UNIFORM * _noise(s, n) / n)
     place = asked(questions, k, uniform)
     if place >= 0:
         move_up(ranking, place, k - 1)

@@ -14,7 +14,7 @@ from peekrank.kernels.sorting import sort_space
 from peekrank.kernels.triangular import BLOCK, panel, row_ends, whole_blocks
 from peekrank.learners._shared import fault_in_numbers
 from peekrank.learners.ridge.exploring import adopt, chances, rank_by_doubt, rank_by_sampling
-from peekrank.learners.ridge.lift import products
+from peekrank.learners.ridge.lift import lift_of
 from peekrank.learners.ridge.regression import fill_scores, update
 from peekrank.learners.ridge.state import COUNT, ONE, REFRESH, RENEW, SQUARES, RidgeState
 from peekrank.types import Features, Floats, Kernels, Shape
@@ -70,7 +70,7 @@ class Ridge:
 
     explore: Explore = "doubt"
     width: float = 2.0
-    share: float = 0.003
+    share: float = 0.001
     forget: float = 1.0
     lift: int = 0
     name: ClassVar[str] = "ridge"
@@ -81,7 +81,7 @@ class Ridge:
     max_grade: ClassVar[int] = 255
     horizon: ClassVar[None] = None
     measure: ClassVar[None] = None
-    memory: ClassVar[tuple[str, ...]] = ("R", "ends", "sides", "w", "prior", "moments", "sums")
+    memory: ClassVar[tuple[str, ...]] = ("R", "ends", "sides", "w", "prior", "moments", "sums", "lift.units")
 
     def __post_init__(self) -> None:
         choice("explore", self.explore, Explore)
@@ -98,7 +98,7 @@ class Ridge:
 
     def init(self, shape: Shape) -> RidgeState:
         """State before the first round."""
-        m, columns, factors = shape.m, self._columns(shape.d), products(shape.d, self.lift)
+        m, columns, lift = shape.m, self._columns(shape.d), lift_of(shape.d, self.lift)
         sums = np.zeros(7)
         sums[REFRESH] = 1
         scores, sampled, means, widths, doubts, prices, questions = (np.zeros(m) for _ in range(7))
@@ -115,9 +115,9 @@ class Ridge:
             forget=self.forget,
             k=shape.k,
             d=shape.d,
-            reserve=max(1.0, factors.shape[1] / shape.d),
+            reserve=max(1.0, _added(shape.d, self.lift) / shape.d),
             weights=1 / np.log2(np.arange(2.0, m + 2)),
-            factors=factors,
+            lift=lift,
             x=np.zeros(columns),
             y=np.zeros(columns + 2),
             U=np.zeros((m, columns)),
@@ -137,7 +137,7 @@ class Ridge:
         )
 
     def _columns(self, d: int) -> int:
-        columns = d + products(d, self.lift).shape[1]
+        columns = d + _added(d, self.lift)
         if columns > MOST_COLUMNS:
             lifted = f" and lift = {self.lift}" if self.lift else ""
             raise ValueError(
@@ -160,12 +160,13 @@ class Ridge:
 
     def weights(self, state: RidgeState) -> Features:
         """The weight of each column: the features, then what the lift adds."""
-        return state.w[: state.d + state.factors.shape[1]].astype(np.float32)
+        return state.w[: state.d + _added(state.d, self.lift)].astype(np.float32)
 
     def scores(self, state: RidgeState, X: Features) -> Floats:
         """What is expected of each item, but for a constant."""
         scores = np.empty(len(X))
-        fill_scores(X, state.factors, state.w, np.empty(len(state.w)), scores)
+        lift = state.lift._replace(z=np.empty(len(state.lift.z)))  # whose memory may be another's at work
+        fill_scores(X, lift, state.w, np.empty(len(state.w)), scores)
         return scores
 
     def fault(self, state: RidgeState) -> str:
@@ -188,3 +189,8 @@ class Ridge:
 
     def bound(self, shape: Shape, horizon: int) -> None:
         """None: nothing is promised if relevance is not linear in the features."""
+
+
+def _added(d: int, lift: int) -> int:
+    """How many columns a lift adds: not more than there are squares and products."""
+    return min(lift, d * (d + 1) // 2)

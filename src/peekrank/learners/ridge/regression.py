@@ -9,7 +9,7 @@ import numpy as np
 from peekrank._jit import kernel
 from peekrank.kernels.triangular import cholesky, rotate, solve, square
 from peekrank.kernels.vectors import dot
-from peekrank.learners.ridge.lift import lift
+from peekrank.learners.ridge.lift import Lift, fill_units, lift
 from peekrank.learners.ridge.state import (
     ANSWER,
     ANSWERS,
@@ -29,15 +29,15 @@ from peekrank.learners.ridge.state import (
 )
 from peekrank.types import Features, Floats, Ints
 
-MOST_WEIGHT = 6.0  # of an answer from the bottom of a list, in those from its top
+MOST_WEIGHT = 5.0  # of an answer from the bottom of a list, in those from its top
 _LAST_REFRESH = 2048  # rounds after which the prior is as it is
 
 
 @kernel
-def fill_scores(X: Features, factors: Ints, w: Floats, row: Floats, scores: Floats) -> None:
+def fill_scores(X: Features, lifted: Lift, w: Floats, row: Floats, scores: Floats) -> None:
     """What is expected of each item, but for a constant."""
     for i in range(len(X)):
-        lift(X[i], factors, row)
+        lift(X[i], lifted, row)
         scores[i] = dot(row, w)
 
 
@@ -45,10 +45,11 @@ def fill_scores(X: Features, factors: Ints, w: Floats, row: Floats, scores: Floa
 def look_at(s: RidgeState, X: Features) -> None:
     """Score all items, take notice of their features, and keep them."""
     d = len(s.w)
+    fill_units(X, s.lift)
     count, total, squares = s.moments[COUNT], s.moments[SUM], s.moments[SQUARES]
     for i in range(len(X)):
         x = s.U[i]
-        lift(X[i], s.factors, x)
+        lift(X[i], s.lift, x)
         s.scores[i] = dot(x, s.w)
         for j in range(d):
             count[j] += x[j] != 0
@@ -155,7 +156,7 @@ def update(s: RidgeState, X: Features, ranking: Ints, token: Floats, feedback: F
             answers += 1
             if s.forget < 1:
                 _forget(s)
-            lift(X[ranking[p]], s.factors, s.x)
+            lift(X[ranking[p]], s.lift, s.x)
             for j in range(d):
                 if s.prior[j] == 0 and s.x[j] != 0:  # in a decision of another learner
                     _start(s, j, s.x[j] ** 2)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from peekrank._jit import kernel
 from peekrank.kernels.doubt import DoubtSpace
 from peekrank.kernels.sorting import SortSpace
+from peekrank.learners.ridge.lift import Lift
 from peekrank.types import Floats, Ints
 
 ROUNDING = 1e-12  # share of the sum of squares below which what is left of it is none
@@ -37,7 +38,7 @@ class RidgeState(NamedTuple):
     d: int
     reserve: float  # lifted columns for each feature, 1 at least
     weights: Floats  # of the places
-    factors: Ints  # two for each lifted column
+    lift: Lift
     x: Floats
     y: Floats
     U: Floats  # items x columns

@@ -3,7 +3,8 @@
 Learners pass over a part of the lists for T rounds, each pass in a new random order, and see k relevances a round.
 Then their weights order the documents of the rest: NDCG@10, mean over the lists with a relevant document. Another
 table is about lists that come once each: NDCG@10 while learning, from the printed learner to ours, one choice
-after the other. Here all lists are generated; experiments/judged.py takes judged documents.
+after the other. A third one has ridge and its lift beside ours, at k = 1, after few rounds and many. Here all
+lists are generated; experiments/judged.py takes judged documents.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import polars as pl
 from peekrank.data.generated import LAYOUTS, Kind, Layout, make_dataset
 from peekrank.engine import Agent, drive
 from peekrank.learners import Uniform
+from peekrank.learners.ridge.learner import Ridge
 from peekrank.learners.rtopkf import RTopKF
 from peekrank.papers.ct16.figure import EVERYTHING, MEASURE, NOTHING, best_grades, passes
 from peekrank.papers.record import Beat, Claim, How, Made, mean_exceeds
@@ -34,20 +36,22 @@ RESIDUAL, PAPERS_STEPS = "residual", "the same, temperature 0.05"
 ALL_OURS = "ours: residual, scale-free steps, all this"
 KINDS: tuple[Kind, ...] = get_args(Kind)
 STREAM = Layout(50_000, (20, 20), 20, (0.7, 0.15, 0.1, 0.04, 0.01))
+RIDGE, LIFTED, ROUNDS_OF = "ridge", "ridge, lift=150", (500, 2_000, 20_000)
 LAST = 0.2  # of the lists: not learned from
 
 
 class Size(NamedTuple):
-    """Lists to pass over, rounds, lists that come once, and runs."""
+    """Lists to pass over, rounds, few rounds and many, lists that come once, and runs."""
 
     lists: Layout
     rounds: int
+    few_and_many: tuple[int, ...]
     once: Layout
     runs: int
 
 
-FULL = Size(LAYOUTS["mq2008"], 100_000, STREAM, 5)
-QUICK = Size(LAYOUTS["mq2008"]._replace(queries=200), 3_000, STREAM._replace(queries=3_000), 5)
+FULL = Size(LAYOUTS["mq2008"], 100_000, ROUNDS_OF, STREAM, 5)
+QUICK = Size(LAYOUTS["mq2008"]._replace(queries=200), 3_000, (300, 1_000), STREAM._replace(queries=3_000), 5)
 
 
 class Split(NamedTuple):
@@ -66,7 +70,7 @@ class Entry(NamedTuple):
     answers: tuple[int, ...]
 
 
-Key = tuple[str, int]  # name, and number of answers or 0
+Key = tuple[str, int]  # name, and number of answers or 0; or number of rounds
 Found = dict[Key, list[float]]
 
 
@@ -74,41 +78,57 @@ def make(how: How) -> Made:
     """Learn from generated lists, in passes and once."""
     size = QUICK if how.quick else FULL
 
-    files = {(part, run): f"{part}-{run:04d}" for part, run in product(("passes", *KINDS), range(size.runs))}
+    parts = ("passes", "rounds", *KINDS)
+    files = {(part, run): f"{part}-{run:04d}" for part, run in product(parts, range(size.runs))}
 
     def in_passes(run: int) -> Callable[[Beat], pl.DataFrame]:
         return lambda alive: _passes(size, run, alive)
+
+    def few_and_many(run: int) -> Callable[[Beat], pl.DataFrame]:
+        return lambda alive: _few_and_many(size, run, alive)
 
     def once_each(kind: Kind, run: int) -> Callable[[Beat], pl.DataFrame]:
         return lambda alive: _once(size.once, kind, run, alive)
 
     jobs = {files["passes", run]: in_passes(run) for run in range(size.runs)}
+    jobs |= {files["rounds", run]: few_and_many(run) for run in range(size.runs)}
     jobs |= {files[kind, run]: once_each(kind, run) for kind, run in product(KINDS, range(size.runs))}
     kept = how.frames(jobs)
 
     def gather(part: str) -> Found:
         found: Found = {}
         for run in range(size.runs):
-            for name, k, value in kept[files[part, run]].iter_rows():
-                found.setdefault((name, k), []).append(value)
+            for name, number, value in kept[files[part, run]].iter_rows():
+                found.setdefault((name, number), []).append(value)
         return found
 
-    held, once = gather("passes"), {kind: gather(kind) for kind in KINDS}
+    held, by_rounds, once = gather("passes"), gather("rounds"), {kind: gather(kind) for kind in KINDS}
     data = pl.concat(
         kept[file].with_columns(part=pl.lit(part), run=pl.lit(run)) for (part, run), file in files.items()
     )
     return Made(
-        [*claims(held, "passes"), *(claim for kind in KINDS for claim in once_claims(once[kind], kind))],
-        {"passes": held_out_table(held), "once": once_table(once)},
-        data={"judged": data.select("part", "run", "learner", "k", "ndcg")},
+        [
+            *claims(held, "passes"),
+            *rounds_claims(by_rounds),
+            *(claim for kind in KINDS for claim in once_claims(once[kind], kind)),
+        ],
+        {"passes": held_out_table(held), "rounds": rounds_table(by_rounds), "once": once_table(once)},
+        data={"judged": data.select("part", "run", "learner", "number", "ndcg")},
     )
 
 
+def _split(layout: Layout, run: int) -> Split:
+    train, test = divided(make_dataset(layout, np.random.default_rng(run)).rounds())
+    return Split(train, None, test)
+
+
 def _passes(size: Size, run: int, alive: Beat) -> pl.DataFrame:
-    train, test = divided(make_dataset(size.lists, np.random.default_rng(run)).rounds())
-    split = Split(train, None, test)
-    found = {(NOTHING, 0): random_orders(split, run), **learned(split, size.rounds, run, alive)}
-    return _frame(found)
+    split = _split(size.lists, run)
+    return _frame({(NOTHING, 0): random_orders(split, run), **learned(split, size.rounds, run, alive)})
+
+
+def _few_and_many(size: Size, run: int, alive: Beat) -> pl.DataFrame:
+    return _frame(learned_by_rounds(_split(size.lists, run), size.few_and_many, run, alive))
 
 
 def _once(layout: Layout, kind: Kind, run: int, alive: Beat) -> pl.DataFrame:
@@ -116,8 +136,8 @@ def _once(layout: Layout, kind: Kind, run: int, alive: Beat) -> pl.DataFrame:
 
 
 def _frame(found: dict[Key, float]) -> pl.DataFrame:
-    columns = {"learner": pl.String, "k": pl.Int64, "ndcg": pl.Float64}
-    return pl.DataFrame([(name, k, value) for (name, k), value in found.items()], columns, orient="row")
+    columns = {"learner": pl.String, "number": pl.Int64, "ndcg": pl.Float64}  # of answers, or of rounds
+    return pl.DataFrame([(name, number, value) for (name, number), value in found.items()], columns, orient="row")
 
 
 def entries(rounds: int) -> list[Entry]:
@@ -172,6 +192,22 @@ def learned(split: Split, rounds: int, seed: int, alive: Beat = lambda: None) ->
         }
 
 
+def learned_by_rounds(
+    split: Split, counts: Sequence[int], seed: int, alive: Beat = lambda: None
+) -> dict[Key, float]:
+    """Held-out quality at k = 1 after each of these numbers of rounds, of ridge, its lift, and ours."""
+    lengths, d = np.diff(split.train.offsets), split.train.features.shape[1]
+    learners: dict[str, Ridge | RTopKF] = {RIDGE: Ridge(), LIFTED: Ridge(lift=150), OURS: RTopKF()}
+    agents = [Agent(learner, m=int(lengths.max()), k=1, d=d, seed=seed) for learner in learners.values()]
+    sequence, found = passes(len(lengths), max(counts), np.random.default_rng(seed)), {}
+    for begin, end in pairwise((0, *counts)):
+        at, part = np.array([end - begin]), sequence[begin:end]
+        drive(agents, split.train, measure=MEASURE, sequence=part, at=at, progress=lambda _: alive())
+        for (name, learner), agent in zip(learners.items(), agents, strict=True):
+            found[name, end] = held_out(learner.scores(agent.state, split.test.features), split.test)
+    return found
+
+
 def random_orders(split: Split, seed: int) -> float:
     """Quality of random orders of the test part."""
     rng = np.random.default_rng(seed)
@@ -209,6 +245,16 @@ def claims(found: Found, where: str) -> list[Claim]:
             f"{where}: ours, k = {more} above k = {fewer}", f"k = {fewer}", found[OURS, more], found[OURS, fewer]
         )
         for fewer, more in pairwise(ANSWERS)
+    ]
+
+
+def rounds_claims(found: Found) -> list[Claim]:
+    """What solving the least squares brings after few rounds."""
+    few = min(rounds for _, rounds in found)
+    return [
+        _above(
+            f"rounds: {RIDGE} above ours after {few:,} rounds, k = 1", OURS, found[RIDGE, few], found[OURS, few]
+        )
     ]
 
 
@@ -268,6 +314,13 @@ def held_out_table(found: Found) -> Table:
     heads = ("learner", *(f"k = {k}" for k in ANSWERS), "all relevances, or none")
     names = dict.fromkeys(name for name, _ in found)
     return Table(heads, [(name, *(_cell(found.get((name, k))) for k in (*ANSWERS, 0))) for name in names])
+
+
+def rounds_table(found: Found) -> Table:
+    """The same after few rounds and many."""
+    counts, names = sorted({rounds for _, rounds in found}), dict.fromkeys(name for name, _ in found)
+    heads = ("learner, k = 1", *(f"{rounds:,} rounds" for rounds in counts))
+    return Table(heads, [(name, *(_cell(found[name, rounds]) for rounds in counts)) for name in names])
 
 
 def once_table(found: dict[Kind, Found]) -> Table:
