@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from helpers.scripts import load_experiment
-from peekrank import Agent
+from peekrank import Agent, Ridge
 from peekrank.data.generated import Layout, make_dataset
 from peekrank.learners.rtopkf import RTopKF
 from peekrank.papers.ct16 import figure
@@ -214,6 +214,28 @@ def test_learned_weights_are_those_of_an_agent_that_is_told_step_by_step() -> No
     state: Any = agent._state
     assert found[module.OURS, 2] == judged.held_out(test.features @ state.w, test)
     assert {k for name, k in found if name == "RankSVM, as printed"} == {2, 5}
+
+
+def test_quality_after_few_rounds_is_that_of_an_agent_that_stops_there() -> None:
+    train, test = lists(1), lists(2)
+    found = module.learned_by_rounds(judged.Split(train, None, test), (20, 50), 7)
+    learner = Ridge()
+    agent = Agent(learner, m=int(np.diff(train.offsets).max()), k=1, d=4, seed=7)
+    sequence = figure.passes(len(train.offsets) - 1, 50, np.random.default_rng(7))
+    for count, query in enumerate(sequence, 1):
+        rows = slice(train.offsets[query], train.offsets[query + 1])
+        decision = agent.rank(train.features[rows])
+        agent.update(decision, train.relevance[rows][decision.ranking[:1]])
+        if count in (20, 50):
+            assert found[module.RIDGE, count] == judged.held_out(learner.scores(agent.state, test.features), test)
+    assert [row[0] for row in module.rounds_table({key: [value, 1.0] for key, value in found.items()}).rows] == [
+        module.RIDGE, module.LIFTED, module.OURS,
+    ]  # fmt: skip
+    few = {(module.RIDGE, 20): [0.7, 0.8], (module.OURS, 20): [0.6, 0.7]}
+    (claim,) = module.rounds_claims(few)
+    assert claim.holds
+    (claim,) = module.rounds_claims({**few, (module.OURS, 20): [0.7, 0.8]})
+    assert not claim.holds
 
 
 def test_claims_compare_equal_splits() -> None:

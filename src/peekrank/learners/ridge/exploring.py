@@ -13,7 +13,6 @@ from peekrank.learners.ridge.regression import MOST_WEIGHT, look_at
 from peekrank.learners.ridge.state import ONE, ROUNDS, RidgeState, constant, deviation
 from peekrank.types import Features, Floats, Ints
 
-_UNIFORM = 1.3  # questions about anything, in the share of noise in the scores of a list
 _FORCED = 0.3  # a round that samples forces a question with chance min(1, 0.3 k) t^(-1/3)
 
 
@@ -71,7 +70,8 @@ def _ask(s: RidgeState, k: int, uniform: float, ranking: Ints) -> None:
     fill_doubts(means, widths, weights, s.doubts[:n], s.space)
     fill_prices(means, weights, k, s.prices[:n])
     fill_questions(s.doubts[:n], widths, s.prices[:n], k, s.share, questions)
-    raise_questions(questions, k, _UNIFORM * _noise(s, n) / n)
+    if s.uniform > 0:
+        raise_questions(questions, k, s.uniform * _noise(s, n) / n)
     place = asked(questions, k, uniform)
     if place >= 0:
         move_up(ranking, place, k - 1)
@@ -143,10 +143,17 @@ def _weight(s: RidgeState, score: float) -> float:
 
 
 @kernel
-def _fill_token(s: RidgeState, ranking: Ints, token: Floats) -> None:
+def _mark(s: RidgeState, ranking: Ints, token: Floats) -> None:
+    """Whether others than the best are shown; each answer counts once."""
     for p in range(min(s.k, len(ranking))):
         if ranking[p] != s.order[p]:
             token[0] = 1
+        token[1 + p] = 1
+
+
+@kernel
+def _weigh(s: RidgeState, ranking: Ints, token: Floats) -> None:
+    for p in range(min(s.k, len(ranking))):
         token[1 + p] = _weight(s, s.scores[ranking[p]])
 
 
@@ -155,7 +162,8 @@ def rank_by_doubt(s: RidgeState, X: Features, uniforms: Floats, ranking: Ints, t
     """Show the items by score, but for an item that is asked about."""
     if _sort(s, X, ranking):
         _ask(s, s.k, uniforms[0], ranking)
-    _fill_token(s, ranking, token)
+    _mark(s, ranking, token)
+    _weigh(s, ranking, token)
 
 
 @kernel
@@ -163,14 +171,13 @@ def rank_by_sampling(s: RidgeState, X: Features, uniforms: Floats, ranking: Ints
     """Show first what is best by weights drawn from the posterior."""
     if _sort(s, X, ranking):
         _sample(s, s.k, uniforms, ranking)
-    _fill_token(s, ranking, token)
+    _mark(s, ranking, token)
 
 
 @kernel
 def adopt(s: RidgeState, X: Features, ranking: Ints, chances: Floats, token: Floats) -> None:
     """Weigh answers to what somebody else showed; their chances are not needed."""
-    for p in range(min(s.k, len(ranking))):
-        token[1 + p] = _weight(s, s.scores[ranking[p]])
+    _weigh(s, ranking, token)
 
 
 @kernel

@@ -12,7 +12,7 @@ from peekrank._util.validate import choice, positive, whole
 from peekrank.kernels.doubt import doubt_space
 from peekrank.kernels.sorting import sort_space
 from peekrank.kernels.triangular import BLOCK, panel, row_ends, whole_blocks
-from peekrank.learners._shared import fault_in_numbers
+from peekrank.learners._shared import adopt_as_it_is, fault_in_numbers
 from peekrank.learners.ridge.exploring import adopt, chances, rank_by_doubt, rank_by_sampling
 from peekrank.learners.ridge.lift import lift_of
 from peekrank.learners.ridge.regression import fill_scores, update
@@ -20,26 +20,33 @@ from peekrank.learners.ridge.state import COUNT, ONE, REFRESH, RENEW, SQUARES, R
 from peekrank.types import Features, Floats, Kernels, Shape
 
 Explore = Literal["doubt", "sampling"]
+_UNIFORM = 1.3  # questions about anything, in the share of noise in the scores of a list
 MOST_COLUMNS = 2000  # of the factor, which is a matrix of so many rows and columns
 
 # rank looks at columns
 _BY_DOUBT = Kernels(rank_by_doubt, update, chances, clocked=True, adopt=adopt)
-_BY_SAMPLING = Kernels(rank_by_sampling, update, clocked=True, adopt=adopt)
+_BY_SAMPLING = Kernels(rank_by_sampling, update, clocked=True, adopt=adopt_as_it_is)
 
 
 @dataclass(frozen=True)
 class Ridge:
     """Order items by a Bayesian linear regression of relevance on features; ask where the order is in doubt.
 
-    Relevance is taken for ``w . x + c`` plus noise of unknown variance, where c may be anything, and the weight of
-    a column of variance v has the prior variance noise/v. The weights are solved for after each round: few rounds
-    suffice, there is no step size, and columns may have any scale. Answers count whenever they come, whatever was
-    answered beside them.
+    Relevance is taken to be ``w . x + c`` plus noise of unknown variance, where c may be anything, and the weight
+    of a column of variance v has the prior variance noise/v. The weights are solved for after each round: few
+    rounds suffice, there is no step size, and columns may have any scale. Answers count whenever they come,
+    whatever was answered beside them.
 
     By doubt (see doubtsort): u_i is how far the score of item i may be off against the mean of its list, D_i what
     this puts at stake in the list, by the discount of DCG. An item below place k is moved to place k with chance
-    ``share u_i D_i / price``, where the price is what that costs by the scores. By sampling: the k best by weights
-    drawn from the posterior are shown, in the order of their scores; now and then a uniform item replaces one.
+    ``share u_i D_i / price``, where the price is what that costs by the scores, and with chance ``1.3 rho/n`` at
+    least, where rho is the share of the variance of a list's scores that is expected to be error. The variance of
+    a grade is taken to grow with its mean, so that an answer from the bottom of a list counts up to 5 times. By
+    sampling: the k best by weights drawn from the posterior are shown, in the order of their scores; now and then
+    a uniform item replaces one.
+
+    Answers to what somebody else showed count as well: ``kernels.adopt`` gives the token that ``update`` needs;
+    with a token of zeros each answer counts once.
 
     A round takes time in proportion to the square of the number of columns; columns that are mostly 0, such as
     one-hot ones, cost less.
@@ -47,7 +54,7 @@ class Ridge:
     Parameters
     ----------
     explore
-        By doubt, or by posterior sampling, which takes a quarter of the time where features are many.
+        By doubt, or by posterior sampling, which takes less time where features are many.
     width
         Factor of the posterior's deviation; of what is drawn, too.
     share
@@ -55,7 +62,8 @@ class Ridge:
     forget
         What was learned is multiplied by this at each answer: less than 1 to follow change.
     lift
-        Columns to add: squares of features, then products of two; some of them, well spread, if there are more.
+        Columns to add: all squares and products of features if there is room for them; if not, random waves, after
+        the squares if these fit.
 
     >>> from peekrank import Agent
     >>> agent = Agent(Ridge(), m=5, k=1, d=3, seed=0)
@@ -112,6 +120,7 @@ class Ridge:
             sums=sums,
             width=self.width,
             share=self.share,
+            uniform=0.0 if self.lift else _UNIFORM,
             forget=self.forget,
             k=shape.k,
             d=shape.d,

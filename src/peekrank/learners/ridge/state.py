@@ -33,6 +33,7 @@ class RidgeState(NamedTuple):
     sums: Floats
     width: float
     share: float
+    uniform: float
     forget: float
     k: int
     d: int
