@@ -24,7 +24,7 @@ from rich.table import Table
 from peekrank import NDCG, Agent, Ridge, RTopKF
 from peekrank.data.generated import Layout, make_dataset
 from peekrank.engine import drive
-from peekrank.types import Floats, Ints, Rounds
+from peekrank.types import Floats, Rounds
 
 DOCUMENTS = 20
 SIZES = {16: (2000, 15.0), 46: (2000, 15.0), 136: (2000, 5.0), 700: (500, 2.0)}  # features: rounds, wanted
@@ -47,7 +47,8 @@ class Loop:
         """The variance of each column."""
         return self.squares / self.items - (self.sum / self.items) ** 2
 
-    def rank(self, X: Floats, uniform: float) -> Ints:
+    def rank(self, X: Floats, uniform: float) -> tuple[int, float]:
+        """The item to show first, and how often its answer counts."""
         n, d = X.shape
         self.items += n
         self.sum += X.sum(0)
@@ -58,23 +59,27 @@ class Loop:
         scores = X @ self.w[:d]
         order = np.argsort(-scores, kind="stable")
         centred = X - X.mean(0)
-        unit = 2 * np.sqrt((self.left / self.rounds if self.left > 0 else 1) * np.log(np.e + self.rounds))
-        u = unit * np.sqrt(np.einsum("ij,ij->i", centred @ self.V[:d, :d], centred))[order]
+        errors = np.einsum("ij,ij->i", centred @ self.V[:d, :d], centred)
+        errors *= self.left / self.rounds if self.left > 0 else 1
+        u = 2 * np.sqrt(np.log(np.e + self.rounds) * errors[order])
         b, weights = scores[order], 1 / np.log2(np.arange(2, n + 2))
         meets = (u[:, None] >= u) & (np.abs(b[:, None] - b) <= u[:, None] + u)
         doubts = weights[meets.argmax(1)] - weights[n - 1 - meets[:, ::-1].argmax(1)]
         pushed = np.append(0, np.cumsum(-np.diff(weights) * b[:-1]))
         price = np.maximum(pushed - (weights[0] - weights) * b, 0)
-        chances = np.minimum(1, 0.01 * doubts * u / np.maximum(price, 1e-300))
+        chances = np.minimum(1, 0.001 * doubts * u / np.maximum(price, 1e-300))
+        noise = errors.sum() / (errors.sum() + np.square(scores - scores.mean()).sum())
+        chances = np.maximum(chances, 1.3 * noise / n)
         chances[0] = 0
         chances *= min(1, 0.5 / max(chances.sum(), 1e-300))
         place = int(np.searchsorted(np.cumsum(chances), uniform, side="right"))
-        if place < n:
-            order = np.concatenate(([order[place]], np.delete(order, place)))
-        return order
+        place = place if place < n else 0
+        best, expected = b[0] + self.w[d], b[place] + self.w[d]
+        weight = 1.0 if best <= 0 else best / expected if expected > best / 5 else 5.0
+        return int(order[place]), float(weight)
 
-    def update(self, x: Floats, answer: float) -> None:
-        x = np.append(x, 1)
+    def update(self, x: Floats, answer: float, weight: float) -> None:
+        x, answer = np.append(x, 1) * np.sqrt(weight), answer * np.sqrt(weight)
         Vx = self.V @ x
         error, spread = answer - float(self.w @ x), 1 + float(x @ Vx)
         self.left += error**2 / spread
@@ -94,8 +99,8 @@ def looped(rounds: Rounds, d: int) -> Floats:
     grades = rounds.relevance.reshape(-1, DOCUMENTS)
     uniforms = np.random.default_rng(0).random(len(lists))
     for X, relevance, uniform in zip(lists, grades, uniforms, strict=True):
-        first = loop.rank(X, uniform)[0]
-        loop.update(X[first], relevance[first])
+        first, weight = loop.rank(X, uniform)
+        loop.update(X[first], relevance[first], weight)
     return loop.w[:d]
 
 

@@ -448,7 +448,7 @@ def test_waves_learn_products_for_which_there_is_no_room() -> None:
     rounds = Rounds(X.reshape(-1, 8), relevance.ravel(), np.arange(0, len(X) * M + 1, M))
     half = np.array([1500, 3000])
     linear, lifted = (
-        np.diff(simulate(one, rounds, k=1, measure=NDCG(), at=half).value)[0] / 1500
+        np.diff(simulate(one, rounds, k=4, measure=NDCG(), at=half).value)[0] / 1500
         for one in (Ridge(lift=8), Ridge(lift=35))
     )
     assert lifted > linear + 0.03
