@@ -137,7 +137,7 @@ def few_and_many(
     said = (
         f"{TREES}: {np.mean(known):.3f} ± {np.std(known, ddof=1):.3f}." if known else "LightGBM is not installed."
     )
-    return [f"### {title}, few rounds and many", "", *rounds_table(found).markdown(), "", said]
+    return [f"#### {title}, few rounds and many", "", *rounds_table(found).markdown(), "", said]
 
 
 def stream_table(layout: Layout, runs: int, say: Callable[[str], object]) -> list[str]:
