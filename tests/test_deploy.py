@@ -1,0 +1,90 @@
+"""Files for deployment: what can be said of them without a network, a daemon or a root."""
+
+from __future__ import annotations
+
+import configparser
+import re
+import runpy
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+from helpers.command_line import peekrank
+from helpers.scripts import ROOT
+
+DEPLOY = ROOT / "deploy"
+
+
+def unit() -> configparser.RawConfigParser:
+    class Names(configparser.RawConfigParser):
+        def optionxform(self, optionstr: str) -> str:
+            return optionstr
+
+    parser = Names(delimiters=("=",), strict=True)
+    parser.read(DEPLOY / "peekrank.service", encoding="utf-8")
+    return parser
+
+
+def test_the_configuration_of_the_containers_is_right() -> None:
+    said = peekrank("serve", DEPLOY / "service.toml", "--check").stdout
+    assert "PostgreSQL" in said
+    assert "0.0.0.0, port 8000" in said
+
+
+def test_the_unit_starts_what_there_is_and_keeps_to_its_folders() -> None:
+    service = unit()["Service"]
+    words = shlex.split(service["ExecStart"])
+    assert words == ["/opt/peekrank/bin/peekrank", "serve", "/etc/peekrank/service.toml"]
+    assert shlex.split(service["ExecStartPre"]) == [*words, "--check"]
+    assert service["StateDirectory"] == service["CacheDirectory"] == "peekrank"
+    assert service["Environment"] == "NUMBA_CACHE_DIR=/var/cache/peekrank"
+    assert service["DynamicUser"] == service["NoNewPrivileges"] == "yes"
+    assert "MemoryDenyWriteExecute" not in service  # kernels are compiled
+
+
+def test_systemd_finds_nothing_wrong_with_the_unit() -> None:
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        pytest.skip("there is no systemd-analyze")
+    words = [analyze, "verify", str(DEPLOY / "peekrank.service")]
+    said = subprocess.run(words, capture_output=True, text=True, check=False).stderr.splitlines()
+    complaints = [line for line in said if "peekrank.service" in line and "is not executable" not in line]
+    assert complaints == []
+
+
+def test_files_that_the_containers_need_are_there() -> None:
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
+    services = compose["services"]
+    assert set(services) == {"postgresql", "first", "second"}
+    for name in ("first", "second"):
+        build = services[name]["build"]
+        assert (DEPLOY / build["context"] / build["dockerfile"]).is_file()
+        for volume in services[name]["volumes"]:
+            assert (DEPLOY / volume.partition(":")[0]).is_file()
+        assert services[name]["depends_on"] == {"postgresql": {"condition": "service_healthy"}}
+    assert services["first"]["ports"] != services["second"]["ports"]
+    lines = (DEPLOY / "Containerfile").read_text(encoding="utf-8")
+    for source in re.findall(r"^COPY (?!--from)(\S+)", lines, flags=re.M):
+        assert (ROOT / source).exists()
+
+
+def test_the_pins_of_the_image_are_those_that_are_tested(tmp_path: Path) -> None:
+    lines = (DEPLOY / "Containerfile").read_text(encoding="utf-8")
+    command = re.search(r"^RUN (sed .*?) /source/(\S+) > ", lines, flags=re.M)
+    assert command is not None
+    words = [*shlex.split(command[1]), str(ROOT / command[2])]
+    said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    pins = [Requirement(line.strip()) for line in said.splitlines()]
+    names = {pin.name for pin in pins}
+    assert {"starlette", "uvicorn", "msgspec", "httpx", "psycopg", "numba", "numpy"} <= names
+    assert not any(pin.extras for pin in pins)
+
+
+@pytest.mark.slow
+def test_what_an_image_is_warmed_with_runs() -> None:
+    runpy.run_path(str(DEPLOY / "warm.py"))
