@@ -23,6 +23,10 @@ from peekrank.data.letor import read_letor
 from peekrank.data.peek import open_dataset, save_dataset
 from peekrank.data.scaling import fit_standardisation, scale_within_queries
 from peekrank.engine import Agent
+from peekrank.evidence.alarms import Watch
+from peekrank.evidence.following import watch_log
+from peekrank.evidence.log import read_log
+from peekrank.evidence.positions import estimate_curve
 from peekrank.experiments.sweep import EXAMPLE, Sweep, read_sweep
 from peekrank.games.analysis import analyse
 from peekrank.games.certificate import certificate
@@ -228,9 +232,58 @@ def broken() -> Target:
     return Target(".txt", (b"0",), lambda rng: str(rng.randrange(9)).encode(), read, lambda _: None)
 
 
+def log() -> Target:
+    """Logs of decisions as JSON lines."""
+    return _lines(read_log, estimate_curve)
+
+
+def watched() -> Target:
+    """The same, as they are watched while they grow."""
+
+    def read(path: Path) -> Watch:
+        return watch_log(path, lambda low, high: Watch(0.01, grades=(low, high)), lambda _: None, wait=2)
+
+    return _lines(read, Watch.metrics)
+
+
+def _lines(read: Callable[[Path], Any], use: Callable[[Any], object]) -> Target:
+    """Logs with mutants of their bytes, or of the objects in their lines."""
+    records: list[Any] = [{"format": "peekrank-log", "version": 1, "lowest": 0.0, "highest": 1.0}]
+    for t in range(6):
+        shown = {"k": 2, "candidates": ["a", "b", "c"], "place": [t % 3, (t + 1) % 3, (t + 2) % 3]}
+        records.append({"event": str(t), "time": 1.5 * t, "chance": [0.75, 0.75, 0.5], **shown})
+        records.append({"event": str(t), "answers": {"abc"[-t % 3]: 1, "abc"[(1 - t) % 3]: t % 2}})
+    made = pool(
+        [b"".join(json_bytes(record) + b"\n" for record in records)], '"event" "answers" null -1 NaN 1e999 []'
+    )
+
+    def mutate(rng: Random) -> bytes:
+        if rng.random() < 0.5:
+            return mutant(rng, made)
+        place = rng.randrange(len(records))
+        changed = [*records[:place], json_mutant(rng, records[place]), *records[place + 1 :]]
+        return b"".join(json_bytes(record) + b"\n" for record in changed)
+
+    return Target(".jsonl", tuple(made.samples), mutate, read, use)
+
+
 TARGETS: dict[str, Callable[[], Target]] = {
     made.__name__: made
-    for made in (letor, groups, peek, orders, ratings, game_csv, game_json, adversary, sweep, model, agent)
+    for made in (
+        letor,
+        groups,
+        peek,
+        orders,
+        ratings,
+        game_csv,
+        game_json,
+        adversary,
+        sweep,
+        model,
+        agent,
+        log,
+        watched,
+    )
 }
 
 

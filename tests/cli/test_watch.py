@@ -126,6 +126,8 @@ def test_what_is_wrong_is_told() -> None:
     assert "line 2, field 'k': must be 1 at least" in refused("watch", write("c.jsonl", one | {"k": 0}))
     assert "line 2, field 'candidates': is missing" in refused("watch", write("d.jsonl", {"event": "1", "k": 1}))
     late = {"event": "0", "answers": {"apple": 1}}
+    half = write("i.jsonl", one | {"candidates": ["\ud800", "b", "c", "d"]})
+    assert "line 2, field 'candidates': must be a list of texts" in refused("watch", half)
     short = write("h.jsonl", one | {"answer": [None]}, late)
     assert "line 2, field 'answer': has 1 numbers for 4 candidates" in refused("watch", short)
     write("e.jsonl", one)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -39,6 +40,7 @@ from peekrank.evidence.log import (
 from peekrank.spec import nearest
 from peekrank.types import Decision, Ints, Learner
 
+_HALF = re.compile("[\ud800-\udfff]")
 _CHUNK = 4096  # decisions turned into lines at a time
 
 
@@ -134,16 +136,21 @@ def check_record(record: dict[str, Any], where: str) -> None:
             raise ValueError(f"{where}, field '{field}': is missing")
 
 
+def _is_text(value: Any) -> bool:
+    """Whether a value is a text that can be written: JSON may hold halves of characters."""
+    return isinstance(value, str) and not _HALF.search(value)
+
+
 def _wrong(field: str, value: Any) -> str:
     if field in _TEXTS:
-        return "" if isinstance(value, str) else "must be a text"
+        return "" if _is_text(value) else "must be a text"
     if field in ("time", "k"):
         right = _number(value) and (field == "time" or type(value) is int)
         return "" if right else "must be a number" if field == "time" else "must be a whole number"
     if not isinstance(value, list):
         return "must be a list"
     if field == "candidates":
-        return "" if all(isinstance(part, str) for part in value) else "must be a list of texts"
+        return "" if all(map(_is_text, value)) else "must be a list of texts"
     if field == "features":
         right = all(isinstance(row, list) and all(map(_number, row)) for row in value)
         return "" if right else "must be a list of lists of numbers"
@@ -162,7 +169,7 @@ def _add_answers(log: Log, late: list[tuple[int, dict[str, Any]]], source: Sourc
     events = {name: t for t, name in enumerate(log.events)} if late else {}
     for line, record in late:
         where = f"{source.file}, {source.unit} {line}"
-        if record.get("event") not in events:
+        if not isinstance(record.get("event"), str) or record["event"] not in events:
             raise ValueError(f"{where}, field 'event': there is no decision of this name")
         time = record.get("time")
         if time is not None and not _number(time):

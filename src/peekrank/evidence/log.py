@@ -202,7 +202,8 @@ def check_header(header: dict[str, Any], file: str) -> tuple[float, float]:
     lowest, highest = header.get("lowest", 0), header.get("highest", 1)
     numbers = all(type(value) in (int, float) and abs(value) < 1e300 for value in (lowest, highest))
     if not numbers or lowest >= highest:
-        raise ValueError(f"{file}: answers from {lowest!r} to {highest!r} cannot be; lowest must be below highest")
+        limits = f"{excerpt(repr(lowest))} to {excerpt(repr(highest))}"
+        raise ValueError(f"{file}: answers from {limits} cannot be; lowest must be below highest")
     return float(lowest), float(highest)
 
 

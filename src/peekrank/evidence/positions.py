@@ -141,7 +141,7 @@ def _fitted(shown: Floats, clicks: Floats) -> Floats:
         logs = logs + step
         if np.abs(step).max() < _CLOSE:
             return logs
-    raise ArithmeticError("the curve of positions cannot be fitted: too few clicks")
+    raise ValueError("the curve of positions cannot be fitted: there are too few clicks")
 
 
 def _covariance(shown: Floats, clicks: Floats, logs: Floats) -> Floats:
