@@ -138,8 +138,12 @@ def orders() -> Target:
 
 def ratings() -> Target:
     """Ratings as CSV."""
-    samples = ("a,b,c\n1,2,3\n,4.5,\n-1,0,1e3\n", '"one","two, or so"\n1,2\n"3",4\n', "1,2,3\n4,,6\n\n7,8,9\n")
-    samples += ("user,item,rating,time\n1,7,4,9\n1,8,2.5,9\n2,7,5,9\n",)
+    samples = (
+        "a,b,c\n1,2,3\n,4.5,\n-1,0,1e3\n",
+        '"one","two, or so"\n1,2\n"3",4\n',
+        "1,2,3\n4,,6\n\n7,8,9\n",
+        "user,item,rating,time\n1,7,4,9\n1,8,2.5,9\n2,7,5,9\n",
+    )
     return _text(".csv", pool(samples, '"" "," 1,2,3 1e999'), lambda path: Ratings(path).in_memory(), _draw)
 
 

@@ -109,13 +109,7 @@ def play_run(training: Training, material: Material, run: int, progress: Tick) -
     for text, agent, curve in zip(training.learners, played.agents, played.curves, strict=True):
         learner, finite, model = agent.learner, not agent.trouble(), None
         if learner.contextual and finite:
-            train, weights = material.train.about, np.empty(0, np.float32)
-            if isinstance(learner, Weighted) and linear_in_features(learner):
-                weights = learner.weights(agent.state).copy()
-            model = Model(
-                weights, lists.preparation, text_of(learner), training.k, training.measure, training.rounds,
-                training.seed, run, train.source, train.digest or content_digest(material.train), agent.dump(),
-            )  # fmt: skip
+            model = make_model(agent, lists.preparation, training, run, material.train)
         loss, best = regrets.of(learner, progress) if training.regret and finite else (None, None)
         ends = {
             "finite": finite,
@@ -128,6 +122,17 @@ def play_run(training: Training, material: Material, run: int, progress: Tick) -
         frames.append(curve.select(*columns, *(pl.lit(ends[n], ENDS[n]).alias(n) for n in ENDS)))
         models.append(model)
     yield Done(pl.concat(frames), models, played.seconds)
+
+
+def make_model(agent: Agent, prepared: Preparation, training: Training, run: int, train: Dataset) -> Model:
+    """The model of an agent that has learned from a training part."""
+    learner, weights = agent.learner, np.empty(0, np.float32)
+    if isinstance(learner, Weighted) and linear_in_features(learner):
+        weights = learner.weights(agent.state).copy()
+    return Model(
+        weights, prepared, text_of(learner), training.k, training.measure, training.rounds, training.seed, run,
+        train.about.source, train.about.digest or content_digest(train), agent.dump(),
+    )  # fmt: skip
 
 
 def _held_out(
