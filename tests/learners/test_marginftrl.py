@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import permutations, product
-from math import exp, sqrt
+from math import exp, log, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -344,6 +344,63 @@ def test_pathwise_inequality(of: LinearMeasure, k: int, kind: str) -> None:
         u = state.places.weights[np.argsort(ranking)]
         assert gained - u @ estimates <= lost + c.h * beta + 1e-9
     assert state.clock[SAFE] == 0
+
+
+@pytest.mark.parametrize("kind", ["luck", "coins", "cycles", "change"])
+@pytest.mark.parametrize(("of", "k"), [(DCG(), 1), (SumLoss(), 2), (Precision(2), 1)], ids=str)
+def test_discounted_regret_is_what_beta_has_become(of: LinearMeasure, k: int, kind: str) -> None:
+    """Theorem 5 in every run: estimates, prices and losses count less and less, and come to 3 h beta at most."""
+    T, m, discount, rng = 400, 4, 0.98, np.random.default_rng(5)
+    learner, shape = MarginFTRL(of, discount=discount), Shape(4, 0, k)
+    assert learner.bound(shape, T) is None
+    state, c = learner.init(shape), MarginFTRL(of).scale(shape)
+    lost, estimates, now, new = 0.0, np.zeros(m), 0.0, np.zeros(m)
+    for t, row in enumerate([*hard(kind, T, m, seed=3), None]):
+        ends, part = state.clock[ANSWERED] >= state.clock[LENGTH], discount ** state.clock[ANSWERED]
+        if row is None:
+            close(state)
+        else:
+            shown = show(state, rng.random(learner.draws(shape)))
+        if ends or row is None:
+            lost, estimates, now, new = (lost + now) * part, (estimates + new) * part, 0.0, np.zeros(m)
+            np.testing.assert_allclose(state.items.costs, estimates, atol=1e-9 * T)
+            for ranking in permutations(range(m)):
+                u = state.places.weights[np.argsort(ranking)]
+                assert lost - u @ estimates <= 3 * c.h * state.numbers[BETA] + 1e-9, t
+        if row is not None:
+            x, estimate = by_item(state, state.space.x), state.items.hints.copy()
+            for i, P in zip(shown.ranking[:k], shown.token[1:], strict=True):
+                estimate[i] += (row[i] - state.items.hints[i]) / P if P > 0 else 0.0
+            now, new = now + float(x @ estimate + state.numbers[PRICE]), new + estimate
+            tell(state, shown, row)
+
+
+@pytest.mark.parametrize("kind", ["luck", "coins", "cycles", "change"])
+@pytest.mark.parametrize(("of", "k"), [(DCG(), 1), (SumLoss(), 2), (Precision(2), 1)], ids=str)
+def test_the_point_travels_no_farther_than_late_answers_are_charged_for(
+    of: LinearMeasure, k: int, kind: str
+) -> None:
+    T, m, rng = 400, 4, np.random.default_rng(6)
+    learner, shape = MarginFTRL(of), Shape(4, 0, k)
+    state, c = learner.init(shape), learner.scale(shape)
+    x = np.full(m, np.nan)
+    for row in hard(kind, T, m, seed=4):
+        beta, spent = float(state.numbers[BETA]), state.clock[ANSWERED] * state.numbers[PRICE]
+        ends = state.clock[ANSWERED] >= state.clock[LENGTH]
+        shown = show(state, rng.random(learner.draws(shape)))
+        if ends:
+            after, before, x = float(state.numbers[BETA]), x, by_item(state, state.space.x)
+            B = max((after - beta) * 2 * c.h - spent, 0.0)
+            spread = log(state.places.weights[0] / state.places.weights[m - 1])
+            way = sqrt(2 * c.V * B / beta) + c.V * spread * (after - beta) / (2 * beta) + c.V / (2 * after)
+            assert np.isnan(before).all() or np.abs(x - before).sum() <= way + 1e-7
+        tell(state, shown, row)
+
+
+def test_a_discount_follows_change() -> None:
+    rounds = [fixed_items(swapping(6000, 5, seed).astype(int)) for seed in range(3)]
+    plain, following = (mean_regret(MarginFTRL(DCG(), discount=d), rounds, 1) for d in (1.0, 0.995))
+    assert following < plain
 
 
 @pytest.mark.parametrize(("of", "m", "k"), [(DCG(), 3, 1), (DCG(), 4, 2), (SumLoss(), 3, 1), (Precision(1), 3, 1)])
