@@ -68,7 +68,7 @@ class Twin:
         for i in here:
             for array in (self.L, self.S, self.Q, self.n, self.own):
                 array[i] *= part
-        if here:
+        if part < 1:
             self.t *= part
             self.beta = max(self.beta * part, self.c.start if self.safe else 1.0)
             self.allowed *= part**self.c.power
@@ -230,10 +230,20 @@ class Twin:
                 self.Q[i] += (c - self.b[i]) ** 2
                 self.S[i] += c
                 self.n[i] += 1
-        self.t += 1
         if list(items) == self.items:
             self.N += 1
         else:
+            lost = self.price
+            for row, P, c in zip(ranking, token[1:], feedback, strict=False):
+                i = items[row]
+                if P > 0 and not np.isnan(c) and i not in self.items:
+                    moved, own = (c - self.b[i]) / P, self.beta * (self.own[i] + 1) / (self.t + 1)
+                    curved = own * self.c.V / self.m * (np.exp(min(-moved / own, 50)) - 1 + moved / own)
+                    lost += min(curved, self.v[0] * abs(moved))
+            if self.c.h > 0:
+                self.beta += 0.5 / self.c.h * lost
+                self.allowed += self.pace
             for i in items:
                 self.L[i] += self.b[i]
                 self.own[i] += 1
+        self.t += 1

@@ -36,6 +36,7 @@ from peekrank.learners.marginftrl.plan import (
     MarginFTRLState,
     make_plan,
     no_plan,
+    settle_late,
 )
 from peekrank.learners.marginftrl.scale import LONGEST, SHARE, SLACK, Scale, fill_places, scale_for
 from peekrank.measures import learnable
@@ -100,13 +101,11 @@ def _update(s: MarginFTRLState, X: Features, ranking: Ints, token: Floats, feedb
             _learn(s, s.here[ranking[p]], feedback[p], token[1 + p])
     if answers == 0:
         return
-    s.numbers[ROUNDS] += 1
     if s.same[0] == 1:
         s.clock[ANSWERED] += 1
-        return
-    for r in range(len(ranking)):  # a late answer about another list than the plan's
-        s.items.costs[s.here[r]] += s.items.hints[s.here[r]]
-        s.items.rounds[s.here[r]] += 1
+    else:
+        settle_late(s, ranking, token, feedback)
+    s.numbers[ROUNDS] += 1
 
 
 @kernel

@@ -7,7 +7,7 @@ the estimated cost itself.
 
 from __future__ import annotations
 
-from math import log, sqrt
+from math import exp, log, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -43,6 +43,7 @@ _MOST_ASKING = 0.9  # the chance of a question, at most
 _CAUTION = 0.5  # alpha: how much doubt there must be about the order
 _CALM = 0.2  # what is added to the logarithm of what a mistake may cost
 _BOUNDLESS = 1e99  # a margin where nobody is to be passed
+_FARTHEST = 50.0  # an exponent; beyond, the linear bound is the smaller one
 
 
 class Estimates(NamedTuple):
@@ -126,12 +127,12 @@ def make_plan(s: MarginFTRLState, n: int) -> None:
     fill_places(s.discounts, n, min(s.k, n), s.places)
     _guard(s)
     _list_items(s, n)
-    numbers, clock, beta = s.numbers, s.clock, s.numbers[BETA]
-    rounds, safe = numbers[ROUNDS], clock[SAFE] == 1
+    clock, beta = s.clock, s.numbers[BETA]
+    safe = clock[SAFE] == 1
     for r in range(n):
         i = s.here[r]
         s.items.hints[i] = 0.5 if safe else (s.items.sums[i] + 0.5) / (s.items.counts[i] + 1)
-        s.ratios[r] = (rounds + 1) / (s.items.rounds[i] + 1)
+        s.ratios[r] = _ratio(s, i)
         s.scores[r] = -(s.items.costs[i] + s.items.hints[i]) * s.ratios[r]
     clock[POOLS] = leader(s.scores[:n], 1 / beta, s.places.weights, s.space)
     find_exchanges(s.places.weights, clock[POOLS], s.space)
@@ -203,6 +204,36 @@ def _lost(s: MarginFTRLState, n: int) -> float:
         if x != y:
             lost += (x - y) * (-s.scores[r] - lowest) + beta * (x * log(x) - y * log(y))
     return max(lost, 0.0) * (moved / in_all) if in_all > 0 else max(lost, 0.0)
+
+
+@kernel
+def settle_late(s: MarginFTRLState, ranking: Ints, token: Floats, feedback: Floats) -> None:
+    """Settle a round with another list than the plan's, whose answers have come late, by itself.
+
+    An item that is not on the plan's list is taken to have the mean weight, and what it costs to move it is what
+    that costs at most: the smaller one of the two bounds of the proof.
+    """
+    numbers, n = s.numbers, s.clock[LISTED]
+    fill_places(s.discounts, n, min(s.k, n), s.places)
+    c, beta, lost = scale_in(s.places), numbers[BETA], numbers[PRICE]
+    for p in range(len(feedback)):
+        i = s.here[ranking[p]]
+        if token[1 + p] > 0 and not np.isnan(feedback[p]) and not s.marks[i] & ON_LIST:
+            moved, own = (feedback[p] - s.items.hints[i]) / token[1 + p], beta / _ratio(s, i)
+            z = max(moved / own, -_FARTHEST)
+            lost += min(own * c.V / n * (exp(-z) - 1 + z), s.places.weights[0] * abs(moved))
+    if c.h > 0:
+        numbers[BETA] += SHARE / c.h * lost
+        numbers[ALLOWED] += numbers[PACE]
+    for r in range(len(ranking)):
+        s.items.costs[s.here[r]] += s.items.hints[s.here[r]]
+        s.items.rounds[s.here[r]] += 1
+
+
+@kernel
+def _ratio(s: MarginFTRLState, i: int) -> float:
+    """All rounds, to those in which an item was available."""
+    return float((s.numbers[ROUNDS] + 1) / (s.items.rounds[i] + 1))
 
 
 @kernel
