@@ -73,6 +73,6 @@ def test_a_baseline_is_the_list(tmp_path: Path) -> None:
 
 
 def test_not_every_learner_can() -> None:
-    text = "[slots.home]\nlearner = 'marginftrl'\nitems = ['a', 'b']\nmode = 'shadow'"
+    text = "[slots.home]\nlearner = 'blockftrl'\nitems = ['a', 'b']\nmode = 'shadow'"
     with pytest.raises(ValueError, match=r"line 4: slots\.home\.mode = .* learns from lists of its own"):
         parse_config(Document(text, "service.toml"))

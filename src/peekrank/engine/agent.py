@@ -279,7 +279,9 @@ class Agent:
             chances[rows[: min(self.shape.k, n)]] = 1
         told: Floats = array_of(chances, np.float64, (n,), "chances")
         X = self._no_features[:n] if self._by_item else decision.features
-        arguments = (self._memory, items, X, rows, told, decision.token)
+        token = decision.token
+        token[0] = 0  # nothing was shown to learn something
+        arguments = (self._memory, items, X, rows, told, token)
         with self._lock:
             machine_code(compiled_adopt(self.learner.kernels), *arguments)(*arguments)
         return decision._replace(ranking=shown, chances=told)

@@ -251,9 +251,9 @@ class Member(Message, frozen=True):
 
     name: str
     role: Literal["champion", "challenger"]
-    value: Annotated[Interval | None, described("Value per event on the same visitors; null: cannot be said.")] = (
-        None
-    )
+    value: Annotated[
+        Interval | None, described("Value per event minus that of the champion; null: nothing known.")
+    ] = None
 
 
 class Alarm(Message, frozen=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -337,12 +337,37 @@ def slot_reply(fold: Fold) -> SlotReply:
         explored=counts.explored,
         open=len(fold.open),
         value=fold.watching.value(),
+        members=members(fold),
         alarms=[
             messages.Alarm(alarm.name, alarm.since / SECOND, alarm.cause, alarm.action)
             for alarm in fold.watching.alarms
         ],
         minutes=minutes,
     )
+
+
+@runtime_checkable
+class _Team(Protocol):
+    """A learner that is made of several, one of which is in charge (`learners.champion`)."""
+
+    def standings(self, state: Any) -> Sequence[Any]: ...
+
+
+def members(fold: Fold) -> list[messages.Member]:
+    """The learners of a slot that has several, each with what it is worth more than the one in charge."""
+    agent = fold.learner
+    if not isinstance(agent.learner, _Team):
+        return []
+    return [
+        messages.Member(
+            one.member,
+            "champion" if one.in_charge else "challenger",
+            None
+            if one.in_charge or np.isnan(one.difference)
+            else messages.Interval(one.difference, one.low, one.high, agent.answers),
+        )
+        for one in agent.learner.standings(agent.state)
+    ]
 
 
 def digest_of(request: messages.RankRequest) -> bytes:

@@ -65,7 +65,7 @@ class Ranked(Struct, array_like=True):
     @property
     def explored(self) -> bool:
         """Whether the list was shown to learn something."""
-        return not self.baseline and bool(np.frombuffer(self.token, count=1)[0] > 0)
+        return bool(np.frombuffer(self.token, count=1)[0] > 0)
 
 
 class Shown(Struct, array_like=True):
