@@ -29,7 +29,10 @@ _FEW = 5  # candidates that are named
 
 
 def command(
-    log: Annotated[Path, typer.Argument(help="A log: Parquet or JSON lines (docs/evidence/log.md).")],
+    log: Annotated[
+        Path,
+        typer.Argument(help="A log: Parquet or JSON lines, .dsjson of Vowpal Wabbit, .csv of Open Bandit."),
+    ],
     policy: Annotated[
         list[str],
         typer.Option(
@@ -60,14 +63,13 @@ def command(
     A difference whose interval at all times leaves zero may be acted upon at any moment, however often one looked.
     """
     from peekrank.evidence.evaluation import evaluate_log
-    from peekrank.evidence.log import read_log
     from peekrank.measures import measure as measure_named
 
     import_all(imports)
     judge = measure_named(measure)
     check_outputs(json, read=[log])
     with status(f"reading {log.name}"):
-        found = read_log(log)
+        found = _read(log)
     policies = [_policy(text, found, judge, seed) for text in policy]
     if len({p.name for p in policies}) < len(policies):
         raise ValueError("--policy: the same one is given twice")
@@ -90,6 +92,15 @@ def command(
 
         write_evaluation(result, folder, source=log.name, notes=_notes(result, policies))
         say(Text(f"Report, picture and table are in {folder}{os.sep}"))
+
+
+def _read(path: Path) -> Log:
+    from peekrank.evidence.foreign import read_dsjson, read_open_bandit
+    from peekrank.evidence.log import read_log
+
+    if path.suffix == ".dsjson":
+        return read_dsjson(path)
+    return read_open_bandit(path) if path.suffix == ".csv" else read_log(path)
 
 
 def _policy(text: str, log: Log, measure: Measure, seed: int) -> Policy:

@@ -7,7 +7,7 @@ docs/evidence/mathematics.md.
 
 from __future__ import annotations
 
-from math import sqrt
+from math import log, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -262,17 +262,23 @@ def walk(
     tracks
         Filled for betting, in pairs of rows: observations and their lower limits, of the value and its negative.
     space
-        Four rows of memory to work in, longer than the number of rates and than 16.
+        Five rows of memory to work in, longer than the number of rates and than 16.
     """
     rates, look = len(interval.below.rates), 0
-    reach, sums = space[3][: rates + 1], space[:3]
+    reach, sums, totals, squares = space[3][: rates + 1], space[:3], space[4][:2], space[4][2:4]
+    totals[:] = 0
+    squares[:] = 0
     for t in range(len(rows.seen)):
         for side in range(2):
             bound = interval.below if side == 0 else interval.above
             for j in range(rates):
                 reach[j] = bound.scales[j] / 2
-            reach[rates] = bound.scales[0] * sqrt(t + 1.0) / 2
+            variance = (squares[side] + bound.scales[0] ** 2 / 4) / (t + 1)
+            reach[rates] = max(bound.scales[0], sqrt(variance * (t + 1) * log(t + 2.0) / (2 * log(2 / alpha)))) / 4
+            mean = totals[side] / (t + 1)
             _take(rows, target, predicted, t, 1.0 - 2 * side, bound, reach, sums)
+            totals[side] += sums[1, rates]
+            squares[side] += (sums[1, rates] - mean) ** 2
             tracks[2 * side, t] = sums[1, rates]
             tracks[2 * side + 1, t] = sums[0, rates]
         if look < len(looks) and looks[look] == t + 1:

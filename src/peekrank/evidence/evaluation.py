@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 
 from peekrank._util.text import counted, excerpt
-from peekrank._util.validate import choice, fraction
+from peekrank._util.validate import ascending, choice, fraction
 from peekrank.evidence import estimates as est
 from peekrank.evidence.estimable import by_items, gains_of, refuse
 from peekrank.evidence.estimates import Rows, Target
@@ -92,6 +92,7 @@ def evaluate_log(
     alpha: float = 0.05,
     regression: Regression = "items",
     clip: float = np.inf,
+    looks: Ints | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Evaluation:
     """The value of policies on a log, with intervals.
@@ -113,6 +114,8 @@ def evaluate_log(
         candidate's answers, ridge regression on features, or nothing.
     clip
         What weights 1/chance are cut off at; intervals at all times never are.
+    looks
+        After which numbers of decisions intervals are told, ascending, the last one included; None: 64 or so.
     progress
         Called with 1 for each policy or difference done.
 
@@ -136,10 +139,11 @@ def evaluate_log(
     if not complete.any():
         raise ValueError("no decision of the log has answers about all that was seen: nothing can be estimated")
     kept = complete[log.owner]
-    used = log.select(complete)
+    used = log if complete.all() else log.select(complete)
     ranked = [p if p.ranks is None else p._replace(ranks=p.ranks[kept]) for p in policies]
     make = _Pairs(used, measure) if isinstance(measure, PairwiseLoss) else _Items(used, measure)
-    work = _Work(make, used, alpha, regression, float(clip))
+    at = checkpoints(len(used.k), _LOOKS) if looks is None else ascending("looks", looks, len(used.k))
+    work = _Work(make, used, alpha, regression, float(clip), at)
     found = Evaluation(measure, alpha, regression, float(clip), len(log.k), len(used.k), [], [])
     for policy in ranked:
         found.estimates.append(work.estimate(policy, None))
@@ -185,9 +189,10 @@ class _Items:
         self.rows = Rows(
             log.offsets, log.chance, gain - self.low, log.item, log.k, self.high - self.low, -self.low
         )
-        self.discounts = {int(n): self.measure.discount(int(n)) for n in np.unique(log.lengths)}
-        self.totals = np.array([self.discounts[n].sum() for n in log.lengths.tolist()])
-        self._flat, self._first = _flattened(self.discounts, log.lengths)
+        sizes, which = np.unique(log.lengths, return_inverse=True)
+        discounts = [self.measure.discount(int(n)) for n in sizes]
+        self.totals = np.array([discount.sum() for discount in discounts])[which]
+        self._flat, self._first = np.concatenate(discounts), np.append(0, np.cumsum(sizes))[which]
 
     def weights(self, ranks: Ints) -> Floats:
         return np.asarray(self._flat[np.repeat(self._first, self.log.lengths) + ranks])
@@ -210,12 +215,6 @@ class _Items:
         unseen = np.where(np.isnan(self.rows.gain), weights, 0) * self.rows.span
         known, spare = (np.add.reduceat(part, self.log.offsets[:-1]) for part in (seen, unseen))
         return Target(np.zeros(len(weights)), known, spare, none, self.rows.span * self.totals)
-
-
-def _flattened(discounts: dict[int, Floats], lengths: Ints) -> tuple[Floats, Ints]:
-    """Discounts for all lengths end to end, and where those for each decision begin."""
-    starts = dict(zip(discounts, np.cumsum([0, *discounts][:-1]).tolist(), strict=True))
-    return np.concatenate(list(discounts.values())), np.array([starts[n] for n in lengths.tolist()])
 
 
 class _Pairs:
@@ -276,6 +275,7 @@ class _Work(NamedTuple):
     alpha: float
     regression: str
     clip: float
+    looks: Ints
 
     def estimate(self, one: Policy, other: Policy | None) -> Estimate:
         problem = self.make.problem(one, other)
@@ -286,7 +286,7 @@ class _Work(NamedTuple):
         middle = shift + target.known + target.spare / 2
         nothing = rows.origin * np.add.reduceat(target.weights, rows.offsets[:-1])
         ips, dr = terms[:, est.IPS] + nothing + middle, terms[:, est.DR] + middle
-        looks = checkpoints(n, _LOOKS)
+        looks = self.looks
         lows, highs, betting = self._anytime(problem, predicted, looks)
         error = _error(dr)
         mean = float(dr.mean())
@@ -320,7 +320,7 @@ class _Work(NamedTuple):
     def _anytime(self, problem: Problem, predicted: Floats, looks: Ints) -> tuple[Floats, Floats, Any]:
         rows, target, shift = problem[:3]
         n, interval = len(rows.seen), Interval.fresh(problem.scale, growing=True)
-        found, tracks, space = np.empty((2, len(looks))), np.empty((4, n)), np.empty((4, 32))
+        found, tracks, space = np.empty((2, len(looks))), np.empty((4, n)), np.empty((5, 32))
         est.walk(rows, target, predicted, interval, self.alpha, looks, found, tracks, space)
         added = (np.cumsum(shift) / np.arange(1, n + 1))[looks - 1]
         below = self._bet(tracks[0], tracks[1], problem.least, problem.most)

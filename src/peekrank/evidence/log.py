@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from peekrank._jit import kernel
 from peekrank._util.atomic import write_whole
 from peekrank._util.text import excerpt
 from peekrank.types import Features, Floats, Ints
@@ -341,6 +342,18 @@ def _pairs(column: pl.Series, lengths: Ints, source: Source) -> Floats | None:
     return pairs
 
 
+@kernel
+def _first_repeated(offsets: Ints, values: Ints, most: int, stamps: Ints) -> int:
+    """The first row whose value is no number below `most` (0: number of candidates), or occurs again; -1: none."""
+    for t in range(len(offsets) - 1):
+        bound = most if most > 0 else offsets[t + 1] - offsets[t]
+        for i in range(offsets[t], offsets[t + 1]):
+            if not 0 <= values[i] < bound or stamps[values[i]] == t + 1:
+                return i
+            stamps[values[i]] = t + 1
+    return -1
+
+
 def checked(log: Log, source: Source) -> Log:
     """The log, if it can be true; otherwise a ValueError that names file, row and field.
 
@@ -365,17 +378,13 @@ def checked(log: Log, source: Source) -> Log:
     refuse(
         (log.k < 1) | (log.k > lengths), "k", lambda t: f"{log.k[t]}: must be from 1 to {lengths[t]} candidates"
     )
-    first = log.offsets[owner]
-    order = np.argsort(first + np.clip(log.place, 0, lengths[owner] - 1), kind="stable")
-    places = np.empty_like(log.place)
-    places[order] = np.arange(len(order))
-    wrong = (places - first != log.place).astype(np.bool_)
-    refuse(wrong, "place", lambda _: "must hold each number from 0 to the number of candidates - 1 once")
-    twice = np.zeros(len(owner), np.bool_)
-    by_item = np.lexsort((log.item, owner))
-    same = (np.diff(log.item[by_item]) == 0) & (np.diff(owner[by_item]) == 0)
-    twice[by_item[1:][same]] = True
-    refuse(twice, "candidates", lambda row: f"{named(row)} occurs twice")
+    misplaced = _first_repeated(log.offsets, log.place, 0, np.zeros(int(lengths.max()), np.int64))
+    if misplaced >= 0:
+        what = "must hold each number from 0 to the number of candidates - 1 once"
+        raise source.fault(int(owner[misplaced]), "place", what)
+    twice = _first_repeated(log.offsets, log.item, len(log.names), np.zeros(len(log.names), np.int64))
+    if twice >= 0:
+        raise source.fault(int(owner[twice]), "candidates", f"{named(twice)} occurs twice")
     seen = log.place < log.k[owner]
     chance, known = log.chance, ~np.isnan(log.chance)
     refuse(known & ~((chance >= 0) & (chance <= 1 + _SUM)), "chance", lambda row: (

@@ -24,7 +24,7 @@ weighted mean. With fixed rates it holds for the plain running mean, whatever th
 **Betting (`fill_bets`, `bet_bound`).** If all mu_t are equal to mu, then prod_t (1 + b_t (x_t - m)) is a
 martingale for m = mu, and a supermartingale for m > mu, for bets b_t >= 0 that are known before x_t and keep
 the factors positive. It decreases in m. So the largest m at which it has reached 1/alpha is below mu for all t
-at once with probability 1 - alpha at least. This is narrower, and wrong if the mean changes.
+at once with probability 1 - alpha at least. This is often narrower, and wrong if the mean changes.
 
 Upper bounds are lower bounds of -x. Two bounds at alpha/2 each make an interval.
 
