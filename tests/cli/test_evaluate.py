@@ -105,3 +105,24 @@ def test_agents_log_in_three_lines() -> None:
             log.answered(event, [1])
     done = peekrank("evaluate", "own.jsonl", "--policy", "order:3,2,1,0", "--policy", "logged", "--measure", "p@1")
     assert done.exit_code == 0, done.output
+
+
+def test_learning_from_files_is_logged_and_evaluated() -> None:
+    rng, lines = np.random.default_rng(3), []
+    for query in range(40):
+        for _ in range(5):
+            x = rng.random(3)
+            grade = int(2 * x[0] + 0.3 * rng.random())
+            lines.append(f"{grade} qid:{query} " + " ".join(f"{i + 1}:{v:.4f}" for i, v in enumerate(x)))
+    Path("train.txt").write_text("\n".join(lines) + "\n")
+    how = ["--k", "2", "--rounds", "300", "--runs", "1", "--scaling", "none", "--log", "log.parquet"]
+    done = peekrank("learn", "train.txt", "ridge", *how)
+    assert done.exit_code == 0, done.output
+    written = read_log("log.parquet")
+    assert written.features is not None
+    assert (len(written.k), written.features.shape) == (300, (1500, 3))
+    model = next(Path("learned/models").glob("*.json"))
+    done = peekrank("evaluate", "log.parquet", "--policy", model, "--policy", "rtopkf", "--regression", "features")
+    assert done.exit_code == 0, done.output
+    assert model.stem in done.output
+    assert "a log is of one learner" in refused("learn", "train.txt", "ridge", "uniform", "--log", "x.jsonl")

@@ -19,7 +19,7 @@ from peekrank._util.signals import interrupt_later
 from peekrank._util.text import counted, presentable
 from peekrank.cli._inputs import note_rounding, read_data
 from peekrank.cli._options import THREADS, Folder, Imports, Seed, Workers, import_all
-from peekrank.cli._outputs import say
+from peekrank.cli._outputs import check_outputs, say
 from peekrank.cli._progress import rounds_bar, status
 
 if TYPE_CHECKING:
@@ -65,6 +65,9 @@ def command(
     ] = False,
     workers: Workers = THREADS,
     folder: Folder = Path("learned"),
+    log: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Log the first run of the only learner, to be evaluated.")
+    ] = None,
     imports: Imports = None,
 ) -> None:
     """Train rankers on judged documents, revealing k judgements per round, and save them."""
@@ -74,10 +77,15 @@ def command(
     import_all(imports)
     chosen = choose(learners, surrogate, as_printed=as_printed)
     training = Training(chosen, k, rounds, measure, runs, seed, regret)
+    if log and len(chosen) > 1:
+        raise ValueError("--log: a log is of one learner, and several are given")
+    check_outputs(log, read=[data])
     material, why = _gather(data, test, scaling, training)
     outcome = _learn(training, material, folder, workers)
     with interrupt_later():
         plots.save(plots.average_quality(outcome), folder, "quality")
+    if log:
+        _write_log(training, material, log)
     used = Text(f"Scaling {material.preparation.scaling}: {why}.")
     files = Text(f"Tables, picture, models and manifest are in {folder}{os.sep}")
     say(*_shown(outcome, material), used, *_applied(training, folder), files)
@@ -139,6 +147,19 @@ def _learn(training: Training, material: Material, folder: Path, workers: int) -
     total = training.total_rounds()
     with rounds_bar(total, lambda: f"{finished(folder)} of {counted(training.runs, 'run')}", folder) as tick:
         return runs.learn(training, material, folder, workers=workers, progress=tick)
+
+
+def _write_log(training: Training, material: Material, log: Path) -> None:
+    """Log the first run of the only learner: the same queries and rankings as in its curve."""
+    from peekrank.evidence.log import write_log
+    from peekrank.evidence.recording import record
+    from peekrank.training.playing import fresh_agents, lists_of
+
+    lists = lists_of(training, material, 0)
+    (agent,) = fresh_agents(training, lists.rounds, training.learner_seed(0))
+    highest = max(1, int(material.train.relevance.max()))
+    with status("logging"):
+        write_log(log, record(agent, lists.rounds, sequence=lists.sequence, highest=highest))
 
 
 def _shown(outcome: Outcome, material: Material) -> list[RenderableType]:

@@ -49,7 +49,8 @@ class Lists(NamedTuple):
     preparation: Preparation
 
 
-def _lists(training: Training, material: Material, run: int) -> Lists:
+def lists_of(training: Training, material: Material, run: int) -> Lists:
+    """The lists of a run."""
     train, prepared = material.train, material.preparation
     sequence = training.sequence(run, len(train.queries))
     if prepared.scaling != "online":
@@ -69,6 +70,12 @@ class Played(NamedTuple):
     seconds: float
 
 
+def fresh_agents(training: Training, rounds: Rounds, seed: np.random.SeedSequence) -> list[Agent]:
+    """Agents of all learners before their first round."""
+    m, d = int(np.diff(rounds.offsets).max()), rounds.features.shape[1]
+    return [Agent(learner, m=m, k=training.k, d=d, seed=seed) for learner in training.make_learners()]
+
+
 def play(
     training: Training,
     lists: Lists,
@@ -78,9 +85,7 @@ def play(
 ) -> Played:
     """Let fresh agents of all learners go over a sequence of queries, in turns."""
     rounds, sequence, _ = lists
-    measure = training.make_measure()
-    m, d = int(np.diff(rounds.offsets).max()), rounds.features.shape[1]
-    agents = [Agent(learner, m=m, k=training.k, d=d, seed=seed) for learner in training.make_learners()]
+    measure, agents = training.make_measure(), fresh_agents(training, rounds, seed)
     began = time.perf_counter()
     traces = drive(
         agents, rounds, measure=measure, sequence=sequence, at=at, progress=lambda n: progress(n * len(agents))
@@ -102,7 +107,7 @@ class Done(NamedTuple):
 
 def play_run(training: Training, material: Material, run: int, progress: Tick) -> Iterator[Done]:
     """Let all learners play a run, and make models of what they have learned."""
-    lists, seed = _lists(training, material, run), training.learner_seed(run)
+    lists, seed = lists_of(training, material, run), training.learner_seed(run)
     played = play(training, lists, seed, checkpoints(training.rounds), progress)
     regrets = _Regrets(training, lists, seed)
     frames, models = [], []
