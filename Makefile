@@ -74,6 +74,8 @@ bench: $(READY)  ## print the figures of docs/benchmarks.md and other pages
 	$(BIN)/python benchmarks/letor.py
 	$(BIN)/python benchmarks/sweeps.py
 	$(BIN)/python benchmarks/reports.py
+	$(BIN)/python benchmarks/service/load.py
+	$(BIN)/python benchmarks/service/board.py
 	$(BIN)/python benchmarks/watching.py
 	$(BIN)/python benchmarks/peers
 

@@ -320,7 +320,7 @@ def main() -> None:
         serve_nothing(given.nothing)
         return
     print(
-        f"{CONNECTIONS} connections, {os.cpu_count()} cores, client on the same machine, {given.seconds:g} s each"
+        f"{CONNECTIONS} connections, {os.cpu_count()} cores, client on this machine, best of {given.turns} turns"
     )
     print(f"{'':44} {'calls/s':>8} {'processor':>11} {'p50, 1 client':>14} {'p99, half rate':>15} {'failed':>7}")
     for case in CASES:
