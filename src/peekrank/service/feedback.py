@@ -1,4 +1,4 @@
-"""From what people tell to grades: answers as they are, or signals by the slot's rules (`evidence.clicks`)."""
+"""Grades from what people tell: answers as they are, or signals by the slot's rules (`evidence.clicks`)."""
 
 from __future__ import annotations
 
