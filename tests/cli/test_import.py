@@ -15,7 +15,8 @@ from peekrank.experiments.sweep import Sweep, read_sweep
 
 pytestmark = pytest.mark.usefixtures("own_registry")
 
-WITHOUT = {"data", "demo", "reproduce", "warm"}  # kernels of one's own are not kept, the others name nothing
+# kernels of one's own are not kept, the others name nothing
+WITHOUT = {"backup", "data", "demo", "positions", "reproduce", "warm", "watch"}
 SWEEP = """
 name = "own"
 import = ["mine.py"]

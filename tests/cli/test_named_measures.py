@@ -51,7 +51,7 @@ def test_learn_and_rank() -> None:
     Path("train.txt").write_text(letor_text(20, 1))
     Path("test.txt").write_text(letor_text(10, 2))
     for name in NAMES:
-        done = peekrank("learn", "train.txt", "--test", "test.txt", "--rounds", 100, "--runs", 1, "--workers", 1,
+        done = peekrank("learn", "train.txt", "rtopkf", "--test", "test.txt", "--rounds", 100, "--runs", 1, "--workers", 1,
                         "--measure", name, "--out", f"out-{name}")  # fmt: skip
         assert done.exit_code == 0, done.output
         model = f"out-{name}/models/rtopkf-0.json"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import tempfile
 import webbrowser
@@ -13,6 +14,7 @@ import typer
 from rich.text import Text
 
 from peekrank._util.text import counted
+from peekrank.cli._options import Imports, import_all
 from peekrank.cli._outputs import say
 
 if TYPE_CHECKING:
@@ -39,9 +41,11 @@ def command(
     ] = None,
     browser: Annotated[bool, typer.Option(help="Whether the playground opens the board.")] = True,
     log: Annotated[str, typer.Option(help="What is logged: debug, info, warning or error.")] = "info",
+    imports: Imports = None,
 ) -> None:
     """Rank lists as a service: acknowledged answers are never lost, and learned from."""
     _need_packages()
+    import_all(imports)
     from peekrank.service.logs import LEVELS, start_logs
 
     if log not in LEVELS:
@@ -52,7 +56,7 @@ def command(
         _init(file or Path("service.toml"))
     elif playground:
         start_logs("warning" if log == "info" else log)
-        _playground(PORT if port is None else port, browser)
+        _playground(_free(PORT) if port is None else port, browser)
     elif file is None:
         raise ValueError("name a file, such as service.toml; --init writes one, --playground needs none")
     elif check:
@@ -147,6 +151,12 @@ def _playground(port: int, browser: bool) -> None:
             running.run()
         finally:
             visitors.stop()
+
+
+def _free(port: int) -> int:
+    """This port, or 0, for any that is free, where somebody listens on it already."""
+    with socket.socket() as tried:
+        return port if tried.connect_ex(("127.0.0.1", port)) else 0
 
 
 def _has_screen() -> bool:
