@@ -51,8 +51,8 @@ def test_learn_and_rank() -> None:
     Path("train.txt").write_text(letor_text(20, 1))
     Path("test.txt").write_text(letor_text(10, 2))
     for name in NAMES:
-        done = peekrank("learn", "train.txt", "rtopkf", "--test", "test.txt", "--rounds", 100, "--runs", 1, "--workers", 1,
-                        "--measure", name, "--out", f"out-{name}")  # fmt: skip
+        small = ["--rounds", 100, "--runs", 1, "--workers", 1, "--measure", name, "--out", f"out-{name}"]
+        done = peekrank("learn", "train.txt", "rtopkf", "--test", "test.txt", *small)
         assert done.exit_code == 0, done.output
         model = f"out-{name}/models/rtopkf-0.json"
         ranked = peekrank("rank", model, "test.txt", "--measure", name, "--out", "r.tsv")

@@ -154,7 +154,7 @@ def _playground(port: int, browser: bool) -> None:
 
 
 def _free(port: int) -> int:
-    """This port, or 0, for any that is free, where somebody listens on it already."""
+    """The port, or 0, which means any that is free, where somebody listens on it already."""
     with socket.socket() as tried:
         return port if tried.connect_ex(("127.0.0.1", port)) else 0
 
