@@ -20,6 +20,7 @@ from peekrank.reports.markup import Table, put_into
 ROOT = Path(__file__).parent.parent
 PAGE, PICTURES = ROOT / "docs" / "papers" / "reproduce.md", ROOT / "docs" / "pictures"
 BEGIN = "<!-- begin: python experiments/reproduce.py FOLDER -->"
+BEGIN_TOTALS = "<!-- begin: python experiments/reproduce.py FOLDER, totals -->"
 COPIED = {"ct15-figure-1/figure-1.svg": "ct15-figure-1.svg", "ct15-figure-2/figure-2.svg": "ct15-figure-2.svg"}
 
 
@@ -32,11 +33,27 @@ def page_lines(kept: dict[str, Kept]) -> list[str]:
         if name in kept:
             claims, differ, seconds = kept[name].claims, kept[name].differ, kept[name].seconds
             rows.append((f"[{name}](#{name})", item.source, len(claims), differ, f"{seconds:,.0f} s"))
-            lines += claims_table(claims).markdown()
+            lines += folded(f"{len(claims)} claims, {differ} differ", claims_table(claims).markdown())
         else:
             rows.append((f"[{name}](#{name})", item.source, "not in this record", "", ""))
             lines.append("Not in this record.")
     return [*Table(("name", "source", "claims", "differ", "time"), rows).markdown(), *lines]
+
+
+def folded(summary: str, lines: Sequence[str]) -> list[str]:
+    """Lines that a reader unfolds, in the site and wherever Markdown is shown."""
+    return ['<details markdown="1">', f"<summary>{summary}</summary>", "", *lines, "", "</details>"]
+
+
+def totals(kept: dict[str, Kept]) -> Table:
+    """How many claims of each paper, of ours, and of all hold and differ."""
+    made = [(ALL[name].source.split()[0], kept[name]) for name in ALL if name in kept]
+    rows: list[tuple[object, ...]] = []
+    for source in (*dict.fromkeys(source for source, _ in made), "all"):
+        of_it = [one for whose, one in made if source in (whose, "all")]
+        claims, differ = sum(len(one.claims) for one in of_it), sum(one.differ for one in of_it)
+        rows.append((source, claims, claims - differ, differ))
+    return Table(("source", "claims", "hold", "differ"), rows)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -54,6 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(str(error))
     if mode != "full":
         parser.error(f"{options.folder} is of mode {mode}: the page has the full record")
+    put_into(options.page, BEGIN_TOTALS, totals(kept).markdown())
     put_into(options.page, BEGIN, page_lines(kept))
     for source, name in COPIED.items():
         if not (options.folder / source).exists():

@@ -476,13 +476,16 @@ script = load_experiment("reproduce")
 
 def test_the_record_goes_into_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "page.md"
-    page.write_text(f"before\n{script.BEGIN}\nformer\n<!-- end -->\nafter\n")
+    marks = [f"{begin}\nformer\n<!-- end -->\n" for begin in (script.BEGIN_TOTALS, script.BEGIN)]
+    page.write_text(f"before\n{''.join(marks)}after\n")
     options = ["--page", str(page), "--pictures", str(tmp_path / "pictures")]
     record = Record(tmp_path / "full", quick=False)
     record.make(ALL["ct16-table-1"], workers=1, progress=lambda *_: None)
     script.main([str(tmp_path / "full"), *options])
     text = page.read_text()
     assert "| [ct16-table-1](#ct16-table-1) | CT16 Table 1 | 11 | 1 | 0 s |" in text
+    assert "| CT16 | 11 | 10 | 1 |\n| all | 11 | 10 | 1 |\n" in text
+    assert "<summary>11 claims, 1 differ</summary>\n\n| claim |" in text
     assert "| best rankings on p | 213 | 213 | holds |" in text
     assert "| [rates](#rates) | ours | not in this record |  |  |" in text
     assert "former" not in text
