@@ -126,6 +126,7 @@ def _compile_measures() -> None:
 
 def _compile_readers() -> None:
     """Read judged documents, and prepare them for a training."""
+    from peekrank.data.dataset import describe
     from peekrank.data.letor import read_letor
     from peekrank.training.playing import compile_kernels
     from peekrank.training.training import Training, gather
@@ -133,7 +134,10 @@ def _compile_readers() -> None:
     with TemporaryDirectory() as folder:
         text = Path(folder, "documents.txt")
         text.write_text("1 qid:1 1:0.5\n0 qid:1 1:0.25\n", encoding="utf-8")
-        material = gather(read_letor(text), None, scaling="none")
+        read = read_letor(text)
+    describe(read)
+    for scaling in ("query", "global", "robust"):
+        material = gather(read, None, scaling=scaling)
     compile_kernels(Training(("uniform",)), material)
 
 

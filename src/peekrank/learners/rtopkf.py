@@ -491,9 +491,10 @@ class RTopKF:
         """Why the learner has stopped learning; empty while it is healthy."""
         if np.isfinite(state.w).all() and np.isfinite(state.sums).all() and not state.sums[_OVERFLOWED]:
             return ""
+        remedy = ", or use step=scale_free" if self.step == "theorem" else ""
         return (
             "weights, scores or steps have overflowed, and nothing is learned any more: features are too large or "
-            "not finite, or steps are too long for them; scale the features, or use step=scale_free"
+            f"not finite, or steps are too long for them; scale the features{remedy}"
         )
 
     def bound(self, shape: Shape, horizon: int) -> None:
