@@ -47,6 +47,9 @@ SAVED = (
     ("ridge", 5, 3, 1, 25),
     ("ridge:explore=sampling", 4, 2, 2, 25),
     ("ridge:lift=6,forget=0.9", 6, 5, 3, 40),
+    ("champion:measure=dcg", 5, 0, 1, 60),
+    ("champion:measure=dcg@2,members=[greedy;doubtsort],share=2.0", 6, 0, 2, 300),
+    ("auto:lift=3", 5, 3, 2, 40),
 )
 _HEAD, _LENGTH = 42, 4  # bytes before the body, and of the length of its description
 _ROUNDS = 12

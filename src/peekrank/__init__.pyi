@@ -18,7 +18,9 @@ from peekrank.games.game import Game as Game
 from peekrank.games.ranking import ranking_game as ranking_game
 from peekrank.games.rates import rate_of as rate_of
 from peekrank.learners import learner as learner
+from peekrank.learners.auto import Auto as Auto
 from peekrank.learners.blockftrl import BlockFTRL as BlockFTRL
+from peekrank.learners.champion import Champion as Champion
 from peekrank.learners.doubtsort import DoubtSort as DoubtSort
 from peekrank.learners.feedexp3 import FeedExp3 as FeedExp3
 from peekrank.learners.ftpl import FTPL as FTPL
@@ -88,9 +90,11 @@ __all__ = [
     "UCB",
     "Adversary",
     "Agent",
+    "Auto",
     "Available",
     "AveragePrecision",
     "BlockFTRL",
+    "Champion",
     "CheckError",
     "Decision",
     "DoubtSort",

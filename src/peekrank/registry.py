@@ -148,6 +148,8 @@ LEARNERS = Registry(
         "thompson": "peekrank.learners.thompson:Thompson",
         "ucb": "peekrank.learners.ucb:UCB",
         "marginftrl": "peekrank.learners.marginftrl.learner:MarginFTRL",
+        "champion": "peekrank.learners.champion:Champion",
+        "auto": "peekrank.learners.auto:Auto",
         "nw2": "peekrank.learners.nw2.learner:NW2",
         "feedexp3": "peekrank.learners.feedexp3:FeedExp3",
         "rtopkf": "peekrank.learners.rtopkf:RTopKF",

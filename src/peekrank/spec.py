@@ -3,7 +3,8 @@
 The text of a value is its registered name, then the fields that differ from their defaults. It reads the same on
 the command line, in file names, in manifests and in tests. A value within a value is written by its own name,
 ``blockftrl:measure=rbp:p=0.95,horizon=1000``, and in brackets if it has commas of its own:
-``blockftrl:measure=[mine:a=1,b=2],horizon=1000``.
+``blockftrl:measure=[mine:a=1,b=2],horizon=1000``. Several values in one field are parted by semicolons:
+``champion:measure=dcg,members=[doubtsort;marginftrl]``; they are filled from the fields around them.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ def build(kind: str, registry: Mapping[str, type[T]], text: str, **context: Any)
     fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     given = {key: value for key, value in context.items() if key in fields}
     seen: set[str] = set()
+    members: dict[str, str] = {}
     for part in _parts(rest):
         key, equals, value = part.partition("=")
         if not equals:
@@ -56,11 +58,17 @@ def build(kind: str, registry: Mapping[str, type[T]], text: str, **context: Any)
         if key in seen:
             raise ValueError(f"{kind} '{text}' gives {key} twice")
         seen.add(key)
+        if "read_members" in fields[key].metadata:  # once all fields are known, which they are filled from
+            members[key] = value
+            continue
         read = fields[key].metadata.get("read")
         try:
             given[key] = read(_BRACKETS.sub(r"\1", value)) if read else _read(value, _hints(cls)[key])  # type: ignore[arg-type]
         except ValueError as error:
             raise ValueError(f"{kind} '{text}', field {key}: {error}") from None
+    for key, value in members.items():
+        read_members = fields[key].metadata["read_members"]
+        given[key] = read_members(_BRACKETS.sub(r"\1", value), **{**context, **given})
     needed = [f.name for f in fields.values() if _required(f) and f.name not in given]
     if needed:
         raise ValueError(f"{kind} '{text}' needs {', '.join(needed)}, as in '{name}:{needed[0]}=...'")
@@ -100,6 +108,22 @@ def _parts(text: str) -> Iterator[str]:
         yield text[begin:]
 
 
+def members_of_text(text: str) -> list[str]:
+    """The specifications of several values, which semicolons part.
+
+    >>> members_of_text("doubtsort:measure=dcg,forget=0.9;champion:members=[greedy;doubtsort]")
+    ['doubtsort:measure=dcg,forget=0.9', 'champion:members=[greedy;doubtsort]']
+    """
+    parts, depth = [""], 0
+    for sign in text:
+        depth += {"[": 1, "]": -1}.get(sign, 0)
+        if sign == ";" and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return parts
+
+
 def _required(field: dataclasses.Field[Any]) -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
@@ -113,6 +137,8 @@ def write(content: Any) -> str:
     if content is None:
         return "none"
     if isinstance(content, tuple):
+        if content and all(map(dataclasses.is_dataclass, content)):
+            return f"[{';'.join(map(text_of, content))}]"
         return "+".join(map(write, content))
     if isinstance(content, bool):
         return str(content).lower()

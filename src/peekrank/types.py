@@ -87,7 +87,12 @@ class Kernels(NamedTuple):
     ``adopt(state, X, ranking, chances, token)`` is for learners that can learn from what somebody else showed. It
     is called after ``rank`` of the same list, and turns the token of that call into the one that ``update`` needs
     for another ranking, given the probability of each item to have been among its first k. A learner's own ranking
-    with its own chances leaves the token as it is.
+    with its own chances leaves the token as it is, or as one from which as much is learned in expectation.
+
+    ``best(state, X, ranking, token)`` and ``explore(state, X, uniforms, ranking, token)`` are the two halves of
+    ``rank``, for learners that can be one of several (see champion): the first fills the order that is best by what
+    is believed now, which is no matter of chance, and the second turns it into what is shown. A learner that is not
+    in charge of a round gets no further than ``best``.
 
     `clocked` tells that ``rank`` changes what is remembered, if only a count of rounds: such a learner cannot be
     rebuilt from answers alone.
@@ -99,6 +104,8 @@ class Kernels(NamedTuple):
     enter: Callable[[State, Ints], None] | None = None
     clocked: bool = False
     adopt: Callable[[State, Features, Ints, Floats, Floats], None] | None = None
+    best: Callable[[State, Features, Ints, Floats], None] | None = None
+    explore: Callable[[State, Features, Floats, Ints, Floats], None] | None = None
 
 
 @runtime_checkable
@@ -106,9 +113,21 @@ class Learner(Protocol):
     """A frozen dataclass of hyper-parameters with two kernels."""
 
     name: ClassVar[str]
-    contextual: ClassVar[bool]  # whether it uses features of items
-    any_length: ClassVar[bool]  # whether lists may differ in length: it keeps nothing about single items
-    memory: ClassVar[tuple[str, ...]]  # arrays of the state that are saved, as in "scores" or "space.order"
+
+    @property
+    def contextual(self) -> bool:
+        """Whether it uses features of items."""
+        ...
+
+    @property
+    def any_length(self) -> bool:
+        """Whether lists may differ in length: it keeps nothing about single items."""
+        ...
+
+    @property
+    def memory(self) -> tuple[str, ...]:
+        """Arrays of the state that are saved, as in "scores" or "space.order"."""
+        ...
 
     @property
     def kernels(self) -> Kernels:

@@ -17,7 +17,9 @@ from peekrank import (
     RBP,
     UCB,
     Agent,
+    Auto,
     BlockFTRL,
+    Champion,
     DoubtSort,
     FeedExp3,
     Greedy,
@@ -91,6 +93,10 @@ LEARNERS: list[Learner] = [
     Ridge(),
     Ridge("sampling", width=1.0),
     Ridge(forget=0.99, lift=6),
+    Champion(DCG()),
+    Champion(DCG(3), (Greedy(DCG(3), max_grade=3), DoubtSort(DCG(), max_grade=3)), max_grade=3, share=2.0),
+    Champion(DCG(10), (RTopKF(), Ridge()), max_grade=2, alpha=0.2),
+    Auto(max_grade=2, lift=6),
 ]
 
 

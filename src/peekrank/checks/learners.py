@@ -392,8 +392,8 @@ def learns_from_features(learner: Learner) -> None:
     require(lost[0] <= 0.5 * lost[1], f"in the second half it loses {lost[0]:.3f} a round, random {lost[1]:.3f}")
 
 
-def own_chances_leave_the_token(learner: Learner) -> None:
-    """If it learns from others: what it showed itself, with its own chances, is as if it had not been adopted."""
+def adopts_its_own_decisions(learner: Learner) -> None:
+    """If it learns from others: what it showed itself can be adopted, any number of times, and be learned from."""
     kernels, shape = learner.kernels, _shape(learner)
     if kernels.adopt is None or kernels.chances is None:
         return
@@ -403,10 +403,32 @@ def own_chances_leave_the_token(learner: Learner) -> None:
         token = np.zeros(learner.token_size(shape))
         kernels.rank(state, features, rng.random(learner.draws(shape)), ranking, token)
         kernels.chances(state, features, ranking, token, told)
-        before = token.copy()
         kernels.adopt(state, features, ranking, told, token)
-        require(np.allclose(token, before, atol=1e-12), "adopting its own decision changes the token")
+        once = token.copy()
+        kernels.adopt(state, features, ranking, told, token)
+        require(np.isfinite(token).all(), f"the token {token} of an adopted decision is not finite")
+        require(np.array_equal(token, once), "adopting a decision twice changes the token")
         kernels.update(state, features, ranking, token, rng.integers(0, 2, shape.k).astype(np.float64))
+
+
+def rank_is_best_then_explore(learner: Learner) -> None:
+    """If `rank` has two halves: they do what it does, and the first one leaves nothing to chance."""
+    best, explore = learner.kernels.best, learner.kernels.explore
+    if best is None or explore is None:
+        return
+    shape, features, rng = _shape(learner), _features(learner), np.random.default_rng(14)
+    whole, halves = learner.init(shape), learner.init(shape)
+    rankings, tokens = np.empty((2, _M), np.int64), np.zeros((2, learner.token_size(shape)))
+    for _ in range(_ROUNDS):
+        uniforms, tokens[:] = rng.random(learner.draws(shape)), 0
+        learner.kernels.rank(whole, features, uniforms, rankings[0], tokens[0])
+        best(halves, features, rankings[1], tokens[1])
+        require(np.array_equal(np.sort(rankings[1]), np.arange(_M)), f"its best order {rankings[1]} is none")
+        explore(halves, features, uniforms, rankings[1], tokens[1])
+        require(np.array_equal(*rankings) and np.array_equal(*tokens), "rank is not best and explore in turn")
+        feedback = rng.integers(0, 2, shape.k).astype(np.float64)
+        for state, ranking, token in zip((whole, halves), rankings, tokens, strict=True):
+            learner.kernels.update(state, features, ranking, token, feedback)
 
 
 def any_list_of_its_items(learner: Learner) -> None:
@@ -519,7 +541,8 @@ LEARNER_CHECKS: dict[str, Callable[[Learner], None]] = {
         learns,
         learns_though_answers_are_missing,
         learns_from_features,
-        own_chances_leave_the_token,
+        adopts_its_own_decisions,
+        rank_is_best_then_explore,
         any_list_of_its_items,
         knows_items_by_their_numbers,
     )

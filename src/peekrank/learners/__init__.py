@@ -8,7 +8,9 @@ from peekrank.registry import LEARNERS
 from peekrank.spec import build
 
 if TYPE_CHECKING:
+    from peekrank.learners.auto import Auto
     from peekrank.learners.blockftrl import BlockFTRL
+    from peekrank.learners.champion import Champion
     from peekrank.learners.doubtsort import DoubtSort
     from peekrank.learners.feedexp3 import FeedExp3
     from peekrank.learners.ftpl import FTPL
@@ -45,7 +47,9 @@ __all__ = [
     "FTPL",
     "NW2",
     "UCB",
+    "Auto",
     "BlockFTRL",
+    "Champion",
     "DoubtSort",
     "FeedExp3",
     "Greedy",

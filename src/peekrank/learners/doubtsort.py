@@ -81,9 +81,9 @@ def _tied(weights: Floats, k: int, n: int) -> tuple[int, int]:
 
 
 @kernel
-def _rank(s: DoubtSortState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+def _best(s: DoubtSortState, X: Features, ranking: Ints, token: Floats) -> None:
     n = len(ranking)
-    k, prior = min(s.k, n), average(s.items, s.largest)
+    prior = average(s.items, s.largest)
     for r in range(n):
         item = s.items.here[r]
         s.items.rounds[item] += 1
@@ -92,6 +92,12 @@ def _rank(s: DoubtSortState, X: Features, uniforms: Floats, ranking: Ints, token
     for p in range(n):
         row = ranking[p]
         s.rows[p], s.means[p], s.widths[p] = row, s.scores[row], s.spreads[row]
+
+
+@kernel
+def _explore(s: DoubtSortState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+    n = len(ranking)
+    k = min(s.k, n)
     means, widths, questions = s.means[:n], s.widths[:n], s.questions[:n]
     fill_doubts(means, widths, s.weights, s.doubts[:n], s.space)
     if s.form == _SAFE:
@@ -103,6 +109,12 @@ def _rank(s: DoubtSortState, X: Features, uniforms: Floats, ranking: Ints, token
     place = asked(questions, end, uniforms[0])
     _arrange(s, ranking, place, begin, end, k)
     token[0] = place >= 0
+
+
+@kernel
+def _rank(s: DoubtSortState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+    _best(s, X, ranking, token)
+    _explore(s, X, uniforms, ranking, token)
 
 
 @kernel
@@ -198,7 +210,9 @@ class DoubtSort:
     min_k: ClassVar[int] = 1
     horizon: ClassVar[None] = None
     memory: ClassVar[tuple[str, ...]] = ITEMS_MEMORY
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances, _enter, clocked=True, adopt=adopt_as_it_is)
+    kernels: ClassVar[Kernels] = Kernels(
+        _rank, _update, _chances, _enter, clocked=True, adopt=adopt_as_it_is, best=_best, explore=_explore
+    )
 
     def __post_init__(self) -> None:
         whole("max_grade", self.max_grade, 1, 255)

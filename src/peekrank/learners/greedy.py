@@ -12,7 +12,14 @@ from peekrank._jit import kernel
 from peekrank._util.validate import share, whole
 from peekrank.kernels.items import Items, average, enter, learn_from_answers, mean, unknown_items
 from peekrank.kernels.sorting import SortSpace, move_up, sort_descending, sort_space
-from peekrank.learners._shared import ITEMS_MEMORY, fault_in_counts, fault_in_items, largest_gain, means_of_items
+from peekrank.learners._shared import (
+    ITEMS_MEMORY,
+    adopt_as_it_is,
+    fault_in_counts,
+    fault_in_items,
+    largest_gain,
+    means_of_items,
+)
 from peekrank.measures import learnable
 from peekrank.measures import measure as measure_named
 from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
@@ -37,19 +44,30 @@ def _epsilon(s: GreedyState) -> float:
 
 
 @kernel
-def _rank(s: GreedyState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
-    n = len(ranking)
-    k, prior = min(s.k, n), average(s.items, s.largest)
+def _best(s: GreedyState, X: Features, ranking: Ints, token: Floats) -> None:
+    n, prior = len(ranking), average(s.items, s.largest)
     s.rounds[0] += 1
     for r in range(n):
         s.scores[r] = mean(s.items, s.items.here[r], prior)
     sort_descending(s.scores[:n], ranking, s.sorting)
     for p in range(n):
         s.rows[p] = ranking[p]
+
+
+@kernel
+def _explore(s: GreedyState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+    n = len(ranking)
+    k = min(s.k, n)
     place = int(uniforms[0] / _epsilon(s) * n)
     token[0] = k <= place < n
     if k <= place < n:
         move_up(ranking, place, k - 1)
+
+
+@kernel
+def _rank(s: GreedyState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+    _best(s, X, ranking, token)
+    _explore(s, X, uniforms, ranking, token)
 
 
 @kernel
@@ -105,7 +123,9 @@ class Greedy:
     min_k: ClassVar[int] = 1
     horizon: ClassVar[None] = None
     memory: ClassVar[tuple[str, ...]] = (*ITEMS_MEMORY, "rounds")
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances, _enter, clocked=True)
+    kernels: ClassVar[Kernels] = Kernels(
+        _rank, _update, _chances, _enter, clocked=True, adopt=adopt_as_it_is, best=_best, explore=_explore
+    )
 
     def __post_init__(self) -> None:
         whole("max_grade", self.max_grade, 1, 255)

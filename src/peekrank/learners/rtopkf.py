@@ -118,9 +118,8 @@ def _seen_chance(s: RTopKFState, place: int, k: int, n: int, token: Floats) -> f
 
 
 @kernel
-def _rank(s: RTopKFState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+def _best(s: RTopKFState, X: Features, ranking: Ints, token: Floats) -> None:
     n = len(ranking)
-    k = min(s.k, n)
     score(X, s.w, s.scores)
     overflowed = not all_finite(s.scores[:n])
     if s.robust:
@@ -137,8 +136,16 @@ def _rank(s: RTopKFState, X: Features, uniforms: Floats, ranking: Ints, token: F
         return
     sort_descending(s.scores[:n], s.order[:n], s.sorting)
     copy(s.scores[:n], token[_CHANCES + s.k :])
+    copy(s.order[:n], ranking)
+
+
+@kernel
+def _explore(s: RTopKFState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+    n = len(ranking)
+    k = min(s.k, n)
+    if token[_GAMMA] < 0:
+        return
     if k == n:  # all is seen whatever is shown
-        copy(s.order[:n], ranking)
         token[_CHANCES : _CHANCES + n] = 1
         return
     gamma = s.gamma if s.gamma > 0 else min(0.5, (s.sums[_ROUNDS] + 1) ** (-1 / 3))
@@ -160,6 +167,12 @@ def _rank(s: RTopKFState, X: Features, uniforms: Floats, ranking: Ints, token: F
         while s.order[place] != item:
             place += 1
         token[_CHANCES + p] = _seen_chance(s, place, k, n, token)
+
+
+@kernel
+def _rank(s: RTopKFState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+    _best(s, X, ranking, token)
+    _explore(s, X, uniforms, ranking, token)
 
 
 @kernel
@@ -302,7 +315,8 @@ def _kernels(name: str, estimates: Estimates, estimator: Estimator, *, pairs: bo
     if estimates.target is not None and estimator == "doubly_robust":
         parts["regress"] = specialise(_regress, name, target=estimates.target)
     update = specialise(_update, f"{name}-{estimator}", **parts)
-    return Kernels(_rank, update, _fill_chances, adopt=None if pairs else _adopt)
+    adopt = None if pairs else _adopt
+    return Kernels(_rank, update, _fill_chances, adopt=adopt, best=_best, explore=_explore)
 
 
 @dataclass(frozen=True)

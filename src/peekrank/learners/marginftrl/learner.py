@@ -56,13 +56,20 @@ def _enter(s: MarginFTRLState, items: Ints) -> None:
 
 
 @kernel
-def _rank(s: MarginFTRLState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+def _best(s: MarginFTRLState, X: Features, ranking: Ints, token: Floats) -> None:
     n = len(ranking)
     if s.same[0] == 0 or s.clock[ANSWERED] >= s.clock[LENGTH]:
         make_plan(s, n)
     else:
         fill_places(s.discounts, n, min(s.k, n), s.places)
         find_exchanges(s.places.weights, s.clock[POOLS], s.space)
+    for p in range(n):
+        ranking[p] = s.space.order[p]
+
+
+@kernel
+def _explore(s: MarginFTRLState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+    n = len(ranking)
     k, begin, end = min(s.k, n), s.places.ends[1], s.places.ends[2]
     exchange(uniforms[1:], ranking, s.space)
     if end - begin > 1:
@@ -87,6 +94,19 @@ def _rank(s: MarginFTRLState, X: Features, uniforms: Floats, ranking: Ints, toke
         token[0] = 1
     for p in range(k):
         token[1 + p] = s.chance[row] if p == place else 0.0
+
+
+@kernel
+def _rank(s: MarginFTRLState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+    _best(s, X, ranking, token)
+    _explore(s, X, uniforms, ranking, token)
+
+
+@kernel
+def _adopt(s: MarginFTRLState, X: Features, ranking: Ints, chances: Floats, token: Floats) -> None:
+    """All answers are used, each divided by the chance of seeing it: without bias, whoever chose the ranking."""
+    for p in range(min(s.k, len(ranking))):
+        token[1 + p] = chances[ranking[p]] if chances[ranking[p]] >= RARELY else 0.0
 
 
 @kernel
@@ -181,7 +201,9 @@ class MarginFTRL:
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     horizon: ClassVar[None] = None
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances, _enter, clocked=True)
+    kernels: ClassVar[Kernels] = Kernels(
+        _rank, _update, _chances, _enter, clocked=True, adopt=_adopt, best=_best, explore=_explore
+    )
     memory: ClassVar[tuple[str, ...]] = (
         *(f"items.{name}" for name in Estimates._fields),
         *("marks", "touched", "listed", "asked", "chance", "ratios", "clock", "numbers"),

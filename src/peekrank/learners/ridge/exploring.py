@@ -158,12 +158,25 @@ def _weigh(s: RidgeState, ranking: Ints, token: Floats) -> None:
 
 
 @kernel
-def rank_by_doubt(s: RidgeState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
-    """Show the items by score, but for an item that is asked about."""
-    if _sort(s, X, ranking):
+def best(s: RidgeState, X: Features, ranking: Ints, token: Floats) -> None:
+    """The items by score."""
+    _sort(s, X, ranking)
+
+
+@kernel
+def ask_in_doubt(s: RidgeState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+    """Move an item that is asked about to place k; `best` comes before."""
+    if s.k < len(ranking) and all_finite(s.scores[: len(ranking)]):
         _ask(s, s.k, uniforms[0], ranking)
     _mark(s, ranking, token)
     _weigh(s, ranking, token)
+
+
+@kernel
+def rank_by_doubt(s: RidgeState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+    """Show the items by score, but for an item that is asked about."""
+    best(s, X, ranking, token)
+    ask_in_doubt(s, X, uniforms, ranking, token)
 
 
 @kernel

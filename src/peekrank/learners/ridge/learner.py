@@ -13,7 +13,14 @@ from peekrank.kernels.doubt import doubt_space
 from peekrank.kernels.sorting import sort_space
 from peekrank.kernels.triangular import BLOCK, panel, row_ends, whole_blocks
 from peekrank.learners._shared import adopt_as_it_is, fault_in_numbers
-from peekrank.learners.ridge.exploring import adopt, chances, rank_by_doubt, rank_by_sampling
+from peekrank.learners.ridge.exploring import (
+    adopt,
+    ask_in_doubt,
+    best,
+    chances,
+    rank_by_doubt,
+    rank_by_sampling,
+)
 from peekrank.learners.ridge.lift import lift_of
 from peekrank.learners.ridge.regression import fill_scores, update
 from peekrank.learners.ridge.state import COUNT, ONE, REFRESH, RENEW, SQUARES, RidgeState
@@ -24,7 +31,7 @@ _UNIFORM = 1.3  # questions about anything, in the share of noise in the scores 
 MOST_COLUMNS = 2000  # of the factor, which is a matrix of so many rows and columns
 
 # rank looks at columns
-_BY_DOUBT = Kernels(rank_by_doubt, update, chances, clocked=True, adopt=adopt)
+_BY_DOUBT = Kernels(rank_by_doubt, update, chances, clocked=True, adopt=adopt, best=best, explore=ask_in_doubt)
 _BY_SAMPLING = Kernels(rank_by_sampling, update, clocked=True, adopt=adopt_as_it_is)
 
 

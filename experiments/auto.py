@@ -1,0 +1,116 @@
+"""Auto beside its members: what choosing by evidence costs, and what it brings.
+
+NDCG@10 of lists that were not learned from, and while learning (lists without a relevant document are skipped), after
+each of several numbers of rounds. A row for each run, then the means: auto's distance from the best of its members.
+Judged documents are read from where they are: --mq2008 FOLDER has S1.txt to S5.txt, --yandex FOLDER has
+train.letor.txt.gz and test.letor.txt.gz.
+
+    python experiments/auto.py --runs 2 --rounds 500 2000 20000 --answers 1 2 5
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from ridge import KINDS, Split, generated, mq2008, yandex
+
+from peekrank import NDCG, Agent, Auto
+from peekrank.engine import drive
+from peekrank.papers.ct16.figure import passes
+from peekrank.papers.ours.judged import held_out
+from peekrank.types import Learner
+
+QUALITY = NDCG(10, blank="skip")
+SEEDS = 7000  # the seeds from here on were looked at for this table only
+
+
+class Row(NamedTuple):
+    rounds: int
+    held_out: float
+    learning: float
+    promoted: str
+
+
+def play(learner: Learner, split: Split, k: int, at: list[int], seed: int) -> Iterator[Row]:
+    """A run, and what it has come to after each number of rounds."""
+    lengths = np.diff(split.train.offsets)
+    agent = Agent(learner, m=int(lengths.max()), k=k, d=split.train.features.shape[1], seed=seed)
+    sequence = passes(len(lengths), at[-1], np.random.default_rng([4, seed]))
+    counts = np.maximum.reduceat(split.train.relevance, split.train.offsets[:-1]) > 0
+    value = 0.0
+    for first, last in pairwise([0, *at]):
+        part = sequence[first:last]
+        (trace,) = drive([agent], split.train, measure=QUALITY, sequence=part, at=np.array([len(part)]))
+        value += float(trace.value[0])
+        promoted = ", ".join(
+            f"{p.after.partition(',')[0]} at {p.round:,}"
+            for p in (learner.promotions(agent.state) if isinstance(learner, Auto) else [])
+        )
+        held = held_out(learner.scores(agent.state, split.test.features), split.test)
+        yield Row(last, held, value / counts[sequence[:last]].sum(), promoted)
+
+
+def split_of(name: str, seed: int, options: argparse.Namespace) -> Split:
+    if name == "mq2008":
+        return mq2008(options.mq2008, seed)
+    return yandex(options.yandex) if name == "yandex" else generated(KINDS[name], seed)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", nargs="*", default=[*KINDS])
+    parser.add_argument("--rounds", nargs="+", type=int, default=[500, 2000])
+    parser.add_argument("--answers", nargs="+", type=int, default=[1])
+    parser.add_argument("--runs", type=int, default=2)
+    parser.add_argument("--lift", type=int, default=1100)
+    parser.add_argument("--without", nargs="*", default=[], help="members that are not run alone")
+    parser.add_argument("--mq2008", type=Path)
+    parser.add_argument("--yandex", type=Path)
+    options = parser.parse_args()
+    sets = [*options.sets, *(name for name in ("mq2008", "yandex") if getattr(options, name))]
+    found: dict[tuple[str, int, int], dict[str, list[Row]]] = {}
+    for run in range(options.runs):
+        for name in sets:
+            split, seed = split_of(name, SEEDS + run, options), SEEDS + run
+            top = int(split.train.relevance.max())
+            auto = Auto(max_grade=top, lift=options.lift)
+            learners = {"auto": auto, **dict(zip(("ridge", "lift", "rtopkf"), auto.team(), strict=True))}
+            for k in options.answers:
+                for called, learner in learners.items():
+                    if called in options.without:
+                        continue
+                    for row in play(learner, split, k, options.rounds, seed):
+                        found.setdefault((name, k, row.rounds), {}).setdefault(called, []).append(row)
+                        say(f"| {name} | {k} | {run} | {row.rounds:,} | {called} | {row.held_out:.4f} "
+                            f"| {row.learning:.4f} | {row.promoted} |")  # fmt: skip
+    say("", "| lists | k | rounds | auto | ridge | lift | rtopkf | auto minus the best |", "|---" * 8 + "|")
+    for (name, k, rounds), by_learner in sorted(found.items()):
+        say(f"| {name} | {k} | {rounds:,} | " + " | ".join(cells(by_learner)) + " |")
+
+
+def cells(by_learner: dict[str, list[Row]]) -> Iterator[str]:
+    """Held out and while learning, of each learner, and auto minus the best of the others."""
+    means = {
+        called: np.array([[row.held_out, row.learning] for row in rows]).mean(axis=0)
+        for called, rows in by_learner.items()
+    }
+    for called in ("auto", "ridge", "lift", "rtopkf"):
+        yield f"{means[called][0]:.3f}, {means[called][1]:.3f}" if called in means else "–"
+    off = means["auto"] - np.max([mean for called, mean in means.items() if called != "auto"], axis=0)
+    yield f"{off[0]:+.3f}, {off[1]:+.3f}"
+
+
+def say(*lines: str) -> None:
+    for line in lines:
+        sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,234 @@
+"""What champion and auto share as learners; each says who its members are."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peekrank._util.validate import positive, share, whole
+from peekrank.learners._shared import discount_of, fault_in_counts, fault_in_numbers, largest_gain
+from peekrank.learners._team.judging import limits
+from peekrank.learners._team.kernels import lacking, team_kernels
+from peekrank.learners._team.state import (
+    CAUTION,
+    CHARGE,
+    KEPT,
+    LEAST,
+    MEMORY,
+    PROMOTIONS,
+    ROUNDS,
+    START,
+    WEIGHTS,
+    TeamState,
+    joined,
+    members_of,
+    no_evidence,
+    no_history,
+)
+from peekrank.measures import learnable
+from peekrank.spec import text_of
+from peekrank.types import Fallible, Features, Floats, Kernels, Learner, LinearMeasure, Shape
+
+
+class Promotion(NamedTuple):
+    """A change of who is in charge, and its evidence: the difference of their values per round of the period.
+
+    The interval holds at all times at once, so that it may be looked at after every answer.
+    """
+
+    round: int  # number of answered rounds
+    before: str
+    after: str
+    difference: float  # estimated value of the one promoted minus that of the one replaced
+    low: float
+    high: float
+    effective: float  # so many answers of equal weight would tell as much
+    rounds: int  # with evidence, in this period
+
+    def __str__(self) -> str:
+        """One line."""
+        return (
+            f"round {self.round:,}: {self.after} instead of {self.before}, better by {self.difference:.4g} "
+            f"({self.low:.4g} to {self.high:.4g}) in {self.rounds:,} rounds, by {self.effective:,.0f} answers"
+        )
+
+
+class Standing(NamedTuple):
+    """What is known of a member in the present period, against the one in charge; NaN where nothing is."""
+
+    member: str
+    in_charge: bool
+    difference: float
+    low: float
+    high: float
+
+
+class TeamForm:
+    """A team of learners as a learner: all learn from the same answers, and one is in charge."""
+
+    full_information: ClassVar[bool] = False
+    horizon: ClassVar[None] = None
+    measure: LinearMeasure
+    max_grade: int
+    alpha: float
+    share: float
+
+    def team(self) -> tuple[Learner, ...]:
+        """The members, the first in charge at the beginning."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Raise a ValueError if these learners cannot be a team, or a number is out of its range."""
+        whole("max_grade", self.max_grade, 1, 255)
+        share("alpha", self.alpha)
+        positive("share", self.share)
+        learnable(self.measure, self.max_grade)
+        team = self.team()
+        if len(team) < 2:
+            raise ValueError(f"members = {len(team)}: must be two learners at least, as in [doubtsort;marginftrl]")
+        for one in team:
+            if what := lacking(one.kernels):
+                raise ValueError(f"members: {text_of(one)} cannot be one of several, for {what}")
+            if one.contextual != team[0].contextual:
+                raise ValueError("members: must all use features, or none of them")
+            if one.max_grade < self.max_grade:
+                raise ValueError(f"members: {text_of(one)} takes grades up to {one.max_grade}, below max_grade")
+
+    @property
+    def contextual(self) -> bool:
+        """Whether its members use features."""
+        return self.team()[0].contextual
+
+    @property
+    def any_length(self) -> bool:
+        """Whether lists may differ in length."""
+        return all(one.any_length for one in self.team())
+
+    @property
+    def min_k(self) -> int:
+        """The smallest k that all members can learn from."""
+        return max(one.min_k for one in self.team())
+
+    @property
+    def kernels(self) -> Kernels:
+        """The kernels of this team."""
+        return team_kernels(tuple(one.kernels for one in self.team()))
+
+    @property
+    def memory(self) -> tuple[str, ...]:
+        """What all members remember, and the evidence on them."""
+        team, names = self.team(), []
+        for j, one in enumerate(team):
+            place = "members" + ".rest" * j + (".first" if j < len(team) - 1 else "")
+            names += [f"{place}.{name}" for name in one.memory]
+        return (*names, *MEMORY)
+
+    def init(self, shape: Shape) -> TeamState:
+        """State before the first round."""
+        team, (m, _, k) = self.team(), shape
+        discount = discount_of(self.measure, m) * (1 if self.measure.higher_is_better else -1)
+        drop = discount[0] - discount[-1]
+        places = (discount - discount[-1]) / drop if drop > 0 else np.zeros(m)
+        grades = np.arange(self.max_grade + 1.0)
+        sizes, first = (one.token_size(shape) for one in team), WEIGHTS + k * (1 + len(team))
+        return TeamState(
+            members=joined([one.init(shape) for one in team]),
+            clock=np.zeros(5, np.int64),
+            sums=np.zeros(2),
+            evidence=no_evidence(len(team)),
+            history=no_history(),
+            grades=np.array([one.perceive(grades) for one in team]),
+            gains=self.measure.gain(grades) / largest_gain(self.measure, self.max_grade),
+            places=places,
+            draws=np.array([*accumulate((one.draws(shape) for one in team), initial=1)]),
+            tokens=np.array([*accumulate(sizes, initial=first)]),
+            k=k,
+            alpha=self.alpha,
+            share=self.share,
+            most=(CAUTION + len(team) - 1) * float(places.sum()),
+            orders=np.zeros((len(team), m), np.int64),
+            worth=np.zeros((len(team), m)),
+            chances=np.zeros(m),
+            seen=np.zeros(m),
+            questions=np.zeros(m),
+            heard=np.zeros(k),
+        )
+
+    def token_size(self, shape: Shape) -> int:
+        """Explored mark, period and centre, k weights, k places by each member, and the members' tokens."""
+        team = self.team()
+        return WEIGHTS + shape.k * (1 + len(team)) + sum(one.token_size(shape) for one in team)
+
+    def draws(self, shape: Shape) -> int:
+        """One for a question, and those of all members."""
+        return 1 + sum(one.draws(shape) for one in self.team())
+
+    def perceive(self, relevance: NDArray[Any]) -> Floats:
+        """The grades as they are: each member makes of them what it does."""
+        return np.asarray(relevance, dtype=np.float64)
+
+    def fault(self, state: TeamState) -> str:
+        """What is wrong with a memory that was read."""
+        team = self.team()
+        for one, own in zip(team, members_of(state, len(team)), strict=True):
+            if fault := one.fault(own):
+                return f"of {one.name}: {fault}"
+        floats = (name for name in MEMORY if name != "clock")
+        if fault := fault_in_numbers(state, *floats) or fault_in_counts(state, "clock"):
+            return fault
+        if state.clock[CHARGE] >= len(team) or state.clock[START] > state.clock[ROUNDS]:
+            return "its clock must name a member, and a period that has begun"
+        below, above, weights, parts = state.evidence
+        squares = (below.squares, below.count, above.squares, above.count, weights, state.sums)
+        if min(array.min() for array in squares) < 0:
+            return "its sums of weights and squares, and its counts, are below 0"
+        if not np.all((parts >= LEAST) & (parts <= 1)):
+            return "its parts must be from 1/8 to 1"
+        ends = state.history[:, 1:3]
+        return "" if ends.min() >= 0 and ends.max() < len(team) else "its history must name members"
+
+    def in_charge(self, state: TeamState) -> Learner:
+        """The member in charge."""
+        return self.team()[int(state.clock[CHARGE])]
+
+    def scores(self, state: TeamState, X: Features) -> Floats:
+        """What the member in charge believes of each item."""
+        charge, team = int(state.clock[CHARGE]), self.team()
+        return team[charge].scores(members_of(state, len(team))[charge], X)
+
+    def trouble(self, state: TeamState) -> str:
+        """Why a member has stopped learning; empty while all are healthy."""
+        team = self.team()
+        said = zip(team, members_of(state, len(team)), strict=True)
+        found = [f"{one.name}: {one.trouble(own)}" for one, own in said if isinstance(one, Fallible) and one.trouble(own)]
+        return "; ".join(found)
+
+    def bound(self, shape: Shape, horizon: int) -> None:
+        """None: it is as good as its members are, and what that costs is bounded on its page."""
+
+    def promotions(self, state: TeamState) -> list[Promotion]:
+        """The changes of who is in charge, the last 32 of them, with their evidence."""
+        count, team, unit = int(state.clock[PROMOTIONS]), self.team(), self._unit(len(state.places))
+        found = []
+        for row in (state.history[i % KEPT] for i in range(max(0, count - KEPT), count)):
+            before, after = (text_of(team[int(j)]) for j in row[1:3])
+            difference, low, high = (unit * float(x) for x in row[3:6])
+            found.append(Promotion(int(row[0]), before, after, difference, low, high, float(row[6]), int(row[7])))
+        return found
+
+    def standings(self, state: TeamState) -> list[Standing]:
+        """What is known of each member in the present period."""
+        charge, unit = int(state.clock[CHARGE]), self._unit(len(state.places))
+        found = []
+        for j, one in enumerate(self.team()):
+            mean, low, high = (unit * float(x) for x in limits(state, j))
+            found.append(Standing(text_of(one), j == charge, mean, low, high))
+        return found
+
+    def _unit(self, m: int) -> float:
+        """What the difference between the first and the last place is worth for the largest grade."""
+        discount = discount_of(self.measure, m)
+        return float(abs(discount[0] - discount[-1])) * largest_gain(self.measure, self.max_grade)

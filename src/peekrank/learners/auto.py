@@ -1,0 +1,57 @@
+"""Auto: ridge, its lift and rtopkf learn from the same answers, and evidence says who ranks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from peekrank._util.validate import whole
+from peekrank.learners._team.form import TeamForm
+from peekrank.measures import DCG
+from peekrank.measures import measure as measure_named
+from peekrank.registry import LEARNERS
+from peekrank.spec import build
+from peekrank.types import Learner, LinearMeasure
+
+
+@dataclass(frozen=True)
+class Auto(TeamForm):
+    """For lists with features: rank with ridge until there is evidence that its lift or rtopkf ranks better.
+
+    A `champion` of three members: ridge, which needs the fewest answers; ridge with products of features as further
+    columns, for relevance that is not linear in them; and rtopkf, whose estimates hold for the whole list whatever
+    relevance depends on. docs/learners/auto.md has what choosing costs.
+
+    Parameters
+    ----------
+    measure
+        What members are compared by; must be separable.
+    max_grade
+        Largest relevance grade.
+    lift
+        Columns that the lift adds at most: the time of a round grows with their square.
+    alpha
+        Chance of a promotion that was wrong, ever.
+    share
+        How often to ask about what is in dispute.
+
+    >>> from peekrank import Agent
+    >>> agent = Agent(Auto(), m=5, k=1, d=3)
+    >>> [standing.member for standing in agent.learner.standings(agent.state)]
+    ['ridge', 'ridge:lift=1100', 'rtopkf']
+    """
+
+    measure: LinearMeasure = field(default=DCG(10), metadata={"read": measure_named})
+    max_grade: int = 4
+    lift: int = 1100
+    alpha: float = 0.05
+    share: float = 0.4
+    name: ClassVar[str] = "auto"
+
+    def __post_init__(self) -> None:
+        whole("lift", self.lift, 1, 2000)
+        self.check()
+
+    def team(self) -> tuple[Learner, ...]:
+        """The members, the first in charge at the beginning."""
+        return tuple(build("learner", LEARNERS, text) for text in ("ridge", f"ridge:lift={self.lift}", "rtopkf"))
