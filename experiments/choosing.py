@@ -162,16 +162,24 @@ def which_learner_when() -> list[str]:
         ("---",) * len(HEAD),
         *(row(when, advise(*when.problem[:3], grades=when.problem[3])) for when in WHEN),
     ]
-    rows.append(
+    rows += [
+        (
+            "you do not know whether taste is stable, or which of several learners is best",
+            linked("champion"),
+            "promotions are right with probability 0.95",
+            "[price](champion.md#theorem)",
+            "",
+            "no",
+        ),
         (
             "items have features",
-            f"{linked('ridge')}, {linked('rtopkf')}",
+            f"{linked('ridge')}, {linked('rtopkf')}, or {linked('auto')} to choose by evidence",
             "rtopkf: by [surrogate](../surrogates/index.md)",
-            "[compared](ridge.md)",
+            "[compared](auto.md)",
             "",
             "yes",
-        )
-    )
+        ),
+    ]
     return ["| " + " | ".join(cells) + " |" for cells in rows]
 
 

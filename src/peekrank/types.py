@@ -90,9 +90,9 @@ class Kernels(NamedTuple):
     with its own chances leaves the token as it is, or as one from which as much is learned in expectation.
 
     ``best(state, X, ranking, token)`` and ``explore(state, X, uniforms, ranking, token)`` are the two halves of
-    ``rank``, for learners that can be one of several (see champion): the first fills the order that is best by what
-    is believed now, which is no matter of chance, and the second turns it into what is shown. A learner that is not
-    in charge of a round gets no further than ``best``.
+    ``rank``, for learners that can be one of several (see champion): the first fills the order that is best by
+    what is believed now, which is no matter of chance, and the second turns it into what is shown. A learner that
+    is not in charge of a round gets no further than ``best``.
 
     `clocked` tells that ``rank`` changes what is remembered, if only a count of rounds: such a learner cannot be
     rebuilt from answers alone.

@@ -18,9 +18,9 @@ from peekrank.types import Learner, LinearMeasure
 class Auto(TeamForm):
     """For lists with features: rank with ridge until there is evidence that its lift or rtopkf ranks better.
 
-    A `champion` of three members: ridge, which needs the fewest answers; ridge with products of features as further
-    columns, for relevance that is not linear in them; and rtopkf, whose estimates hold for the whole list whatever
-    relevance depends on. docs/learners/auto.md has what choosing costs.
+    A champion of three members: ridge, which needs the fewest answers; ridge with products of features as further
+    columns, for relevance that is not linear in them; and rtopkf, whose estimates hold for the whole list
+    whatever relevance depends on. docs/learners/auto.md has what choosing costs.
 
     Parameters
     ----------

@@ -18,26 +18,27 @@ def _members(text: str, **context: Any) -> tuple[Learner, ...]:
 
 @dataclass(frozen=True)
 class Champion(TeamForm):
-    """Rank with the learner in charge; promote a challenger when the evidence says that it is better, never sooner.
+    """Rank with the learner in charge; promote a challenger when evidence says that it is better, never sooner.
 
     All members learn from all answers, whoever chose what was shown. Each says in each round which order it takes
-    for best. The difference of the values of two such orders is estimated from the answers, divided by their chances
-    to be seen. A challenger takes over as soon as a confidence sequence for the mean of these differences is above 0:
-    it holds at all times at once, and the chance that anybody is ever promoted who was not better over the rounds of
-    the evidence is alpha at most. Evidence is collected anew after each promotion, and whenever the number of
-    answered rounds has doubled, for learners learn.
+    for best. The difference of the values of two such orders is estimated from the answers, divided by their
+    chances to be seen. A challenger takes over as soon as a confidence sequence for the mean of these differences
+    is above 0: it holds at all times at once, and the chance that anybody is ever promoted who was not better over
+    the rounds of the evidence is alpha at most. Evidence is collected anew after each promotion, and whenever the
+    number of answered rounds has doubled, for learners learn.
 
-    What members do not agree about must be seen now and then: the item to which two members give places that differ
-    by a weight of d (the first place has 1, the last 0) is asked about at place k with chance ``share d t^(-1/3)``,
-    t being the round in which the period began. docs/learners/champion.md has the price, theorem and proof.
+    What members do not agree about must be seen now and then: an item to which two members give places that differ
+    by a weight of d (the first place has 1, the last 0) is asked about at place k with a chance in proportion to
+    ``share d t^(-1/3)``, t being the round in which the period began. docs/learners/champion.md has the exact
+    chances, their price, theorem and proof.
 
     Parameters
     ----------
     measure
         What members are compared by, and learn if they need a measure; must be separable.
     members
-        Two learners or more, the first in charge; none for doubtsort and marginftrl: the one for stable relevance, the
-        other in case it is not.
+        Two learners or more, the first in charge; none for doubtsort and marginftrl: the one for stable relevance,
+        the other in case it is not.
     max_grade
         Largest relevance grade.
     alpha

@@ -15,6 +15,7 @@ from peekrank.learners._team.kernels import lacking, team_kernels
 from peekrank.learners._team.state import (
     CAUTION,
     CHARGE,
+    FLOOR,
     KEPT,
     LEAST,
     MEMORY,
@@ -143,12 +144,12 @@ class TeamForm:
             grades=np.array([one.perceive(grades) for one in team]),
             gains=self.measure.gain(grades) / largest_gain(self.measure, self.max_grade),
             places=places,
-            draws=np.array([*accumulate((one.draws(shape) for one in team), initial=1)]),
+            everyone=np.arange(m),
             tokens=np.array([*accumulate(sizes, initial=first)]),
             k=k,
             alpha=self.alpha,
             share=self.share,
-            most=(CAUTION + len(team) - 1) * float(places.sum()),
+            most=(CAUTION + len(team) - 1) * float(places.sum()) + FLOOR,
             orders=np.zeros((len(team), m), np.int64),
             worth=np.zeros((len(team), m)),
             chances=np.zeros(m),
@@ -163,8 +164,8 @@ class TeamForm:
         return WEIGHTS + shape.k * (1 + len(team)) + sum(one.token_size(shape) for one in team)
 
     def draws(self, shape: Shape) -> int:
-        """One for a question, and those of all members."""
-        return 1 + sum(one.draws(shape) for one in self.team())
+        """One for a question, and those of whoever is in charge."""
+        return 1 + max(one.draws(shape) for one in self.team())
 
     def perceive(self, relevance: NDArray[Any]) -> Floats:
         """The grades as they are: each member makes of them what it does."""
@@ -182,11 +183,11 @@ class TeamForm:
         if state.clock[CHARGE] >= len(team) or state.clock[START] > state.clock[ROUNDS]:
             return "its clock must name a member, and a period that has begun"
         below, above, weights, parts = state.evidence
-        squares = (below.squares, below.count, above.squares, above.count, weights, state.sums)
+        squares = (below.squares, below.observed, above.squares, above.observed, weights, state.sums)
         if min(array.min() for array in squares) < 0:
             return "its sums of weights and squares, and its counts, are below 0"
         if not np.all((parts >= LEAST) & (parts <= 1)):
-            return "its parts must be from 1/8 to 1"
+            return "its parts must be from 1/16 to 1"
         ends = state.history[:, 1:3]
         return "" if ends.min() >= 0 and ends.max() < len(team) else "its history must name members"
 
@@ -203,7 +204,11 @@ class TeamForm:
         """Why a member has stopped learning; empty while all are healthy."""
         team = self.team()
         said = zip(team, members_of(state, len(team)), strict=True)
-        found = [f"{one.name}: {one.trouble(own)}" for one, own in said if isinstance(one, Fallible) and one.trouble(own)]
+        found = [
+            f"{one.name}: {one.trouble(own)}"
+            for one, own in said
+            if isinstance(one, Fallible) and one.trouble(own)
+        ]
         return "; ".join(found)
 
     def bound(self, shape: Shape, horizon: int) -> None:

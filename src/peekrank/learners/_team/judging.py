@@ -1,7 +1,7 @@
 """What the members of a team are worth, as far as answers tell: questions about what they dispute, and evidence.
 
-With w_j(i) the weight of the place that member j gives to item i, g_i the gain of the item, and any number c that is
-known before the answers,
+With w_j(i) the weight of the place that member j gives to item i, g_i the gain of the item, and any number c that
+is known before the answers,
 
     value of j - value of j' = sum_i (w_j(i) - w_j'(i)) (g_i - c),
 
@@ -23,6 +23,7 @@ from peekrank.learners._team.state import (
     CAUTION,
     CENTRE,
     CHARGE,
+    FLOOR,
     GAIN,
     KEPT,
     LEAST,
@@ -49,14 +50,14 @@ _FORM = 4.0  # weight of an answer that is used without a question, at most: 1/(
 @kernel
 def rate(s: TeamState) -> float:
     """The chance of a question about an item for each unit of weight by which others put it higher."""
-    return s.share * float(max(s.clock[START], SHORTEST)) ** (-1 / 3)
+    return float(s.share * float(max(s.clock[START], SHORTEST)) ** (-1 / 3))
 
 
 @kernel
 def reach(s: TeamState, j: int) -> float:
     """What a round can show against a challenger, at most; for it, CAUTION times as much."""
     asked_about = max(1 / rate(s), s.most / _MOST_ASKING) / (CAUTION * s.evidence.parts[j])
-    return max(asked_about, _FORM * s.k)
+    return float(max(asked_about, _FORM * s.k))
 
 
 @kernel
@@ -72,7 +73,8 @@ def fill_questions(s: TeamState, n: int) -> float:
     """The chance of a question about the item at each place of the order in charge; their sum.
 
     The largest difference between the place in charge and another member's, times the rate, and CAUTION times as
-    much where the other puts it lower: such questions are cheap, and keep small what can speak against challengers.
+    much where the other puts it lower: such questions are cheap, and keep small what can speak against a
+    challenger. And a floor, for members that learn from the same answers may agree on what is no longer true.
     """
     charge, each, total = s.clock[CHARGE], rate(s), 0.0
     for p in range(n):
@@ -80,7 +82,7 @@ def fill_questions(s: TeamState, n: int) -> float:
         for j in range(len(s.orders)):
             off = s.evidence.parts[j] * (s.worth[j, item] - s.places[p])
             higher, lower = max(higher, off), max(lower, -off)
-        s.questions[p] = each * (higher + CAUTION * lower)
+        s.questions[p] = each * (higher + CAUTION * lower + FLOOR / n)
         total += s.questions[p]
     if total > _MOST_ASKING:
         for p in range(n):
@@ -161,10 +163,10 @@ def _restart(s: TeamState) -> None:
     s.clock[START] = s.clock[ROUNDS]
     s.evidence.below.sums[:] = 0
     s.evidence.below.squares[:] = 0
-    s.evidence.below.count[:] = 0
+    s.evidence.below.observed[:] = 0
     s.evidence.above.sums[:] = 0
     s.evidence.above.squares[:] = 0
-    s.evidence.above.count[:] = 0
+    s.evidence.above.observed[:] = 0
     s.evidence.weights[:] = 0
 
 
@@ -205,8 +207,13 @@ def _weigh(s: TeamState, token: Floats, feedback: Floats) -> None:
 @kernel
 def limits(s: TeamState, j: int) -> tuple[float, float, float]:
     """The mean difference of a member's value from that in charge, and its limits at the alpha of the period."""
-    below, above, far, alpha = bound_of(s.evidence.below, j), bound_of(s.evidence.above, j), reach(s, j), exp(-doubt(s))
-    mean = below.sums[0] / below.count[0] if below.count[0] > 0 else np.nan
+    below, above, far, alpha = (
+        bound_of(s.evidence.below, j),
+        bound_of(s.evidence.above, j),
+        reach(s, j),
+        exp(-doubt(s)),
+    )
+    mean = below.sums[0] / below.observed[0] if below.observed[0] > 0 else np.nan
     return far * mean, far * lower_mean(below, alpha), -far * lower_mean(above, alpha)
 
 
@@ -215,7 +222,7 @@ def _promote(s: TeamState) -> None:
     """Put the challenger in charge for whom there is most evidence, if that is enough."""
     best, most = -1, doubt(s)
     for j in range(len(s.orders)):
-        if s.evidence.below.count[j, 0] > 0:
+        if s.evidence.below.observed[j, 0] > 0:
             found = log_evidence(bound_of(s.evidence.below, j), 0.0)
             if found >= most:
                 best, most = j, found
@@ -224,7 +231,7 @@ def _promote(s: TeamState) -> None:
     weights, kept = s.evidence.weights[best], s.history[s.clock[PROMOTIONS] % KEPT]
     kept[0], kept[1], kept[2] = s.clock[ROUNDS], s.clock[CHARGE], best
     kept[3], kept[4], kept[5] = limits(s, best)
-    kept[6], kept[7] = weights[WEIGHED] ** 2 / weights[WEIGHED_SQUARE], s.evidence.below.count[best, 0]
+    kept[6], kept[7] = weights[WEIGHED] ** 2 / weights[WEIGHED_SQUARE], s.evidence.below.observed[best, 0]
     s.evidence.parts[s.clock[CHARGE]] = 1
     s.clock[PROMOTIONS] += 1
     s.clock[CHARGE] = best

@@ -55,7 +55,7 @@ def _explore_of(
     n, own, seen = len(ranking), token[s.tokens[j] : s.tokens[j + 1]], s.seen[: len(ranking)]
     for p in range(n):
         ranking[p] = s.orders[j, p]
-    _explore(member, X, uniforms[s.draws[j] : s.draws[j + 1]], ranking, own)
+    _explore(member, X, uniforms[1:], ranking, own)
     _chances(member, X, ranking, own, seen)
     token[0] = own[0]
     if np.isnan(seen[0]):
@@ -65,11 +65,15 @@ def _explore_of(
             seen[ranking[p]] = p < s.k
 
 
-def _adopt_of(member: State, s: TeamState, X: Features, ranking: Ints, chances: Floats, token: Floats, j: int) -> None:
+def _adopt_of(
+    member: State, s: TeamState, X: Features, ranking: Ints, chances: Floats, token: Floats, j: int
+) -> None:
     _adopt(member, X, ranking, chances, token[s.tokens[j] : s.tokens[j + 1]])
 
 
-def _update_of(member: State, s: TeamState, X: Features, ranking: Ints, token: Floats, feedback: Floats, j: int) -> None:
+def _update_of(
+    member: State, s: TeamState, X: Features, ranking: Ints, token: Floats, feedback: Floats, j: int
+) -> None:
     heard = s.heard[: len(feedback)]
     for p in range(len(feedback)):
         heard[p] = feedback[p] if np.isnan(feedback[p]) else s.grades[j, int(feedback[p])]
@@ -114,6 +118,7 @@ def _enter_in_turn(team: Team, items: Ints, j: int) -> None:
 
 def _rank(s: TeamState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
     n = len(ranking)
+    _all_enter(s.members, s.everyone[:n], 0)
     _all_best(s.members, s, X, token, 0)
     _all_explore(s.members, s, X, uniforms, ranking, token, 0)
     fill_worth(s, n)
@@ -127,6 +132,7 @@ def _rank(s: TeamState, X: Features, uniforms: Floats, ranking: Ints, token: Flo
 
 
 def _update_all(s: TeamState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
+    _all_enter(s.members, s.everyone[: len(ranking)], 0)
     _all_update(s.members, s, X, ranking, token, feedback, 0)
     judge(s, token, feedback)
 
@@ -138,8 +144,9 @@ def _adopt_all(s: TeamState, X: Features, ranking: Ints, chances: Floats, token:
     token[WEIGHTS : WEIGHTS + s.k] = 0
 
 
-def _enter_all(s: TeamState, items: Ints) -> None:
-    _all_enter(s.members, items, 0)
+@kernel
+def _stay(member: State, items: Ints) -> None:
+    """Nothing, for a member whose items are always the same."""
 
 
 @kernel
@@ -166,15 +173,15 @@ def team_kernels(members: tuple[Kernels, ...]) -> Kernels:
     def all_of(what: str) -> Any:
         return _in_turn(what, [each[what] for each in parts])
 
-    rank = specialise(
-        _rank, name, _all_best=all_of("best"), _all_explore=all_of("explore"), _all_adopt=all_of("adopt")
+    enter, adopt = all_of("enter"), all_of("adopt")
+    every = {"_all_best": all_of("best"), "_all_explore": all_of("explore")}
+    return Kernels(
+        specialise(_rank, name, _all_enter=enter, _all_adopt=adopt, **every),
+        specialise(_update_all, name, _all_enter=enter, _all_update=all_of("update")),
+        _fill_chances,
+        clocked=True,
+        adopt=specialise(_adopt_all, name, _all_adopt=adopt),
     )
-    update = specialise(_update_all, name, _all_update=all_of("update"))
-    adopt = specialise(_adopt_all, name, _all_adopt=all_of("adopt"))
-    enter = None
-    if all(each.enter is not None for each in members):
-        enter = specialise(_enter_all, name, _all_enter=all_of("enter"))
-    return Kernels(rank, update, _fill_chances, enter, clocked=True, adopt=adopt)
 
 
 def _parts(one: Kernels) -> dict[str, Any]:
@@ -184,7 +191,7 @@ def _parts(one: Kernels) -> dict[str, Any]:
         "explore": {"_explore": one.explore, "_chances": one.chances},
         "adopt": {"_adopt": one.adopt},
         "update": {"_update": one.update},
-        "enter": {"_enter": one.enter},
+        "enter": {"_enter": one.enter or _stay},
     }
 
 
@@ -215,5 +222,3 @@ def lacking(kernels: Kernels) -> str:
     if kernels.best is None or kernels.explore is None:
         return "it cannot tell what it takes for best from what it explores"
     return ""
-
-

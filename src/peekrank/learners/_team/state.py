@@ -22,9 +22,10 @@ WEIGHED, WEIGHED_SQUARE = range(2)
 PERIOD_MARK, CENTRE, WEIGHTS = 1, 2, 3
 
 CAUTION = 4.0  # how many times as often to ask about an item that the one in charge puts higher than others do
-LEAST = 1 / 8  # the smallest part of the share of questions that a challenger has
+FLOOR = 1 / 4  # weight in dispute that every list has, whether members agree or not
+LEAST = 1 / 16  # the smallest part of the share of questions that a challenger has
 KEPT = 32  # promotions that are remembered
-SHORTEST = 128  # answered rounds of the first period; each later one is as long as all before
+SHORTEST = 1024  # answered rounds of the first period; each later one is as long as all before
 
 
 class Team(NamedTuple):
@@ -57,12 +58,12 @@ class TeamState(NamedTuple):
     grades: Floats  # what each member makes of each grade
     gains: Floats  # of each grade, from 0 to 1
     places: Floats  # weight of each place, from 1 to 0
-    draws: Ints  # where each member's uniforms begin, then where they end
-    tokens: Ints  # the same of its token
+    everyone: Ints  # all items
+    tokens: Ints  # where each member's token begins, then where the last one ends
     k: int
     alpha: float
     share: float
-    most: float  # the sum of all disputes of a list, at most, those of the one in charge CAUTION times
+    most: float  # what there is to ask about in a list, in units of the rate, at most
     orders: Ints  # members x items
     worth: Floats  # members x items: the weight of the place that the member gives to the item
     chances: Floats  # by item: to be seen
@@ -74,7 +75,7 @@ class TeamState(NamedTuple):
 MEMORY = (
     "clock",
     "sums",
-    *(f"evidence.{side}.{name}" for side in ("below", "above") for name in ("sums", "squares", "count")),
+    *(f"evidence.{side}.{name}" for side in ("below", "above") for name in ("sums", "squares", "observed")),
     "evidence.weights",
     "evidence.parts",
     "history",
@@ -100,7 +101,7 @@ def no_evidence(members: int) -> Evidence:
 
     def bound(scale: float) -> Bound:
         sums, squares = np.zeros((members, RATES)), np.zeros((members, RATES))
-        return Bound.fresh(scale)._replace(sums=sums, squares=squares, count=np.zeros((members, 1)))
+        return Bound.fresh(scale)._replace(sums=sums, squares=squares, observed=np.zeros((members, 1)))
 
     return Evidence(bound(1.0), bound(CAUTION), np.zeros((members, 2)), np.full(members, LEAST))
 
@@ -109,7 +110,13 @@ def no_evidence(members: int) -> Evidence:
 def bound_of(bounds: Bound, j: int) -> Bound:
     """The bound on one member."""
     return Bound(
-        bounds.rates, bounds.scales, bounds.prices, bounds.weights, bounds.sums[j], bounds.squares[j], bounds.count[j]
+        bounds.rates,
+        bounds.scales,
+        bounds.prices,
+        bounds.weights,
+        bounds.sums[j],
+        bounds.squares[j],
+        bounds.observed[j],
     )
 
 
