@@ -2,8 +2,8 @@
 
 NDCG@10 of lists that were not learned from, and while learning (lists without a relevant document are skipped),
 after each of several numbers of rounds. A row for each run, then the means, and how far auto is from the best of
-its members. Judged documents are read from where they are: --mq2008 FOLDER has S1.txt to S5.txt, --yandex FOLDER has
-train.letor.txt.gz and test.letor.txt.gz.
+its members. Judged documents are read from where they are: --mq2008 FOLDER has S1.txt to S5.txt, --yandex FOLDER
+has train.letor.txt.gz and test.letor.txt.gz.
 
     python experiments/auto.py --runs 2 --rounds 500 2000 20000 --answers 1 2 5
 """
