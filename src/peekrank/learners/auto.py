@@ -16,7 +16,7 @@ from peekrank.types import Learner, LinearMeasure
 
 @dataclass(frozen=True)
 class Auto(TeamForm):
-    """For lists with features: rank with ridge until there is evidence that its lift or rtopkf ranks better.
+    """Rank lists with features by ridge until there is evidence that its lift or rtopkf ranks better.
 
     A champion of three members: ridge, which needs the fewest answers; ridge with products of features as further
     columns, for relevance that is not linear in them; and rtopkf, whose estimates hold for the whole list
