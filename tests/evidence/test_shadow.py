@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from peekrank import DCG, Agent, BlockFTRL, DoubtSort, MarginFTRL, Ridge, SumLoss
-from peekrank.engine import shown_instead
 from peekrank.evidence.shadow import shadow
 
 
@@ -37,7 +36,7 @@ def test_what_was_never_seen_can_be_worth_anything() -> None:
 def test_learners_learn_from_what_the_app_shows(learner: DoubtSort | MarginFTRL | Ridge) -> None:
     agent, X = Agent(learner, m=3, k=2, d=3 if learner.contextual else 0), np.eye(3)
     for _ in range(50):
-        decision = shown_instead(agent, [2, 1, 0], X if learner.contextual else None)
+        decision = agent.adopt(agent.rank(X if learner.contextual else None), [2, 1, 0])
         agent.update(decision, [0, 1])
     assert decision.chances is not None
     assert decision.chances.tolist() == [0, 1, 1]
@@ -47,13 +46,14 @@ def test_learners_learn_from_what_the_app_shows(learner: DoubtSort | MarginFTRL 
 
 def test_some_items_only() -> None:
     agent = Agent(DoubtSort(DCG()), m=5, k=1)
-    decision = shown_instead(agent, [4, 1], available=[1, 4])
+    decision = agent.adopt(agent.rank(available=[1, 4]), [4, 1])
     agent.update(decision, [1])
     assert agent.summary().answers.tolist() == [0, 0, 0, 0, 1]
 
 
 def test_bad_orders_and_learners_are_refused() -> None:
-    with pytest.raises(ValueError, match="blockftrl cannot learn from what somebody else showed"):
-        shown_instead(Agent(BlockFTRL(DCG()), m=3, k=1), [0, 1, 2])
-    with pytest.raises(ValueError, match=r"order = .*: must hold each of the items"):
-        shown_instead(Agent(DoubtSort(DCG()), m=3, k=1), [0, 1, 1])
+    fixed, known = Agent(BlockFTRL(DCG()), m=3, k=1), Agent(DoubtSort(DCG()), m=3, k=1)
+    with pytest.raises(ValueError, match="blockftrl learns from lists of its own only"):
+        fixed.adopt(fixed.rank(), [0, 1, 2])
+    with pytest.raises(ValueError, match="must hold the items of the decision, each once"):
+        known.adopt(known.rank(), [0, 1, 1])

@@ -8,7 +8,6 @@ from peekrank.engine.agent import Agent
 from peekrank.engine.border import Seed, generator, problem_shape
 from peekrank.engine.loop import TroubleWarning, drive, play, simulate, simulate_all
 from peekrank.engine.replay import replay
-from peekrank.engine.shadow import shown_instead
 
 __all__ = [
     "Agent",
@@ -19,7 +18,6 @@ __all__ = [
     "play",
     "problem_shape",
     "replay",
-    "shown_instead",
     "simulate",
     "simulate_all",
 ]
