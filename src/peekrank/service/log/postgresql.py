@@ -62,6 +62,8 @@ def _told(method: F) -> F:
         try:
             with self._lock:
                 return method(self, *arguments, **named)
+        except StoreError:
+            raise
         except (psycopg.Error, OSError) as error:
             self._let_go()
             raise StoreError(f"{self.name}: {_first_line(error)}") from error
