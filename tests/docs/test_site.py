@@ -95,6 +95,13 @@ def test_the_navigation_holds_every_page_and_no_other() -> None:
     assert set(in_navigation()) == there
 
 
+def test_no_part_of_the_navigation_has_more_than_eight_entries() -> None:
+    parts: list[Any] = [config().nav]
+    for part in parts:
+        assert len(part) <= 8, part
+        parts += [content for entry in part for content in entry.values() if not isinstance(content, str)]
+
+
 @pytest.mark.parametrize("name", LEARNERS.built_in)
 def test_every_learner_has_its_page(name: str) -> None:
     assert in_navigation()[f"learners/{name}.md"] == name
