@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from itertools import permutations, product
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,22 @@ def test_a_worse_challenger_never_takes_over() -> None:
         standing = champion.standings(agent.state)[1]
         assert standing.low < 0
         assert standing.low <= standing.difference <= standing.high
+
+
+def test_standings_are_no_larger_than_differences_can_be() -> None:
+    champion, judge = (
+        Champion(DCG(), (DoubtSort(DCG(), max_grade=2), Greedy(DCG(), max_grade=2)), max_grade=2),
+        DCG(),
+    )
+    agent = Agent(champion, m=4, k=1, seed=0)
+    assert all(one.rounds == 0 and np.isnan(one.difference) for one in champion.standings(agent.state))
+    agent.update(agent.rank(), [2])
+    standing = champion.standings(agent.state)[1]
+    worth = [judge.discount(4)[list(order)] for order in permutations(range(4))]
+    gains = [judge.gain(np.array(grades)) for grades in product(range(3), repeat=4)]
+    most = max(float((one - worth[0]) @ gain) for one in worth for gain in gains)
+    assert [standing.low, standing.high] == pytest.approx([-most, most])
+    assert standing.rounds == 1
 
 
 def test_equals_take_over_no_more_often_than_alpha() -> None:

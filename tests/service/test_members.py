@@ -2,40 +2,96 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
-from helpers.services import service
-from peekrank.learners.doubtsort import DoubtSort
+from helpers.asgi import Caller
+from helpers.services import HOME, service
+from helpers.strict_html import Page
+from peekrank.service.audit import audit_of
+from peekrank.service.config import SlotConfig, parse_config
+from peekrank.service.http import application
+from peekrank.service.log.open import existing_log
+from peekrank.service.logs import start_logs
+from peekrank.service.messages import FeedbackRequest, RankRequest
+from peekrank.service.problems import Problem
+from peekrank.service.service import Service
+from peekrank.service.toml import Document
+
+TEAM = replace(HOME, learner="champion:measure=dcg,members=[doubtsort;marginftrl]", k=1)
+NAMES = ["doubtsort:measure=dcg", "marginftrl:measure=dcg"]
 
 
-class Standing(NamedTuple):
-    member: str
-    in_charge: bool
-    difference: float
-    low: float
-    high: float
+def visit(it: Service, first: int, last: int) -> None:
+    """Visitors of whom all like c, and nothing else."""
+    for n in range(first, last):
+        (asked,) = it.rank("home", RankRequest(event_id=f"e{n}")).ask
+        it.feedback(f"e{n}", FeedbackRequest({asked: int(asked == "c")}))
 
 
-def test_members_of_a_team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = [
-        Standing("doubtsort", in_charge=True, difference=0.0, low=0.0, high=0.0),
-        Standing("greedy", in_charge=False, difference=0.1, low=-0.1, high=0.3),
-        Standing("ucb", in_charge=False, difference=math.nan, low=math.nan, high=math.nan),
-    ]
-
-    def standings(self: Any, state: Any) -> list[Standing]:
-        return told
-
+def test_a_learner_by_itself_has_no_members(tmp_path: Path) -> None:
     it, _ = service(tmp_path)
     assert it.slot("home").members == []
-    monkeypatch.setattr(DoubtSort, "standings", standings, raising=False)
-    champion, better, unknown = it.slot("home").members
-    assert (champion.name, champion.role, champion.value) == ("doubtsort", "champion", None)
-    assert better.value is not None
-    assert (better.role, better.value.mean, better.value.low, better.value.high) == ("challenger", 0.1, -0.1, 0.3)
-    assert unknown.value is None
     it.close()
+
+
+def test_a_champion_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    it, _ = service(tmp_path, TEAM, snapshot_every=100)
+    assert [(one.name, one.role, one.value) for one in it.slot("home").members] == [
+        (NAMES[0], "champion", None),
+        (NAMES[1], "challenger", None),
+    ]
+    visit(it, 0, 120)
+    before = it.slot("home").members
+    it.close()
+    it, _ = service(tmp_path, TEAM, snapshot_every=100)
+    assert it.slot("home").members == before
+    visit(it, 120, 150)
+    assert it.rank("home", RankRequest(event_id="last")).ranking[0] == "c"
+    it.close()
+    assert audit_of(existing_log(str(tmp_path / "log.db")), "home").passed
+
+    whole, _ = service(tmp_path / "whole", TEAM)
+    visit(whole, 0, 150)
+    champion, challenger = whole.slot("home").members
+    whole.close()
+    assert (champion.role, champion.value, challenger.role) == ("champion", None, "challenger")
+    assert challenger.value is not None
+    assert challenger.value.n == 150
+    assert challenger.value.low <= challenger.value.mean <= challenger.value.high
+
+
+def test_evidence_is_that_of_whole_answers(tmp_path: Path) -> None:
+    it, _ = service(tmp_path, replace(TEAM, k=2))
+    for n in range(10):
+        asked = it.rank("home", RankRequest(event_id=f"e{n}")).ask
+        it.feedback(f"e{n}", FeedbackRequest(dict.fromkeys(asked[: 1 + n % 2], 1)))
+    _, challenger = it.slot("home").members
+    it.close()
+    assert challenger.value is not None
+    assert challenger.value.n == 5
+
+
+def test_a_champion_ranks_a_fixed_set_of_items(tmp_path: Path) -> None:
+    it, _ = service(tmp_path, TEAM)
+    with pytest.raises(Problem, match="champion ranks all 4 items of the slot every time"):
+        it.rank("home", RankRequest(items=["a", "b"]))
+    it.close()
+    text = f"[slots.home]\nlearner = '{TEAM.learner}'"
+    with pytest.raises(ValueError, match=r"line 1: slots.home.items: champion ranks a fixed set of items"):
+        parse_config(Document(text, "service.toml"))
+    (slot,) = parse_config(Document(f"{text}\nitems = ['a', 'b']", "service.toml")).slots
+    assert slot == SlotConfig("home", learner=TEAM.learner, items=("a", "b"))
+
+
+def test_the_board_shows_a_champion(tmp_path: Path) -> None:
+    start_logs("critical")
+    it, _ = service(tmp_path, TEAM)
+    visit(it, 0, 20)
+    page = Caller(application(it))("GET", "/board/home").text
+    it.close()
+    assert Page(page).tags["main"] == 1
+    for said in ("Champion and challengers", *NAMES, "challenger"):
+        assert said in page

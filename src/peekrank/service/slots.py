@@ -363,8 +363,8 @@ def members(fold: Fold) -> list[messages.Member]:
             one.member,
             "champion" if one.in_charge else "challenger",
             None
-            if one.in_charge or np.isnan(one.difference)
-            else messages.Interval(one.difference, one.low, one.high, agent.answers),
+            if one.in_charge or not one.rounds
+            else messages.Interval(one.difference, one.low, one.high, one.rounds),
         )
         for one in agent.learner.standings(agent.state)
     ]

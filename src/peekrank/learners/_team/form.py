@@ -65,6 +65,7 @@ class Standing(NamedTuple):
     difference: float
     low: float
     high: float
+    rounds: int  # with evidence, in this period
 
 
 class TeamForm:
@@ -227,10 +228,12 @@ class TeamForm:
     def standings(self, state: TeamState) -> list[Standing]:
         """What is known of each member in the present period."""
         charge, unit = int(state.clock[CHARGE]), self._unit(len(state.places))
+        most = float(np.abs(state.places - state.places[::-1]).sum()) / 2  # an order against its reverse
         found = []
         for j, one in enumerate(self.team()):
-            mean, low, high = (unit * float(x) for x in limits(state, j))
-            found.append(Standing(text_of(one), j == charge, mean, low, high))
+            mean, low, high = (unit * np.clip(limits(state, j), -most, most)).tolist()
+            rounds = int(state.evidence.below.observed[j, 0])
+            found.append(Standing(text_of(one), j == charge, mean, low, high, rounds))
         return found
 
     def _unit(self, m: int) -> float:
