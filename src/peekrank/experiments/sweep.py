@@ -31,7 +31,7 @@ name = "example"                                        # a folder holds the res
 learners = ["rtop1f", "rtop1f:order=fixed", "uniform"]  # what `peekrank list` lists, with their fields
 streams = ["ct15", "ct15:noise=0.5"]                    # or files of people: "votes.soc", "ratings.csv"
 measures = ["dcg", "p@3"]
-k = 1                                                   # answers a round; several: [1, 2]
+k = 1                                                   # answers per round; several: [1, 2]
 horizons = [1000, 4000]                                 # rounds
 runs = 10                                               # of each learner in each setting
 seed = 0

@@ -101,7 +101,7 @@ def claims_1(simulated: Simulated) -> Iterator[Claim]:
         yield Claim(
             f"`{name}`: mostly correct rankings after the learning phase",
             "in the last tenth, less than half of the regret of random orders",
-            f"{number(fall.last)} against {number(by_chance.last)} a round: {share:.0%} "
+            f"{number(fall.last)} against {number(by_chance.last)} per round: {share:.0%} "
             f"({result.experiment.runs} runs)",
             share < 1 / 2,
         )
@@ -121,7 +121,7 @@ def claims_2(simulated: Simulated) -> Iterator[Claim]:
             f"`{FULL}` against `{name}`: lower with full information",
             f"from {LATE:,} rounds on",
             f"{'everywhere' if below else 'not everywhere'}; at the end {number(full[-1] / ROUNDS)} against "
-            f"{number(one[-1] / ROUNDS)} a round ({result.experiment.runs} runs)",
+            f"{number(one[-1] / ROUNDS)} per round ({result.experiment.runs} runs)",
             below,
         )
         faster = simulated.along(FULL).value < simulated.along(name).value

@@ -108,7 +108,7 @@ def _game_claims(relevance: Any, chances: dict[str, list[Fraction]]) -> Iterator
     both = costs["p"] - costs["p"].min() + costs["p~"] - costs["p~"].min()
     gap = float(both.min())
     yield Claim(
-        "Theorem 5.2: on p and p~ together every ranking loses a constant a round",
+        "Theorem 5.2: on p and p~ together every ranking loses a constant per round",
         "more than 0",
         f"{number(gap)} at least",
         gap > _SAME,

@@ -156,7 +156,7 @@ def claims(results: Sequence[Played]) -> Iterator[Claim]:
         best = min(blind, key=lambda r: r.a_round.sum(axis=0).mean())
         total = best.a_round.sum(axis=0)
         yield Claim(
-            f"{cell}: regret a round on p plus that on q of who learns from {cell.k}, {best.at[-1]:,} rounds",
+            f"{cell}: regret per round on p plus that on q of learners that see {cell.k}, {best.at[-1]:,} rounds",
             f"{pair.gap:.4f} at least, as far as the 95 % interval of the mean tells",
             f"{_spread(total)} at least, of {len(blind)}: {best.learner}",
             mean_reaches(total, pair.gap),

@@ -127,7 +127,7 @@ def claims(results: Sequence[Played]) -> Iterator[Claim]:
         last, runs = r.total[-1], r.total.shape[1]
         spread = float(last.std(ddof=1))
         yield Claim(
-            f"{r.cell.title}: `{r.learner}`, regret a round on p plus that on q, {r.horizons[-1]:,} rounds",
+            f"{r.cell.title}: `{r.learner}`, regret per round on p plus that on q, {r.horizons[-1]:,} rounds",
             f"{r.gap:.4f} at least, as far as the 95 % interval of the mean tells",
             f"{last.mean():.4f} ± {spread:.4f} ({runs} runs)",
             mean_reaches(last, r.gap),
@@ -135,7 +135,7 @@ def claims(results: Sequence[Played]) -> Iterator[Claim]:
         yield Claim(
             f"{r.cell.title}: `{r.learner}`, exponent of the two together",
             f"1 ± {NEAR}: linear",
-            f"{r.exponent:.2f} ({runs} runs a horizon)",
+            f"{r.exponent:.2f} ({runs} runs per horizon)",
             abs(r.exponent - 1) <= NEAR,
         )
 

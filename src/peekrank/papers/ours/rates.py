@@ -89,14 +89,14 @@ def claims(found: dict[Game, Findings], ct15: dict[str, Floats]) -> Iterator[Cla
                 yield Claim(
                     f"exponent of `{learner}`, {game.title}",
                     f"{words} ± {NEAR}",
-                    f"{exponent_text(exponent)} ({found[game].study.runs} runs a setting)",
+                    f"{exponent_text(exponent)} ({found[game].study.runs} runs per setting)",
                     abs(exponent.value - target) <= NEAR,
                 )
     slow = found[PRECISION].exponent("rtop1f")
     yield Claim(
         f"CT15 Theorem 10: exponent of `rtop1f`, {PRECISION.title}",
         f"2/3 + {NEAR} at most",
-        f"{exponent_text(slow)} ({found[PRECISION].study.runs} runs a setting)",
+        f"{exponent_text(slow)} ({found[PRECISION].study.runs} runs per setting)",
         slow.value <= 2 / 3 + NEAR,
     )
     yield from _five_times(found[PRECISION])
@@ -119,13 +119,13 @@ def claims(found: dict[Game, Findings], ct15: dict[str, Floats]) -> Iterator[Cla
     yield Claim(
         f"exponent of `nw2:printed=true`, {SMALL.title}",
         f"1 ± {NEAR}: linear",
-        f"{exponent_text(printed)} ({small.study.runs} runs a setting)",
+        f"{exponent_text(printed)} ({small.study.runs} runs per setting)",
         abs(printed.value - 1) <= NEAR,
     )
     yield Claim(
         f"exponent of `nw2`, {SMALL.title}",
         f"below {SUBLINEAR}: sublinear",
-        f"{exponent_text(corrected)} ({small.study.runs} runs a setting)",
+        f"{exponent_text(corrected)} ({small.study.runs} runs per setting)",
         corrected.value < SUBLINEAR,
     )
     points = [w for f in found.values() for name in f.study.learners for w in f.worst(name) if w.bound is not None]
