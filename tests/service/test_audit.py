@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -13,11 +15,13 @@ from helpers.traffic import ALL, live, put_some
 from peekrank.evidence.log import read_log
 from peekrank.service import snapshots
 from peekrank.service.audit import audit_of, audited
+from peekrank.service.events import SILENT, packed
 from peekrank.service.export import exported
 from peekrank.service.log.open import existing_log
+from peekrank.service.log.records import Feedback, Kind, Record, decode
 from peekrank.service.log.sqlite import SQLiteStore
 from peekrank.service.messages import FeedbackRequest, RankRequest
-from peekrank.service.snapshots import taken
+from peekrank.service.snapshots import restored, taken
 
 
 def test_audits_of_all_slots_pass(tmp_path: Path) -> None:
@@ -49,11 +53,11 @@ _OTHER_ANSWER = (
 )
 
 
-def changed(path: Path, statement: str) -> None:
+def changed(path: Path, statement: str, *values: bytes) -> None:
     store = SQLiteStore(path)
     store.acquire()
     assert store._writer is not None
-    store._writer.execute(statement)
+    store._writer.execute(statement, values)
     store.close()
 
 
@@ -120,6 +124,54 @@ def test_exports_have_what_was_shown_and_answered(tmp_path: Path) -> None:
             assert log.features is not None
             assert log.features.shape == (len(log.item), slot.d)
     it.close()
+
+
+def test_exports_have_places_as_the_app_showed_them(tmp_path: Path) -> None:
+    it, _ = service(tmp_path)
+    ranking = it.rank("home", RankRequest(event_id="e")).ranking
+    other = [ranking[0], ranking[3], ranking[1], ranking[2]]
+    it.feedback("e", FeedbackRequest([1, 0], shown=other[:2]))
+    log = exported(it._store, "home")
+    it.close()
+    names = np.array(log.names)[log.item]
+    assert names[np.argsort(log.place)].tolist() == other
+    told = dict(zip(names.tolist(), log.answer.tolist(), strict=True))
+    assert told[ranking[0]] == 1
+    assert np.isnan([told[name] for name in ranking[1:]]).all()  # the second was not among the first two shown
+    assert np.isclose(log.chance.sum(), 2)
+
+
+def test_what_had_no_chance_and_was_shown_cannot_be_evaluated(tmp_path: Path) -> None:
+    it, _ = service(tmp_path, mode="shadow")
+    it.rank("home", RankRequest(event_id="e", baseline=["a", "b", "c", "d"]))
+    it.feedback("e", FeedbackRequest([1, 0], shown=["a", "d"]))
+    log = exported(it._store, "home")
+    it.close()
+    assert np.isnan(log.chance).all()
+    assert log.reasons == ("the app showed an item that had no chance to be seen",)
+
+
+def test_logs_and_snapshots_of_before_are_read_without_what_was_shown(tmp_path: Path) -> None:
+    """Fields that were added at the end are missing in what an older version wrote."""
+    answer = packed([1, SILENT])
+    old = Record("home", 2, 0, Kind.FEEDBACK, "e", msgspec.msgpack.encode([answer, False]))
+    assert decode(old) == Feedback(answer, late=False, shown=b"")
+    it, clock = service(tmp_path)
+    live(it, clock, rounds=20)
+    it.close()
+    store = existing_log(str(tmp_path / "log.db"))
+    newest = store.snapshots("home")[0]
+    parts = msgspec.msgpack.decode(newest.body)
+    events, waiting, early = parts[5], parts[7][1], parts[7][5]
+    assert events
+    assert waiting
+    for one in (*events, *waiting, *early):
+        assert one.pop() == b""
+    body = msgspec.msgpack.encode(parts)
+    before = newest._replace(body=body, digest=sha256(body).digest())
+    assert taken(restored(before)).body == newest.body
+    changed(tmp_path / "log.db", "UPDATE snapshots SET body = ?, digest = ?", body, before.digest)
+    assert audit_of(existing_log(str(tmp_path / "log.db")), "home").passed
 
 
 def test_exports_of_several_learners(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_a_round_trip(service: Service) -> None:
     with client(Flaky(application(service))) as calls:
         ranked = calls.rank("home")
         assert calls.feedback(ranked.event_id, [None]).state == "shown"
-        assert calls.feedback(ranked.event_id, {ranked.ask[0]: 1}).slot == "home"
+        assert calls.feedback(ranked.event_id, {ranked.ask[0]: 1}, shown=ranked.ranking[:2]).slot == "home"
         assert calls.activate(ranked.event_id) == calls.event(ranked.event_id)
         assert calls.put_items("home", ["pie"]).added == 1
         assert calls.retire_items("home", ["tea"]).retired == 1

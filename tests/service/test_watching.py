@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import numpy as np
+import pytest
 
 from helpers.services import service
 from helpers.traffic import LISTS
 from peekrank.service.commands import Answer, Rank
 from peekrank.service.messages import FeedbackRequest, RankRequest
+from peekrank.service.problems import Problem
 from peekrank.service.service import Service
 from peekrank.service.snapshots import folded, taken
-from peekrank.service.watching import Closed, Watched, Watching
+from peekrank.service.watching import Closed, Watched, Watching, _row
 
 NAMES = "abcdefghij"
 
@@ -57,6 +60,67 @@ def test_alarms_are_raised_and_outlive_a_restart(tmp_path: Path) -> None:
     visits(it, 3000, 3100, 0.1, 3)
     assert taken(folded(it._store, "home")[0]).body == taken(it._slots["home"].fold).body
     it.close()
+
+
+def shows(it: Service, order: Callable[[list[str]], list[str]], rounds: int) -> list[str]:
+    """Visits to an app that shows lists in some order, and tells so, by people who like d; names of alarms."""
+    for _ in range(rounds):
+        ranked = it.rank("home", RankRequest())
+        it.feedback(ranked.event_id, FeedbackRequest([int(ranked.ask[0] == "d")], shown=order(ranked.ranking)))
+    return [alarm.name for alarm in it.slot("home").alarms]
+
+
+def test_apps_that_show_what_was_ranked_raise_no_alarm(tmp_path: Path) -> None:
+    it, _ = service(tmp_path, k=1)
+    assert shows(it, lambda ranking: ranking[:2], 256) == []
+    it.close()
+
+
+def test_apps_that_sort_by_themselves_raise_an_alarm_if_they_tell(tmp_path: Path) -> None:
+    it, _ = service(tmp_path, k=1)
+    alarms = shows(it, sorted, 256)
+    assert "unexpected-order" in alarms
+    fold, _ = folded(it._store, "home")
+    assert taken(fold).body == taken(it._slots["home"].fold).body
+    it.close()
+    it, _ = service(tmp_path, k=1)
+    assert [alarm.name for alarm in it.slot("home").alarms] == alarms
+    it.close()
+
+
+def test_what_was_shown_is_told_once_and_with_an_answer(tmp_path: Path) -> None:
+    it, _ = service(tmp_path, k=2, learn="on_close")
+    ranking = it.rank("home", RankRequest(event_id="e")).ranking
+    event = it._slots["home"].fold.open["e"]
+    backwards = ranking[::-1]
+    it.feedback("e", FeedbackRequest([None], shown=backwards))  # no answer
+    it.feedback("e", FeedbackRequest([1]))
+    assert event.shown == b""
+    it.feedback("e", FeedbackRequest([1, 0], shown=backwards[:3]))
+    it.feedback("e", FeedbackRequest([0, 0], shown=ranking))
+    assert it._slots["home"].fold.items.names(np.frombuffer(event.shown, "<u4").tolist()) == backwards
+    it.close()
+
+
+@pytest.mark.parametrize("shown", [["a"], ["a", "a"], ["a", "nobody"]])
+def test_what_cannot_have_been_shown_is_refused(tmp_path: Path, shown: list[str]) -> None:
+    it, _ = service(tmp_path)
+    it.rank("home", RankRequest(event_id="e"))
+    with pytest.raises(Problem, match="must be items of the decision, each once, 2 of them at least") as refused:
+        it.feedback("e", FeedbackRequest([1], shown=shown))
+    assert (refused.value.status, refused.value.field) == (422, "$.shown")
+    assert it.event("e").state == "shown"
+    it.close()
+
+
+def test_watching_takes_places_from_what_was_shown() -> None:
+    """Two items are always ranked a, b, with chances of one half; the app shows b first."""
+    ranked, shown = (np.array(order, "<u4").tobytes() for order in ([4, 7], [7, 4]))
+    event = Closed(1, ranked, np.full(2, 0.5).tobytes(), [1.0], shown)
+    items, _, places, answers = _row(event)
+    assert (items.tolist(), places.tolist()) == ([4, 7], [1, 0])
+    assert answers[0] == 1.0
+    assert _row(msgspec.structs.replace(event, shown=b""))[2].tolist() == [0, 1]
 
 
 def test_those_who_answer_at_once_do_not_make_it_seem_that_fewer_do(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ docs/evidence/alarms.md has the theorem, its proof, and what each alarm assumes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +19,8 @@ from peekrank._util.text import counted, excerpt
 from peekrank._util.validate import fraction
 from peekrank.evidence.accounts import no_accounts, observe_many, observe_stray
 from peekrank.types import Floats, Ints
+
+T = TypeVar("T")
 
 OVERALL = ("unexpected-order", "no-exploration", "fewer-answers", "lower-grades", "silence", "stray-answers")
 PER_ITEM = (
@@ -275,6 +277,19 @@ class Watch:
         self._totals[name] += 1
         if len(self._alarms) > _MOST_KEPT:
             del self._alarms[next(iter(self._alarms))]
+
+
+def order_shown(shown: Sequence[T], ranked: Sequence[T], k: int) -> list[T]:
+    """The items that an app did show, from the top, then the others as they were ranked.
+
+    >>> order_shown(["tea", "rice"], ["milk", "rice", "tea", "soup"], k=2)
+    ['tea', 'rice', 'milk', 'soup']
+    """
+    first, least = set(shown), min(k, len(ranked))
+    if len(first) < len(shown) or not first <= set(ranked) or len(shown) < least:
+        text = excerpt(str(list(shown)))
+        raise ValueError(f"shown = {text}: must be items of the decision, each once, {least} of them at least")
+    return [*shown, *(item for item in ranked if item not in first)]
 
 
 _CAUSES = {

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 
 from peekrank._util.reading import read_json
 from peekrank._util.text import excerpt
+from peekrank.evidence.alarms import order_shown
 from peekrank.evidence.log import (
     COLUMNS,
     NAME,
@@ -38,7 +39,7 @@ from peekrank.evidence.log import (
     log_of_frame,
 )
 from peekrank.spec import nearest
-from peekrank.types import Decision, Ints, Learner
+from peekrank.types import Decision, Learner
 
 _HALF = re.compile("[\ud800-\udfff]")
 _CHUNK = 4096  # decisions turned into lines at a time
@@ -297,7 +298,8 @@ class LogFile:
         items = np.arange(len(decision.ranking)) if decision.items is None else decision.items
         candidates = [str(int(i)) if names is None else str(names[int(i)]) for i in items]
         place = np.empty(len(items), np.int64)
-        order = decision.ranking if shown is None else _order(shown, decision.ranking.tolist(), min(k, len(items)))
+        ranked = decision.ranking.tolist()
+        order = ranked if shown is None else order_shown([int(item) for item in shown], ranked, k)
         place[np.searchsorted(items, order)] = np.arange(len(items))
         self._count += 1
         chances = decision.chances
@@ -352,15 +354,6 @@ class LogFile:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _order(shown: Sequence[int], ranked: list[int], k: int) -> Ints:
-    """The items that were shown, then the others as they were ranked."""
-    first = [int(item) for item in shown]
-    if len(set(first)) < len(first) or not set(first) <= set(ranked) or len(first) < k:
-        text = excerpt(str(first))
-        raise ValueError(f"shown = {text}: must be items of the decision, each once, {k} of them at least")
-    return np.array([*first, *(item for item in ranked if item not in set(first))])
 
 
 def reason_for(learner: Learner) -> str:

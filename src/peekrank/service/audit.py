@@ -71,11 +71,14 @@ def _compare(kept: Snapshot, made: Snapshot, equal: list[int], different: list[s
         equal.append(kept.number)
     else:
         try:
-            parts = ", ".join(differences(kept.body, made.body))
+            parts = differences(kept.body, made.body)
         except ValueError:
             different.append(f"{where} is damaged")
         else:
-            different.append(f"{where} has another {parts}")
+            if parts:
+                different.append(f"{where} has another {', '.join(parts)}")
+            else:  # written by an older version, which did not have all fields
+                equal.append(kept.number)
 
 
 def _machines(snapshots: list[Snapshot]) -> tuple[str, ...]:

@@ -93,21 +93,29 @@ def _rank(
         items=_items(items),
         context=None if context is None else _packed(context),
         defer=defer,
-        baseline=None if baseline is None else list(baseline),
+        baseline=_names(baseline),
     )
     return Ask("POST", f"/v1/slots/{quote(slot, safe='')}/rank", RankReply, request)
 
 
-def _feedback(event_id: str, answers: Answers) -> Ask[EventReply]:
+def _feedback(event_id: str, answers: Answers, shown: Sequence[str] | None) -> Ask[EventReply]:
     kept: Any = dict(answers) if isinstance(answers, Mapping) else list(answers)
-    return Ask("PUT", f"/v1/events/{quote(event_id, safe='')}/feedback", EventReply, FeedbackRequest(kept))
+    return _told(event_id, FeedbackRequest(kept, shown=_names(shown)))
 
 
-def _report(event_id: str, signals: Signals, seen: Sequence[str] | None) -> Ask[EventReply]:
-    request = FeedbackRequest(
-        signals={item: dict(done) for item, done in signals.items()}, seen=None if seen is None else list(seen)
-    )
+def _report(
+    event_id: str, signals: Signals, seen: Sequence[str] | None, shown: Sequence[str] | None
+) -> Ask[EventReply]:
+    done = {item: dict(signs) for item, signs in signals.items()}
+    return _told(event_id, FeedbackRequest(signals=done, seen=_names(seen), shown=_names(shown)))
+
+
+def _told(event_id: str, request: FeedbackRequest) -> Ask[EventReply]:
     return Ask("PUT", f"/v1/events/{quote(event_id, safe='')}/feedback", EventReply, request)
+
+
+def _names(items: Sequence[str] | None) -> list[str] | None:
+    return None if items is None else list(items)
 
 
 def _activate(event_id: str) -> Ask[EventReply]:
@@ -249,13 +257,23 @@ class Client:
         """Rank a list: names of items, or a mapping from names to features; all items of the slot if left out."""
         return self._ask(_rank(slot, items, context, event_id, baseline, defer=defer))
 
-    def feedback(self, event_id: str, answers: Answers) -> EventReply:
-        """Tell what people said: grades by item, or in the order they were asked; None: did not answer."""
-        return self._ask(_feedback(event_id, answers))
+    def feedback(self, event_id: str, answers: Answers, *, shown: Sequence[str] | None = None) -> EventReply:
+        """Tell what people said: grades by item, or in the order they were asked; None: did not answer.
 
-    def report(self, event_id: str, signals: Signals, seen: Sequence[str] | None = None) -> EventReply:
+        `shown`: the items as the app showed them, from the top, if that may differ from the ranking.
+        """
+        return self._ask(_feedback(event_id, answers, shown))
+
+    def report(
+        self,
+        event_id: str,
+        signals: Signals,
+        seen: Sequence[str] | None = None,
+        *,
+        shown: Sequence[str] | None = None,
+    ) -> EventReply:
         """Tell what people did, by item, to a slot with rules for it; `seen`: what they looked at."""
-        return self._ask(_report(event_id, signals, seen))
+        return self._ask(_report(event_id, signals, seen, shown))
 
     def activate(self, event_id: str) -> EventReply:
         """Say that a deferred list is shown now."""
@@ -369,13 +387,23 @@ class AsyncClient:
         """Rank a list: names of items, or a mapping from names to features; all items of the slot if left out."""
         return await self._ask(_rank(slot, items, context, event_id, baseline, defer=defer))
 
-    async def feedback(self, event_id: str, answers: Answers) -> EventReply:
-        """Tell what people said: grades by item, or in the order they were asked; None: did not answer."""
-        return await self._ask(_feedback(event_id, answers))
+    async def feedback(self, event_id: str, answers: Answers, *, shown: Sequence[str] | None = None) -> EventReply:
+        """Tell what people said: grades by item, or in the order they were asked; None: did not answer.
 
-    async def report(self, event_id: str, signals: Signals, seen: Sequence[str] | None = None) -> EventReply:
+        `shown`: the items as the app showed them, from the top, if that may differ from the ranking.
+        """
+        return await self._ask(_feedback(event_id, answers, shown))
+
+    async def report(
+        self,
+        event_id: str,
+        signals: Signals,
+        seen: Sequence[str] | None = None,
+        *,
+        shown: Sequence[str] | None = None,
+    ) -> EventReply:
         """Tell what people did, by item, to a slot with rules for it; `seen`: what they looked at."""
-        return await self._ask(_report(event_id, signals, seen))
+        return await self._ask(_report(event_id, signals, seen, shown))
 
     async def activate(self, event_id: str) -> EventReply:
         """Say that a deferred list is shown now."""

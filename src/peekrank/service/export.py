@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from peekrank.evidence.lines import reason_for
 from peekrank.evidence.log import Log, log_of
@@ -16,6 +17,7 @@ from peekrank.service.log.records import Feedback, Settings, decode, read_floats
 from peekrank.service.log.store import Store
 from peekrank.service.snapshots import beginning
 from peekrank.spec import text_of
+from peekrank.types import Floats
 
 
 class _Decided(NamedTuple):
@@ -67,27 +69,39 @@ def _row(fold: Fold, event: Event, answered: dict[str, int]) -> _Decided:
     rows = np.arange(len(ranking)) if body.names else np.sort(ranking)
     names = body.names or fold.items.names(rows.tolist())
     place = np.empty(len(rows), np.int64)
-    place[np.searchsorted(rows, ranking)] = np.arange(len(rows))
+    place[np.searchsorted(rows, read_numbers(event.shown or body.ranking))] = np.arange(len(rows))
     k = event_k(event)
     grades = combined(event.answers, k, fold.config.combine)
     asked = np.searchsorted(rows, ranking[:k]).tolist()
-    said = {row: float(grade) for row, grade in zip(asked, grades, strict=True) if not np.isnan(grade)}
-    learner = fold.learner.learner
+    said = {
+        row: float(grade)
+        for row, grade in zip(asked, grades, strict=True)
+        if place[row] < k and not np.isnan(grade)
+    }
+    chances = read_floats(body.chances)
+    reason = _reason(fold, chances, place < k)
     time = answered.get(event.id, 0) / SECOND
     record = {
         "event": event.id,
         "time": event.time / SECOND,
-        "learner": f"{text_of(learner)} @ {fold.since}",
-        "reason": None if body.chances else reason_for(learner) or "the chances were not known at that moment",
+        "learner": f"{text_of(fold.learner.learner)} @ {fold.since}",
+        "reason": reason or None,
         "k": k,
         "candidates": list(names),
         "place": place.tolist(),
-        "chance": read_floats(body.chances).tolist() if body.chances else None,
+        "chance": None if reason else chances.tolist(),
         "answer": [said.get(row) for row in range(len(rows))],
         "answered": [time if row in said else None for row in range(len(rows))],
         "features": _features(fold, event),
     }
     return _Decided(event.number, {name: value for name, value in record.items() if value is not None})
+
+
+def _reason(fold: Fold, chances: Floats, seen: NDArray[np.bool_]) -> str:
+    """Why a decision cannot be evaluated; empty if it can."""
+    if not len(chances):
+        return reason_for(fold.learner.learner) or "the chances were not known at that moment"
+    return "the app showed an item that had no chance to be seen" if (chances[seen] == 0).any() else ""
 
 
 def _features(fold: Fold, event: Event) -> list[list[float]] | None:

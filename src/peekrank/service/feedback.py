@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from peekrank.evidence.alarms import order_shown
 from peekrank.evidence.clicks import Form
 from peekrank.kernels.philox import fill_uniforms
 from peekrank.service import problems
 from peekrank.service.events import SILENT
 from peekrank.service.fold import Event, Fold, event_k
+from peekrank.service.log.records import numbers, read_numbers
 from peekrank.service.messages import FeedbackRequest
 
 _BEYOND = 2**62  # numbers of draws for answers begin here; those of rankings are far below
@@ -34,6 +36,18 @@ def grades_told(fold: Fold, event: Event, ranking: list[str], request: FeedbackR
         given = [*request.answers, *[None] * (len(asked) - len(request.answers))]
     most = min(fold.learner.learner.max_grade, fold.config.max_grade)
     return [_grade(name, grade, most) for name, grade in zip(asked, given, strict=True)]
+
+
+def shown_told(event: Event, ranking: list[str], request: FeedbackRequest) -> bytes:
+    """The list as the app showed it, in the numbers of its ranking; empty if the app does not tell."""
+    if request.shown is None:
+        return b""
+    try:
+        order = order_shown(request.shown, ranking, event.body.k)
+    except ValueError as error:
+        raise problems.invalid(str(error), "$.shown") from None
+    place = {name: p for p, name in enumerate(ranking)}
+    return numbers(read_numbers(event.body.ranking)[[place[name] for name in order]])
 
 
 def _check_asked(names: list[str], asked: list[str], field: str) -> None:

@@ -53,6 +53,7 @@ class Event(Struct, array_like=True):
     answers: list[bytes] = []  # `events.packed`, in time
     late: list[bytes] = []
     learned: bool = False
+    shown: bytes = b""  # the list as the app showed it; empty: as it was ranked, as far as is known
 
     @property
     def at(self) -> State:
@@ -190,6 +191,7 @@ class Fold:
             return
         known = self.open[event]
         known.answers = [*known.answers, body.answer]
+        known.shown = known.shown or body.shown
         self._go_on(known, Call.NEW_ANSWER)
 
     def _closed(self, event: str, _: Close) -> None:
@@ -220,7 +222,8 @@ class Fold:
         asked = np.frombuffer(event.body.ranking, "<u4", event_k(event)).tolist()
         grades = [None if grade != grade else grade for grade in self._grades(event).tolist()]
         if seen:
-            self.watching.closed(Closed(event.round, event.body.ranking, event.body.chances, grades))
+            body = event.body
+            self.watching.closed(Closed(event.round, body.ranking, body.chances, grades, event.shown))
         if not event.answers:
             self.activity.counts.expired += 1
             return

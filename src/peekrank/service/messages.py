@@ -139,6 +139,13 @@ class FeedbackRequest(Message, frozen=True):
         Annotated[list[ItemId], Meta(max_length=MAX_ITEMS)] | None,
         described("With signals, if the slot's rules ask for it: which items were looked at."),
     ] = None
+    shown: Annotated[
+        Annotated[list[ItemId], Meta(min_length=1, max_length=MAX_ITEMS)] | None,
+        described(
+            "What the app did show, from the top, at least as many items as were asked about; left out: the "
+            "ranking. Alarms compare it with what was ranked. It counts with the first answer that tells it."
+        ),
+    ] = None
 
 
 class ItemsRequest(Message, frozen=True):

@@ -34,6 +34,7 @@ class Closed(Struct, array_like=True, order=True):
     ranking: bytes
     chances: bytes
     grades: list[float | None]
+    shown: bytes = b""  # the list as the app showed it; empty: as it was ranked
 
 
 class Raised(Struct, array_like=True):
@@ -174,4 +175,5 @@ def _row(event: Closed) -> tuple[Ints, Floats, Ints, Floats]:
     answers = np.full(len(ranking), np.nan)
     answers[: len(event.grades)] = [np.nan if grade is None else grade for grade in event.grades]
     chances = np.frombuffer(event.chances) if event.chances else np.full(len(ranking), np.nan)
-    return ranking[order], chances, order, answers[order]
+    places = np.argsort(np.frombuffer(event.shown, dtype="<u4")) if event.shown else order
+    return ranking[order], chances, places, answers[order]

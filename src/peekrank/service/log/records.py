@@ -77,6 +77,7 @@ class Feedback(Struct, array_like=True):
 
     answer: bytes  # `events.packed`
     late: bool = False
+    shown: bytes = b""  # the whole list as the app showed it, as a ranking; empty: as it was ranked, or not told
 
 
 class Close(Struct, array_like=True):
