@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog, minimize
 
-from peekrank import BlockFTRL, FeedExp3, MarginFTRL, RTop1F, measure
+from peekrank import BlockFTRL, Champion, FeedExp3, MarginFTRL, RTop1F, measure
 from peekrank.advice import Advice, SurrogateAdvice, advise, advise_surrogate, evidence
 from peekrank.checks import CheckError
 from peekrank.checks.measures import sorting_by_relevance_is_best
@@ -26,6 +26,7 @@ from peekrank.learners._shared import constants
 from peekrank.measures import LinearForm, Relevance, learnable, name_of
 from peekrank.measures.sense import wants_the_best_on_top
 from peekrank.registry import LEARNERS, SURROGATES
+from peekrank.spec import text_of
 from peekrank.surrogates import surrogate
 from peekrank.types import Floats, Ints, Measure, Shape
 
@@ -141,6 +142,18 @@ def test_the_best_rate_comes_first_then_what_was_lost() -> None:
         )  # not measured: no horizon is told
         for problem in (("dcg", 5, 3), ("dcg", 5, 4), ("p@2", 5, 1), ("sumloss", 9, 9)):
             assert advise(*problem, horizon).stable == f"doubtsort:measure={problem[0]}"
+
+
+def test_a_champion_is_advised_where_both_can_be_members() -> None:
+    for grades in (2, 4):
+        advice = advise("dcg", 5, 1, grades=grades)
+        made = learner(advice.undecided or "")
+        assert isinstance(made, Champion)
+        assert made.max_grade == grades - 1
+        assert [text_of(one) for one in made.team()] == [advice.stable, advice.learner]
+        assert f"{advice.undecided} where that is not known" in str(advice)
+    assert advise("p@2", 5, 1).undecided is None  # setftrl needs its own questions
+    assert advise("ndcg", 5, 1).undecided is None
 
 
 def test_what_advice_rests_on() -> None:

@@ -22,6 +22,7 @@ from peekrank.advice.choice import (
     usually,
 )
 from peekrank.games.rate import Rate, Verdict
+from peekrank.learners.champion import Champion
 from peekrank.measures import (
     AUC,
     DCG,
@@ -94,6 +95,9 @@ class Advice:
         those with the best guaranteed rate, the one that lost least on stationary streams.
     stable
         That of the learner to take where relevance is stable: what lost least there, of all that have a theorem.
+    undecided
+        That of a champion made of the two, where it is not known which to take; None where they cannot be one.
+        It has no bound of its own.
     guarantee
         Growth of the bound of `learner`.
     bound
@@ -116,6 +120,7 @@ class Advice:
     verdict: Verdict
     learner: str | None = None
     stable: str | None = None
+    undecided: str | None = None
     guarantee: Rate | None = None
     bound: float | None = None
     worst: float | None = None
@@ -189,6 +194,11 @@ class Advice:
         for name, where, changing in zip((self.stable, self.learner), when, how, strict=True):
             if name is not None and where:
                 yield "learner", f"{name} {where}; {changing if items[name] else 'fixed items'}"
+        if self.undecided is not None:
+            yield (
+                "learner",
+                f"{self.undecided} where that is not known: switches on proof, has no bound; fixed items",
+            )
         if self.learner is None:
             yield "learner", "none"
 
@@ -273,6 +283,7 @@ def advise(measure: str | Measure, m: int, k: int, horizon: int | None = None, g
             advice,
             learner=text_of(choice.learner),
             stable=None if stable is None else text_of(stable),
+            undecided=_champion(tuple(advised), p),
             guarantee=growth(choice.learner, p.shape),
             bound=choice.bound,
             worst=None if p.horizon is None else p.horizon * choice.difference,
@@ -280,6 +291,14 @@ def advise(measure: str | Measure, m: int, k: int, horizon: int | None = None, g
             evidence=tuple(_evidence(found, p) for found in advised),
         )
     return replace(advice, changes=tuple(_changes(p, advice)))
+
+
+def _champion(members: tuple[Learner, ...], p: Problem) -> str | None:
+    """A champion made of the learners that are advised, if there are two and they can be members."""
+    try:
+        return text_of(Champion(p.measure, members, p.grades - 1)) if len(members) > 1 else None  # type: ignore[arg-type]
+    except ValueError:
+        return None
 
 
 def _evidence(learner: Learner, p: Problem) -> Evidence:
