@@ -276,7 +276,7 @@ def built_in_modules() -> list[str]:
     """The modules of all built-in classes, which what is known by name may need.
 
     >>> built_in_modules()[0]
-    'peekrank.learners.blockftrl'
+    'peekrank.learners.auto'
     """
     return sorted({address.partition(":")[0] for kind in KINDS for address in kind.built_in.values()})
 

@@ -144,12 +144,15 @@ def _plateau(name: str, start: int, k: int) -> Verdict:
             f"two is among the first {start} of a competitor: good rankings alone show all that must be known"
         )
         return _proved(Rate.SQRT, why, 3)
-    seen = "the first one is" if k == 1 else f"the first {k} are"
     why = (
         f"Every item can be judged by putting it on top, but {name} also tells items apart from position {start} "
-        f"on, and only {seen} seen: to compare those items, worse rankings must be shown"
+        f"on, and only the first {_seen(k)} seen: to compare those items, worse rankings must be shown"
     )
     return _proved(Rate.TWO_THIRDS, why, 3)
+
+
+def _seen(k: int) -> str:
+    return "one is" if k == 1 else f"{k} are"
 
 
 def _cascade(measure: Measure, n: int, k: int) -> Verdict:
@@ -162,7 +165,7 @@ def _cascade(measure: Measure, n: int, k: int) -> Verdict:
         return _proved(Rate.SQRT, why, 10)
     why = (
         f"What an item adds under {measure} depends on all items above it: comparing two rankings needs the "
-        f"answers for {n} items of one round at once, and only {k} are seen"
+        f"answers for {n} items of one round at once, and only {_seen(k)} seen"
     )
     return _proved(Rate.LINEAR, why, 10)
 
@@ -171,7 +174,7 @@ def _recall(measure: Measure, m: int, k: int) -> Verdict:
     if k < m - 1:
         why = (
             f"{measure} divides by what the whole list has: comparing two rankings needs the answers for {m - 1} "
-            f"items of one round at once, and only {k} are seen"
+            f"items of one round at once, and only {_seen(k)} seen"
         )
         return _proved(Rate.LINEAR, why, 11)
     why = (
@@ -196,7 +199,7 @@ def _normalised(measure: Measure, theorem: int, needed: int, m: int, k: int) -> 
     if k < needed:
         why = (
             f"{measure} divides by what the whole list has: comparing two rankings needs the answers for {needed} "
-            f"items of one round at once, and only {k} are seen"
+            f"items of one round at once, and only {_seen(k)} seen"
         )
         return _proved(Rate.LINEAR, why, theorem)
     why = (
