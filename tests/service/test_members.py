@@ -74,6 +74,22 @@ def test_evidence_is_that_of_whole_answers(tmp_path: Path) -> None:
     assert challenger.value.n == 5
 
 
+def test_lists_in_the_shadow_teach_and_are_no_evidence(tmp_path: Path) -> None:
+    it, _ = service(tmp_path, replace(TEAM, mode="shadow"))
+    for n in range(10):
+        it.rank("home", RankRequest(event_id=f"s{n}", baseline=["c", "a", "b", "d"]))
+        assert it.feedback(f"s{n}", FeedbackRequest([1])).learned
+    assert [one.value for one in it.slot("home").members] == [None, None]
+    it.close()
+    it, _ = service(tmp_path, TEAM)
+    visit(it, 0, 10)
+    _, challenger = it.slot("home").members
+    it.close()
+    assert challenger.value is not None
+    assert challenger.value.n == 10
+    assert audit_of(existing_log(str(tmp_path / "log.db")), "home").passed
+
+
 def test_a_champion_ranks_a_fixed_set_of_items(tmp_path: Path) -> None:
     it, _ = service(tmp_path, TEAM)
     with pytest.raises(Problem, match="champion ranks all 4 items of the slot every time"):
