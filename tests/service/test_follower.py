@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,19 +24,9 @@ from peekrank.service.snapshots import folded, taken
 pytestmark = [pytest.mark.postgresql, pytest.mark.slow]
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    made = Server()
-    yield made
-    made.remove()
-
-
 @pytest.fixture
-def shared(server: Server) -> Config:
-    with psycopg.connect(server.url, autocommit=True) as connection:
-        for name in ("log", "snapshots", "slots", "about"):
-            connection.execute(f"DROP TABLE IF EXISTS peekrank_{name}")
-    return Config((replace(HOME, learn="on_answer"),), store=StoreConfig(url=server.url, snapshot_every=50))
+def shared(url: str) -> Config:
+    return Config((replace(HOME, learn="on_answer"),), store=StoreConfig(url=url, snapshot_every=50))
 
 
 def wait_until(holds: Callable[[], bool], seconds: float = 15.0) -> None:

@@ -11,23 +11,20 @@ owns a slot sends a sign of life more often than that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import wraps
 from threading import Event, RLock, Thread
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import psycopg
 from psycopg import sql
 
 from peekrank.service.log.records import FORMAT, Record
-from peekrank.service.log.store import NotOwnerError, Snapshot, StoreError
-
-F = TypeVar("F", bound=Callable[..., Any])
+from peekrank.service.log.store import NotOwnerError, Snapshot, StoreError, guarded
 
 _LOCKS = 0x7065656B  # "peek": the first half of the keys of our advisory locks
-_SILENCE = 6  # seconds after which the server drops an owner that says nothing
+_SILENCE = 8  # seconds after which the server drops an owner that says nothing
 _BEAT = 1.5  # seconds between signs of life
 _CHUNK = 1000  # records that are read at a time
 _TABLES = """
@@ -54,21 +51,7 @@ _OPTIONS = {
 }
 
 
-def _told(method: F) -> F:
-    """What goes wrong in the database, or on the way to it, as a StoreError; one call at a time."""
-
-    @wraps(method)
-    def told(self: PostgreSQLStore, *arguments: Any, **named: Any) -> Any:
-        try:
-            with self._lock:
-                return method(self, *arguments, **named)
-        except StoreError:
-            raise
-        except (psycopg.Error, OSError) as error:
-            self._let_go()
-            raise StoreError(f"{self.name}: {_first_line(error)}") from error
-
-    return cast("F", told)
+_told = guarded(psycopg.Error)
 
 
 class PostgreSQLStore:
@@ -270,8 +253,11 @@ class PostgreSQLStore:
         )
 
     def close(self) -> None:
-        """Close the connection, and with it give up the slots."""
+        """Give up the slots, so that they are free when this returns, and close the connection."""
         with self._lock:
+            if self._connection is not None and self._epochs:
+                with suppress(psycopg.Error):
+                    self._connection.execute("SELECT pg_advisory_unlock_all()")
             self._let_go()
 
     # The connection
@@ -324,6 +310,12 @@ class PostgreSQLStore:
         found = self._connected().execute(query, values).fetchone()
         return None if found is None else found[0]
 
+    def _failed(self, error: Exception) -> str:
+        """Give the slots up with the connection. Further lines of what the driver says quote statements."""
+        self._let_go()
+        first, *_ = str(error).strip().splitlines() or [type(error).__name__]
+        return f"{self.name}: {first}"
+
     def _let_go(self) -> None:
         self._stopped.set()
         connection, self._connection = self._connection, None
@@ -331,8 +323,3 @@ class PostgreSQLStore:
         if connection is not None:
             with suppress(psycopg.Error):
                 connection.close()
-
-
-def _first_line(error: BaseException) -> str:
-    """What a driver says, without the lines that quote a statement."""
-    return str(error).strip().partition("\n")[0] or type(error).__name__

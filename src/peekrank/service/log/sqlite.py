@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
-from functools import wraps
 from pathlib import Path
 from threading import RLock
-from typing import Any, TypeVar, cast
+from typing import Any
 
 from peekrank.service.log.records import FORMAT, Record
-from peekrank.service.log.store import NotOwnerError, Snapshot, StoreError
-
-F = TypeVar("F", bound=Callable[..., Any])
+from peekrank.service.log.store import NotOwnerError, Snapshot, StoreError, guarded
 
 _SLOT = 2**40  # numbers of records of a slot are below
 _TABLES = """
@@ -36,20 +33,7 @@ INSERT OR IGNORE INTO about VALUES ('epoch', 0);
 _CHUNK = 1000  # records that are read at a time
 
 
-def _told(method: F) -> F:
-    """What goes wrong in SQLite, or with its file, as a StoreError; one call at a time."""
-
-    @wraps(method)
-    def told(self: SQLiteStore, *arguments: Any, **named: Any) -> Any:
-        try:
-            with self._lock:
-                return method(self, *arguments, **named)
-        except StoreError:
-            raise
-        except (sqlite3.Error, OSError) as error:
-            raise StoreError(f"{self.path.name}: {error}") from error
-
-    return cast("F", told)
+_told = guarded(sqlite3.Error)
 
 
 class SQLiteStore:
@@ -78,6 +62,9 @@ class SQLiteStore:
     def epoch(self) -> int:
         """How often the log was acquired; 0 for a store that only reads."""
         return self._epoch
+
+    def _failed(self, error: Exception) -> str:
+        return f"{self.path.name}: {error}"
 
     @_told
     def acquire(self) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from peekrank.service.log.records import Record
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class StoreError(OSError):
@@ -14,6 +17,30 @@ class StoreError(OSError):
 
 class NotOwnerError(StoreError):
     """Somebody else owns the log: of two processes that write, one would undo what the other acknowledged."""
+
+
+def guarded(*errors: type[Exception]) -> Callable[[F], F]:
+    """Decorate methods of a store: one call at a time, and errors of a driver or a disk as a StoreError.
+
+    The store has a `_lock`, and `_failed`, which takes such an error and says it in words.
+    """
+
+    kinds: tuple[type[Exception], ...] = (*errors, OSError)
+
+    def decorate(method: F) -> F:
+        @wraps(method)
+        def call(self: Any, *arguments: Any, **named: Any) -> Any:
+            try:
+                with self._lock:
+                    return method(self, *arguments, **named)
+            except StoreError:
+                raise
+            except kinds as error:
+                raise StoreError(self._failed(error)) from error
+
+        return cast("F", call)
+
+    return decorate
 
 
 class Snapshot(NamedTuple):
