@@ -24,7 +24,6 @@ def guarded(*errors: type[Exception]) -> Callable[[F], F]:
 
     The store has a `_lock`, and `_failed`, which takes such an error and says it in words.
     """
-
     kinds: tuple[type[Exception], ...] = (*errors, OSError)
 
     def decorate(method: F) -> F:
