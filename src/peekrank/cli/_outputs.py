@@ -32,6 +32,7 @@ def say(*parts: RenderableType) -> None:
         for part in parts:
             console.print(part, highlight=False, soft_wrap=isinstance(part, Text))
     console.file.write(_TRAILING.sub(r"\1", printed.get()))
+    console.file.flush()  # who reads along, through a pipe, should not have to wait
 
 
 def labelled() -> Table:
