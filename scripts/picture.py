@@ -17,14 +17,14 @@ from peekrank.types import Floats, Ints
 PICTURE = Path(__file__).parent.parent / "docs" / "pictures" / "peek.svg"
 ITEMS, ROUNDS, RUNS = 10, 20_000, 10
 CURVES = {  # label, where it stands, colour
-    "uniform": ("random rankings", (600, 0.71), "#777777"),
-    "blockftrl": ("blockftrl: one answer", (2_500, 0.42), "#0072B2"),
-    "ftpl": ("all ten answers", (22, 0.2), "#009E73"),
+    "uniform": ("random orders", (500, 0.71), "#666666"),
+    "rtop1f": ("the first paper (2015)", (30, 0.5), "#D55E00"),
+    "doubtsort": ("doubtsort", (100, 0.13), "#0072B2"),
 }
 
 
 def average_regret(name: str, at: Ints) -> Floats:
-    """Regret a round of a learner, mean over runs."""
+    """Regret per round of a learner, mean over runs."""
     total = np.zeros(len(at))
     for run in range(RUNS):
         rounds = CT15(m=ITEMS).rounds(ROUNDS, np.random.default_rng(run))
@@ -50,24 +50,24 @@ def draw_round(axes: Axes) -> None:
     axes.text(4.2, 8.9, "asked: relevant?", va="center", color="#0072B2")
     axes.plot([4.2, 4.5, 4.5, 4.2], [7.9, 7.9, 0.9, 0.9], color="#bbbbbb")
     axes.text(4.8, 4.4, "never asked,\nbut judged, too", va="center", color="#555555")
-    axes.set_title("one round", loc="left", fontsize=10)
+    axes.set_title("one round", loc="left", fontsize=11)
 
 
 def draw_rounds(axes: Axes) -> None:
-    """Regret a round against rounds."""
+    """Regret per round against rounds."""
     at = np.unique(np.geomspace(20, ROUNDS, 60).astype(np.int64))
     for name, (label, place, colour) in CURVES.items():
         axes.plot(at, average_regret(name, at), color=colour, linewidth=1.8)
-        axes.text(*place, label, color=colour, fontsize=8)
+        axes.text(*place, label, color=colour, fontsize=10)
     axes.set(xscale="log", xlim=(20, ROUNDS), ylim=(0, 0.8), xlabel="rounds")
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.set_title("many rounds: lost a round, in DCG", loc="left", fontsize=10)
+    axes.set_title("many rounds: DCG lost per round", loc="left", fontsize=11)
 
 
 def draw() -> Figure:
     """Both halves."""
-    figure = Figure(figsize=(7.4, 2.9), layout="constrained")
+    figure = Figure(figsize=(6.6, 2.9), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.25))
     draw_round(left)
     draw_rounds(right)
