@@ -14,7 +14,7 @@ from peekrank.service.problems import Problem
 from peekrank.service.service import Service
 
 FEATURES = SlotConfig("search", learner="ridge", features=3, longest=8, k=2, wait=100.0, seed=3)
-REGISTRY = replace(FEATURES, name="shop", features_from="registry", context=2, k=2)
+REGISTRY = replace(FEATURES, name="shop", features_from="registry", item_effects=4, context=2, k=2)
 LISTS = SlotConfig("lists", learner="uniform", longest=5, k=1, seed=1)
 FIXED = SlotConfig("fixed", learner="blockftrl", items=("a", "b", "c", "d", "e"), k=2, seed=5)
 CLICKS = replace(HOME, name="clicks", learn="on_close", unanswered=0)

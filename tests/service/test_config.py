@@ -74,6 +74,7 @@ def test_what_a_file_says(tmp_path: Path) -> None:
         ('learner = "ridge"', 'learner = "rtop1f"', "line 21: slots.search.learner = 'rtop1f': learner 'rtop1"),
         ('learner = "ridge"', 'learner = "ucb"', "line 22: slots.search.features = 16: ucb does not use features"),
         ("features = 16", "", "line 21: slots.search.learner = 'ridge': ridge learns from features"),
+        ("k = 3", "item_effects = 9", "line 23: slots.search.item_effects = 9: items are remembered beside"),
         ("k = 3", "k = 300", "line 23: slots.search.k = 300: k = 300: must be between 1 and"),
         ("k = 3", 'measure = "dgc"', "line 23: slots.search.measure = 'dgc': unknown measure"),
         ('"on_close"', '"on_answer"', "line 27: slots.search.unanswered = 0: learning at once"),

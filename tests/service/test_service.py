@@ -98,6 +98,25 @@ def test_items_that_come_and_go(tmp_path: Path) -> None:
     it.close()
 
 
+def test_items_are_remembered_beside_their_features(tmp_path: Path) -> None:
+    shop = SlotConfig("shop", learner="ridge", features=1, features_from="registry", item_effects=3, longest=5)
+    it, _ = service(tmp_path, shop)
+    names = ["tea", "milk", "juice", "water"]  # water is one more than are remembered
+    it.put_items("shop", ItemsRequest([Item(name, [1.0]) for name in names]))
+    for n in range(200):
+        asked_about = it.rank("shop", RankRequest(f"e{n}"))
+        it.feedback(f"e{n}", FeedbackRequest({asked_about.ask[0]: int(asked_about.ask[0] == "milk")}))
+    fold = it._slots["shop"].fold
+    weights = fold.learner.learner.weights(fold.learner.state)
+    effects = dict(zip(names, weights, strict=True))  # the feature's weight is all there is of water
+    assert effects["milk"] > max(effects["tea"], effects["juice"]) + 0.5
+    assert it.rank("shop", RankRequest("last")).ranking[0] == "milk"
+    named = it.rank("shop", RankRequest("named", ["water", "juice", "milk"]))
+    assert named.ranking.index("milk") < named.ranking.index("juice")
+    assert fold.seen(fold.open["named"]).tolist() == [[0, 1, 0, 1], [0, 0, 1, 1], [0, 0, 0, 1]]
+    it.close()
+
+
 def test_wrong_calls(tmp_path: Path) -> None:
     it, _ = service(tmp_path, *ALL, replace(HOME, name="strict", new_items="refuse"))
     before = it.stats().sequence

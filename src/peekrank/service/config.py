@@ -95,6 +95,10 @@ class SlotConfig:
     features_from: Annotated[Source, "Features come with each `request`, or from the `registry` of items."] = (
         "request"
     )
+    item_effects: Annotated[
+        int,
+        "Registered items that are remembered beside their features, the first so many: a column for each.",
+    ] = 0
     wait: Annotated[float, "How long answers are waited for, from the ranking on: `30 min`."] = 1800.0
     unanswered: Annotated[
         int | Literal["missing"],
@@ -128,7 +132,7 @@ class SlotConfig:
     @property
     def d(self) -> int:
         """Numbers that a learner sees of an item."""
-        return self.features + self.context if self.features else 0
+        return self.item_effects + self.features + self.context if self.features else 0
 
 
 @dataclass(frozen=True)
@@ -219,7 +223,7 @@ def _slot(document: Document, name: str) -> SlotConfig:
         document.refuse(place, "a slot's name must be letters, digits and . _ ~ -, a letter or digit first")
     slot = replace(_table(document, place, SlotConfig, left_out={"name"}), name=name)
     bounds = {"k": (1, MAX_ITEMS), "max_grade": (1, 255), "longest": (1, MAX_ITEMS), "seed": (0, 2**63 - 1)}
-    bounds |= {"features": (0, MAX_FEATURES), "context": (0, MAX_FEATURES)}
+    bounds |= {"features": (0, MAX_FEATURES), "context": (0, MAX_FEATURES), "item_effects": (0, MAX_FEATURES)}
     for key, (low, high) in bounds.items():
         _within(document, (*place, key), getattr(slot, key), low, high)
     _check_waiting(document, place, slot)
@@ -278,6 +282,10 @@ def _check_learner(document: Document, place: Place, slot: SlotConfig) -> None:
         document.refuse((*place, "features"), f"{learner.name} does not use features; take ridge, for instance")
     if slot.context and not slot.features:
         document.refuse((*place, "context"), "a context needs items with features")
+    if slot.item_effects and not (slot.features and slot.features_from == "registry"):
+        document.refuse(
+            (*place, "item_effects"), 'items are remembered beside registered features: features_from = "registry"'
+        )
     by_name = learner.kernels.enter is not None
     if not (lists or by_name) and len(slot.items) < 2:
         document.refuse(

@@ -132,11 +132,13 @@ class Fold:
         agent = self.learner
         uniforms = np.empty(agent.draws(len(chosen) if chosen is not None else None))
         self._draw(self.key, self.activity.counts.ranked, uniforms)
+        kept = b""
+        if X is not None and given is not None:
+            kept, X = X.tobytes(), self._described(X, given)
         decision = agent.rank(X, available=chosen, uniforms=uniforms)
         if body.baseline:
             decision = agent.adopt(decision, self._baseline(body, given))
         self._note(body, decision, given)
-        kept = X.tobytes() if X is not None and given is not None else b""
         state = State.OPEN if body.deferred else State.SHOWN
         self.open[event] = Event(event, self.number, self.time, state.value, body, decision.round, kept)
         if not self.lists:
@@ -160,6 +162,11 @@ class Fold:
             context = np.frombuffer(body.context, dtype="<f4")
             X = np.hstack([np.broadcast_to(context, (len(X), len(context))), X])
         return X, None, given
+
+    def _described(self, X: Features, given: Ints) -> Features:
+        """Features, behind a column for each item that is remembered: 1 in its own row, 0 elsewhere."""
+        own = given[:, None] == np.arange(self.config.item_effects)
+        return np.hstack([own.astype(np.float32), X])
 
     def _baseline(self, body: Ranked, given: Ints | None) -> Ints:
         """The caller's order as the learner knows the items."""
@@ -261,7 +268,7 @@ class Fold:
         X = self.seen(event)
         if self.lists:
             return Decision(X, ranking, token, None, None, event.round)
-        given = read_numbers(body.items) if body.items else np.sort(ranking)
+        given = _given(body)
         return Decision(
             X, np.argsort(given)[np.searchsorted(np.sort(given), ranking)], token, None, None, event.round
         )
@@ -271,7 +278,8 @@ class Fold:
         if self.lists:
             X, _, _ = self._candidates(event.body)
             return _no_features(len(event.body.names)) if X is None else X
-        return np.frombuffer(event.features, dtype="<f4").reshape(len(event.body.ranking) // 4, -1)
+        kept = np.frombuffer(event.features, dtype="<f4").reshape(len(event.body.ranking) // 4, -1)
+        return self._described(kept, _given(event.body))
 
     def due(self, now: int) -> Iterator[str]:
         """Events whose waiting time is over, one by one as they are closed."""
@@ -333,8 +341,13 @@ def identity(config: SlotConfig) -> tuple[Any, ...]:
     learner = config.made
     fixed = learner.kernels.enter is None and not learner.any_length
     items = config.items if fixed else config.longest if learner.any_length else None
-    features = (config.features, config.context, config.features_from)
+    features = (config.features, config.context, config.features_from, config.item_effects)
     return specification(config), config.k, config.max_grade, items, *features
+
+
+def _given(body: Ranked) -> Ints:
+    """The candidates of a ranking of registered items, in the order of their rows."""
+    return read_numbers(body.items) if body.items else np.sort(read_numbers(body.ranking))
 
 
 def _no_features(n: int) -> Features:
