@@ -71,7 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _say(done: float, of: int) -> None:
-    sys.stderr.write(f"\r{done / of:.0%} of {of:,} rounds done")
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r{done / of:.0%} of {of:,} rounds done")
 
 
 def draw(found: dict[Game, Findings], folder: Path) -> None:
