@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -23,7 +24,7 @@ ATTACHED = ("CITATION.cff",)
 _LINK = re.compile(rf"\]\(((?:\.\./)*)({'|'.join(map(re.escape, PAGES))})")
 
 _FORMULA = re.compile(r"^```math\n(.*?)^```$", re.S | re.M)
-_INLINE = re.compile(r"\$`([^`\n]+)`\$")
+_INLINE = re.compile(r"\$<code>([^<]+)</code>\$")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -37,20 +38,18 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
-    """Lead links to pages of the root to where these are in the site, a folder less far up; typeset formulas."""
-    return typeset(_LINK.sub(lambda link: f"]({link[1].removeprefix('../')}{PAGES[link[2]]}", markdown))
+    """Lead links to pages of the root to where the site has them, a folder less far up; typeset blocks of math."""
+    moved = _LINK.sub(lambda link: f"]({link[1].removeprefix('../')}{PAGES[link[2]]}", markdown)
+    return _FORMULA.sub(lambda found: f'<div class="formula">{convert(found[1], display="block")}</div>', moved)
 
 
-def typeset(markdown: str) -> str:
-    """Turn formulas in TeX, as blocks of math or within ``$`...`$``, into MathML, which browsers draw themselves.
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
+    """Typeset formulas within lines, after Markdown, which takes math for a block and would end the paragraph.
 
-    >>> typeset("With $`x_1`$ known.")
+    >>> on_page_content("With $<code>x_1</code>$ known.", None, None, None)
     'With <math ...><mrow><msub><mi>x</mi><mn>1</mn></msub></mrow></math> known.'
     """
-    blocks = _FORMULA.sub(
-        lambda found: f'<div class="formula">{convert(found[1], display="block")}</div>', markdown
-    )
-    return _INLINE.sub(lambda found: convert(found[1]), blocks)
+    return _INLINE.sub(lambda found: convert(unescape(found[1])), html)
 
 
 def on_post_build(config: MkDocsConfig) -> None:

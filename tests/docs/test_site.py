@@ -145,11 +145,15 @@ def test_every_public_name_is_in_the_api_reference(name: str) -> None:
 
 
 def test_formulas_are_typeset_when_the_site_is_built() -> None:
-    page = HOOKS.typeset("Bound:\n\n```math\n\\sqrt{T}\n```\n\nfor $`T`$, not for `$T$`.")
-    assert page.count("<math") == 2
+    source = "Bound:\n\n```math\n\\sqrt{T}\n```\n\nfor\n$`T < 3`$, *not\n$`m`$*, not for `$T$`.\n"
+    blocks = HOOKS.on_page_markdown(source, None, None, None)
+    made = markdown.Markdown(extensions=config().markdown_extensions, extension_configs=config().mdx_configs)
+    page = HOOKS.on_page_content(made.convert(blocks), None, None, None)
+    assert page.count("<math") == 3
     assert "<msqrt><mi>T</mi></msqrt>" in page.replace("<mrow>", "").replace("</mrow>", "")
-    assert page.endswith("not for `$T$`.")
-    assert "```" not in page
+    assert page.count("<p>") == 2
+    assert re.search(r"<em>not\s+<math.*</math></em>", page)
+    assert page.endswith("not for <code>$T$</code>.</p>")
 
 
 def test_what_a_page_would_fetch_from_a_network_is_found(tmp_path: Path) -> None:
