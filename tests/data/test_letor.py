@@ -273,6 +273,7 @@ def test_a_pipe_is_read_too() -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
+        (b"query,rel,f1", "'query,rel,f1' looks like a line of a table: read it with pandas or polars"),
         (b"x qid:1 1:2", "relevance 'x' is not a finite number; a line is like"),
         (b"nan qid:1 1:2", "relevance 'nan' is not a finite number"),
         (b"inf qid:1 1:2", "relevance 'inf' is not a finite number"),

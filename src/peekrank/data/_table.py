@@ -239,6 +239,8 @@ class Table:
         shown = excerpt(token.decode(errors="backslashreplace"), _SHOWN)
         number, _, value = shown.partition(":")
         if stop == RELEVANCE:
+            if re.search(r"[,;]", shown):
+                return f"'{shown}' looks like a line of a table: read it with pandas or polars, and use Dataset.of"
             if not shown.startswith("qid:"):
                 return f"relevance '{shown}' is not a finite number; a line is like '{EXAMPLE}'"
             return f"there is no relevance before '{shown}'; only `peekrank rank` takes documents without"
