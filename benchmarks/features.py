@@ -24,7 +24,7 @@ from peekrank._jit import kernel
 from peekrank.data.generated import Layout, make_dataset
 from peekrank.engine import simulate_all
 from peekrank.kernels.vectors import dot
-from peekrank.learners.rtopkf import RTopKF
+from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.surrogates import KL, ListNet, RankSVM, SmoothDCG, Squared
 from peekrank.types import Features, Floats, Ints, Rounds
 

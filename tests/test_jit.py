@@ -165,7 +165,9 @@ def test_same_bits_without_the_compiler_and_within_bounds(setting: str, tmp_path
 
 
 def test_importing_learners_loads_no_compiler() -> None:
-    modules = "learners.rtop1f, peekrank.learners.rtopkf, peekrank.measures, peekrank.engine, peekrank.advice"
+    modules = (
+        "learners.rtop1f, peekrank.learners.rtopkf.learner, peekrank.measures, peekrank.engine, peekrank.advice"
+    )
     late = "{'numba', 'llvmlite', 'matplotlib'}"
     assert run(f"import sys, peekrank.{modules}; print({late} & set(sys.modules))") == "set()\n"
 

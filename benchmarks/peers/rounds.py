@@ -50,7 +50,7 @@ from peekrank import (
 )
 from peekrank.data.generated import Layout, make_dataset
 from peekrank.engine import drive, generator
-from peekrank.learners.rtopkf import RTopKF
+from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.streams.fixed import fixed_items
 from peekrank.streams.synthetic import Means
 from peekrank.types import Features, Floats, Ints, Learner, Rounds

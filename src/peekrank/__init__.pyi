@@ -22,7 +22,7 @@ from peekrank.learners.auto import Auto as Auto
 from peekrank.learners.blockftrl import BlockFTRL as BlockFTRL
 from peekrank.learners.champion import Champion as Champion
 from peekrank.learners.doubtsort import DoubtSort as DoubtSort
-from peekrank.learners.feedexp3 import FeedExp3 as FeedExp3
+from peekrank.learners.feedexp3.learner import FeedExp3 as FeedExp3
 from peekrank.learners.ftpl import FTPL as FTPL
 from peekrank.learners.greedy import Greedy as Greedy
 from peekrank.learners.marginftrl.learner import MarginFTRL as MarginFTRL
@@ -30,7 +30,7 @@ from peekrank.learners.nw2.learner import NW2 as NW2
 from peekrank.learners.permftrl import PermFTRL as PermFTRL
 from peekrank.learners.ridge.learner import Ridge as Ridge
 from peekrank.learners.rtop1f import RTop1F as RTop1F
-from peekrank.learners.rtopkf import RTopKF as RTopKF
+from peekrank.learners.rtopkf.learner import RTopKF as RTopKF
 from peekrank.learners.setftrl import SetFTRL as SetFTRL
 from peekrank.learners.thompson import Thompson as Thompson
 from peekrank.learners.ucb import UCB as UCB

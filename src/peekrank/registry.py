@@ -151,8 +151,8 @@ LEARNERS = Registry(
         "champion": "peekrank.learners.champion:Champion",
         "auto": "peekrank.learners.auto:Auto",
         "nw2": "peekrank.learners.nw2.learner:NW2",
-        "feedexp3": "peekrank.learners.feedexp3:FeedExp3",
-        "rtopkf": "peekrank.learners.rtopkf:RTopKF",
+        "feedexp3": "peekrank.learners.feedexp3.learner:FeedExp3",
+        "rtopkf": "peekrank.learners.rtopkf.learner:RTopKF",
         "ridge": "peekrank.learners.ridge.learner:Ridge",
     },
 )
@@ -267,7 +267,7 @@ def modules_of(*values: object) -> set[str]:
 
     >>> from peekrank.learners import learner
     >>> sorted(modules_of(learner("rtopkf:surrogate=kl", horizon=100)))[:2]
-    ['peekrank.learners.rtopkf', 'peekrank.surrogates.kl']
+    ['peekrank.learners.rtopkf.learner', 'peekrank.surrogates.kl']
     """
     return {cls.__module__ for cls in _classes(*values) if cls.__module__.partition(".")[0] == "peekrank"}
 

@@ -35,7 +35,7 @@ from peekrank.data.dataset import About, Dataset
 from peekrank.data.peek import open_dataset, save_dataset
 from peekrank.engine import generator, loop, problem_shape, simulate_all
 from peekrank.engine.loop import chunk_length
-from peekrank.learners.rtopkf import RTopKF
+from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.measures import AUC, AveragePrecision, Precision
 from peekrank.streams import Means
 from peekrank.types import Kernels, Learner, Measure, Rounds, Shape

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from peekrank import DCG, FTPL, Agent, BlockFTRL, RTop1F, SumLoss
-from peekrank.learners.rtopkf import RTopKF
+from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.types import Shape
 
 LEARNER = RTop1F(DCG(), horizon=500)

@@ -17,7 +17,7 @@ from peekrank.games.classic import CLASSIC, classic
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
 from peekrank.games.rate import Rate
-from peekrank.learners.feedexp3 import FeedExp3
+from peekrank.learners.feedexp3.learner import FeedExp3
 from peekrank.types import Ints, Learner, Shape
 
 ROOT = Path(__file__).parents[2]

@@ -16,7 +16,7 @@ import pytest
 import peekrank
 from peekrank._util.sources import Sources, package_sources
 from peekrank.experiments.experiment import Experiment
-from peekrank.learners.rtopkf import RTopKF
+from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.registry import modules_of
 from peekrank.surrogates import KL
 
@@ -71,7 +71,7 @@ def test_nothing_else_counts(copy: Path, digest: str) -> None:
         "cli/app.py": COMMENT, "cli/simulate.py": CODE, "reports/templates/report.html": "<p>more</p>",
         "reports/plots.py": CODE, "papers/ct15/figures.py": CODE, "advice/measures.py": CODE,
         "jobs/folder.py": CODE, "jobs/executor.py": CODE, "experiments/runs.py": CODE,
-        "learners/feedexp3.py": CODE,
+        "learners/feedexp3/learner.py": CODE,
     }  # fmt: skip
     with ExitStack() as changes:
         for file, more in files.items():
@@ -80,7 +80,7 @@ def test_nothing_else_counts(copy: Path, digest: str) -> None:
 
 
 def test_what_a_value_holds_counts() -> None:
-    assert {"peekrank.learners.rtopkf", "peekrank.surrogates.kl"} <= modules_of(RTopKF(KL(), horizon=10))
+    assert {"peekrank.learners.rtopkf.learner", "peekrank.surrogates.kl"} <= modules_of(RTopKF(KL(), horizon=10))
 
 
 LOADED = """

@@ -38,7 +38,7 @@ from peekrank import (
 from peekrank.checks import LEARNER_CHECKS, CheckError, check_learner
 from peekrank.kernels.sorting import SortSpace, shuffle, sort_descending, sort_space
 from peekrank.learners.ridge.learner import Ridge
-from peekrank.learners.rtopkf import RTopKF
+from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.registry import LEARNERS as REGISTRY
 from peekrank.surrogates import KL, ListNet, RankSVM, SmoothDCG
 from peekrank.types import Features, Floats, Ints, Kernels, Learner, Rounds, Shape

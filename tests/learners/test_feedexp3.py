@@ -22,7 +22,8 @@ from peekrank.games.classic import CLASSIC, classic
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
 from peekrank.games.rate import Rate
-from peekrank.learners.feedexp3 import FeedExp3, FeedExp3State
+from peekrank.learners.feedexp3.learner import FeedExp3
+from peekrank.learners.feedexp3.state import FeedExp3State
 from peekrank.measures import AveragePrecision
 from peekrank.measures import measure as measure_named
 from peekrank.types import Floats, Ints, Shape

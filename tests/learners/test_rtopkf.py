@@ -12,7 +12,8 @@ import pytest
 from peekrank import NDCG, Agent, Rounds, Shape, Uniform, play, simulate
 from peekrank.engine import TroubleWarning, drive, loop, simulate_all
 from peekrank.kernels.vectors import dot
-from peekrank.learners.rtopkf import RTopKF, RTopKFState
+from peekrank.learners.rtopkf.learner import RTopKF
+from peekrank.learners.rtopkf.state import RTopKFState
 from peekrank.surrogates import KL, ListNet, RankSVM, SmoothDCG, Squared, Surrogate, softmax
 from peekrank.types import Features, Floats, Ints
 

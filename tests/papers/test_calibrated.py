@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from helpers.scripts import ROOT, load_experiment
-from peekrank.learners.rtopkf import RTopKF
+from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.papers.ours import calibrated
 from peekrank.surrogates import NDCGSquared
 from peekrank.types import Floats, Shape

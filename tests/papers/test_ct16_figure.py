@@ -14,7 +14,7 @@ import pytest
 from helpers.scripts import load_experiment
 from peekrank import Agent, Ridge
 from peekrank.data.generated import Layout, make_dataset
-from peekrank.learners.rtopkf import RTopKF
+from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.papers.ct16 import figure
 from peekrank.papers.ours import judged as module
 from peekrank.types import Rounds

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from peekrank.learners.rtopkf import RTopKF
+from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.surrogates import SmoothDCG, Squared
 from peekrank.training.hindsight import best_fixed, loss_along
 from peekrank.types import Rounds

@@ -16,7 +16,7 @@ from peekrank.data.scaling import fit_standardisation, scale_within_queries, sta
 from peekrank.engine import Agent, play, simulate
 from peekrank.jobs.executor import InterruptedRunError
 from peekrank.jobs.folder import finished
-from peekrank.learners.rtopkf import RTopKF
+from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.measures import NDCG, evaluate
 from peekrank.measures import measure as measure_named
 from peekrank.registry import SURROGATES

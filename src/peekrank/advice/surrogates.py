@@ -13,7 +13,7 @@ import numpy as np
 from peekrank._util.text import counted
 from peekrank._util.validate import whole
 from peekrank.games.rate import Rate
-from peekrank.learners.rtopkf import RTopKF
+from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.surrogates import ListNet, NDCGSquared, RankSVM, Surrogate, softmax
 from peekrank.surrogates import surrogate as surrogate_named
 

@@ -89,7 +89,7 @@ def face(
         Called now and then with the number of rounds played since.
 
     >>> from peekrank.games.classic import classic
-    >>> from peekrank.learners.feedexp3 import FeedExp3
+    >>> from peekrank.learners.feedexp3.learner import FeedExp3
     >>> game = classic("label-efficient")
     >>> outcomes = np.arange(10_000) % 4 == 0  # tails in every fourth round
     >>> contest = face(FeedExp3(game, horizon=10_000), game, outcomes)
@@ -256,7 +256,7 @@ def cross(
         Called now and then with the number of rounds played since; what it raises ends the games.
 
     >>> from peekrank.games.classic import classic
-    >>> from peekrank.learners.feedexp3 import FeedExp3
+    >>> from peekrank.learners.feedexp3.learner import FeedExp3
     >>> (row,) = cross({"pennies": classic("matching-pennies")}, {"feedexp3": FeedExp3}, [1000, 4000], runs=4)
     >>> print(row.rate, row.opponent, 0 < row.worst[-1] < row.bound)
     sqrt(T) always tails True

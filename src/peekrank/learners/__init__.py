@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from peekrank.learners.blockftrl import BlockFTRL
     from peekrank.learners.champion import Champion
     from peekrank.learners.doubtsort import DoubtSort
-    from peekrank.learners.feedexp3 import FeedExp3
+    from peekrank.learners.feedexp3.learner import FeedExp3
     from peekrank.learners.ftpl import FTPL
     from peekrank.learners.greedy import Greedy
     from peekrank.learners.marginftrl.learner import MarginFTRL
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from peekrank.learners.permftrl import PermFTRL
     from peekrank.learners.ridge.learner import Ridge
     from peekrank.learners.rtop1f import RTop1F
-    from peekrank.learners.rtopkf import RTopKF
+    from peekrank.learners.rtopkf.learner import RTopKF
     from peekrank.learners.setftrl import SetFTRL
     from peekrank.learners.thompson import Thompson
     from peekrank.learners.ucb import UCB

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from peekrank._jit import kernel, specialise, sum_kernel, unspecialised
 from peekrank.engine import Agent, Seed
-from peekrank.learners.rtopkf import RTopKF
+from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.streams.fixed import list_lengths, row_chunks
 from peekrank.surrogates import KL, ListNet, NDCGSquared, RankSVM, Squared, Surrogate
 from peekrank.types import Features, Floats, Ints, Rounds

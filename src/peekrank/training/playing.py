@@ -16,7 +16,7 @@ from peekrank.data.dataset import Dataset
 from peekrank.data.scaling import standardise_online
 from peekrank.engine import Agent, drive
 from peekrank.engine.scoring import values_of_lists
-from peekrank.learners.rtopkf import RTopKF
+from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.regret import checkpoints
 from peekrank.spec import text_of
 from peekrank.training.hindsight import Best, best_fixed, loss_along

@@ -13,7 +13,7 @@ import numpy as np
 
 from peekrank._util.validate import whole
 from peekrank.data.dataset import Dataset
-from peekrank.learners.rtopkf import RTopKF
+from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.measures import measure as measure_named
 from peekrank.registry import LEARNERS
 from peekrank.spec import build

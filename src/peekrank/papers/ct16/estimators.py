@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from peekrank.learners.rtopkf import RTopKF, RTopKFState
+from peekrank.learners.rtopkf.learner import RTopKF
+from peekrank.learners.rtopkf.state import RTopKFState
 from peekrank.papers.record import Claim, How, Made, count
 from peekrank.reports.markup import Table
 from peekrank.surrogates import KL, RankSVM, SmoothDCG, Squared, Surrogate

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from peekrank.data.generated import Kind, make_dataset
 from peekrank.engine import Agent, drive
 from peekrank.learners import Uniform
-from peekrank.learners.rtopkf import RTopKF
+from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.measures import NDCG
 from peekrank.papers.record import Beat, Claim, How, Made, mean_exceeds
 from peekrank.reports.markup import Table

@@ -12,7 +12,7 @@ from peekrank.games.classic import CLASSIC
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
 from peekrank.games.rate import Rate
-from peekrank.learners.feedexp3 import FeedExp3
+from peekrank.learners.feedexp3.learner import FeedExp3
 from peekrank.learners.nw2.learner import NW2
 from peekrank.papers.record import Beat, Claim, How, Made, count
 from peekrank.reports.markup import Table

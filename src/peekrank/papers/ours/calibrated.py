@@ -21,7 +21,7 @@ from peekrank.engine import generator
 from peekrank.games.analysis import analyse
 from peekrank.games.certificate import Adversaries, adversaries
 from peekrank.games.ranking import ranking_game
-from peekrank.learners.rtopkf import RTopKF
+from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.papers.record import Beat, Claim, How, Made, count, mean_reaches
 from peekrank.reports.markup import Table
 from peekrank.surrogates import NDCGSquared, Squared

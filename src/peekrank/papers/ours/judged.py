@@ -21,7 +21,7 @@ from peekrank.data.generated import LAYOUTS, Kind, Layout, make_dataset
 from peekrank.engine import Agent, drive
 from peekrank.learners import Uniform
 from peekrank.learners.ridge.learner import Ridge
-from peekrank.learners.rtopkf import RTopKF
+from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.papers.ct16.figure import EVERYTHING, MEASURE, NOTHING, best_grades, passes
 from peekrank.papers.record import Beat, Claim, How, Made, mean_exceeds
 from peekrank.reports.markup import Table

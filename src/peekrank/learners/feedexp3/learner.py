@@ -1,0 +1,137 @@
+"""FeedExp3: a value with the hyper-parameters, and what the rest of the package asks a learner for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peekrank._util.validate import whole
+from peekrank.games.game import Game
+from peekrank.learners._finite_games import less_place, max_grade_of
+from peekrank.learners._shared import fault_in_counts, fault_in_numbers, warn_short
+from peekrank.learners.feedexp3.plan import Plan, plan_of
+from peekrank.learners.feedexp3.playing import chances, rank, update
+from peekrank.learners.feedexp3.state import FeedExp3State
+from peekrank.measures import measure as measure_named
+from peekrank.types import Features, Floats, Kernels, Measure, Shape
+
+
+@dataclass(frozen=True)
+class FeedExp3:
+    """Exponential weights over the actions that can be best, with estimates from whatever feedback shows.
+
+    What is seen of a round becomes an estimate of the loss of every such action, up to a number common to all:
+    ``v_i(row) / P(group)``, where a group is all actions that show the same, a row one symbol of it, and P its
+    probability. The v are the solution of a linear program: unbiased, and of the least width C, the sum over
+    groups of the largest ``max_i v_i(row) - min_i v_i(row)``. With probability gamma the action is drawn from q
+    instead, which asks each group as often as its part of C; such a round is marked as explored.
+
+    With N classes of actions and D the largest loss of q beyond the best, the expected regret is at most
+    ``(3/2) (C^2 D ln N)^(1/3) T^(2/3)`` with ``gamma = (C^2 ln N / (8 D^2 T))^(1/3)`` and ``eta = 8 D gamma^2 /
+    C^2``; without a horizon 1.31 times as much, for every T at once.
+
+    - gamma is 1/2 at most. For a horizon so short that the bound is no less than all that can be lost, `init`
+      warns, and the bound is what can be lost.
+    - A round with an unanswered question is left out as a whole.
+    - A ranking game is written down: up to six items. The game may be any `Game`; then m is the number of its
+      actions and k = 1, the action is the first of the ranking, and the answer is the number of its symbol.
+
+    Parameters
+    ----------
+    measure
+        What is to be learned, or a game.
+    horizon
+        Rounds T that gamma and eta are tuned for; None if not known.
+    max_grade
+        Largest relevance grade; of a game, the largest number of a symbol, whatever is given.
+
+    >>> from peekrank.measures import NDCG
+    >>> round(FeedExp3(NDCG(), horizon=100_000).bound(Shape(3, 0, 2), 100_000))
+    1636
+    >>> FeedExp3(NDCG(), horizon=100_000).init(Shape(3, 0, 1))
+    Traceback (most recent call last):
+    ...
+    ValueError: hopeless: ndcg divides by what the whole list has: ...
+
+    References
+    ----------
+    Piccolboni & Schindelhauer (2001); Cesa-Bianchi, Lugosi & Stoltz (2006), Figure 1.
+    """
+
+    measure: Measure | Game = field(metadata={"read": measure_named})
+    horizon: int | None = None
+    max_grade: int = 1
+    name: ClassVar[str] = "feedexp3"
+    contextual: ClassVar[bool] = False
+    any_length: ClassVar[bool] = False
+    full_information: ClassVar[bool] = False
+    min_k: ClassVar[int] = 1
+    kernels: ClassVar[Kernels] = Kernels(rank, update, chances)
+    memory: ClassVar[tuple[str, ...]] = ("losses", "rounds")
+
+    def __post_init__(self) -> None:
+        if self.horizon is not None:
+            whole("horizon", self.horizon, 1, 10**12)
+        object.__setattr__(self, "max_grade", max_grade_of(self.measure, self.max_grade))
+
+    def init(self, shape: Shape) -> FeedExp3State:
+        """State before the first round."""
+        plan = self.plan(shape)
+        if self.horizon is not None and self.horizon < plan.least_horizon:
+            what = (
+                f"the bound says nothing below {plan.least_horizon:,} rounds; at most every other round explores"
+            )
+            warn_short(self.name, self.horizon, what)
+        mixing, rate = plan.tuned(self.horizon)
+        return FeedExp3State(
+            losses=np.zeros(len(plan.action)),
+            rounds=np.zeros(1, dtype=np.int64),
+            mixing=mixing,
+            rate=rate,
+            anytime=self.horizon is None,
+            grades=self.max_grade + 1,
+            k=shape.k,
+            rankings=plan.rankings.copy(),  # a state is its owner's to write to, a plan is shared
+            action=plan.action.copy(),
+            group=plan.seen.group.copy(),
+            row=plan.seen.row.copy(),
+            values=plan.values.copy(),
+            chances=(sums := np.cumsum(plan.q)) / sums[-1],
+            asked=np.bincount(plan.seen.group, plan.q).astype(np.float64),
+            weights=np.zeros(len(plan.action)),
+        )
+
+    def fault(self, state: FeedExp3State) -> str:
+        """What is wrong with a memory that was read."""
+        return fault_in_numbers(state, "losses") or fault_in_counts(state, "rounds")
+
+    def scores(self, state: FeedExp3State, X: Features) -> Floats:
+        """Minus the place of each item in the ranking of least estimated loss."""
+        return less_place(state.rankings[state.action[np.argmin(state.losses)]])
+
+    def token_size(self, shape: Shape) -> int:
+        """The explored mark, the action, and the probability of its group."""
+        return 3
+
+    def draws(self, shape: Shape) -> int:
+        """One for whether to explore, and one for the action."""
+        return 2
+
+    def perceive(self, relevance: NDArray[Any]) -> Floats:
+        """The grades, or numbers of symbols, as they are."""
+        return np.asarray(relevance, dtype=np.float64)
+
+    def plan(self, shape: Shape) -> Plan:
+        """What is worked out of the game before the first round; a ValueError where it cannot be learned."""
+        return plan_of(self.measure, shape, self.max_grade)
+
+    def bound(self, shape: Shape, horizon: int) -> float | None:
+        """``gamma D T + ln N / eta + eta C^2 T / (8 gamma)``, at most R T; None where the game does not fit."""
+        try:
+            plan = self.plan(shape)
+        except ValueError:
+            return None
+        return min(plan.most * horizon, plan.regret(horizon, anytime=self.horizon is None))

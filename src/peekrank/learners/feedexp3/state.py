@@ -1,0 +1,29 @@
+"""What feedexp3 remembers, and the plan it plays by."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from peekrank.types import Floats, Ints
+
+MOST_MIXING = 1 / 2  # of rounds that explore
+
+
+class FeedExp3State(NamedTuple):
+    """Estimated losses, how many rounds they are from, and the plan of the game."""
+
+    losses: Floats
+    rounds: Ints
+    mixing: float  # gamma, or gamma t^(1/3) in round t without a horizon
+    rate: float  # eta / gamma, or that times t^(1/3) in round t without a horizon
+    anytime: bool
+    grades: int
+    k: int
+    rankings: Ints  # to show for each action
+    action: Ints  # that is played for each class
+    group: Ints  # of each action
+    row: Ints  # of the estimates, for each action and symbol
+    values: Floats  # (rows, classes)
+    chances: Floats  # q by action, summed up
+    asked: Floats  # q by group
+    weights: Floats

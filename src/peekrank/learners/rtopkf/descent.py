@@ -1,0 +1,155 @@
+"""How rtopkf learns: a step against the gradient that is estimated from what was seen."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from peekrank._jit import kernel, specialise, unspecialised
+from peekrank.kernels.sorting import place_of
+from peekrank.kernels.vectors import add, add_rows, dot, shrink_into_ball
+from peekrank.learners._shared import answered
+from peekrank.learners.rtopkf.showing import adopt, best, explore, fill_chances, rank
+from peekrank.learners.rtopkf.state import (
+    BIAS,
+    CHANCES,
+    GAMMA,
+    LARGEST,
+    LARGEST_V,
+    OVERFLOWED,
+    ROUNDS,
+    SQUARES,
+    SQUARES_V,
+    TOP,
+    RTopKFState,
+)
+from peekrank.surrogates.estimates import Estimate, Estimates, Estimator, Seen, Target
+from peekrank.types import Features, Floats, Ints, Kernels
+
+
+@kernel
+def _fill_pairs(s: RTopKFState, ranking: Ints, token: Floats, scores: Floats) -> None:
+    """Probability of each two of the items that were seen to be both seen; s.items gets their places."""
+    k, n, gamma = len(s.pairs), len(ranking), token[GAMMA]
+    for a in range(k):
+        s.items[a] = place_of(scores, ranking[a])
+    for a in range(k):
+        for b in range(a):
+            low, high = (a, b) if s.items[a] < s.items[b] else (b, a)
+            if s.items[high] < k - 1:
+                exploited = 1.0
+            elif s.items[high] == k - 1:
+                exploited = token[TOP]
+            elif s.items[low] < k - 1:
+                exploited = (token[CHANCES + high] - gamma * k / n) / (1 - gamma)
+            else:
+                exploited = 0.0
+            chance = gamma * k * (k - 1) / (n * (n - 1)) + (1 - gamma) * exploited
+            s.pairs[a, b] = s.pairs[b, a] = chance
+
+
+@kernel
+def _descend_scale_free(s: RTopKFState, X: Features, rows: Ints) -> None:
+    """A step of rate / sqrt(largest squared norm of an item x sum of squared norms of gradients)."""
+    norm = 0.0
+    for i in rows:
+        norm = float(dot(X[i], X[i]))
+        s.sums[LARGEST] = max(s.sums[LARGEST], norm)
+    if len(rows) == 1:
+        s.sums[SQUARES] += s.slopes[rows[0]] ** 2 * norm
+    else:
+        s.z[:] = 0
+        add_rows(X, rows, s.slopes, 1.0, s.z)
+        s.sums[SQUARES] += dot(s.z, s.z)
+    scale = s.sums[LARGEST] * s.sums[SQUARES]
+    step = s.rate / sqrt(scale) if scale > 0 else 0.0
+    if len(rows) == 1:
+        add_rows(X, rows, s.slopes, -step, s.w)
+    else:
+        add(s.z, -step, s.w)
+
+
+@kernel
+def _descend(s: RTopKFState, X: Features) -> None:
+    """One step against the estimated gradient X' slopes, and back into the ball."""
+    count = 0
+    for i in range(len(X)):
+        if s.slopes[i] != 0:
+            s.items[count] = i
+            count += 1
+    rows = s.items[:count]
+    if s.step > 0:
+        add_rows(X, rows, s.slopes, -s.step, s.w)
+    elif count > 0:
+        _descend_scale_free(s, X, rows)
+    if s.radius < np.inf:
+        shrink_into_ball(s.w, s.radius)
+
+
+# Kernels that the templates below are specialised for
+target: Target = unspecialised
+estimate: Estimate = unspecialised
+
+
+def _regress(s: RTopKFState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
+    """A step of the regression on what was seen."""
+    predicted = token[CHANCES + s.k + len(s.scores) :]
+    for p in range(len(feedback)):
+        if np.isnan(feedback[p]):
+            continue
+        x = X[ranking[p]]
+        error = predicted[ranking[p]] - target(s.parameters, feedback[p])
+        norm = 1 + dot(x, x)
+        s.sums[LARGEST_V] = max(s.sums[LARGEST_V], norm)
+        s.sums[SQUARES_V] += error * error * norm
+        if error != 0:
+            step = error / sqrt(s.sums[LARGEST_V] * s.sums[SQUARES_V])
+            s.sums[BIAS] -= step
+            add(x, -step, s.v)
+
+
+@kernel
+def regress(s: RTopKFState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
+    """Nothing: only doubly robust estimates need predictions."""
+
+
+def _update(s: RTopKFState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
+    n, k = len(ranking), len(feedback)
+    if token[GAMMA] < 0:
+        s.sums[OVERFLOWED] = 1
+        return
+    for p in range(k):
+        if not (0 < token[CHANCES + p] <= 1 and token[GAMMA] < 1):
+            raise ValueError("the token of this decision is not one of this agent's")
+    answers = answered(feedback)
+    if answers == 0 or (s.all_needed and answers < k):
+        return
+    s.sums[ROUNDS] += answers / k
+    s.sums[OVERFLOWED] = 0
+    chances, scores, predicted = token[CHANCES:], token[CHANCES + s.k :], token[CHANCES + s.k + len(s.scores) :]
+    pairs = s.pairs if k < n else s.pairs[:0]
+    if len(pairs) > 0:
+        _fill_pairs(s, ranking, token, scores[:n])
+    s.slopes[:n] = 0
+    seen = Seen(
+        scores[:n], ranking, feedback, chances[:k], pairs, predicted[:n], s.chances[:n], s.order[:n], s.sorting
+    )
+    estimate(s.parameters, seen, s.slopes[:n])
+    regress(s, X, ranking, token, feedback)
+    _descend(s, X)
+
+
+@cache
+def kernels_for(name: str, estimates: Estimates, estimator: Estimator, *, pairs: bool) -> Kernels:
+    """The kernels that descend the surrogate of this name by one of its estimates.
+
+    Chances of pairs cannot be told from those of items: where they count, nothing is learned from others.
+    """
+    parts: dict[str, Any] = {"estimate": estimates.of(estimator)}
+    if estimates.target is not None and estimator == "doubly_robust":
+        parts["regress"] = specialise(_regress, name, target=estimates.target)
+    update = specialise(_update, f"{name}-{estimator}", **parts)
+    return Kernels(rank, update, fill_chances, adopt=None if pairs else adopt, best=best, explore=explore)

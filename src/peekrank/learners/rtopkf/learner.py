@@ -1,0 +1,219 @@
+"""RTop-kF: a value with the hyper-parameters, and what the rest of the package asks a learner for."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peekrank._util.validate import choice, positive, whole
+from peekrank.kernels.sorting import sort_space
+from peekrank.kernels.vectors import Weights, score
+from peekrank.learners._shared import fault_in_numbers
+from peekrank.learners.rtopkf.descent import kernels_for
+from peekrank.learners.rtopkf.state import BIAS, CHANCES, OVERFLOWED, RTopKFState
+from peekrank.surrogates import Squared, Surrogate
+from peekrank.surrogates import surrogate as surrogate_named
+from peekrank.surrogates.estimates import Estimates, Estimator
+from peekrank.types import Features, Floats, Kernels, Shape
+
+Below = Literal["greedy", "random"]
+Step = Literal["scale_free", "theorem"]
+
+
+@dataclass(frozen=True)
+class RTopKF:
+    """Descend a surrogate's gradient, estimated without bias from the k relevances that are seen.
+
+    Each round scores the items of a list by ``s = X w`` and shows the greedy order; with probability gamma, k
+    random items come on top. The gradient of the surrogate at s is estimated by dividing what is seen by the
+    probability of seeing it, exactly. Then ``w <- w - eta X' (estimate)``, projected on a ball.
+
+    As printed (`as_printed`): all of the list is shuffled when exploring, gamma = T^(-1/3), eta = T^(-2/3), and
+    the squared loss uses ``2 (s - R_i e_i / p_i)``. The defaults need no horizon and no tuning and are better:
+
+    - *residual* ``2 (s_i - R_i) / p_i`` for what was seen: its noise shrinks with the residual. *Doubly robust*: a
+      regression predicts all relevances, and what was seen corrects it.
+    - the k items that were drawn come in the greedy order, and so do those below. The propensities are the same.
+    - gamma = t^(-1/3) in round t (1/2 at most), after t - 1 answered rounds.
+    - *scale-free* steps: ``rate z / (M sqrt(sum of |z|^2))`` with M the largest norm of an item: multiplying all
+      features or the loss by a number does not change the rankings (without a ball; not with doubly robust).
+    - else an item is drawn from ``softmax(s / (temperature (max s - min s)))``, and moves up to place k: those
+      nearly as good as the best are seen often. With temperature 0 the greedy order is shown.
+
+    A list of k items or fewer is seen as a whole: nothing is explored, and the gradient is exact. So k = m is full
+    information. All items or pairs that were answered are used, whatever k is; estimates as printed, and those of
+    surrogates that need the whole list, leave out a round with an unanswered question. At w = 0 all scores tie:
+    ties go by index, always.
+
+    Parameters
+    ----------
+    surrogate
+        What is descended; listnet and ndcgsquared need k = m.
+    horizon
+        Rounds T; needed for `step=theorem` and for nothing else.
+    estimator
+        How the gradient is estimated.
+    below
+        How the drawn items, and those below them, are ordered in a round that explores.
+    gamma
+        Probability of exploring; None for t^(-1/3).
+    temperature
+        Temperature of the softmax that draws an item, in units of the spread of a list's scores; 0 draws the best.
+    step
+        Scale-free, or the theorem's T^(-2/3), T^(-1/2) where all is seen.
+    rate
+        Factor of the step.
+    radius
+        Radius of the ball that w stays in; None for no ball.
+
+    >>> from peekrank.surrogates import KL
+    >>> learner = RTopKF(KL(), gamma=0.1)
+    >>> learner.min_k, learner.full_information
+    (1, False)
+
+    References
+    ----------
+    CT16 Algorithm 1 and section 4. Erratum: its p(sigma(1)) = 1 - gamma + gamma / m is that of the greedy top
+    only; for another item it is gamma / m.
+    """
+
+    surrogate: Surrogate = field(default=Squared(), metadata={"read": surrogate_named})
+    horizon: int | None = None
+    estimator: Estimator = "residual"
+    below: Below = "greedy"
+    gamma: float | None = None
+    temperature: float = 0.05
+    step: Step = "scale_free"
+    rate: float = 1.0
+    radius: float | None = None
+    name: ClassVar[str] = "rtopkf"
+    contextual: ClassVar[bool] = True
+    any_length: ClassVar[bool] = True
+    measure: ClassVar[None] = None
+    memory: ClassVar[tuple[str, ...]] = ("w", "v", "sums")
+
+    def __post_init__(self) -> None:
+        if self.horizon is not None:
+            whole("horizon", self.horizon, 1, 10**12)
+        choice("estimator", self.estimator, Estimator)
+        choice("below", self.below, Below)
+        choice("step", self.step, Step)
+        positive("rate", self.rate)
+        if self.radius is not None:
+            positive("radius", self.radius)
+        if self.gamma is not None and not 0 < self.gamma < 1:
+            raise ValueError(f"gamma = {self.gamma}: must be a probability above 0 and below 1")
+        if not 0 <= self.temperature < np.inf:
+            raise ValueError(f"temperature = {self.temperature}: must be a number from 0 on")
+        if self.step == "theorem" and self.horizon is None:
+            raise ValueError("step = theorem: needs a horizon, as in horizon=250000")
+        if self._estimates.of(self.estimator) is None:
+            what = f"predicts one relevance at a time, and {self.surrogate} is no sum over items"
+            raise ValueError(f"estimator = {self.estimator}: {what}; use squared, kl or smoothdcg")
+
+    @staticmethod
+    def as_printed(surrogate: Surrogate, horizon: int) -> RTopKF:
+        """The paper's algorithm with the paper's parameters."""
+        gamma = min(0.5, horizon ** (-1 / 3))
+        return RTopKF(surrogate, horizon, "printed", "random", gamma=gamma, temperature=0.0, step="theorem")
+
+    @property
+    def kernels(self) -> Kernels:
+        """The kernels for this surrogate and estimator."""
+        return kernels_for(self.surrogate.name, self._estimates, self.estimator, pairs=self.min_k > 1)
+
+    @property
+    def _estimates(self) -> Estimates:
+        given: object = self.surrogate
+        if not isinstance(given, Surrogate) or not isinstance(given.estimates, Estimates):
+            what = "has no estimates of its gradient that rtopkf could descend"
+            raise ValueError(f"surrogate = {given}: {what}; docs/extend.md shows what a surrogate needs")
+        return given.estimates
+
+    @property
+    def min_k(self) -> int:
+        """Answers that the estimate needs."""
+        return self.surrogate.min_k or 1
+
+    @property
+    def full_information(self) -> bool:
+        """Whether it must see all."""
+        return self.surrogate.min_k is None
+
+    @property
+    def max_grade(self) -> int:
+        """The largest grade: some surrogates are exponential in it, and gradients are float32."""
+        return self._estimates.max_grade
+
+    def init(self, shape: Shape) -> RTopKFState:
+        """State before the first round."""
+        m, d, k = shape
+        pairs = k if self.min_k > 1 and k < m else 0
+        exponent = -1 / 2 if self.full_information or k >= m else -2 / 3
+        return RTopKFState(
+            w=np.zeros(d, dtype=np.float32),
+            v=np.zeros(d, dtype=np.float32),
+            sums=np.zeros(7),
+            parameters=astuple(self.surrogate),
+            robust=self.estimator == "doubly_robust",
+            all_needed=self.estimator == "printed" or self.surrogate.min_k is None,
+            random_below=self.below == "random",
+            temperature=self.temperature,
+            gamma=self.gamma or 0.0,
+            step=self.rate * (self.horizon or 1) ** exponent if self.step == "theorem" else 0.0,
+            rate=self.rate,
+            radius=self.radius or np.inf,
+            k=k,
+            z=np.zeros(d, dtype=np.float32),
+            scores=np.zeros(m),
+            slopes=np.zeros(m),
+            chances=np.zeros(m),
+            pairs=np.zeros((pairs, pairs)),
+            order=np.zeros(m, dtype=np.int64),
+            items=np.zeros(m, dtype=np.int64),
+            sorting=sort_space(m),
+        )
+
+    def fault(self, state: RTopKFState) -> str:
+        """What is wrong with a memory that was read."""
+        if fault := fault_in_numbers(state, "w", "v", "sums"):
+            return fault
+        return "" if np.delete(state.sums, BIAS).min() >= 0 else "its sums of squares and rounds are below 0"
+
+    def scores(self, state: RTopKFState, X: Features) -> Floats:
+        """The weighted sum of each item's features."""
+        scores = np.empty(len(X))
+        score(X, state.w, scores)
+        return scores
+
+    def token_size(self, shape: Shape) -> int:
+        """Explored mark, gamma, a chance, k propensities, the scores, and predictions if there are any."""
+        return CHANCES + shape.k + shape.m * (2 if self.estimator == "doubly_robust" else 1)
+
+    def draws(self, shape: Shape) -> int:
+        """One for whether to explore, and one for each item that may be drawn."""
+        return 1 + (shape.m if self.below == "random" else shape.k)
+
+    def perceive(self, relevance: NDArray[Any]) -> Floats:
+        """The grades as they are."""
+        return np.asarray(relevance, dtype=np.float64)
+
+    def weights(self, state: RTopKFState) -> Weights:
+        """The weight of each feature."""
+        return state.w
+
+    def trouble(self, state: RTopKFState) -> str:
+        """Why the learner has stopped learning; empty while it is healthy."""
+        if np.isfinite(state.w).all() and np.isfinite(state.sums).all() and not state.sums[OVERFLOWED]:
+            return ""
+        remedy = ", or use step=scale_free" if self.step == "theorem" else ""
+        return (
+            "weights, scores or steps have overflowed, and nothing is learned any more: features are too large or "
+            f"not finite, or steps are too long for them; scale the features{remedy}"
+        )
+
+    def bound(self, shape: Shape, horizon: int) -> None:
+        """None: the theorem bounds regret in the surrogate, not in a measure."""

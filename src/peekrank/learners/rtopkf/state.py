@@ -1,0 +1,43 @@
+"""What rtopkf remembers, and its memory for one round."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from peekrank.kernels.sorting import SortSpace
+from peekrank.kernels.vectors import Weights
+from peekrank.surrogates.estimates import Parameters
+from peekrank.types import Floats, Ints
+
+# The token: explored mark, gamma (-1: scores overflowed), P(first k of the greedy order), k propensities, scores,
+# predictions
+GAMMA, TOP, CHANCES = 1, 2, 3
+# Sums: rounds answered; for w and for the regression, squared norms of gradients and the largest of an item; the
+# constant of the regression; whether scores overflowed in the last round
+ROUNDS, SQUARES, LARGEST, SQUARES_V, LARGEST_V, BIAS, OVERFLOWED = range(7)
+
+
+class RTopKFState(NamedTuple):
+    """Weights of the features, what their step sizes come from, and working memory."""
+
+    w: Weights
+    v: Weights  # of a regression of the targets, for doubly robust estimates
+    sums: Floats
+    parameters: Parameters  # of the surrogate
+    robust: bool
+    all_needed: bool  # whether a missing answer spoils the others
+    random_below: bool
+    temperature: float
+    gamma: float  # of every round, or 0: t^(-1/3) in round t
+    step: float  # of every round, or 0: scale-free
+    rate: float
+    radius: float
+    k: int
+    z: Weights
+    scores: Floats
+    slopes: Floats
+    chances: Floats
+    pairs: Floats  # chances of two answers to be seen both; empty where no pairs count, or all are seen
+    order: Ints
+    items: Ints
+    sorting: SortSpace
