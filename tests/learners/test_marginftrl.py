@@ -351,7 +351,7 @@ def test_pathwise_inequality(of: LinearMeasure, k: int, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["luck", "coins", "cycles", "change"])
 @pytest.mark.parametrize(("of", "k"), [(DCG(), 1), (SumLoss(), 2), (Precision(2), 1)], ids=str)
 def test_discounted_regret_is_what_beta_has_become(of: LinearMeasure, k: int, kind: str) -> None:
-    """Theorem 5 in every run: estimates, prices and losses count less and less, and come to 3 h beta at most."""
+    """Theorem 4 in every run: estimates, prices and losses count less and less, and come to 3 h beta at most."""
     T, m, discount, rng = 400, 4, 0.98, np.random.default_rng(5)
     learner, shape = MarginFTRL(of, discount=discount), Shape(4, 0, k)
     assert learner.bound(shape, T) is None
