@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import typer
 
+from peekrank.cli._help import explained
 from peekrank.cli.app import COMMANDS, command_named
 
 PAGE = Path(__file__).parent.parent / "docs" / "commands.md"
 _PURPOSE = """\
 What `peekrank COMMAND --help` says, for all commands. A command ends with code 0, with 2 after an error in what it
-was given, which it names, and with 130 after Ctrl-C."""
-_DEFAULT = re.compile(
-    r"(?P<what>.*?)(?: Default: (?P<words>.*)\.)?(?:  \[(?:default: (?P<default>.*?)|(?P<required>required))\])?",
-    re.S,
-)
+was given, which it names, and with 130 after Ctrl-C.
+
+Answers go to standard output; progress, notes and errors go to standard error. For scripts, `--json FILE` writes
+the answer as one JSON object, with the keys listed below; `--json -` prints the object instead of the text. What
+is unknown or not finite is `null`. `--quiet` prints neither answer nor progress."""
 
 
 def reference() -> str:
     """The whole page."""
-    overview = [f"| [`{name}`](#peekrank-{name}) | {line} |" for name, line in COMMANDS.items()]
+    overview = [(f"[`{name}`](#peekrank-{name})", line) for name, line in COMMANDS.items()]
     parts = [
         "# Commands",
         "<!-- Written by scripts/commands.py; make commands writes it anew. -->",
@@ -34,25 +36,27 @@ def reference() -> str:
 
 
 def _section(name: str, command: Any) -> list[str]:
-    """Heading, purpose, usage, and a table of arguments and options."""
+    """Heading, purpose, usage, examples, a table of arguments and options, and one of the keys of the JSON."""
     context = typer.Context(command, info_name=f"peekrank {name}")
-    usage = command.get_usage(context).removeprefix("Usage: ")
-    rows = [_row(parameter, context) for parameter in command.get_params(context) if parameter.name != "help"]
-    table = [_table(("argument or option", "what", "default"), rows)] if rows else []
-    return [f"## peekrank {name}", command.help, f"```text\n{usage}\n```", *table]
+    usage = " ".join([f"peekrank {name}", *command.collect_usage_pieces(context)])
+    parameters = [one for one in command.get_params(context) if one.name != "help"]
+    rows = [(f"`{spelled}`", what, default) for spelled, what, default in map(explained, parameters)]
+    keys = getattr(import_module(f"peekrank.cli.{name}"), "JSON_KEYS", {})
+    named = [(", ".join(f"`{key}`" for key in some.split(", ")), what) for some, what in keys.items()]
+    return [
+        f"## peekrank {name}",
+        command.help,
+        f"```text\n{usage}\n```",
+        "```sh\n" + "\n".join(command.examples) + "\n```",
+        *([_table(("argument or option", "what", "default"), rows)] if rows else []),
+        *([_table(("key of the JSON", "what"), named)] if named else []),
+    ]
 
 
-def _row(parameter: Any, context: Any) -> str:
-    spelled, text = parameter.get_help_record(context)
-    said = _DEFAULT.fullmatch(text)
-    assert said is not None, f"{spelled}: no help"  # noqa: S101
-    default = "needed" if said["required"] else said["default"] or said["words"] or ""
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     # a bar would end the cell, and dialects of Markdown differ in how to write it
-    return "| " + " | ".join(cell.replace("|", " or ") for cell in (f"`{spelled}`", said["what"], default)) + " |"
-
-
-def _table(head: tuple[str, ...], rows: list[str]) -> str:
-    return "\n".join([f"| {' | '.join(head)} |", "|---" * len(head) + "|", *rows])
+    lines = [" | ".join(cell.replace("|", " or ") for cell in row) for row in rows]
+    return "\n".join([f"| {' | '.join(head)} |", "|---" * len(head) + "|", *(f"| {line} |" for line in lines)])
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -61,3 +63,25 @@ def test_a_mistyped_command_gets_the_nearest() -> None:
 
 def test_version() -> None:
     assert call("--version").output.startswith("peekrank 0.")
+
+
+def test_help_and_a_command_is_the_help_of_that_command() -> None:
+    assert call("help", "learn").stdout == call("learn", "--help").stdout
+    assert call("help").stdout == call("--help").stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_values_are_named_and_no_types_of_python_are_shown(name: str) -> None:
+    said = call(name, "--help").stdout
+    assert not any(sign in said for sign in ("<", ">", "{", "}", "list["))
+
+
+def test_nobody_reading_on_is_no_error() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "peekrank", "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read()
+    assert (process.returncode, said) == (141, b"")

@@ -120,8 +120,8 @@ def test_real_valued_relevance(tmp_path: Path) -> None:
 
 def test_refusals(train: Path, tmp_path: Path) -> None:
     before = train.read_bytes()
-    assert "each of FILE, --train, --out and --json" in refused(train, "--json", train)
-    assert "each of FILE, --train, --out and --json" in refused(
+    assert "each output needs a file of its own" in refused(train, "--json", train)
+    assert "each output needs a file of its own" in refused(
         train, "--out", tmp_path / "a.peek", "--json", tmp_path / "b" / ".." / "a.peek"
     )
     assert "--scaling = 'cubic': must be 'none' or 'query' or 'global'" in refused(train, "--scaling", "cubic")

@@ -33,7 +33,7 @@ def test_rank_refuses_what_does_not_fit() -> None:
     assert "nowhere.json" in refused("rank", "nowhere.json", "test.txt")
     assert "unknown measure" in refused("rank", model, "test.txt", "--measure", "ndgc")
     before = Path("test.txt").read_bytes()
-    assert "must be a file of its own" in refused("rank", model, "test.txt", "--out", "test.txt")
+    assert "each output needs a file of its own" in refused("rank", model, "test.txt", "--out", "test.txt")
     assert Path("test.txt").read_bytes() == before
     assert not Path("x.tsv").exists()
 

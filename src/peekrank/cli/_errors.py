@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,9 @@ def plain_errors() -> Iterator[None]:
         with interruptible(), warnings.catch_warnings():
             warnings.showwarning = _say_once()
             yield
+    except BrokenPipeError:  # nobody reads on, as with `| head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # where what is left is flushed to
+        raise typer.Exit(141) from None
     except (ValueError, ArithmeticError, OSError, MemoryError) as error:
         message = "\n".join([_said(error), *getattr(error, "__notes__", ())])
         complain(message, "error: ", "bold red")

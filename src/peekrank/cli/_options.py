@@ -13,10 +13,19 @@ from peekrank.registry import load
 Items = Annotated[int, typer.Option("--m", help="Number of items.")]
 Revealed = Annotated[int, typer.Option("--k", help="Number of items, from the top, whose relevance is revealed.")]
 Grades = Annotated[int, typer.Option(help="Number of relevance grades.")]
-Seed = Annotated[int, typer.Option(help="Randomness of everything.")]
+Seed = Annotated[int, typer.Option(help="Seed of all randomness.")]
 Workers = Annotated[int, typer.Option(help="Number of threads.", show_default="one per core")]
-Folder = Annotated[Path, typer.Option("--out", help="Folder for results; run again to go on.")]
-JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the answer as JSON.")]
+Folder = Annotated[
+    Path,
+    typer.Option(
+        "--out", metavar="FOLDER", help="Folder for results; the same command goes on where it was stopped."
+    ),
+]
+JsonFile = Annotated[
+    Path | None,
+    typer.Option("--json", metavar="FILE", help="Write the answer as JSON; - prints it, and nothing else."),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print no answer and no progress, only notes and errors.")]
 Imports = Annotated[
     list[str] | None,
     typer.Option(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +17,7 @@ from rich.text import Text
 
 from peekrank._util.atomic import write_whole
 from peekrank._util.signals import interrupt_later
+from peekrank.cli._voice import STANDARD_OUTPUT, VOICE
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -27,6 +30,8 @@ def say(*parts: RenderableType) -> None:
 
     Tables are padded to their width; what is copied from a terminal should not end in blanks.
     """
+    if not VOICE.get().answers:
+        return
     console = Console()
     with console.capture() as printed:
         for part in parts:
@@ -49,22 +54,40 @@ def write_text(path: Path, text: str) -> None:
         write_whole(path, lambda part: part.write_text(text + "\n", encoding="utf-8"))
 
 
-def write_json(path: Path, data: dict[str, Any], indent: int | None = 1) -> None:
-    """Write an answer as JSON."""
-    write_text(path, json.dumps(data, indent=indent, allow_nan=False))
+def write_json(path: Path | None, data: dict[str, Any], indent: int | None = 1) -> None:
+    """Write an answer as JSON, to standard output if the file is called -; nothing without a file."""
+    if path is None:
+        return
+    text = json.dumps(_finite(data), indent=indent, allow_nan=False)
+    if path == STANDARD_OUTPUT:
+        sys.stdout.write(text + "\n")
+    else:
+        write_text(path, text)
+
+
+def _finite(value: Any) -> Any:
+    """The same with null for what is no number, or without bound: JSON has no word for these."""
+    if isinstance(value, dict):
+        return {name: _finite(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def check_outputs(*files: Path | None, read: Sequence[Path] = ()) -> None:
     """Raise a ValueError now if one of these files could not be written later, or is one that is read."""
-    paths = [path for path in files if path is not None]
+    paths = [path for path in files if path and path != STANDARD_OUTPUT]
     for path in paths:
         above = next(folder for folder in path.absolute().parents if folder.exists())
         if path.exists() and not path.is_file():
             raise ValueError(f"{path} is no regular file; the name of one is wanted")
         if not above.is_dir() or not os.access(above, os.W_OK):
             raise ValueError(f"{path} cannot be written: {above} is no folder that can be written to")
-    if len({path.resolve() for path in (*paths, *read)}) < len(paths) + len(read):
-        raise ValueError(f"{paths[-1]}: each output needs a file of its own")
+    taken = {path.resolve() for path in read}
+    for path in paths:
+        if path.resolve() in taken:
+            raise ValueError(f"{path}: each output needs a file of its own, and none that is read")
+        taken.add(path.resolve())
 
 
 def check_replaceable(file: Path) -> None:

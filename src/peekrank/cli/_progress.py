@@ -23,19 +23,24 @@ from rich.progress import (
 from rich.status import Status
 
 from peekrank.cli._errors import complain
+from peekrank.cli._voice import VOICE
 
 _MOMENT = 1.0  # second
 
 
 def status(what: str) -> Status:
     """A sign that turns while something goes on whose end cannot be foreseen."""
-    return Console(stderr=True).status(what)
+    return _console().status(what)
+
+
+def _console() -> Console:
+    return Console(stderr=True, quiet=not VOICE.get().progress)
 
 
 @contextmanager
 def passing_bar(what: str, *amounts: ProgressColumn) -> Iterator[Callable[[float, int], None]]:
     """A bar that comes if it takes longer than a moment, and goes when done; call it with done and total."""
-    console = Console(stderr=True)
+    console = _console()
     columns = amounts or (TaskProgressColumn(),)
     bar = Progress(TextColumn(what), BarColumn(), *columns, TimeRemainingColumn(), console=console, transient=True)
     task = bar.add_task(what)
@@ -59,7 +64,8 @@ def rounds_bar(rounds: int, finished: Callable[[], str], folder: Path) -> Iterat
     from peekrank.jobs.executor import InterruptedRunError
 
     columns = TextColumn("rounds"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    console = _console()
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("rounds", total=rounds)
         try:
             yield lambda n: bar.advance(task, n)

@@ -14,6 +14,7 @@ from rich.text import Text
 from peekrank.advice import Advice, SurrogateAdvice, Witness, advise, advise_surrogate
 from peekrank.cli._options import Grades, Imports, Items, JsonFile, Revealed, import_all
 from peekrank.cli._outputs import check_outputs, labelled, say, write_json
+from peekrank.cli._voice import speak
 from peekrank.registry import MEASURES, SURROGATES
 from peekrank.spec import nearest
 
@@ -22,34 +23,52 @@ if TYPE_CHECKING:
 
 _MOST_LISTS = 16
 
+EXAMPLES = """\
+# Ten items, one answer per round, judged by DCG.
+peekrank advise dcg --m 10 --k 1 --horizon 10000
+# Can NDCG be learned from five answers? As JSON.
+peekrank advise ndcg@10 --m 100 --k 5 --json -"""
+JSON_KEYS = {
+    "measure, surrogate": "what was asked for: one of the two",
+    "m, k, grades, horizon": "the problem; a surrogate has no horizon",
+    "verdict": "of a measure: rate, basis and reason",
+    "rate, reason": "of a surrogate",
+    "learner, stable, undecided": "the learner with a guarantee, the one if nothing changes, the one for any case",
+    "guarantee, bound, worst": "how its regret grows, at most how much, and the most that anybody can lose",
+    "speaks_from, vacuous": "the round from which the bound says something; whether it says nothing",
+    "evidence": "what was measured, by learner",
+    "changes": "what would help",
+    "witness": "of a hopeless surrogate: two adversaries",
+    "notes": "what should not be overlooked",
+}
+
 
 def command(
     name: Annotated[
         str,
         typer.Argument(
             metavar="MEASURE|SURROGATE",
-            help="What rankings are judged by: dcg, p@3, rbp:p=0.95; or what scores are: squared, kl, listnet ...",
+            help="What rankings are judged by, such as dcg, p@3 or rbp:p=0.95; or what scores are judged by, such "
+            "as squared, kl or listnet.",
         ),
     ],
     m: Items,
     k: Revealed,
     horizon: Annotated[
         int | None,
-        typer.Option(
-            help="Number of rounds, if it is known: bounds of measures are then numbers.", show_default=False
-        ),
+        typer.Option(help="Number of rounds, if it is known; bounds are then numbers.", show_default=False),
     ] = None,
     grades: Grades = 2,
     json_file: JsonFile = None,
     imports: Imports = None,
 ) -> None:
-    """Say before the first round what to expect, which learner to use, and what would help."""
+    """Tell before the first round what to expect, which learner to use, and what would help."""
     import_all(imports)
+    speak(json_file)
     check_outputs(json_file)
     found = _advice_on(name, m, k, horizon, grades)
     say(*_shown(found, json_file))
-    if json_file:
-        write_json(json_file, found.as_dict())
+    write_json(json_file, found.as_dict())
 
 
 def _advice_on(name: str, m: int, k: int, horizon: int | None, grades: int) -> Advice | SurrogateAdvice:

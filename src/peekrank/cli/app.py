@@ -9,34 +9,34 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
 from peekrank import __version__
 from peekrank.cli._errors import plain_errors
+from peekrank.cli._help import Command, Group
 from peekrank.cli._outputs import say
 
 COMMANDS = {
     "demo": "Rank ten items from one answer per round, by today's learners and the first paper's; write a report.",
-    "advise": "Say before the first round what to expect, which learner to use, and what would help.",
-    "list": "List the learners, measures, surrogates and streams, with what each is.",
+    "advise": "Tell before the first round what to expect, which learner to use, and what would help.",
+    "list": "List all learners, measures, surrogates and streams, with a line on each.",
     "data": "Describe a file of judged documents with features, and convert it into a form that opens at once.",
     "learn": "Train rankers on judged documents, revealing k judgements per round, and save them.",
-    "rank": "Rank the documents of each query by a learned model: a table of qid, document, position and score.",
-    "serve": "Rank lists as a service: acknowledged answers are never lost, and learned from.",
+    "rank": "Rank the documents of each query by a learned model; print qid, document, position and score.",
+    "serve": "Run a ranking service over HTTP that learns from answers; none that it confirmed is ever lost.",
     "simulate": "Run learners over a stream, and compare their regret.",
     "sweep": "Run learners over all combinations of streams, measures, k and horizons, and tell which are better.",
-    "compare": "Tell which learners are better, over runs or folds, and which differences may be luck.",
+    "compare": "Tell which learners are better, over runs or folds, and which differences may be chance.",
     "rates": "Measure how fast regret grows: the worst of a family of streams, for horizons from short to long.",
-    "reproduce": "Make the figures, tables and claims of the papers, and ours: what is stated, what came out, a "
-    "verdict.",
-    "evaluate": "Tell what other rankings would have been worth, from a log, with intervals.",
-    "positions": "Estimate how likely people look at each place, from items that stood at several of them.",
-    "watch": "Watch a log for faults: lists shown differently, answers that change, too little exploration.",
+    "reproduce": "Reproduce the figures, tables and claims of the papers, and our own, each with a verdict.",
+    "evaluate": "Estimate what other rankings would have been worth, from a log, with confidence intervals.",
+    "positions": "Estimate how likely people are to look at each position, from items shown at several of them.",
+    "watch": "Watch a log for faults: lists shown otherwise, answers that change, too little exploration.",
     "game": "Tell how fast regret must grow, and why: whether a problem can be learned at all.",
-    "audit": "Fold the log of a service anew, and say whether it comes to what the service had, bit for bit.",
+    "audit": "Replay the log of a service, and check that it gives what the service had, bit for bit.",
     "backup": "Copy the log of a service to another file, while the service runs.",
-    "export": "Write what a slot of a service decided, with chances and answers, to a file that can be evaluated.",
-    "warm": "Compile what learners and measures need, and keep it: in a container image, no process has to wait.",
+    "export": "Write the decisions of a slot, with chances and answers, to a file that can be evaluated.",
+    "warm": "Compile learners and measures ahead of time, so that no process has to wait: for container images.",
 }
 GROUPS = {
     "Start": ("demo", "advise", "list"),
@@ -50,31 +50,14 @@ GROUPS = {
 }
 
 
-def _plain(parameters: list[Any]) -> list[Any]:
-    """Parameters as help shows them: a flag takes no value, and a default that is words is a sentence."""
-    for one in parameters:
-        if getattr(one, "is_flag", False):
-            one.metavar = ""
-        if isinstance(one.show_default, str):
-            one.help, one.show_default = f"{one.help} Default: {one.show_default}.", False
-    return parameters
-
-
-class _Command(TyperCommand):
-    def get_params(self, ctx: Any) -> list[Any]:
-        return _plain(super().get_params(ctx))
-
-
-class _Group(TyperGroup):
-    def get_params(self, ctx: Any) -> list[Any]:
-        return _plain(super().get_params(ctx))
-
-
 def command_named(name: str) -> Any:
     """The command of this name, whole, from the module of this name."""
-    one = typer.Typer(add_completion=False)
-    one.command(name, cls=_Command)(plain_errors()(import_module(f"peekrank.cli.{name}").command))
-    return typer.main.get_command(one)
+    module = import_module(f"peekrank.cli.{name}")
+    one = typer.Typer(add_completion=False, rich_markup_mode=None)
+    one.command(name, cls=Command)(plain_errors()(module.command))
+    made = typer.main.get_command(one)
+    made.complete(module.command, module.EXAMPLES)  # type: ignore[attr-defined] # a Command
+    return made
 
 
 class _Later(TyperCommand):
@@ -85,11 +68,12 @@ class _Later(TyperCommand):
 
 
 app = typer.Typer(
-    cls=_Group,
+    cls=Group,
     help="Learn a whole ranking from a peek at its top.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
 for _group, _names in GROUPS.items():
     for _name in _names:

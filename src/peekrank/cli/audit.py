@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from peekrank.cli._options import Imports, import_all
-from peekrank.cli._outputs import say
+from peekrank.cli._options import Imports, JsonFile, Quiet, import_all
+from peekrank.cli._outputs import check_outputs, say, write_json
+from peekrank.cli._voice import speak
+
+EXAMPLES = """\
+# Is the log what the service made of it?
+peekrank audit peekrank.db"""
+JSON_KEYS = {
+    "slots": "for each: slot, first, last, equal, different, rankings, machines, passed",
+}
 
 
 def command(
     log: Annotated[str, typer.Argument(help="The log of a service: its SQLite file, or postgresql://...")],
-    slot: Annotated[list[str] | None, typer.Option(help="A slot to audit.", show_default="all")] = None,
+    slot: Annotated[
+        list[str] | None, typer.Option(help="A slot to audit; can be repeated.", show_default="all")
+    ] = None,
+    json_file: JsonFile = None,
+    quiet: Quiet = False,
     imports: Imports = None,
 ) -> None:
-    """Fold the log of a service anew, and say whether it comes to what the service had, bit for bit.
+    """Replay the log of a service, and check that it gives what the service had, bit for bit.
 
     The service may be running. Ends with code 1 if anything differs.
     """
@@ -24,11 +37,14 @@ def command(
     from peekrank.service.log.open import existing_log
 
     import_all(imports)
+    speak(json_file, quiet=quiet)
+    check_outputs(json_file, read=[Path(log)])
     store = existing_log(log, slot)
-    passed = True
+    audits = []
     for audit in audited(store, slot):
         say(Text(str(audit)))
-        passed &= audit.passed
+        audits.append(audit)
     store.close()
-    if not passed:
+    write_json(json_file, {"slots": [{**audit._asdict(), "passed": audit.passed} for audit in audits]})
+    if not all(audit.passed for audit in audits):
         raise typer.Exit(1)

@@ -15,9 +15,10 @@ from peekrank._util.atomic import write_whole
 from peekrank._util.signals import interrupt_later
 from peekrank._util.text import counted, presentable
 from peekrank._util.validate import whole
-from peekrank.cli._options import Imports, import_all
-from peekrank.cli._outputs import check_outputs, say
+from peekrank.cli._options import Imports, JsonFile, import_all
+from peekrank.cli._outputs import check_outputs, say, write_json
 from peekrank.cli._tables import Sheet, compared, shown, verdicts_explained, write_paper
+from peekrank.cli._voice import speak
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,20 +28,36 @@ if TYPE_CHECKING:
 
 _MADE = {"experiment": "an experiment (peekrank simulate)", "training": "a training (peekrank learn)"}
 
+EXAMPLES = """\
+# Which learners of an experiment are better?
+peekrank compare results
+# The table for a paper, and for a script.
+peekrank compare results --latex table.tex --json -"""
+JSON_KEYS = {
+    "what, test": "what is compared, and by which test",
+    "differences": "for each pair: what tells the group, learner, other, runs or folds, difference, low, high, p, "
+    "adjusted, verdict",
+    "remarks": "sentences",
+}
+
 
 def command(
-    folders: Annotated[list[Path], typer.Argument(help="Folders of `peekrank simulate` or of `peekrank learn`.")],
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="FOLDER", help="Results of `peekrank simulate` or of `peekrank learn`.")
+    ],
     folds: Annotated[
         bool, typer.Option("--folds", help="They are folds of one data set: compare over folds, not over runs.")
     ] = False,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the table as CSV.")] = None,
     latex: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the table as LaTeX.")] = None,
     markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the table as Markdown.")] = None,
+    json_file: JsonFile = None,
     imports: Imports = None,
 ) -> None:
-    """Tell which learners are better, over runs or folds, and which differences may be luck."""
+    """Tell which learners are better, over runs or folds, and which differences may be chance."""
     import_all(imports)
-    _check_files(folders, csv, latex, markdown)
+    speak(json_file)
+    _check_files(folders, csv, latex, markdown, json_file)
     found = _compare_folders(folders, folds=folds)
     with interrupt_later():
         if csv:
@@ -48,6 +65,8 @@ def command(
         write_paper(found.sheet, latex=latex, markdown=markdown)
     say(*shown(found.title, found.sheet, "--csv FILE writes all"), verdicts_explained(found.test, few=found.few))
     say(*map(Text, found.remarks))
+    about = {"what": found.what, "test": found.test, "remarks": found.remarks}
+    write_json(json_file, {**about, "differences": found.table.to_dicts()})
 
 
 class _Results(NamedTuple):
@@ -73,6 +92,7 @@ class _Compared(NamedTuple):
 
     table: pl.DataFrame
     sheet: Sheet
+    what: str  # is compared
     title: str
     test: str
     few: bool  # whether runs or folds are too few for a verdict somewhere
@@ -118,6 +138,7 @@ def _compare_folders(folders: Sequence[Path], *, folds: bool) -> _Compared:
     return _Compared(
         table.rename({"runs": "folds"}) if folds else table,
         compared(table, names),
+        first.what,
         f"Differences of {first.what} over {over}, {better} is better",
         "corrected resampled t test" if overlap else "paired t test",
         few,

@@ -13,7 +13,8 @@ from rich.text import Text
 
 from peekrank.cli._inputs import read_data
 from peekrank.cli._options import JsonFile
-from peekrank.cli._outputs import check_replaceable, labelled, say, write_json
+from peekrank.cli._outputs import check_outputs, check_replaceable, labelled, say, write_json
+from peekrank.cli._voice import speak
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -33,21 +34,46 @@ _ODDITIES = {
     "comment_lines": "lines with nothing but a comment",
 }
 
+EXAMPLES = """\
+# What is in a file?
+peekrank data train.txt
+# Convert it, so that it opens at once.
+peekrank data train.txt --out train.peek"""
+JSON_KEYS = {
+    "queries, documents, features, used, constant": "counts",
+    "lengths": "documents per query: smallest, median, largest",
+    "smallest, largest": "feature values",
+    "least_relevance, most_relevance, grades": "relevance, and documents of each grade",
+    "oddities": "counts, by name",
+    "heavy_tailed, of_another_scale": "feature columns, from 0",
+    "about": "source, digest, base, scaling, fitted_on, rounded, oddities",
+}
+
 
 def command(
-    file: Annotated[Path, typer.Argument(help="A LETOR or SVMlight text, plain or gzip, or a .peek file.")],
-    out: Annotated[Path | None, typer.Option(metavar="FILE.peek", help="Write it, to be opened at once.")] = None,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A LETOR or SVMlight text, plain or gzip, or a .peek file.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE.peek", help="Write it in the form that opens at once.")
+    ] = None,
     scaling: Annotated[
         str,
         typer.Option(help="Scale features: none, query (min-max), global (mean, sd), robust (asinh, mean, sd)."),
     ] = "none",
     train: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Training part: scaling and ids fit it.", show_default="FILE itself"),
+        typer.Option(
+            metavar="FILE",
+            help="Training part that scaling and feature ids come from.",
+            show_default="FILE itself",
+        ),
     ] = None,
-    features: Annotated[int | None, typer.Option(help="Number of features.", show_default="largest id")] = None,
+    features: Annotated[
+        int | None, typer.Option(help="Number of features.", show_default="the largest id")
+    ] = None,
     base: Annotated[
-        int | None, typer.Option(help="Smallest feature id, 0 or 1.", show_default="found out")
+        int | None, typer.Option(help="Smallest feature id, 0 or 1.", show_default="as in the file")
     ] = None,
     json_file: JsonFile = None,
 ) -> None:
@@ -55,21 +81,19 @@ def command(
     from peekrank.data.dataset import describe
     from peekrank.data.peek import SUFFIX, save_dataset
 
+    speak(json_file)
     if out and out.suffix != SUFFIX:
         raise ValueError(f"{out}: --out must end in {SUFFIX}, so that no text is replaced by the compact form")
+    check_outputs(out, json_file, read=[file, *([train] if train else [])])
     if json_file:
         check_replaceable(json_file)
-    named = [path.resolve() for path in (file, train, out, json_file) if path]
-    if len(set(named)) < len(named):
-        raise ValueError(f"{named[-1]}: each of FILE, --train, --out and --json must be a file of its own")
     loaded = _load(file, scaling, train, features, base)
     found = describe(loaded)
     say(_shown(found))
     if out:
         save_dataset(loaded, out)
         say(Text(f"Written to {out}, {decimal(out.stat().st_size)}"))
-    if json_file:
-        write_json(json_file, found.as_dict())
+    write_json(json_file, found.as_dict())
 
 
 def _load(file: Path, scaling: str, train: Path | None, features: int | None, base: int | None) -> Dataset:

@@ -12,9 +12,15 @@ from peekrank.cli._experiments import result_table, run_experiment, write_result
 from peekrank.cli._options import THREADS, Workers
 from peekrank.cli._outputs import say
 
+EXAMPLES = """\
+# Ten items, six learners, half a minute.
+peekrank demo"""
+
 
 def command(
-    folder: Annotated[Path, typer.Option("--out", help="Folder for the report.")] = Path("peekrank-demo"),
+    folder: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Folder for the report.")] = Path(
+        "peekrank-demo"
+    ),
     workers: Workers = THREADS,
 ) -> None:
     """Rank ten items from one answer per round, by today's learners and the first paper's; write a report."""

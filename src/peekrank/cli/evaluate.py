@@ -17,6 +17,7 @@ from peekrank._util.text import counted
 from peekrank.cli._options import Imports, JsonFile, Seed, import_all
 from peekrank.cli._outputs import check_outputs, say, write_json
 from peekrank.cli._progress import passing_bar, status
+from peekrank.cli._voice import speak
 from peekrank.reports.numbers import number, percent
 
 if TYPE_CHECKING:
@@ -26,6 +27,18 @@ if TYPE_CHECKING:
     from peekrank.types import Measure
 
 _FEW = 5  # candidates that are named
+
+EXAMPLES = """\
+# What would another order have been worth?
+peekrank evaluate log.parquet --policy logged --policy order:2,0,1
+# Would a learner have done better? With a report.
+peekrank evaluate log.parquet --policy logged --policy marginftrl --out report"""
+JSON_KEYS = {
+    "measure, alpha, regression, clip": "what was asked for",
+    "decisions, answered": "how many there are, and how many have all answers",
+    "estimates": "for each policy: name, doubly_robust, ips, usual, anytime ...",
+    "differences": "for each pair of policies: the same, with minus and verdict",
+}
 
 
 def command(
@@ -37,28 +50,31 @@ def command(
         list[str],
         typer.Option(
             "--policy",
-            help="logged, order:a,b,c, a .txt file with a name per line, a model's .json file, or a learner such "
-            "as doubtsort, which lives through the log; can be repeated.",
+            help="What to evaluate: logged (what was shown), order:a,b,c, a .txt file with a name per line, a "
+            "model's .json file, or a learner such as doubtsort, which learns along the log; can be repeated.",
         ),
     ],
     measure: Annotated[
         str, typer.Option(help="What a ranking is worth: dcg, dcg@5, p@3, rbp, sumloss ...")
     ] = "dcg",
-    alpha: Annotated[float, typer.Option(help="Probability of an error, of each interval.")] = 0.05,
+    alpha: Annotated[float, typer.Option(help="Probability that an interval is wrong, for each interval.")] = 0.05,
     regression: Annotated[
-        str, typer.Option(help="What doubly robust estimates predict by: items, features or none.")
+        str, typer.Option(help="What doubly robust estimates predict from: items, features or none.")
     ] = "items",
     clip: Annotated[
-        float, typer.Option(help="Cut weights 1/chance off at this.", show_default="no weight is cut off")
+        float,
+        typer.Option(
+            help="Largest weight (1 / chance) that is used; larger ones are cut off.", show_default="none"
+        ),
     ] = float("inf"),
     seed: Seed = 0,
-    json: JsonFile = None,
+    json_file: JsonFile = None,
     folder: Annotated[
-        Path | None, typer.Option("--out", help="Folder for a report, a picture and a table.", show_default="none")
+        Path | None, typer.Option("--out", metavar="FOLDER", help="Folder for a report, a picture and a table.")
     ] = None,
     imports: Imports = None,
 ) -> None:
-    """Tell what other rankings would have been worth, from a log, with intervals.
+    """Estimate what other rankings would have been worth, from a log, with confidence intervals.
 
     A difference whose interval at all times leaves zero may be acted upon at any moment, however often one looked.
     """
@@ -67,7 +83,8 @@ def command(
 
     import_all(imports)
     judge = measure_named(measure)
-    check_outputs(json, read=[log])
+    speak(json_file)
+    check_outputs(json_file, read=[log])
     with status(f"reading {log.name}"):
         found = _read(log)
     policies = [_policy(text, found, judge, seed) for text in policy]
@@ -85,8 +102,7 @@ def command(
         chosen: Any = regression
         result = evaluate_log(found, policies, judge, alpha=alpha, regression=chosen, clip=clip, progress=tick)
     say(*_shown(result, policies, log))
-    if json:
-        write_json(json, result.as_json())
+    write_json(json_file, result.as_json())
     if folder:
         from peekrank.reports.evaluation_page import write_evaluation
 

@@ -9,22 +9,29 @@ import typer
 from rich.text import Text
 
 from peekrank._util.text import counted
-from peekrank.cli._options import Imports, import_all
+from peekrank.cli._options import Imports, Quiet, import_all
 from peekrank.cli._outputs import check_outputs, say
+from peekrank.cli._voice import speak
+
+EXAMPLES = """\
+# Decisions of a slot, for peekrank evaluate.
+peekrank export peekrank.db home home.parquet"""
 
 
 def command(
     log: Annotated[str, typer.Argument(help="The log of a service: its SQLite file, or postgresql://...")],
-    slot: Annotated[str, typer.Argument(help="The slot.")],
+    slot: Annotated[str, typer.Argument(help="Whose decisions to write.")],
     out: Annotated[Path, typer.Argument(help="The file to write: .parquet, or JSON lines.")],
+    quiet: Quiet = False,
     imports: Imports = None,
 ) -> None:
-    """Write what a slot of a service decided, with chances and answers, to a file that can be evaluated."""
+    """Write the decisions of a slot, with chances and answers, to a file that can be evaluated."""
     from peekrank.evidence.log import write_log
     from peekrank.service.export import exported
     from peekrank.service.log.open import existing_log
 
     import_all(imports)
+    speak(quiet=quiet)
     check_outputs(out, read=[Path(log)])
     store = existing_log(log, [slot])
     found = exported(store, slot)

@@ -23,6 +23,7 @@ from peekrank._util.validate import choice, whole
 from peekrank.cli._options import Imports, JsonFile, import_all
 from peekrank.cli._outputs import check_outputs, labelled, say, write_json
 from peekrank.cli._progress import passing_bar, status
+from peekrank.cli._voice import speak
 from peekrank.games.analysis import Analysis, analyse
 from peekrank.games.cells import Cells, Progress, pair_count
 from peekrank.games.certificate import certificate as certificate_of
@@ -78,18 +79,42 @@ class _Told(NamedTuple):
     analysis: Analysis | None = None
 
 
+EXAMPLES = """\
+# All measures at every k, for five items.
+peekrank game --m 5
+# Why can NDCG not be learned? With a proof.
+peekrank game ndcg --m 3 --k 1 --certificate proof.json
+# A classic game, or one of your own from a file.
+peekrank game apple-tasting"""
+JSON_KEYS = {
+    "measure, game": "what was asked for: one of the two, or none for the table",
+    "m, k, grades, from": "the problem",
+    "rate, basis, how, reason": "how regret grows, by what, and why",
+    "definitions": "what the definitions give, or null",
+    "actions": "of a game: kind, cell and neighbours of each",
+    "cells": "of the table: measure, k to k_last, rate, basis, how",
+}
+
+
 def command(
     name: Annotated[
         str | None,
-        typer.Argument(help="A measure, a classic game, or a .csv or .json file; without: all measures, every k."),
+        typer.Argument(
+            metavar="MEASURE|GAME",
+            help="A measure, a classic game, or a .csv or .json file.",
+            show_default="all measures, every k",
+        ),
     ] = None,
     m: Annotated[int | None, typer.Option("--m", help="Number of items.")] = None,
-    k: Annotated[int | None, typer.Option("--k", help="Number of items, from the top, that are answered.")] = None,
+    k: Annotated[
+        int | None, typer.Option("--k", help="Number of items, from the top, whose relevance is revealed.")
+    ] = None,
     grades: Annotated[int | None, typer.Option(help="Number of relevance grades.", show_default="2")] = None,
     source: Annotated[
         str | None,
         typer.Option(
             "--from",
+            metavar="SOURCE",
             help="Where rates come from: theorem, definitions (slow for many items), or both.",
             show_default="both if that is quick",
         ),
@@ -98,13 +123,14 @@ def command(
         Path | None, typer.Option(metavar="FILE", help="Draw the table: .png, .svg or .pdf.")
     ] = None,
     certificate: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the proof, for your own check, as JSON.")
+        Path | None, typer.Option(metavar="FILE", help="Write the proof as JSON, to be checked.")
     ] = None,
     json_file: JsonFile = None,
     imports: Imports = None,
 ) -> None:
     """Tell how fast regret must grow, and why: whether a problem can be learned at all."""
     import_all(imports)
+    speak(json_file)
     if picture is not None and picture.suffix.lower() not in _PICTURES:
         raise ValueError(f"{picture}: a picture is a file that ends in png, svg or pdf")
     check_outputs(json_file, certificate, picture, read=[Path(name)] if name else [])
@@ -113,8 +139,7 @@ def command(
     with passing_bar("working it out") as progress:
         told = _tell(name, options, progress)
     say(*told.shown)
-    if json_file:
-        write_json(json_file, told.data)
+    write_json(json_file, told.data)
     if picture and told.table:
         _draw(told.table, picture)
     if certificate and told.analysis:

@@ -6,8 +6,9 @@ import math
 import os
 import warnings
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.box import SIMPLE
@@ -18,9 +19,10 @@ from rich.text import Text
 from peekrank._util.signals import interrupt_later
 from peekrank._util.text import counted, presentable
 from peekrank.cli._inputs import note_rounding, read_data
-from peekrank.cli._options import THREADS, Folder, Imports, Seed, Workers, import_all
-from peekrank.cli._outputs import check_outputs, say
+from peekrank.cli._options import THREADS, Folder, Imports, JsonFile, Quiet, Seed, Workers, import_all
+from peekrank.cli._outputs import check_outputs, say, write_json
 from peekrank.cli._progress import rounds_bar, status
+from peekrank.cli._voice import speak
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -30,28 +32,49 @@ if TYPE_CHECKING:
 
 _CLOSE = 0.01  # part of the regret: a gap above it is told
 
+EXAMPLES = """\
+# Train the recommended learner, and test it.
+peekrank learn train.txt --test test.txt
+# Compare three learners.
+peekrank learn train.txt ridge rtopkf uniform --test test.txt --out three"""
+JSON_KEYS = {
+    "data, test, k, rounds, measure, runs, seed, regret, scaling": "what was run",
+    "learners": "for each: learner, quality, late, held_out (each with _sd), explored, regret, regret_sd, gap, "
+    "finite",
+    "models": "files of models",
+}
+
 
 def command(
     data: Annotated[Path, typer.Argument(help="Training part: LETOR or SVMlight text, or a .peek file.")],
     learners: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Learners: ridge rtopkf rtopkf:surrogate=kl as_printed:surrogate=squared uniform.",
+            metavar="LEARNER",
+            help="What learns, such as ridge, rtopkf, rtopkf:surrogate=kl or uniform.",
             show_default="ridge",
         ),
     ] = None,
-    test: Annotated[Path | None, typer.Option(metavar="FILE", help="Hold the result against this part.")] = None,
-    k: Annotated[int, typer.Option("--k", help="Number of documents, from the top, that are answered.")] = 1,
+    test: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Test part: tell the quality there, too.")
+    ] = None,
+    k: Annotated[
+        int, typer.Option("--k", help="Number of documents, from the top, whose relevance is revealed.")
+    ] = 1,
     surrogate: Annotated[
         str | None,
-        typer.Option(help="rtopkf with squared, kl, ranksvm, smoothdcg or listnet.", show_default="no rtopkf"),
+        typer.Option(
+            help="Train rtopkf with squared, kl, ranksvm, smoothdcg or listnet.", show_default="no rtopkf"
+        ),
     ] = None,
     as_printed: Annotated[
-        bool, typer.Option("--as-printed", help="The paper's algorithm with the paper's parameters.")
+        bool, typer.Option("--as-printed", help="Train the paper's algorithm with the paper's parameters.")
     ] = False,
-    measure: Annotated[str, typer.Option(help="Quality: ndcg@10, ndcg@10+skip, p@3, err@10 ...")] = "ndcg@10",
+    measure: Annotated[
+        str, typer.Option(help="What quality is: ndcg@10, ndcg@10+skip, p@3, err@10 ...")
+    ] = "ndcg@10",
     rounds: Annotated[int, typer.Option(help="Number of rounds.")] = 100_000,
-    runs: Annotated[int, typer.Option(help="Number of runs, each in an order of its own.")] = 5,
+    runs: Annotated[int, typer.Option(help="Number of runs, each with queries in an order of its own.")] = 5,
     seed: Seed = 0,
     scaling: Annotated[
         str,
@@ -61,13 +84,16 @@ def command(
         ),
     ] = "auto",
     regret: Annotated[
-        bool, typer.Option("--regret", help="Regret in the surrogate against the best fixed weights; slower.")
+        bool, typer.Option("--regret", help="Tell the regret against the best fixed weights, too; slower.")
     ] = False,
     workers: Workers = THREADS,
     folder: Folder = Path("learned"),
     log: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Log the first run of the only learner, to be evaluated.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Log the first run of the only learner, for peekrank evaluate."),
     ] = None,
+    json_file: JsonFile = None,
+    quiet: Quiet = False,
     imports: Imports = None,
 ) -> None:
     """Train rankers on judged documents, revealing k judgements per round, and save them."""
@@ -75,11 +101,12 @@ def command(
     from peekrank.training.training import Training
 
     import_all(imports)
+    speak(json_file, quiet=quiet)
     chosen = choose(learners, surrogate, as_printed=as_printed)
     training = Training(chosen, k, rounds, measure, runs, seed, regret)
     if log and len(chosen) > 1:
         raise ValueError("--log: a log is of one learner, and several are given")
-    check_outputs(log, read=[data])
+    check_outputs(log, json_file, read=[data, *([test] if test else [])])
     material, why = _gather(data, test, scaling, training)
     outcome = _learn(training, material, folder, workers)
     with interrupt_later():
@@ -89,6 +116,19 @@ def command(
     used = Text(f"Scaling {material.preparation.scaling}: {why}.")
     files = Text(f"Tables, picture, models and manifest are in {folder}{os.sep}")
     say(*_shown(outcome, material), used, *_applied(training, folder), files)
+    write_json(json_file, _summary(outcome, material, folder))
+
+
+def _summary(outcome: Outcome, material: Material, folder: Path) -> dict[str, Any]:
+    """What came out, for programs."""
+    return {
+        **asdict(outcome.training),
+        "data": outcome.source,
+        "test": material.test and material.test.about.source,
+        "scaling": material.preparation.scaling,
+        "learners": outcome.summary_table().to_dicts(),
+        "models": [str(file) for file in sorted((folder / "models").glob("*.json"))],
+    }
 
 
 def choose(named: list[str] | None, surrogate: str | None, *, as_printed: bool) -> tuple[str, ...]:

@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rich.markup import escape
 from rich.table import Table
 
-from peekrank.cli._options import Imports, import_all
-from peekrank.cli._outputs import say
-from peekrank.registry import KINDS
+from peekrank.cli._options import Imports, JsonFile, import_all
+from peekrank.cli._outputs import check_outputs, say, write_json
+from peekrank.cli._voice import speak
+from peekrank.registry import KINDS, Registry
+
+EXAMPLES = """\
+# All names, and what they stand for.
+peekrank list
+# The same for a script.
+peekrank list --json -"""
+JSON_KEYS = {
+    "learners, measures, surrogates, streams": "lists of name and what",
+}
 
 
-def command(imports: Imports = None) -> None:
-    """List the learners, measures, surrogates and streams, with what each is."""
+def command(json_file: JsonFile = None, imports: Imports = None) -> None:
+    """List all learners, measures, surrogates and streams, with a line on each."""
     import_all(imports)
+    speak(json_file)
+    check_outputs(json_file)
     for kind in KINDS:
         table = Table(kind.kind, "what it is", box=None, pad_edge=False)
-        for name, cls in kind.items():
-            table.add_row(name, escape((cls.__doc__ or "").splitlines()[0]))
+        for one in _described(kind):
+            table.add_row(one["name"], escape(one["what"]))
         say(table, "")
+    write_json(json_file, {f"{kind.kind}s": _described(kind) for kind in KINDS})
+
+
+def _described(kind: Registry) -> list[dict[str, Any]]:
+    return [{"name": name, "what": (cls.__doc__ or "").splitlines()[0]} for name, cls in kind.items()]

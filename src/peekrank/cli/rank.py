@@ -4,34 +4,46 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from peekrank._util.text import counted, presentable
+from peekrank.cli._errors import complain
 from peekrank.cli._inputs import note_rounding, read_data
-from peekrank.cli._options import Imports, import_all
-from peekrank.cli._outputs import check_replaceable
+from peekrank.cli._options import Imports, JsonFile, import_all
+from peekrank.cli._outputs import check_outputs, check_replaceable, say, write_json
+from peekrank.cli._voice import STANDARD_OUTPUT, speak
 
 if TYPE_CHECKING:
     from peekrank.training.model import Ranked
-    from peekrank.types import Measure
+    from peekrank.types import Floats, Measure
+
+EXAMPLES = """\
+# Rank new documents by a model that was learned.
+peekrank rank learned/models/ridge-0.json test.txt --out ranked.tsv
+# How good is it?
+peekrank rank learned/models/ridge-0.json test.txt --measure ndcg@10"""
+JSON_KEYS = {
+    "queries, documents": "counts",
+    "measure, judged, quality": "with --measure: its name, how many queries it counts, and their mean",
+}
 
 
 def command(
     model: Annotated[Path, typer.Argument(help="A model that `peekrank learn` saved.")],
     data: Annotated[Path, typer.Argument(help="Documents: LETOR or SVMlight text, or a .peek file.")],
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where to write.", show_default="the terminal")
+        Path | None, typer.Option(metavar="FILE", help="Where to write the table.", show_default="standard output")
     ] = None,
     measure: Annotated[
         str | None, typer.Option(help="Tell the quality, if DATA has relevance: ndcg@10, p@3 ...")
     ] = None,
+    json_file: JsonFile = None,
     imports: Imports = None,
 ) -> None:
-    """Rank the documents of each query by a learned model: a table of qid, document, position and score.
+    """Rank the documents of each query by a learned model; print qid, document, position and score.
 
     Documents and positions count from 1; document 3 is the query's third in the file. If comments have ids of
     documents (# docid = X, or # X), these are in a column docid. DATA needs no relevance.
@@ -42,33 +54,42 @@ def command(
 
     import_all(imports)
     judge = measure_named(measure) if measure else None
-    if out:
-        if out.resolve() in (model.resolve(), data.resolve()):
-            raise ValueError(f"{out}: --out must be a file of its own")
-        check_replaceable(out)
+    speak(json_file)
+    if json_file == STANDARD_OUTPUT and not out:
+        raise ValueError("--json -: standard output is for the table, unless --out FILE takes it")
+    check_outputs(out, json_file, read=[model, data])
+    for file in filter(None, (out, json_file)):
+        check_replaceable(file)
     learned = load_model(model)
     ranked = learned.rank(read_data(data, None, learned.preparation.base, relevance=False, documents=True))
     if judge and ranked.data.about.oddities.get("documents_without_relevance"):
         raise ValueError(f"{data.name}: has no relevance that --measure {measure} could judge by; leave it out")
-    verdict = _judge(ranked, judge) if judge else ""
+    values = ranked.judged(judge) if judge else None
     text = _as_table(ranked)
     if out:
         write_whole(out, lambda part: part.write_text(text, encoding="utf-8"))
     else:
         sys.stdout.write(text)
-    console = Console(stderr=out is None)  # what is piped on is the table and nothing else
-    if verdict:
-        console.print(Text(verdict), soft_wrap=True)
+    about: dict[str, Any] = {"queries": len(ranked.data.queries), "documents": len(ranked.rankings)}
+    if judge and values is not None:
+        verdict = _verdict(ranked, judge, values)
+        say(Text(verdict)) if out else complain(verdict)  # what is piped on is the table and nothing else
+        about |= {
+            "measure": measure,
+            "judged": len(values),
+            "quality": float(values.mean()) if len(values) else None,
+        }
     if out:
-        console.print(Text(f"Written to {out}"), soft_wrap=True)
+        say(Text(f"Written to {out}"))
+    write_json(json_file, about)
 
 
-def _judge(ranked: Ranked, measure: Measure) -> str:
+def _verdict(ranked: Ranked, measure: Measure, values: Floats) -> str:
     """The quality, and how many queries it is of."""
     from peekrank.training.blank import blank_queries
 
     note_rounding(ranked.data.graded())
-    values, queries = ranked.judged(measure), len(ranked.data.queries)
+    queries = len(ranked.data.queries)
     if not len(values):
         return f"{measure} counts none of {counted(queries, 'query', 'queries')}"
     skipped = f", {queries - len(values):,} skipped" if len(values) < queries else ""

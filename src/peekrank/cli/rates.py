@@ -14,9 +14,21 @@ from rich.table import Table
 from rich.text import Text
 
 from peekrank._util.validate import whole
-from peekrank.cli._options import THREADS, Folder, Grades, Imports, Items, Revealed, Seed, Workers, import_all
+from peekrank.cli._options import (
+    THREADS,
+    Folder,
+    Grades,
+    Imports,
+    Items,
+    Quiet,
+    Revealed,
+    Seed,
+    Workers,
+    import_all,
+)
 from peekrank.cli._outputs import say
 from peekrank.cli._progress import rounds_bar, status
+from peekrank.cli._voice import speak
 from peekrank.reports.numbers import bound_text, exponent_text, regret_text
 
 if TYPE_CHECKING:
@@ -25,6 +37,10 @@ if TYPE_CHECKING:
     from peekrank.experiments.findings import Findings
     from peekrank.experiments.study import Study
 
+EXAMPLES = """\
+# How fast does the regret of two learners grow?
+peekrank rates dcg marginftrl rtop1f --m 4 --k 1 --horizons 1000,4000,16000"""
+
 
 def command(
     measure: Annotated[str, typer.Argument(help="What rankings are judged by: dcg, p@3, sumloss ...")],
@@ -32,14 +48,21 @@ def command(
     k: Revealed,
     learners: Annotated[
         list[str] | None,
-        typer.Argument(help="Learners, for instance: rtop1f setftrl:horizon=none.", show_default="all that fit"),
+        typer.Argument(
+            metavar="LEARNER",
+            help="What learns, such as rtop1f or setftrl:horizon=none.",
+            show_default="all that fit",
+        ),
     ] = None,
     grades: Grades = 2,
-    horizons: Annotated[str, typer.Option(help="Numbers of rounds.")] = "2000,4000,8000,16000,32000,64000,128000",
+    horizons: Annotated[
+        str, typer.Option(metavar="N,...", help="Numbers of rounds.")
+    ] = "2000,4000,8000,16000,32000,64000,128000",
     runs: Annotated[int, typer.Option(help="Number of runs for each stream and horizon.")] = 10,
     seed: Seed = 0,
     workers: Workers = THREADS,
     folder: Folder = Path("rates"),
+    quiet: Quiet = False,
     imports: Imports = None,
 ) -> None:
     """Measure how fast regret grows: the worst of a family of streams, for horizons from short to long."""
@@ -47,6 +70,7 @@ def command(
     from peekrank.reports import plots
 
     import_all(imports)
+    speak(quiet=quiet)
     lengths = read_horizons(horizons)
     with status("looking which learners fit"):
         chosen, unfit = choose(learners, measure, m, k, grades=grades, horizons=lengths)

@@ -13,39 +13,52 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from peekrank.cli._options import THREADS, Workers
+from peekrank.cli._options import THREADS, Quiet, Workers
 from peekrank.cli._outputs import say
 from peekrank.cli._progress import passing_bar, stopped
+from peekrank.cli._voice import speak
 
 if TYPE_CHECKING:
     from peekrank.papers.record import Claim, Reproduction
 
+EXAMPLES = """\
+# What can be reproduced, and how long it takes.
+peekrank reproduce
+# One table of the first paper.
+peekrank reproduce ct15-table-1
+# A look at everything, two minutes.
+peekrank reproduce --quick"""
+
 
 def command(
     names: Annotated[
-        list[str] | None, typer.Argument(help="What to make.", show_default="nothing: list what there is")
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="What to reproduce.", show_default="list what there is"),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Make everything.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Reproduce everything.")] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A look: few and short runs; of everything, if no name is given.")
+        bool, typer.Option("--quick", help="Few and short runs; of everything, if no name is given.")
     ] = False,
     folder: Annotated[
         Path | None,
         typer.Option(
             "--out",
-            help="Folder for results; run again to go on.",
+            metavar="FOLDER",
+            help="Folder for results; the same command goes on where it was stopped.",
             show_default="reproduction, or reproduction-quick",
         ),
     ] = None,
     workers: Workers = THREADS,
+    quiet: Quiet = False,
 ) -> None:
-    """Make the figures, tables and claims of the papers, and ours: what is stated, what came out, a verdict.
+    """Reproduce the figures, tables and claims of the papers, and our own, each with a verdict.
 
-    A verdict may be "differs": that is a finding, no error.
+    A verdict may be "differs": that is a finding, not an error.
     """
     from peekrank._util.validate import whole
     from peekrank.papers import ALL, reproduction
 
+    speak(quiet=quiet)
     if not (names or everything or quick):
         say(_listing(list(ALL.values())))
         return

@@ -22,28 +22,41 @@ if TYPE_CHECKING:
 
 PORT = 8000
 
+EXAMPLES = """\
+# See a service learn from simulated visitors.
+peekrank serve --playground
+# Write a file to begin with.
+peekrank serve service.toml --init
+# Check it.
+peekrank serve service.toml --check
+# Serve.
+peekrank serve service.toml"""
+
 
 def command(
     file: Annotated[
-        Path | None, typer.Argument(metavar="[SERVICE.toml]", help="What the service is.", show_default=False)
+        Path | None, typer.Argument(metavar="SERVICE.toml", help="Describes the service.", show_default=False)
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Read the file, say what it describes, and end.")] = False,
     init: Annotated[bool, typer.Option("--init", help="Write a commented file to begin with, and end.")] = False,
     playground: Annotated[
-        bool, typer.Option("--playground", help="Need no file: simulated visitors, and the board in the browser.")
+        bool,
+        typer.Option("--playground", help="Show a service that learns from simulated visitors; needs no file."),
     ] = False,
     new_key: Annotated[
         str | None, typer.Option(metavar="NAME", help="Make a key for callers, print it once, and end.")
     ] = None,
     role: Annotated[str, typer.Option(help="What a new key may do: app, reader or admin.")] = "app",
     port: Annotated[
-        int | None, typer.Option(help="Listen there instead of where the file says; 0: any port that is free.")
+        int | None, typer.Option(help="Port to listen on, instead of the one in the file; 0 takes a free one.")
     ] = None,
     browser: Annotated[bool, typer.Option(help="Whether the playground opens the board.")] = True,
-    log: Annotated[str, typer.Option(help="What is logged: debug, info, warning or error.")] = "info",
+    log: Annotated[
+        str, typer.Option(metavar="LEVEL", help="What is logged: debug, info, warning or error.")
+    ] = "info",
     imports: Imports = None,
 ) -> None:
-    """Rank lists as a service: acknowledged answers are never lost, and learned from."""
+    """Run a ranking service over HTTP that learns from answers; none that it confirmed is ever lost."""
     _need_packages()
     import_all(imports)
     from peekrank.service.logs import LEVELS, start_logs

@@ -12,10 +12,11 @@ from rich.text import Text
 from peekrank._util.signals import interrupt_later
 from peekrank._util.text import counted
 from peekrank._util.validate import choice
-from peekrank.cli._options import THREADS, Folder, Imports, Workers, import_all
+from peekrank.cli._options import THREADS, Folder, Imports, Quiet, Workers, import_all
 from peekrank.cli._outputs import say
 from peekrank.cli._progress import rounds_bar, status
 from peekrank.cli._tables import Sheet, compared, group_texts, shown, verdicts_explained, write_paper
+from peekrank.cli._voice import speak
 from peekrank.reports.numbers import exponent_text, number, percent
 
 if TYPE_CHECKING:
@@ -25,14 +26,21 @@ if TYPE_CHECKING:
     from peekrank.experiments.sweep_runs import Finished
     from peekrank.jobs.executor import Executor
 
+EXAMPLES = """\
+# A file to begin with: save it as example.toml.
+peekrank sweep --example
+# Run it.
+peekrank sweep example.toml"""
+
 
 def command(
     file: Annotated[
-        Path | None, typer.Argument(help="What to run, as TOML; --example shows one.", show_default=False)
+        Path | None,
+        typer.Argument(metavar="FILE.toml", help="What to run; --example prints one.", show_default=False),
     ] = None,
     folder: Folder = Path("sweep"),
     executor: Annotated[
-        str, typer.Option(help="What does the work: threads, or ray (pip install 'peekrank\\[ray]').")
+        str, typer.Option(help="What does the work: threads, or ray (pip install 'peekrank[ray]').")
     ] = "threads",
     address: Annotated[
         str | None, typer.Option(help="Ray cluster: host:port or auto.", show_default="one on this machine")
@@ -41,12 +49,14 @@ def command(
     latex: Annotated[bool, typer.Option("--latex", help="Write the tables as LaTeX, too.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Write the tables as Markdown, too.")] = False,
     example: Annotated[bool, typer.Option("--example", help="Print a file to begin with, and stop.")] = False,
+    quiet: Quiet = False,
     imports: Imports = None,
 ) -> None:
     """Run learners over all combinations of streams, measures, k and horizons, and tell which are better."""
     from peekrank.experiments.sweep import EXAMPLE, read_sweep
 
     import_all(imports)
+    speak(quiet=quiet)
     if example:
         say(Text(EXAMPLE.rstrip()))
         return

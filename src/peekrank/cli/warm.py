@@ -13,8 +13,10 @@ from rich.text import Text
 
 from peekrank._util.signals import interrupt_later
 from peekrank._util.text import counted
+from peekrank.cli._options import Quiet
 from peekrank.cli._outputs import say
 from peekrank.cli._progress import status
+from peekrank.cli._voice import speak
 from peekrank.registry import LEARNERS, MEASURES, SURROGATES
 
 if TYPE_CHECKING:
@@ -22,16 +24,28 @@ if TYPE_CHECKING:
 
 _M, _HORIZON = 3, 1_000
 
+EXAMPLES = """\
+# Compile everything.
+peekrank warm
+# Only what one learner needs.
+peekrank warm doubtsort"""
+
 
 def command(
     learners: Annotated[
         list[str] | None,
-        typer.Argument(help="Learners, for instance: blockftrl rtopkf:surrogate=kl.", show_default="all"),
+        typer.Argument(
+            metavar="LEARNER",
+            help="What to compile, such as blockftrl or rtopkf:surrogate=kl.",
+            show_default="all",
+        ),
     ] = None,
+    quiet: Quiet = False,
 ) -> None:
-    """Compile what learners and measures need, and keep it: in a container image, no process has to wait."""
+    """Compile learners and measures ahead of time, so that no process has to wait: for container images."""
     from peekrank._jit.compiler import cache_folder
 
+    speak(quiet=quiet)
     folder = cache_folder()
     _check_writable(folder)
     for name in learners or _all_learners():

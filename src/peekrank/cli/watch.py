@@ -11,9 +11,20 @@ from rich.text import Text
 from peekrank._util.text import counted
 from peekrank.cli._options import JsonFile
 from peekrank.cli._outputs import check_outputs, say, write_json
+from peekrank.cli._voice import speak
 
 if TYPE_CHECKING:
     from peekrank.evidence.alarms import Alarm, Watch
+
+EXAMPLES = """\
+# Look for faults in a log.
+peekrank watch log.parquet
+# Keep watching a log that grows.
+peekrank watch log.jsonl --follow"""
+JSON_KEYS = {
+    "decisions, alpha, expected": "how many, and how many false alarms are expected at most",
+    "alarms": "for each: name, item, since, latest, times, cause, action",
+}
 
 
 def command(
@@ -26,13 +37,14 @@ def command(
     stray_rate: Annotated[float, typer.Option(help="Share of answers to unknown decisions, at most.")] = 0.01,
     json_file: JsonFile = None,
 ) -> None:
-    """Watch a log for faults: lists shown differently, answers that change, too little exploration.
+    """Watch a log for faults: lists shown otherwise, answers that change, too little exploration.
 
     While all is well, at most ALPHA false alarms are expected per decision.
     """
     from peekrank.evidence.alarms import Watch
     from peekrank.evidence.following import watch_log
 
+    speak(json_file)
     if not log.is_file():
         raise ValueError(f"{log}: there is no such file")
     check_outputs(json_file, read=[log])
@@ -51,9 +63,8 @@ def command(
     expected = alpha * done.rounds
     found = counted(len(done.raised()), "alarm") if done.raised() else "No alarm"
     say(Text(f"{found} in {counted(done.rounds, 'decision')}; by chance {expected:.2g} at most are expected."))
-    if json_file:
-        alarms = [alarm.as_dict() for alarm in done.raised()]
-        write_json(json_file, {"decisions": done.rounds, "alpha": alpha, "expected": expected, "alarms": alarms})
+    alarms = [alarm.as_dict() for alarm in done.raised()]
+    write_json(json_file, {"decisions": done.rounds, "alpha": alpha, "expected": expected, "alarms": alarms})
 
 
 def _shown(alarm: Alarm) -> Text:

@@ -1,0 +1,81 @@
+"""Examples in the help of commands: the parser takes them, and they run as printed, one after the other."""
+
+from __future__ import annotations
+
+import shlex
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from helpers.command_line import peekrank
+from helpers.documents import letor_text
+from helpers.services import service
+from helpers.traffic import live
+from peekrank.cli.app import COMMANDS, command_named
+
+ENDLESS = ("peekrank serve --playground", "peekrank serve service.toml", "peekrank watch log.jsonl --follow")
+LONG = ("peekrank demo", "peekrank reproduce --quick", "peekrank warm")  # minutes; tests of their own run these
+WIDTH = 60
+
+
+def lines(name: str) -> list[str]:
+    text: str = import_module(f"peekrank.cli.{name}").EXAMPLES
+    return text.splitlines()
+
+
+def examples(name: str) -> list[str]:
+    return [line for line in lines(name) if not line.startswith("#")]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_example_has_a_comment_and_is_taken_by_the_parser(name: str) -> None:
+    comments, commands = lines(name)[::2], lines(name)[1::2]
+    assert len(comments) == len(commands) > 0
+    for comment, line in zip(comments, commands, strict=True):
+        assert comment.startswith("# ")
+        assert len(f"  {comment}") <= WIDTH
+        program, first, *rest = shlex.split(line)
+        assert (program, first) == ("peekrank", name)
+        command_named(name).make_context(name, rest)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_fits_the_terminal_and_has_the_examples_as_they_are(name: str, columns: int) -> None:
+    context = command_named(name).make_context(name, [], resilient_parsing=True, terminal_width=columns)
+    said = context.get_help().splitlines()
+    assert not [line for line in said if line != line.rstrip()]
+    assert not [line for line in said if len(line) > columns and line.strip() not in examples(name)]
+    for line in lines(name):
+        assert f"  {line}" in said
+
+
+def test_an_error_shows_an_example() -> None:
+    done = peekrank("learn")
+    assert done.exit_code == 2
+    assert done.stderr.splitlines() == [
+        "Usage: root learn [OPTIONS] DATA [LEARNER...]",  # a test calls it root
+        f"For instance: {examples('learn')[0]}",
+        "Try 'root learn --help' for help.",
+        "",
+        "Error: Missing argument 'DATA'.",
+    ]
+
+
+@pytest.mark.slow
+def test_examples_run_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    it, clock = service(tmp_path)
+    live(it, clock, rounds=20)
+    it.close()
+    Path("log.db").rename("peekrank.db")
+    Path("train.txt").write_text(letor_text(30, seed=0))
+    Path("test.txt").write_text(letor_text(20, seed=1))
+    Path("votes.soc").write_text("# NUMBER ALTERNATIVES: 4\n2: 1,2,3,4\n1: 3,1,2,4\n")
+    for line in [line for name in COMMANDS for line in examples(name)]:
+        if line not in (*ENDLESS, *LONG):
+            done = peekrank(*shlex.split(line)[1:])
+            assert done.exit_code == 0, f"{line}\n{done.output}"
+            if line == "peekrank sweep --example":
+                Path("example.toml").write_text(done.stdout)
