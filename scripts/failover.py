@@ -80,7 +80,7 @@ def failover(kills: int, seed: int = 0) -> Outcome:
             acknowledged += len(events)
             lost += sum(follower.event(event).state != "answered" for event in events)
             fold, _ = folded(follower._store, "home")
-            differing += taken(fold).digest != taken(follower._slots["home"].fold).digest
+            differing += taken(fold).digest != taken(follower._memory.slots["home"].fold).digest
             follower.close()
     finally:
         server.remove()

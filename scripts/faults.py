@@ -28,9 +28,10 @@ from typing import Any, NamedTuple
 from peekrank.service.audit import audited
 from peekrank.service.config import Config, SlotConfig, StoreConfig
 from peekrank.service.log.open import existing_log
+from peekrank.service.memory import closed_event
 from peekrank.service.messages import FeedbackRequest, Item, ItemsRequest, RankRequest
 from peekrank.service.problems import Problem
-from peekrank.service.service import Service, closed_event
+from peekrank.service.service import Service
 from peekrank.service.slots import names_of
 from peekrank.service.snapshots import folded
 

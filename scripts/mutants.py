@@ -29,13 +29,10 @@ PACKAGE = Path("src", "peekrank")
 LEFT_OUT = ("cli", "papers", "reports", "jobs", "__main__.py", "types.py", "_util/atomic.py", "_util/signals.py")
 ELSEWHERE = {  # tests that do not stand where the module does
     "checks/common.py": "tests/measures/test_every_measure.py",
-    "checks/learners.py": "tests/learners/test_every_learner.py",
+    "checks/learners": "tests/learners/test_every_learner.py",
     "checks/measures.py": "tests/measures/test_every_measure.py",
     "checks/streams.py": "tests/streams/test_every_stream.py",
     "checks/surrogates.py": "tests/surrogates/test_every_surrogate.py",
-    "_jit/__init__.py": "tests/test_jit.py",
-    "_jit/compiler.py": "tests/test_jit.py",
-    "_jit/content.py": "tests/test_jit.py",
 }
 WIDTH = 90  # of what is shown of a change
 QUICK = "not slow and not browser and not ray"
@@ -166,11 +163,13 @@ def _replace(node: ast.AST, new: ast.AST, parents: dict[ast.AST, ast.AST]) -> No
 
 
 def what_tests(module: Path) -> list[list[str]]:
-    """What to run for a module, the nearest first: its test file and doctests, then all tests of its folder."""
+    """What to run for a module: doctests and tests that bear its name or its folder's, then all of its folder."""
     inside = module.relative_to(PACKAGE)
     folder, name = Path("tests") / inside.parent, inside.stem.strip("_")
     own = folder / f"test_{name if name != 'init' else inside.parent.name}.py"
-    near = [ELSEWHERE.get(inside.as_posix(), str(own)), str(module)]
+    of_folder = folder.parent / f"test_{inside.parent.name.strip('_')}.py"
+    elsewhere = [ELSEWHERE[part.as_posix()] for part in (inside, inside.parent) if part.as_posix() in ELSEWHERE]
+    near = [*elsewhere, str(own), str(of_folder), str(module)]
     whole = [[str(folder)]] if inside.parent != Path() and (ROOT / folder).is_dir() else []
     return [[path for path in near if (ROOT / path).exists()], *whole]
 

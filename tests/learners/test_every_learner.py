@@ -355,7 +355,7 @@ def test_a_leak_of_what_was_not_shown_is_caught(monkeypatch: pytest.MonkeyPatch)
     def leaking(learner: Learner, rounds: Rounds, **how: Any) -> Any:
         return simulate(learner, rounds, seed=int(rounds.relevance.sum()), **how)
 
-    monkeypatch.setattr("peekrank.checks.learners.simulate", leaking)
+    monkeypatch.setattr("peekrank.checks.learners.problem.simulate", leaking)
     with pytest.raises(CheckError, match="relevance outside the top k changes the trajectory"):
         LEARNER_CHECKS["only_the_top_k_is_seen"](Uniform())
 

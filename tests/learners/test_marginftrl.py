@@ -557,7 +557,7 @@ def test_measures_that_cannot_be_learned(name: str, max_grade: int) -> None:
 def test_passes_every_check_with_fewer_and_more_answers(
     learner: MarginFTRL, k: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("peekrank.checks.learners._K", k)
+    monkeypatch.setattr("peekrank.checks.learners.problem.K", k)
     for check in LEARNER_CHECKS.values():
         check(learner)
 

@@ -236,7 +236,7 @@ def test_passes_every_check(learner: PermFTRL) -> None:
     ids=str,
 )
 def test_passes_every_check_with_more_answers(learner: PermFTRL, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("peekrank.checks.learners._K", k)
+    monkeypatch.setattr("peekrank.checks.learners.problem.K", k)
     for check in LEARNER_CHECKS.values():
         check(learner)
 

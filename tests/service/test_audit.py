@@ -91,14 +91,14 @@ def test_a_backup_can_be_restored(tmp_path: Path) -> None:
     it, clock = service(tmp_path)
     live(it, clock)
     assert peekrank("backup", str(tmp_path / "log.db"), str(tmp_path / "copy.db")).exit_code == 0
-    expected = taken(it._slots["home"].fold).body
+    expected = taken(it._memory.slots["home"].fold).body
     live(it, clock, seed=1)
     it.close()
     for part in tmp_path.glob("log.db*"):
         part.unlink()  # the disaster
     (tmp_path / "copy.db").rename(tmp_path / "log.db")
     it, _ = service(tmp_path)
-    assert taken(it._slots["home"].fold).body == expected
+    assert taken(it._memory.slots["home"].fold).body == expected
     assert it.rank("home", RankRequest(event_id="new")).ranking
     it.close()
     assert peekrank("audit", str(tmp_path / "log.db"), "--slot", "home").exit_code == 0
@@ -110,7 +110,7 @@ def test_exports_have_what_was_shown_and_answered(tmp_path: Path) -> None:
     live(it, clock, rounds=40)
     for slot in ALL:
         log = exported(it._store, slot.name)
-        counts = it._slots[slot.name].fold.activity.counts
+        counts = it._memory.slots[slot.name].fold.activity.counts
         assert counts.answered < len(log.k) < counts.ranked
         for n, event in enumerate(log.events):
             rows = slice(log.offsets[n], log.offsets[n + 1])

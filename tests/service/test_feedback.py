@@ -30,7 +30,7 @@ def test_rules_with_a_cascade(tmp_path: Path) -> None:
     assert told(it, {1: {"click": 1}}) == [0.0, 1.0, None]
     assert told(it, {0: {"click": 1, "purchase": 1}}, event="f") == [2.0, None, None]
     assert told(it, {}, event="g") == [0.0, 0.0, 0.0]  # they looked, and did nothing
-    assert taken(folded(it._store, "home")[0]).body == taken(it._slots["home"].fold).body
+    assert taken(folded(it._store, "home")[0]).body == taken(it._memory.slots["home"].fold).body
     it.close()
 
 

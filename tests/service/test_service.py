@@ -29,7 +29,7 @@ def problem(status: int, match: str | None = None) -> Any:
 
 
 def states(it: Service) -> dict[str, bytes]:
-    return {name: taken(slot.fold).body for name, slot in it._slots.items()}
+    return {name: taken(slot.fold).body for name, slot in it._memory.slots.items()}
 
 
 def test_the_state_is_the_fold_of_the_log(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_the_state_is_the_fold_of_the_log(tmp_path: Path) -> None:
     expected = states(again)
     for slot in ALL:
         for record in again._store.read(slot.name):
-            assert record.time <= again._slots[slot.name].fold.time
+            assert record.time <= again._memory.slots[slot.name].fold.time
         snapshot = again._store.snapshots(slot.name)[0]
         assert restored(snapshot).number == snapshot.number
         assert taken(folded(again._store, slot.name)[0]).body == expected[slot.name]
@@ -106,8 +106,9 @@ def test_items_are_remembered_beside_their_features(tmp_path: Path) -> None:
     for n in range(200):
         asked_about = it.rank("shop", RankRequest(f"e{n}"))
         it.feedback(f"e{n}", FeedbackRequest({asked_about.ask[0]: int(asked_about.ask[0] == "milk")}))
-    fold = it._slots["shop"].fold
-    weights = fold.learner.learner.weights(fold.learner.state)
+    fold = it._memory.slots["shop"].fold
+    learner: Any = fold.learner.learner
+    weights = learner.weights(fold.learner.state)
     effects = dict(zip(names, weights, strict=True))  # the feature's weight is all there is of water
     assert effects["milk"] > max(effects["tea"], effects["juice"]) + 0.5
     assert it.rank("shop", RankRequest("last")).ranking[0] == "milk"
@@ -197,12 +198,12 @@ def test_limits(tmp_path: Path) -> None:
 
 def test_memory_does_not_keep_closed_events(tmp_path: Path) -> None:
     it, _ = service(tmp_path, synchronous="normal")
-    it._slots["home"].fold.recent.clear()
+    it._memory.slots["home"].fold.recent.clear()
     for n in range(5000):
         it.submit(Rank("home", RankRequest(event_id=f"e{n}")))
         it.submit(Answer(f"e{n}", FeedbackRequest([1])))
     it.settle()
-    fold = it._slots["home"].fold
+    fold = it._memory.slots["home"].fold
     assert (len(fold.open), len(fold.recent)) == (0, 4096)
     assert it.event("e3").state == "answered"  # from the log
     it.close()
@@ -368,7 +369,7 @@ def test_a_fault_of_ours_changes_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     it, clock = service(tmp_path)
     live(it, clock, rounds=5)
     expected = states(it)
-    fold = it._slots["home"].fold
+    fold = it._memory.slots["home"].fold
     with monkeypatch.context() as patch:
         patch.setattr(fold.learner, "update", lambda *_: 1 / 0)
         it.rank("home", RankRequest(event_id="e"))
@@ -394,7 +395,7 @@ def test_a_learner_that_refuses_to_learn_stops_nothing(tmp_path: Path, monkeypat
         told = it.feedback("e", FeedbackRequest([1]))
         assert (told.state, told.learned) == ("answered", False)
         assert taken(folded(it._store, "home")[0]).body == states(it)["home"]
-    assert it._slots["home"].fold.activity.counts.refused == 1
+    assert it._memory.slots["home"].fold.activity.counts.refused == 1
     assert it.ready()
     it.close()
 
@@ -437,7 +438,7 @@ def test_damaged_snapshots_are_passed_over(damaged: int, tmp_path: Path) -> None
 def test_a_newer_snapshot_is_passed_over(tmp_path: Path) -> None:
     it, clock = service(tmp_path)
     live(it, clock, rounds=3)
-    newer = taken(it._slots["home"].fold)._replace(about='{"format": 999}')
+    newer = taken(it._memory.slots["home"].fold)._replace(about='{"format": 999}')
     with pytest.raises(ValueError, match="reads up to"):
         restored(newer)
     it.close()
@@ -447,16 +448,16 @@ def test_a_change_of_configuration_is_in_the_log(tmp_path: Path) -> None:
     it, clock = service(tmp_path)
     live(it, clock, rounds=10)
     it.rank("home", RankRequest(event_id="open"))
-    answers = it._slots["home"].fold.learner.answers
+    answers = it._memory.slots["home"].fold.learner.answers
     it.close()
     it, clock = service(tmp_path, wait=50.0)  # the learner goes on
-    assert it._slots["home"].fold.learner.answers == answers
+    assert it._memory.slots["home"].fold.learner.answers == answers
     assert it.event("open").state == "shown"
     it.close()
     it, clock = service(tmp_path, learner="greedy")  # another one begins anew
-    assert it._slots["home"].fold.learner.answers == 0
+    assert it._memory.slots["home"].fold.learner.answers == 0
     assert it.event("open").state == "expired"
-    assert len(it._slots["home"].fold.items) > 4  # items are known still
+    assert len(it._memory.slots["home"].fold.items) > 4  # items are known still
     live(it, clock, rounds=5, seed=4)
     assert taken(folded(it._store, "home")[0]).body == states(it)["home"]
     kinds = [record.kind for record in it._store.read("home")]
@@ -470,7 +471,7 @@ def test_old_events_are_forgotten_behind_a_snapshot(tmp_path: Path) -> None:
     live(it, clock, rounds=200)
     first, _ = it._store.ends("home")
     assert first > 1
-    it._slots["home"].fold.recent.clear()
+    it._memory.slots["home"].fold.recent.clear()
     with problem(404):
         it.event("first")
     oldest = it._store.snapshots("home")[-1]

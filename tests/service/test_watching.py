@@ -53,12 +53,12 @@ def test_alarms_are_raised_and_outlive_a_restart(tmp_path: Path) -> None:
     assert "lower-grades" in [alarm.name for alarm in alarms]
     assert all(alarm.since == 1000.0 and alarm.cause and alarm.action for alarm in alarms)
     fold, _ = folded(it._store, "home")
-    assert taken(fold).body == taken(it._slots["home"].fold).body
+    assert taken(fold).body == taken(it._memory.slots["home"].fold).body
     it.close()
     it, _ = service(tmp_path, k=1)
     assert it.slot("home").alarms == alarms
     visits(it, 3000, 3100, 0.1, 3)
-    assert taken(folded(it._store, "home")[0]).body == taken(it._slots["home"].fold).body
+    assert taken(folded(it._store, "home")[0]).body == taken(it._memory.slots["home"].fold).body
     it.close()
 
 
@@ -81,7 +81,7 @@ def test_apps_that_sort_by_themselves_raise_an_alarm_if_they_tell(tmp_path: Path
     alarms = shows(it, sorted, 256)
     assert "unexpected-order" in alarms
     fold, _ = folded(it._store, "home")
-    assert taken(fold).body == taken(it._slots["home"].fold).body
+    assert taken(fold).body == taken(it._memory.slots["home"].fold).body
     it.close()
     it, _ = service(tmp_path, k=1)
     assert [alarm.name for alarm in it.slot("home").alarms] == alarms
@@ -91,14 +91,14 @@ def test_apps_that_sort_by_themselves_raise_an_alarm_if_they_tell(tmp_path: Path
 def test_what_was_shown_is_told_once_and_with_an_answer(tmp_path: Path) -> None:
     it, _ = service(tmp_path, k=2, learn="on_close")
     ranking = it.rank("home", RankRequest(event_id="e")).ranking
-    event = it._slots["home"].fold.open["e"]
+    event = it._memory.slots["home"].fold.open["e"]
     backwards = ranking[::-1]
     it.feedback("e", FeedbackRequest([None], shown=backwards))  # no answer
     it.feedback("e", FeedbackRequest([1]))
     assert event.shown == b""
     it.feedback("e", FeedbackRequest([1, 0], shown=backwards[:3]))
     it.feedback("e", FeedbackRequest([0, 0], shown=ranking))
-    assert it._slots["home"].fold.items.names(np.frombuffer(event.shown, "<u4").tolist()) == backwards
+    assert it._memory.slots["home"].fold.items.names(np.frombuffer(event.shown, "<u4").tolist()) == backwards
     it.close()
 
 

@@ -1,0 +1,83 @@
+"""What is remembered: all of it is saved and checked when it is read, and it does not grow."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import numpy as np
+
+from peekrank.checks.common import require
+from peekrank.checks.learners import problem
+from peekrank.engine import Agent
+from peekrank.engine.saved import arrays_of
+from peekrank.types import Learner
+
+
+def dump_resumes(learner: Learner) -> None:
+    """An agent that was dumped and loaded goes on as if nothing had happened."""
+    relevance = problem.relevance(learner)
+    agent = problem.agent(learner)
+    for row in relevance[: problem.ROUNDS // 2]:
+        problem.step(agent, row)
+    still_open = problem.rank(agent)
+    copy = Agent.load(agent.dump(), learner)
+    for one in (agent, copy):
+        one.update(still_open, relevance[0][still_open.ranking[: one.shape.k]])
+    for row in relevance[problem.ROUNDS // 2 :]:
+        require(
+            np.array_equal(problem.step(agent, row).ranking, problem.step(copy, row).ranking),
+            "trajectories part after load",
+        )
+
+
+def says_whether_rank_is_remembered(learner: Learner) -> None:
+    """`clocked` is said if rankings that nobody answers change its memory: then answers alone do not make it."""
+    agent = problem.agent(learner)
+    for row in problem.relevance(learner)[:20]:
+        problem.step(agent, row)
+    before = {name: array.copy() for name, array in arrays_of(agent.state) if name in learner.memory}
+    for _ in range(20):
+        problem.rank(agent)
+    changed = [name for name, array in arrays_of(agent.state) if name in before and np.any(array != before[name])]
+    require(learner.kernels.clocked or not changed, f"rank changes {', '.join(changed)}, and it is not clocked")
+
+
+def damaged_memory_is_refused(learner: Learner) -> None:
+    """Every array of its memory is checked when it was read: `fault` finds what is NaN or below zero all over."""
+    agent = problem.agent(learner)
+    for row in problem.relevance(learner)[:20]:
+        problem.step(agent, row)
+    require(not (fault := learner.fault(agent.state)), f"fault finds '{fault}' in a state that is as it should be")
+    for name in learner.memory:
+        state = deepcopy(agent.state)
+        array = dict(arrays_of(state))[name]
+        if array.size:
+            array.flags.writeable = True
+            array[...] = np.nan if array.dtype.kind == "f" else -1
+            require(
+                learner.fault(state), f"fault finds nothing in a state whose {name} is {array.flat[0]} all over"
+            )
+
+
+def looking_changes_nothing(learner: Learner) -> None:
+    """The present best order, the summary and the state can be looked at, and nothing is spent or changed."""
+    agent = problem.agent(learner)
+    for row in problem.relevance(learner)[:20]:
+        problem.step(agent, row)
+    before = agent.dump()
+    order = agent.order(problem.features(learner))
+    require(np.array_equal(np.sort(order), np.arange(problem.M)), f"its order {order} is not a permutation")
+    require(np.isfinite(agent.summary().believed).all(), "its summary is not finite")
+    repr(agent), agent.state
+    require(agent.dump() == before, "order, summary, repr or state change the agent")
+
+
+def memory_is_constant(learner: Learner) -> None:
+    """What an agent keeps does not grow with the number of rounds."""
+    agent = problem.agent(learner)
+    relevance = problem.relevance(learner)
+    problem.step(agent, relevance[0])
+    before = len(agent.dump())
+    for row in relevance:
+        problem.step(agent, row)
+    require(len(agent.dump()) < before + 500, "a dump grows with the number of rounds")

@@ -1,0 +1,73 @@
+"""The small problem that learners are checked on: six items, two answers, a few hundred rounds."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from peekrank.engine import Agent, problem_shape, simulate
+from peekrank.streams import fixed_items
+from peekrank.types import Decision, Features, Floats, Grades, Ints, Learner, Rounds, Shape
+
+M, K, ROUNDS = 6, 2, 300
+FEATURES = np.random.default_rng(3).normal(size=(M, 4)).astype(np.float32)
+
+
+def agent(learner: Learner, seed: int = 0) -> Agent:
+    """An agent that has seen nothing yet."""
+    return Agent(learner, m=M, k=K, d=features(learner).shape[1], seed=seed)
+
+
+def shape(learner: Learner) -> Shape:
+    """The shape of the problem, as this learner sees it."""
+    return problem_shape(learner, m=M, k=K, d=features(learner).shape[1])
+
+
+def features(learner: Learner) -> Features:
+    """Features of the items; no columns for a learner without."""
+    return FEATURES if learner.contextual else FEATURES[:, :0]
+
+
+def with_features(learner: Learner, relevance: Grades) -> Rounds:
+    """Rounds over the same items."""
+    return fixed_items(relevance)._replace(features=np.tile(features(learner), (len(relevance), 1)))
+
+
+def relevance(learner: Learner, seed: int = 0) -> Grades:
+    """Random grades of all rounds."""
+    top = min(learner.max_grade, 4)
+    return np.random.default_rng(seed).integers(0, top + 1, size=(ROUNDS, M), dtype=np.uint8)
+
+
+def step(agent: Agent, relevance: Grades) -> Decision:
+    """One round, answered."""
+    decision = rank(agent)
+    agent.update(decision, relevance[decision.ranking[: agent.shape.k]])
+    return decision
+
+
+def rank(agent: Agent) -> Decision:
+    """A decision about all items."""
+    return agent.rank(features(agent.learner))
+
+
+def shown(learner: Learner, relevance: Grades) -> Ints:
+    """All rankings that a simulation shows."""
+    recorder = _Recorder()
+    simulate(learner, with_features(learner, relevance), k=K, measure=recorder)
+    return np.concatenate(recorder.rankings)
+
+
+class _Recorder:
+    """A measure that finds nothing and remembers everything."""
+
+    name: ClassVar[str] = "recorder"
+    higher_is_better: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self.rankings: list[Ints] = []
+
+    def values(self, rankings: Ints, relevance: Any) -> Floats:  # noqa: ARG002
+        self.rankings.append(rankings.copy())
+        return np.zeros(len(rankings))
