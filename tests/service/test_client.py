@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from helpers.asgi import Caller
 from helpers.running import config
+from peekrank.service.calls import Calls
 from peekrank.service.client import AsyncClient, Client
 from peekrank.service.config import SlotConfig
 from peekrank.service.http import application
@@ -165,8 +167,33 @@ def test_the_awaited_client_does_the_same(service: Service) -> None:
             assert (await calls.retire_items("home", ["pie"])).retired == 1
             assert [slot.name for slot in await calls.slots()] == ["home", "search"]
             assert (await calls.slot("search")).name == "search"
+            assert [one.id async for one in calls.items("home")] == ["cake", "pie", "soup", "tea"]
+            assert (await calls.stats()).role == "owner"
             assert (await calls.batch([BatchActivate("no")]))[0].status == 404
             with pytest.raises(Problem):
                 await calls.event("nowhere")
 
     asyncio.run(visit())
+
+
+def test_items_come_in_pages(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("peekrank.service.calls._PAGE", 2)
+    transport = Flaky(application(service))
+
+    async def names() -> list[str]:
+        async with AsyncClient("http://localhost", transport=transport) as calls:
+            return [one.id async for one in calls.items("home")]
+
+    with client(transport) as calls:
+        assert [one.id for one in calls.items("home")] == asyncio.run(names()) == ["cake", "soup", "tea"]
+    assert transport.attempts == 4
+
+
+def test_both_clients_have_every_call() -> None:
+    """As `Calls` describes them: the same arguments, and the same words."""
+    for name, call in vars(Calls).items():
+        if not name.startswith("_"):
+            for made in (Client, AsyncClient):
+                method = getattr(made, name)
+                assert inspect.signature(method) == inspect.signature(call)
+                assert method.__doc__ == call.__doc__

@@ -29,7 +29,7 @@ def shared(url: str) -> Config:
     return Config((replace(HOME, learn="on_answer"),), store=StoreConfig(url=url, snapshot_every=50))
 
 
-def wait_until(holds: Callable[[], bool], seconds: float = 15.0) -> None:
+def wait_until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end
@@ -78,6 +78,14 @@ def test_a_second_process_follows_and_takes_over(shared: Config) -> None:
         follower.close()
 
 
+def cut_off_owners(server: Server) -> None:
+    with psycopg.connect(server.url, autocommit=True) as other:
+        other.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_stat_activity USING (pid) "
+            "WHERE locktype = 'advisory'"
+        )
+
+
 def test_an_owner_that_is_cut_off_follows_the_new_one(shared: Config, server: Server) -> None:
     """Its connection is dropped in the middle of it all: the other takes over, and nothing is written twice."""
     one, two = Service(shared), Service(shared)
@@ -87,19 +95,32 @@ def test_an_owner_that_is_cut_off_follows_the_new_one(shared: Config, server: Se
         for n in range(20):
             visit_either([one, two], f"visit-{n}", n % 2)
             if n in (5, 12):
-                with psycopg.connect(server.url, autocommit=True) as other:
-                    other.execute(
-                        "SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_stat_activity USING (pid) "
-                        "WHERE locktype = 'advisory'"
-                    )
+                cut_off_owners(server)
+        wait_until(lambda: {one.stats().role, two.stats().role} == {"owner", "follower"})
         wait_until(lambda: one.stats().sequence == two.stats().sequence)
-        assert {one.stats().role, two.stats().role} == {"owner", "follower"}
         folds = [folded(one._store, "home")[0], *(it._memory.slots["home"].fold for it in (one, two))]
         assert len({taken(fold).digest for fold in folds}) == 1
         assert one.slot("home").ranked == two.slot("home").answered == 20
     finally:
         one.close()
         two.close()
+
+
+def test_an_owner_that_is_cut_off_notices_without_being_called(shared: Config, server: Server) -> None:
+    owner, follower = Service(shared), Service(shared)
+    owner.start()
+    follower.start()
+    try:
+        visit(owner, "one")
+        cut_off_owners(server)
+        wait_until(follower.ready)
+        visit(follower, "two")
+        wait_until(lambda: owner.stats().role == "follower")
+        wait_until(lambda: owner.stats().sequence == follower.stats().sequence)
+        assert owner.event("two").learned
+    finally:
+        owner.close()
+        follower.close()
 
 
 def test_a_file_cannot_be_followed(tmp_path: Path) -> None:

@@ -61,8 +61,7 @@ class Service:
 
     >>> import tempfile
     >>> from peekrank.service.config import SlotConfig, StoreConfig
-    >>> from peekrank.service.memory import Memory
-    from peekrank.service.messages import FeedbackRequest, RankRequest
+    >>> from peekrank.service.messages import FeedbackRequest, RankRequest
     >>> folder = tempfile.TemporaryDirectory()
     >>> home = SlotConfig("home", learner="doubtsort", items=("tea", "milk", "juice"))
     >>> with Service(Config((home,), store=StoreConfig(f"{folder.name}/peekrank.db"))) as service:
@@ -219,9 +218,16 @@ class Service:
                 sequence=sum(slot.fold.number for slot in self._memory.slots.values()),
                 snapshot=sum(self._memory.snapshots.values()),
                 queued=self._queue.qsize(),
-                log_bytes=self._store.size() if self.ready() else 0,
+                log_bytes=self._log_bytes(),
                 started=self._started,
             )
+
+    def _log_bytes(self) -> int:
+        """0 while the log cannot be reached."""
+        try:
+            return self._store.size() if self.ready() else 0
+        except StoreError:
+            return 0
 
     # The writer
 
@@ -257,6 +263,8 @@ class Service:
         done: list[tuple[Future[Any], Any]] = []
         with self._lock:
             try:
+                if self._store.epoch == 0:
+                    raise NotOwnerError("the connection that owned the log was lost")
                 self._memory.begin()
                 for command, future in batch:
                     done.append((future, self._outcome(command)))
