@@ -19,7 +19,22 @@ from numba.core import types
 from numpy.typing import NDArray
 
 import peekrank
-from peekrank._jit import Kernel, held, kernel, machine_code, specialise, unspecialised
+from peekrank._jit import (
+    Kernel,
+    at,
+    eight,
+    held,
+    if_at_most,
+    kernel,
+    machine_code,
+    nonzero,
+    put,
+    same,
+    some,
+    specialise,
+    total,
+    unspecialised,
+)
 from peekrank._jit.compiler import KernelCache, _typed
 from peekrank._jit.content import content_digest
 from peekrank.engine.loop import _loop
@@ -286,3 +301,32 @@ def test_compiling_leaves_the_garbage_collector_as_it_was(on: bool) -> None:
         assert gc.isenabled() == on
     finally:
         (gc.enable if was_on else gc.disable)()
+
+
+def eights(x: NDArray[np.float64], y: NDArray[np.float64], out: NDArray[np.float64]) -> tuple[float, bool, bool]:
+    a, b = eight(x, 1), eight(y, 2)
+    put(a + b, out, 0)
+    put(a - b, out, 8)
+    put(a * b, out, 16)
+    put(at(x, 3) * a, out, 24)
+    put(nonzero(a), out, 32)
+    put(if_at_most(a, b, same(at(y, 1)), a), out, 40)
+    return total(a), some(a), some(a - a)
+
+
+def test_eight_numbers_are_the_same_bits_without_the_compiler() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 10)) * 10.0 ** rng.integers(-9, 9, (2, 10))
+    x[[4, 7]], y[5] = 0.0, x[4]
+    found, expected = np.zeros(56), np.zeros(56)
+    assert kernel(eights)(x, y, found) == eights(x, y, expected)
+    assert found.tolist() == expected.tolist()
+    assert not found[48:].any()
+    assert eights(x, y, expected)[1:] == (True, False)
+
+
+def test_not_a_number_is_not_0_and_not_at_most_anything() -> None:
+    x, out = np.full(10, np.nan), np.zeros(56)
+    assert kernel(eights)(x, x, out)[1]
+    assert np.all(out[32:40] == 1)
+    assert np.isnan(out[40:48]).all()

@@ -32,7 +32,7 @@ def doubts_of(means: Floats, widths: Floats, weights: Floats, spare: int = 0) ->
     return found
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 9, 33, 70])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 9, 33, 128, 129])
 def test_doubts_are_those_of_all_pairs(n: int) -> None:
     rng = np.random.default_rng(n)
     for _ in range(100):

@@ -84,6 +84,105 @@ def sum_kernel(function: F) -> F:
     return cast("F", Kernel(cast("FunctionType", function), kept=_ours(function), any_order=True))
 
 
+class Primitive:
+    """An operation that the compiler is taught (see `eights`); without it, what a function of Python does.
+
+    Parameters
+    ----------
+    function
+        A plain function.
+    """
+
+    def __init__(self, function: FunctionType) -> None:
+        self.function = function
+        update_wrapper(self, function)
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What numba asks of a global that a kernel names."""
+        from peekrank._jit.eights import PRIMITIVES
+
+        return PRIMITIVES[self.function.__name__]
+
+    def __call__(self, *arguments: Any) -> Any:
+        """What it does without the compiler."""
+        return self.function(*arguments)
+
+
+def _primitive(function: F) -> F:
+    return cast("F", Primitive(cast("FunctionType", function)))
+
+
+@_primitive
+def at(numbers: NDArray[np.float64], place: int) -> float:
+    """The number at a place that is not negative, which compiled code would look for otherwise.
+
+    >>> at(np.arange(3.0), 2)
+    2.0
+    """
+    return float(numbers[place])
+
+
+@_primitive
+def eight(numbers: NDArray[np.float64], start: int) -> NDArray[np.float64]:
+    """Eight numbers of an array, from `start` on, to be added, subtracted and multiplied at once.
+
+    Kernels that use them need no loops that the compiler finds vectors in, and have the same bits everywhere.
+
+    >>> 2.0 * eight(np.arange(16.0), 4)
+    array([ 8., 10., 12., 14., 16., 18., 20., 22.])
+    """
+    return np.array(numbers[start : start + 8])
+
+
+@_primitive
+def same(number: float) -> NDArray[np.float64]:
+    """Eight times the same number."""
+    return np.full(8, float(number))
+
+
+@_primitive
+def put(eight: NDArray[np.float64], numbers: NDArray[np.float64], start: int) -> None:
+    """Write eight numbers to an array, from `start` on."""
+    numbers[start : start + 8] = eight
+
+
+@_primitive
+def total(eight: NDArray[np.float64]) -> float:
+    """The sum of eight numbers.
+
+    >>> total(np.arange(8.0))
+    28.0
+    """
+    fours = eight[:4] + eight[4:]
+    twos = fours[:2] + fours[2:]
+    return float(twos[0] + twos[1])
+
+
+@_primitive
+def some(eight: NDArray[np.float64]) -> bool:
+    """Whether one of eight numbers is not 0.
+
+    >>> some(np.zeros(8))
+    False
+    """
+    return bool(eight.any())
+
+
+@_primitive
+def if_at_most(
+    low: NDArray[np.float64], high: NDArray[np.float64], here: NDArray[np.float64], there: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """`here` where `low` is not above `high`, else `there`."""
+    return np.where(low <= high, here, there)
+
+
+@_primitive
+def nonzero(eight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """1 where a number is not 0, else 0."""
+    return (eight != 0).astype(np.float64)
+
+
 def _ours(function: Callable[..., Any]) -> bool:
     return Path(function.__code__.co_filename).is_relative_to(_PACKAGE)
 

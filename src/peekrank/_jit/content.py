@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from peekrank._jit import Kernel
+from peekrank._jit import Kernel, Primitive
 
 
 def content_digest(kernel: Kernel) -> str:
@@ -61,6 +61,8 @@ def _named(function: FunctionType) -> Iterator[tuple[str, Any]]:
 
 def _constant(value: object) -> str:
     """A text that differs where values differ; a TypeError for a value that may hide more than it shows."""
+    if isinstance(value, Primitive):
+        return f"primitive {value.function.__name__}: {list(_instructions(value.function.__code__))}"
     if isinstance(value, bool | int | float | str | np.number):
         return f"{type(value).__name__} {value!r}"
     if isinstance(value, np.ndarray) and value.dtype != object:

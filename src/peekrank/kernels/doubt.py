@@ -12,11 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from peekrank._jit import kernel
+from peekrank._jit import at, eight, if_at_most, kernel, put, same
 from peekrank.kernels.sorting import SortSpace, sort_descending, sort_space
+from peekrank.kernels.vectors import copy
 from peekrank.types import Floats, Ints
 
 _MOST_QUESTIONS = 0.5  # per round, so that place k is seen as it is in every other round at least
+_COMPARE_UP_TO = 128  # items: below, comparing all pairs (no branches) beats trees
 _FAR = float(np.finfo(np.float64).max)  # beyond every mean
 
 
@@ -35,10 +37,9 @@ class DoubtSpace(NamedTuple):
 
 def doubt_space(m: int) -> DoubtSpace:
     """Memory for lists of up to m items."""
-    leaves = 1 << max(0, m - 1).bit_length()
-    return DoubtSpace(
-        np.zeros(m), np.zeros(m, np.int64), np.zeros(2 * leaves), np.zeros(2 * leaves), sort_space(m)
-    )
+    leaves = max(8, 1 << max(0, m - 1).bit_length())
+    keys, lows, highs = np.zeros(leaves), np.zeros(2 * leaves), np.zeros(2 * leaves)
+    return DoubtSpace(keys, np.zeros(m, np.int64), lows, highs, sort_space(m))
 
 
 @kernel
@@ -46,8 +47,7 @@ def fill_doubts(means: Floats, widths: Floats, weights: Floats, doubts: Floats, 
     """How much the places differ in weight that the item of each place may belong to.
 
     Item i may change places with j if j is known as well as i or better, and their intervals ``mean +- width``
-    meet. The doubt of i is the weight of the highest minus that of the lowest place of all these and of i. Items
-    are put into the trees as they get less well known, so that each finds those it may change places with:
+    meet. The doubt of i is the weight of the highest minus that of the lowest place of all these and of i.
     O(n log n).
 
     Parameters
@@ -66,6 +66,35 @@ def fill_doubts(means: Floats, widths: Floats, weights: Floats, doubts: Floats, 
     >>> doubts  # the last item may be the first; the second is known better than the third, and below the first
     array([0. , 0. , 0.5])
     """
+    if len(means) <= _COMPARE_UP_TO:
+        _compare_all(means, widths, weights, doubts, space)
+    else:
+        _search_trees(means, widths, weights, doubts, space)
+
+
+@kernel
+def _compare_all(means: Floats, widths: Floats, weights: Floats, doubts: Floats, space: DoubtSpace) -> None:
+    """Eight items at a time, with every other one."""
+    n = len(means)
+    keys, lows, highs = space.keys, space.lows, space.highs
+    for p in range(n):
+        keys[p], lows[p], highs[p] = widths[p], means[p] - widths[p], means[p] + widths[p]
+    for p in range(0, n, 8):
+        width, low, high = eight(keys, p), eight(lows, p), eight(highs, p)
+        top = bottom = same(0.0)
+        for j in range(n):  # the last place that meets remains
+            known, weight = same(at(widths, j)), same(at(weights, j))
+            bottom = if_at_most(known, width, if_at_most(low, same(at(highs, j)), weight, bottom), bottom)
+        for j in range(n - 1, -1, -1):  # the first one
+            known, weight = same(at(widths, j)), same(at(weights, j))
+            top = if_at_most(known, width, if_at_most(same(at(lows, j)), high, weight, top), top)
+        put(top - bottom, keys, p)
+    copy(keys[:n], doubts)
+
+
+@kernel
+def _search_trees(means: Floats, widths: Floats, weights: Floats, doubts: Floats, space: DoubtSpace) -> None:
+    """Items are put into the trees as they get less well known: each finds those it may change places with."""
     n = len(means)
     leaves = 1
     while leaves < n:

@@ -11,16 +11,18 @@ looks for negative ones otherwise, which keeps it from using vectors.
 
 from __future__ import annotations
 
-from math import sqrt
+from math import prod, sqrt
+from typing import NamedTuple
 
 import numpy as np
 
-from peekrank._jit import kernel, sum_kernel
+from peekrank._jit import at, eight, kernel, put, same, some, total
 from peekrank.types import Floats, Ints
 
 BLOCK = 8
-_STRIDE = 2120  # of the rows of a panel: they begin in different places of the cache
-_R1, _R2, _R3, _R4, _R5, _R6, _R7 = (np.uint64(q * _STRIDE) for q in range(1, BLOCK))
+_WIDTH = 256  # columns of a panel
+_LINE = 64  # bytes
+_UNITS = np.eye(BLOCK).ravel()
 Eight = tuple[float, float, float, float, float, float, float, float]
 
 
@@ -40,6 +42,19 @@ def row_ends(columns: int) -> Ints:
     array([ 8,  8,  8,  8,  8,  8,  8,  8, 16, 16, 16, 16, 16, 16, 16, 16])
     """
     return np.arange(columns) // BLOCK * BLOCK + BLOCK
+
+
+@kernel
+def block_dot(x: Floats, y: Floats) -> float:
+    """Inner product of vectors of whole blocks.
+
+    >>> block_dot(np.ones(8), np.arange(8.0))
+    28.0
+    """
+    products = eight(x, 0) * eight(y, 0)
+    for j in range(BLOCK, len(x), BLOCK):
+        products = products + eight(x, j) * eight(y, j)
+    return total(products)
 
 
 @kernel
@@ -96,66 +111,86 @@ def _last_end(ends: Ints, j: int) -> int:
     return end
 
 
-@sum_kernel
-def _eight_products(R: Floats, j: int, end: int, b: Floats) -> Eight:
-    """The inner products of b with eight rows from j on, over the columns behind their triangle."""
-    r0, r1, r2, r3, r4, r5, r6, r7 = R[j], R[j + 1], R[j + 2], R[j + 3], R[j + 4], R[j + 5], R[j + 6], R[j + 7]
-    p0 = p1 = p2 = p3 = p4 = p5 = p6 = p7 = 0.0
-    for i in range(np.uint64(j + BLOCK), np.uint64(end)):
-        p0 += r0[i] * b[i]
-        p1 += r1[i] * b[i]
-        p2 += r2[i] * b[i]
-        p3 += r3[i] * b[i]
-        p4 += r4[i] * b[i]
-        p5 += r5[i] * b[i]
-        p6 += r6[i] * b[i]
-        p7 += r7[i] * b[i]
-    return p0, p1, p2, p3, p4, p5, p6, p7
+class Panel(NamedTuple):
+    """Memory to solve in: eight rows of a factor, and which systems are not 0 so far."""
+
+    rows: Floats
+    systems: Ints
+
+
+def panel(systems: int) -> Panel:
+    """Memory for so many systems."""
+    return Panel(aligned(BLOCK * _WIDTH), np.zeros(systems, np.int64))
+
+
+def aligned(*shape: int) -> Floats:
+    """Zeros that begin where a line of the processor's cache does: eight numbers are never in two of them."""
+    count = prod(shape)
+    numbers = np.zeros(count + BLOCK)
+    first = -numbers.ctypes.data % _LINE // numbers.itemsize
+    return numbers[first : first + count].reshape(shape)
 
 
 @kernel
-def solve(R: Floats, ends: Ints, b: Floats) -> None:
+def _invert(R: Floats, j: int, rows: Floats) -> None:
+    """Fill a panel with the inverse of the triangle of eight rows from j on, 0 where its diagonal is."""
+    for q in range(BLOCK - 1, -1, -1):
+        row, own = R[j + q], at(R[j + q], j + q)
+        inverse = eight(_UNITS, q * BLOCK)
+        for r in range(BLOCK - 1, q, -1):
+            inverse = inverse - at(row, j + r) * eight(rows, r * BLOCK)
+        put((1 / own if own != 0 else 0.0) * inverse, rows, q * BLOCK)
+
+
+@kernel
+def solve(R: Floats, ends: Ints, panel: Panel, b: Floats) -> None:
     """Replace b by the solution x of ``R x = b``.
 
     >>> R, b = np.eye(8), np.arange(8.0)
     >>> R[0, :2] = 2, 6
-    >>> solve(R, row_ends(8), b)
+    >>> solve(R, row_ends(8), panel(0), b)
     >>> b[:3]  # 2 x -3 + 6 x 1 = 0
     array([-3.,  1.,  2.])
     """
+    rows = panel.rows
     for j in range(len(b) - BLOCK, -1, -BLOCK):
-        p0, p1, p2, p3, p4, p5, p6, p7 = _eight_products(R, j, _last_end(ends, j), b)
-        b[j] -= p0
-        b[j + 1] -= p1
-        b[j + 2] -= p2
-        b[j + 3] -= p3
-        b[j + 4] -= p4
-        b[j + 5] -= p5
-        b[j + 6] -= p6
-        b[j + 7] -= p7
-        for i in range(j + BLOCK - 1, j - 1, -1):
-            b[i] = b[i] / R[i, i] if R[i, i] != 0 else 0.0
-            for q in range(j, i):
-                b[q] -= R[q, i] * b[i]
-
-
-def panel() -> Floats:
-    """Memory for `solve_transposed`: eight rows of a factor."""
-    return np.zeros(BLOCK * _STRIDE)
+        _invert(R, j, rows)
+        _subtract_products(R, j, _last_end(ends, j), b)
+        left = eight(b, j)
+        for q in range(BLOCK):
+            b[j + q] = total(eight(rows, q * BLOCK) * left)
 
 
 @kernel
-def solve_transposed(R: Floats, ends: Ints, panel: Floats, U: Floats, count: int) -> None:
+def _subtract_products(R: Floats, j: int, end: int, b: Floats) -> None:
+    """Subtract what eight rows from j on make of the columns behind their triangle."""
+    r0, r1, r2, r3, r4, r5, r6, r7 = R[j], R[j + 1], R[j + 2], R[j + 3], R[j + 4], R[j + 5], R[j + 6], R[j + 7]
+    p0 = p1 = p2 = p3 = p4 = p5 = p6 = p7 = same(0.0)
+    for i in range(j + BLOCK, end, BLOCK):
+        x = eight(b, i)
+        p0, p1, p2, p3 = p0 + x * eight(r0, i), p1 + x * eight(r1, i), p2 + x * eight(r2, i), p3 + x * eight(r3, i)
+        p4, p5, p6, p7 = p4 + x * eight(r4, i), p5 + x * eight(r5, i), p6 + x * eight(r6, i), p7 + x * eight(r7, i)
+    b[j] -= total(p0)
+    b[j + 1] -= total(p1)
+    b[j + 2] -= total(p2)
+    b[j + 3] -= total(p3)
+    b[j + 4] -= total(p4)
+    b[j + 5] -= total(p5)
+    b[j + 6] -= total(p6)
+    b[j + 7] -= total(p7)
+
+
+@kernel
+def solve_transposed(R: Floats, ends: Ints, panel: Panel, U: Floats, count: int) -> None:
     """Replace each of the first rows u of U by the solution x of ``R' x = u``, eight columns at a time.
 
-    Eight rows of R are copied to the panel, with the inverse of their triangle in front: a product with an inverse
-    takes as many multiplications as solving, none of which waits for another, and the compiler sees that a panel
-    is none of the rows that are written to.
+    A product with the inverse of a triangle of eight rows takes as many multiplications as solving, none of which
+    waits for another. What is behind the triangle is copied to the panel, a piece that stays in cache at a time.
 
     Parameters
     ----------
     R, ends
-        The factor, of 2,048 columns at most, and where its rows end.
+        The factor, and where its rows end.
     panel
         Memory made by `panel`.
     U
@@ -165,83 +200,60 @@ def solve_transposed(R: Floats, ends: Ints, panel: Floats, U: Floats, count: int
 
     >>> R, U = np.eye(8), np.ones((1, 8))
     >>> R[0, :2] = 2, 6
-    >>> solve_transposed(R, row_ends(8), panel(), U, 1)
+    >>> solve_transposed(R, row_ends(8), panel(1), U, 1)
     >>> U[0, :3]  # 2 x 0.5 = 1; 6 x 0.5 - 2 = 1
     array([ 0.5, -2. ,  1. ])
     """
+    rows, systems = panel.rows, panel.systems
     for j in range(0, len(ends), BLOCK):
-        end = _last_end(ends, j)
-        _fill_panel(R, j, end, panel)
-        waiting = -1  # rows that are not 0 here are taken by twos
+        found = 0
+        _invert(R, j, rows)
         for c in range(count):
-            if _some(U[c], j):
-                _solve_eight(panel, U[c, j : j + BLOCK])
-                if waiting < 0:
-                    waiting = c
-                else:
-                    _subtract_twice(panel, U[waiting, j:end], U[c, j:end])
-                    waiting = -1
-        if waiting >= 0:
-            _subtract(panel, U[waiting, j:end])
+            if some(eight(U[c], j)):
+                _solve_eight(rows, U[c], j)
+                systems[found] = c
+                found += 1
+        end = _last_end(ends, j) if found > 0 else 0
+        for begin in range(j + BLOCK, end, _WIDTH):
+            last = min(begin + _WIDTH, end)
+            _fill_panel(R, j, begin, last, rows)
+            for s in range(0, found, 2):  # of an odd number the last one is taken with itself
+                _subtract(rows, j, begin, last, U[systems[s]], U[systems[min(s + 1, found - 1)]])
 
 
 @kernel
-def _fill_panel(R: Floats, j: int, end: int, p: Floats) -> None:
-    """The inverse of the triangle of eight rows from j on, 0 where its diagonal is; then what is behind it."""
-    for q in range(BLOCK - 1, -1, -1):
-        own = R[j + q, j + q]
-        inverse = 1 / own if own != 0 else 0.0
-        row = p[q * _STRIDE : q * _STRIDE + end - j]
-        row[:BLOCK] = 0
-        for r in range(q + 1, BLOCK):
-            factor, below = -inverse * R[j + q, j + r], p[r * _STRIDE : r * _STRIDE + BLOCK]
-            for i in range(np.uint64(BLOCK)):
-                row[i] += factor * below[i]
-        row[q] = inverse
-        behind = R[j + q, j:end]
-        for i in range(np.uint64(BLOCK), np.uint64(end - j)):
-            row[i] = behind[i]
+def _fill_panel(R: Floats, j: int, begin: int, end: int, rows: Floats) -> None:
+    """Copy eight rows from j on: eight numbers of each, then the next eight of each, between two columns."""
+    for q in range(BLOCK):
+        row = R[j + q]
+        for i in range(begin, end, BLOCK):
+            put(eight(row, i), rows, (i - begin + q) * BLOCK)
 
 
 @kernel
-def _some(u: Floats, j: int) -> bool:
-    """Whether one of eight numbers is not 0."""
-    some = False
-    for q in range(j, j + BLOCK):
-        some |= u[q] != 0
-    return some
+def _solve_eight(rows: Floats, u: Floats, j: int) -> None:
+    """Solve for eight columns, whose inverse is in the panel."""
+    solved = at(u, j) * eight(rows, 0)
+    for q in range(1, BLOCK):
+        solved = solved + at(u, j + q) * eight(rows, q * BLOCK)
+    put(solved, u, j)
 
 
 @kernel
-def _solve_eight(p: Floats, u: Floats) -> None:
-    """Solve for the eight columns that a panel begins with."""
-    a0, a1, a2, a3, a4, a5, a6, a7 = u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7]
-    for i in range(np.uint64(len(u))):  # the compiler would unroll a known number of steps, without vectors
-        u[i] = ((a0 * p[i] + a1 * p[i + _R1]) + (a2 * p[i + _R2] + a3 * p[i + _R3])) + (
-            (a4 * p[i + _R4] + a5 * p[i + _R5]) + (a6 * p[i + _R6] + a7 * p[i + _R7])
-        )
-
-
-@kernel
-def _subtract(p: Floats, u: Floats) -> None:
-    """Subtract what the first eight numbers contribute to the others."""
-    a0, a1, a2, a3, a4, a5, a6, a7 = u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7]
-    for i in range(np.uint64(BLOCK), np.uint64(len(u))):
-        u[i] -= ((a0 * p[i] + a1 * p[i + _R1]) + (a2 * p[i + _R2] + a3 * p[i + _R3])) + (
-            (a4 * p[i + _R4] + a5 * p[i + _R5]) + (a6 * p[i + _R6] + a7 * p[i + _R7])
-        )
-
-
-@kernel
-def _subtract_twice(p: Floats, u: Floats, v: Floats) -> None:
-    """The same for two rows, with what is read of the panel once."""
-    a0, a1, a2, a3, a4, a5, a6, a7 = u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7]
-    b0, b1, b2, b3, b4, b5, b6, b7 = v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]
-    for i in range(np.uint64(BLOCK), np.uint64(len(u))):
-        r0, r1, r2, r3 = p[i], p[i + _R1], p[i + _R2], p[i + _R3]
-        r4, r5, r6, r7 = p[i + _R4], p[i + _R5], p[i + _R6], p[i + _R7]
-        u[i] -= ((a0 * r0 + a1 * r1) + (a2 * r2 + a3 * r3)) + ((a4 * r4 + a5 * r5) + (a6 * r6 + a7 * r7))
-        v[i] -= ((b0 * r0 + b1 * r1) + (b2 * r2 + b3 * r3)) + ((b4 * r4 + b5 * r5) + (b6 * r6 + b7 * r7))
+def _subtract(rows: Floats, j: int, begin: int, end: int, u: Floats, v: Floats) -> None:
+    """Subtract what eight numbers from j on contribute to others, for two systems."""
+    a0, a1, a2, a3 = at(u, j), at(u, j + 1), at(u, j + 2), at(u, j + 3)
+    a4, a5, a6, a7 = at(u, j + 4), at(u, j + 5), at(u, j + 6), at(u, j + 7)
+    b0, b1, b2, b3 = at(v, j), at(v, j + 1), at(v, j + 2), at(v, j + 3)
+    b4, b5, b6, b7 = at(v, j + 4), at(v, j + 5), at(v, j + 6), at(v, j + 7)
+    for i in range(begin, end, BLOCK):
+        p = (i - begin) * BLOCK
+        r0, r1, r2, r3 = eight(rows, p), eight(rows, p + 8), eight(rows, p + 16), eight(rows, p + 24)
+        x = eight(u, i) - ((a0 * r0 + a1 * r1) + (a2 * r2 + a3 * r3))
+        y = eight(v, i) - ((b0 * r0 + b1 * r1) + (b2 * r2 + b3 * r3))
+        r0, r1, r2, r3 = eight(rows, p + 32), eight(rows, p + 40), eight(rows, p + 48), eight(rows, p + 56)
+        put(x - ((a4 * r0 + a5 * r1) + (a6 * r2 + a7 * r3)), u, i)
+        put(y - ((b4 * r0 + b5 * r1) + (b6 * r2 + b7 * r3)), v, i)
 
 
 @kernel

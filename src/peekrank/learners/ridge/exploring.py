@@ -4,24 +4,16 @@ from __future__ import annotations
 
 from math import e, log, sqrt
 
-from peekrank._jit import kernel, sum_kernel
+from peekrank._jit import eight, kernel, put, same, total
 from peekrank.kernels.doubt import asked, fill_doubts, fill_prices, fill_questions, raise_questions
 from peekrank.kernels.sorting import move_up, sort_descending
-from peekrank.kernels.triangular import solve, solve_transposed
-from peekrank.kernels.vectors import all_finite, copy, dot, fill_normals
+from peekrank.kernels.triangular import BLOCK, block_dot, solve, solve_transposed
+from peekrank.kernels.vectors import all_finite, copy, fill_normals
 from peekrank.learners.ridge.regression import MOST_WEIGHT, look_at
 from peekrank.learners.ridge.state import ONE, ROUNDS, RidgeState, constant, deviation
 from peekrank.types import Features, Floats, Ints
 
 _FORCED = 0.3  # a round that samples forces a question with chance min(1, 0.3 k) t^(-1/3)
-
-
-@sum_kernel
-def _square_distance(x: Floats, y: Floats) -> float:
-    total = 0.0
-    for j in range(len(x)):
-        total += (x[j] - y[j]) * (x[j] - y[j])
-    return total
 
 
 @kernel
@@ -30,18 +22,21 @@ def _fill_widths(s: RidgeState, n: int) -> None:
     d, own = len(s.w), s.sides[len(s.w), ONE]
     solve_transposed(s.R, s.ends, s.panel, s.U, n)
     centre, ones = s.centre, s.x
-    centre[:] = 0
-    for i in range(n):
-        u = s.U[i]
-        for j in range(d):
-            centre[j] += u[j]
     for j in range(d):
-        centre[j] /= n
         ones[j] = s.sides[j, ONE] / own if own > 0 else 0.0
-    unit, common = s.width * deviation(s) * sqrt(log(e + s.sums[ROUNDS])), dot(centre, ones)
+    for j in range(0, d, BLOCK):
+        summed = eight(s.U[0], j)
+        for i in range(1, n):
+            summed = summed + eight(s.U[i], j)
+        put((1 / n) * summed, centre, j)
+    unit = s.width * deviation(s) * sqrt(log(e + s.sums[ROUNDS]))
     for i in range(n):
-        constant = dot(s.U[i], ones) - common
-        s.sampled[i] = unit * sqrt(_square_distance(s.U[i], centre) + constant * constant)
+        squares = along = same(0.0)
+        for j in range(0, d, BLOCK):
+            u = eight(s.U[i], j) - eight(centre, j)
+            squares, along = squares + u * u, along + u * eight(ones, j)
+        constant = total(along)
+        s.sampled[i] = unit * sqrt(total(squares) + constant * constant)
 
 
 @kernel
@@ -86,11 +81,11 @@ def _sample(s: RidgeState, k: int, uniforms: Floats, ranking: Ints) -> None:
     constant = s.y[d] / own if own > 0 else 0.0
     for j in range(d):
         s.x[j] = s.y[j] - s.sides[j, ONE] * constant
-    solve(s.R, s.ends, s.x)
+    solve(s.R, s.ends, s.panel, s.x)
     unit, sampled = s.width * deviation(s), s.sampled[:n]
     copy(s.scores[:n], sampled)
     for i in range(n):
-        sampled[i] += unit * dot(s.U[i], s.x)
+        sampled[i] += unit * block_dot(s.U[i], s.x)
     if not all_finite(sampled):
         return
     sort_descending(sampled, s.drawn[:n], s.sorting)

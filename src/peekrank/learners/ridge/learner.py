@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from peekrank._util.validate import choice, positive, whole
 from peekrank.kernels.doubt import doubt_space
 from peekrank.kernels.sorting import sort_space
-from peekrank.kernels.triangular import BLOCK, panel, row_ends, whole_blocks
+from peekrank.kernels.triangular import BLOCK, aligned, panel, row_ends, whole_blocks
 from peekrank.learners._shared import adopt_as_it_is, fault_in_numbers
 from peekrank.learners.ridge.exploring import (
     adopt,
@@ -118,7 +118,7 @@ class Ridge:
         sums[REFRESH] = 1
         scores, sampled, means, widths, doubts, prices, questions = (np.zeros(m) for _ in range(7))
         return RidgeState(
-            R=np.zeros((columns, columns)),
+            R=aligned(columns, columns),
             ends=row_ends(columns),
             sides=np.zeros((columns + 1, 2)),
             w=np.zeros(columns),
@@ -136,9 +136,9 @@ class Ridge:
             lift=lift,
             x=np.zeros(columns),
             y=np.zeros(columns + 2),
-            U=np.zeros((m, columns)),
+            U=aligned(m, columns),
             centre=np.zeros(columns),
-            panel=panel(),
+            panel=panel(m),
             scores=scores,
             sampled=sampled,
             order=np.zeros(m, np.int64),

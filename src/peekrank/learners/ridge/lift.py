@@ -90,4 +90,5 @@ def lift(features: Features, t: Lift, out: Floats) -> None:
             t.z[j] = (out[j] - t.units[0, j]) * t.units[1, j]
         for q in range(waves):
             out[d + products + q] = cos(dot(t.directions[q], t.z) + t.phases[q])
-    out[d + products + waves :] = 0
+    for j in range(d + products + waves, len(out)):
+        out[j] = 0.0

@@ -6,9 +6,8 @@ from math import sqrt
 
 import numpy as np
 
-from peekrank._jit import kernel
-from peekrank.kernels.triangular import cholesky, rotate, solve, square
-from peekrank.kernels.vectors import dot
+from peekrank._jit import eight, kernel, nonzero, put
+from peekrank.kernels.triangular import BLOCK, block_dot, cholesky, rotate, solve, square
 from peekrank.learners.ridge.lift import Lift, fill_units, lift
 from peekrank.learners.ridge.state import (
     ANSWER,
@@ -38,7 +37,7 @@ def fill_scores(X: Features, lifted: Lift, w: Floats, row: Floats, scores: Float
     """What is expected of each item, but for a constant."""
     for i in range(len(X)):
         lift(X[i], lifted, row)
-        scores[i] = dot(row, w)
+        scores[i] = block_dot(row, w)
 
 
 @kernel
@@ -48,13 +47,16 @@ def look_at(s: RidgeState, X: Features) -> None:
     fill_units(X, s.lift)
     count, total, squares = s.moments[COUNT], s.moments[SUM], s.moments[SQUARES]
     for i in range(len(X)):
-        x = s.U[i]
-        lift(X[i], s.lift, x)
-        s.scores[i] = dot(x, s.w)
-        for j in range(d):
-            count[j] += x[j] != 0
-            total[j] += x[j]
-            squares[j] += x[j] * x[j]
+        lift(X[i], s.lift, s.U[i])
+        s.scores[i] = block_dot(s.U[i], s.w)
+    for j in range(0, d, BLOCK):
+        c, t, q = eight(count, j), eight(total, j), eight(squares, j)
+        for i in range(len(X)):
+            x = eight(s.U[i], j)
+            c, t, q = c + nonzero(x), t + x, q + x * x
+        put(c, count, j)
+        put(t, total, j)
+        put(q, squares, j)
     s.sums[ITEMS] += len(X)
     for j in range(d):
         if s.prior[j] == 0 and count[j] > 0:
@@ -176,4 +178,4 @@ def update(s: RidgeState, X: Features, ranking: Ints, token: Floats, feedback: F
     level = constant(s)
     for j in range(d):
         s.w[j] = s.sides[j, ANSWER] - s.sides[j, ONE] * level
-    solve(s.R, s.ends, s.w)
+    solve(s.R, s.ends, s.panel, s.w)

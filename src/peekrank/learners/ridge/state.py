@@ -8,6 +8,7 @@ from typing import NamedTuple
 from peekrank._jit import kernel
 from peekrank.kernels.doubt import DoubtSpace
 from peekrank.kernels.sorting import SortSpace
+from peekrank.kernels.triangular import Panel
 from peekrank.learners.ridge.lift import Lift
 from peekrank.types import Floats, Ints
 
@@ -44,7 +45,7 @@ class RidgeState(NamedTuple):
     y: Floats
     U: Floats  # items x columns
     centre: Floats
-    panel: Floats
+    panel: Panel
     scores: Floats
     sampled: Floats
     order: Ints
