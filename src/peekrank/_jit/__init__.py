@@ -100,7 +100,7 @@ class Primitive:
     @property
     def _numba_type_(self) -> Any:
         """What numba asks of a global that a kernel names."""
-        from peekrank._jit.eights import PRIMITIVES
+        from peekrank._jit.compiler import PRIMITIVES
 
         return PRIMITIVES[self.function.__name__]
 
@@ -180,7 +180,7 @@ def if_at_most(
 @_primitive
 def nonzero(eight: NDArray[np.float64]) -> NDArray[np.float64]:
     """1 where a number is not 0, else 0."""
-    return (eight != 0).astype(np.float64)
+    return np.not_equal(eight, 0).astype(np.float64)
 
 
 def _ours(function: Callable[..., Any]) -> bool:

@@ -22,7 +22,7 @@ from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
 from numpy.typing import NDArray
 
-from peekrank._jit import Held, Kernel
+from peekrank._jit import Held, Kernel, eights
 from peekrank._jit.content import content_digest
 from peekrank._jit.records import HeldType, words
 from peekrank._util.atomic import write_whole
@@ -40,6 +40,7 @@ _CONFIG: Any = config  # these have no types, as far as they are used here
 _RESULT: Any = CompileResult
 _SERIALIZE: Any = serialize
 _TYPEOF: Any = numba.typeof
+PRIMITIVES = eights.PRIMITIVES  # taught before anything is compiled: numba looks for operators only then
 _CHECKSUM = hashlib.sha256().digest_size
 
 
