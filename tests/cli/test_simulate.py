@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -157,3 +158,21 @@ def test_two_processes_in_one_folder(seeds: tuple[str, str], codes: list[int]) -
     del both["timings.csv"], alone["timings.csv"]
     assert alone.items() <= both.items()  # parts of the other may be there, under names of their own
     assert codes == [0, 2] or both == alone
+
+
+def test_no_interval_is_broken_in_a_narrow_terminal(tmp_path: Path) -> None:
+    asked = [
+        "simulate",
+        "rtop1f:order=fixed",
+        "uniform",
+        "--horizon",
+        "1000",
+        "--runs",
+        "3",
+        "--out",
+        tmp_path / "r",
+    ]
+    wide, narrow = (peekrank(*asked, columns=columns).stdout for columns in (200, 60))
+    intervals = re.findall(r"\d\.\d\d\.\.\d\.\d\d", wide)
+    assert len(intervals) == 2
+    assert re.findall(r"\d\.\d\d\.\.\d\.\d\d", narrow) == intervals

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -15,6 +16,8 @@ from peekrank.reports.numbers import exponent_text, number, percent
 
 if TYPE_CHECKING:
     from peekrank.experiments.experiment import Experiment, Result
+
+_ROOM = 72  # columns of a terminal in which no number of the table is broken
 
 
 def run_experiment(experiment: Experiment, folder: Path, workers: int) -> Result:
@@ -63,7 +66,7 @@ def write_result(result: Result, folder: Path, *, as_csv: bool = False) -> None:
 
 
 def result_table(result: Result) -> Table:
-    """One row per learner: regret, its exponent, bound, exploration and speed."""
+    """One row per learner: regret, its exponent, bound, exploration, and where there is room for it speed."""
     experiment = result.experiment
     sizes = f"{counted(experiment.horizon, 'round')}, {counted(experiment.runs, 'run')}"
     title = f"{experiment.measure}, k = {experiment.k}, {sizes}"
@@ -75,7 +78,8 @@ def result_table(result: Result) -> Table:
         pad_edge=False,
     )
     table.add_column("learner", overflow="fold", min_width=10)
-    for header in ("regret ± sd", "exponent, 95 %", "bound", "explored", "rounds/s"):
+    room = Console().width >= _ROOM
+    for header in ("regret ± sd", "exponent, 95 %", "bound", "explored", *(["rounds/s"] if room else [])):
         table.add_column(header, justify="right", overflow="fold", min_width=6)
     for s in result.summaries():
         speed = s.rounds_per_second
@@ -85,6 +89,6 @@ def result_table(result: Result) -> Table:
             exponent_text(s.exponent),
             number(s.bound),
             percent(s.explored),
-            f"{speed / 1000:,.0f}k" if speed >= 10_000 else f"{speed:,.0f}",
+            *([f"{speed / 1000:,.0f}k" if speed >= 10_000 else f"{speed:,.0f}"] if room else []),
         )
     return table

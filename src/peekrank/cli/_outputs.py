@@ -80,9 +80,9 @@ def check_outputs(*files: Path | None, read: Sequence[Path] = ()) -> None:
     for path in paths:
         above = next(folder for folder in path.absolute().parents if folder.exists())
         if path.exists() and not path.is_file():
-            raise ValueError(f"{path} is no regular file; the name of one is wanted")
+            raise ValueError(f"{path} is no regular file: name one that is, or a new one")
         if not above.is_dir() or not os.access(above, os.W_OK):
-            raise ValueError(f"{path} cannot be written: {above} is no folder that can be written to")
+            raise ValueError(f"{path} cannot be written: {above} is not a folder that can be written to")
     taken = {path.resolve() for path in read}
     for path in paths:
         if path.resolve() in taken:

@@ -46,7 +46,7 @@ def command(
 
     speak(json_file)
     if not log.is_file():
-        raise ValueError(f"{log}: there is no such file")
+        raise ValueError(f"{log}: is a folder, not a log" if log.is_dir() else f"{log}: there is no such file")
     check_outputs(json_file, read=[log])
     told: set[tuple[str, int | None]] = set()
 
