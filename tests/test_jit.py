@@ -19,6 +19,7 @@ from numba.core import types
 from numpy.typing import NDArray
 
 import peekrank
+from helpers.scripts import ROOT
 from peekrank._jit import (
     Kernel,
     at,
@@ -153,15 +154,24 @@ def test_a_kernel_that_names_what_cannot_be_digested_is_not_cached() -> None:
         digest_of("def f(x):\n    return things", things=[1])
 
 
-def test_names_of_fields_count_in_the_types_of_arguments() -> None:
-    class Pair(NamedTuple):
-        a: float
-        b: float
+class Pair(NamedTuple):
+    a: float
+    b: float
 
+
+def test_names_of_fields_count_in_the_types_of_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     kind: Any = types.NamedUniTuple
     forth = _typed(kind(types.float64, 2, Pair))
-    Pair._fields = ("b", "a")
+    monkeypatch.setattr(Pair, "_fields", ("b", "a"))
     assert _typed(kind(types.float64, 2, Pair)) != forth
+
+
+@pytest.mark.slow
+def test_a_learner_of_a_script_runs_again(tmp_path: Path) -> None:
+    """No other process can import the class of its state: code for it is of no use there."""
+    learner = (ROOT / "examples/own/src/own_ranking/learner.py").read_text(encoding="utf-8")
+    script = f"{learner}\nfrom peekrank import Agent\nprint(len(Agent(Sometimes(), m=3, k=1).rank().ranking))"
+    assert [run(script, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2)] == ["3\n", "3\n"]
 
 
 @pytest.mark.slow

@@ -147,12 +147,24 @@ def _typed(kind: Any) -> str:
         return f"held {_typed(kind.record)}"
     if isinstance(kind, types.BaseNamedTuple):
         record: Any = kind
-        return f"{record.instance_class.__module__}.{record}{record.fields}{_members(kind)}"
+        module = _module_of(record.instance_class)
+        return f"{module}.{record}{record.fields}{_members(kind)}"
     if isinstance(kind, types.BaseTuple):
         return _members(kind)
     if isinstance(kind, types.Callable):
         raise TypeError(f"{kind} as an argument")  # its name is an address
     return str(kind)
+
+
+def _module_of(record: type) -> str:
+    """Where every process finds this class; a TypeError if it is one of a script or a notebook.
+
+    With the code for such a class, another process would be given a copy of the class, which is no use to it.
+    """
+    module = record.__module__
+    if module == "__main__" or getattr(sys.modules.get(module), record.__qualname__, None) is not record:
+        raise TypeError(f"{record} cannot be imported")
+    return module
 
 
 def _members(kind: Any) -> str:
