@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 
 QUICK := -m 'not slow and not browser and not ray'
 
-.PHONY: demo test check lint types imports tests site portable coverage commands calls stub format bench fuzz mutants kills faults failover minimum dist lock clean
+.PHONY: demo test check lint types imports tests site portable coverage commands calls notebooks stub format bench fuzz mutants kills faults failover minimum dist lock clean
 
 demo: $(READY)  ## set up, rank ten items from one answer per round, write peekrank-demo/report.html
 	$(BIN)/peekrank demo --out peekrank-demo
@@ -54,6 +54,9 @@ commands: $(READY)  ## write docs/commands.md anew after a change of the command
 
 calls: $(READY)  ## write docs/service/http.md anew after a change of the calls over HTTP
 	$(BIN)/python scripts/calls.py
+
+notebooks: $(READY)  ## execute docs/notebooks anew, and store what comes out
+	$(BIN)/python scripts/notebooks.py
 
 stub: $(READY)  ## write src/peekrank/__init__.pyi anew after a change of what is public
 	$(BIN)/python scripts/stub.py

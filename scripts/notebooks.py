@@ -1,0 +1,53 @@
+"""Execute the notebooks of docs/notebooks, each in a kernel of its own, and store what comes out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import nbformat
+from nbclient import NotebookClient
+from nbformat import NotebookNode
+from traitlets.config import Config
+
+NOTEBOOKS = sorted((Path(__file__).parent.parent / "docs" / "notebooks").glob("*.ipynb"))
+
+
+def read(path: Path) -> NotebookNode:
+    """A notebook as it is stored."""
+    return nbformat.read(path, as_version=4)
+
+
+def executed(path: Path) -> NotebookNode:
+    """The notebook after all its cells were executed from top to bottom, in an empty folder."""
+    notebook = read(path)
+    with TemporaryDirectory() as folder:
+        sockets = Config(ConnectionFileMixin={"transport": "ipc", "ip": f"{folder}/kernel"})  # listen on no port
+        options = {"timeout": 300, "record_timing": False, "coalesce_streams": True, "config": sockets}
+        NotebookClient(notebook, resources={"metadata": {"path": folder}}, **options).execute()
+    return notebook
+
+
+def shown(notebook: NotebookNode) -> list[list[str]]:
+    """What each cell of code shows: its texts as they are, of a picture only that there is one."""
+    return [[_shown(output) for output in cell.outputs] for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def _shown(output: NotebookNode) -> str:
+    if output.output_type == "stream":
+        return f"{output.name}: {output.text}"
+    if "image/png" in output.data:
+        return "a picture"
+    return str(output.data["text/plain"])
+
+
+def store(path: Path) -> None:
+    """Execute a notebook and write it back, without what depends on where and when this was done."""
+    notebook = executed(path)
+    notebook.metadata = {"kernelspec": notebook.metadata.kernelspec}
+    nbformat.write(notebook, path)
+
+
+if __name__ == "__main__":
+    for path in NOTEBOOKS:
+        store(path)
