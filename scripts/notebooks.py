@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
@@ -11,11 +12,13 @@ from nbformat import NotebookNode
 from traitlets.config import Config
 
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "docs" / "notebooks").glob("*.ipynb"))
+_FORMAT: Any = nbformat  # has no types
 
 
 def read(path: Path) -> NotebookNode:
     """A notebook as it is stored."""
-    return nbformat.read(path, as_version=4)
+    notebook: NotebookNode = _FORMAT.read(path, as_version=4)
+    return notebook
 
 
 def executed(path: Path) -> NotebookNode:
@@ -23,7 +26,7 @@ def executed(path: Path) -> NotebookNode:
     notebook = read(path)
     with TemporaryDirectory() as folder:
         sockets = Config(ConnectionFileMixin={"transport": "ipc", "ip": f"{folder}/kernel"})  # listen on no port
-        options = {"timeout": 300, "record_timing": False, "coalesce_streams": True, "config": sockets}
+        options: Any = {"timeout": 300, "record_timing": False, "coalesce_streams": True, "config": sockets}
         NotebookClient(notebook, resources={"metadata": {"path": folder}}, **options).execute()
     return notebook
 
@@ -45,7 +48,7 @@ def store(path: Path) -> None:
     """Execute a notebook and write it back, without what depends on where and when this was done."""
     notebook = executed(path)
     notebook.metadata = {"kernelspec": notebook.metadata.kernelspec}
-    nbformat.write(notebook, path)
+    _FORMAT.write(notebook, path)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
-"""Hooks of the documentation site: pages from the root, typeset formulas, and nothing from a network."""
+"""Hooks of the documentation site: pages from the root, notebooks, typeset formulas, nothing from a network."""
 
 from __future__ import annotations
 
+import json
 import re
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
@@ -34,12 +36,40 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, target, content=text))
     for name in ATTACHED:
         files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
+    for file in [file for file in files if file.src_uri.endswith(".ipynb")]:
+        files.remove(file)
+        page = file.src_uri.removesuffix(".ipynb") + ".md"
+        files.append(File.generated(config, page, content=page_of(json.loads(file.content_string))))
     return files
 
 
+def page_of(notebook: dict[str, Any]) -> str:
+    """A notebook as Markdown: its texts, its code, and what that shows.
+
+    >>> shown = {"output_type": "stream", "text": ["2"]}
+    >>> page_of({"cells": [{"cell_type": "code", "source": ["print(1 + 1)"], "outputs": [shown]}]}).splitlines()
+    ['```python', 'print(1 + 1)', '```', '', '```text', '2', '```']
+    """
+    parts: list[str] = []
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        parts += [_shown(output) for output in cell.get("outputs", [])]
+    return "\n\n".join(parts) + "\n"
+
+
+def _shown(output: dict[str, Any]) -> str:
+    picture = output.get("data", {}).get("image/png")
+    if picture:
+        return f'<img alt="What the code above draws" src="data:image/png;base64,{"".join(picture).strip()}">'
+    text = "".join(output["text"] if output["output_type"] == "stream" else output["data"]["text/plain"])
+    return f"```text\n{text.rstrip()}\n```"
+
+
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
-    """Lead links to pages of the root to where the site has them, a folder less far up; typeset blocks of math."""
+    """Lead links to pages of the root and to notebooks to where the site has them; typeset blocks of math."""
     moved = _LINK.sub(lambda link: f"]({link[1].removeprefix('../')}{PAGES[link[2]]}", markdown)
+    moved = moved.replace(".ipynb)", ".md)")
     return _FORMULA.sub(lambda found: f'<div class="formula">{convert(found[1], display="block")}</div>', moved)
 
 

@@ -91,7 +91,8 @@ def words(page: str) -> list[str]:
 
 
 def test_the_navigation_holds_every_page_and_no_other() -> None:
-    there = {str(page.relative_to(ROOT / "docs")) for page in DOCS} | set(HOOKS.PAGES.values())
+    notebooks = {f"notebooks/{path.stem}.md" for path in (ROOT / "docs" / "notebooks").glob("*.ipynb")}
+    there = {str(page.relative_to(ROOT / "docs")) for page in DOCS} | set(HOOKS.PAGES.values()) | notebooks
     assert set(in_navigation()) == there
 
 
