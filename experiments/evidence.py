@@ -1,7 +1,7 @@
 """The figures of docs/evidence: how often intervals are wrong that are looked at after every round, and errors.
 
 python experiments/evidence.py coverage     # 10,000 logs of adaptive learners, 200 rounds each: some minutes
-python experiments/evidence.py robust       # 20 items, 5 seen, 5,000 lists: IPS against doubly robust
+python experiments/evidence.py robust       # 20 items, 5 seen, 5,000 lists: IPS against doubly robust, 5 minutes
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
+from scipy.special import ndtr
 
 from peekrank import DCG, Agent, BlockFTRL, DoubtSort, Greedy, MarginFTRL, fixed_items
 from peekrank.evidence.evaluation import Evaluation, Regression, evaluate_log
@@ -97,50 +98,99 @@ def coverage(logs: int) -> Iterator[str]:
             yield f"  {name:>10} {100 * count / of:6.2f}  ({count:,} of {of:,})"
 
 
-def robust(logs: int = 200, lists: int = 5000, m: int = 20, k: int = 5) -> Iterator[str]:
-    """Errors of estimated DCG from lists whose first k are random with probability gamma, as rtopkf explores."""
+def robust(logs: int = 400, lists: int = 5000, m: int = 20, k: int = 5) -> Iterator[str]:
+    """Errors of estimated DCG from lists whose first k are random with probability gamma, as rtopkf explores.
+
+    "true" is the doubly robust estimate whose predictions are the true means: no prediction has a smaller error.
+    """
     yield f"{m} items, {k} seen, {lists:,} lists, {logs} logs: root mean square error of estimated DCG"
-    for world in (fixed_world, featured_world):
+    for world in (sorted_world, unsorted_world, featured_world):
         for gamma in (0.05, 0.1, 0.2, 0.5):
-            errors, covered = np.empty((logs, 3)), 0
+            errors, covered = np.empty((logs, 4)), 0
             for seed in range(logs):
                 rng = np.random.default_rng([9, seed])
-                relevance, X = world(rng, lists, m)
+                relevance, means, X = world(rng, lists, m)
                 log = explored_log(rng, relevance, X, gamma, k)
                 ranks = np.argsort(np.argsort(rng.random((lists, m) if X is not None else m)), axis=-1)
                 ranks = np.broadcast_to(ranks, (lists, m))
                 by: Regression = "items" if X is None else "features"
                 policy = Policy("other", ranks.reshape(-1))
                 e = evaluate_log(log, [policy], DCG(gains="linear"), regression=by).estimates[0]
-                truth = float((DCG().discount(m)[ranks] * relevance).sum(axis=1).mean())
+                weights = DCG().discount(m)[ranks]
+                truth = float((weights * relevance).sum(axis=1).mean())
                 assert e.self_normalised is not None  # noqa: S101
-                errors[seed] = np.array([e.ips, e.self_normalised, e.doubly_robust]) - truth
+                best = predicted_by(means, weights, log)
+                errors[seed] = np.array([e.ips, e.self_normalised, e.doubly_robust, best]) - truth
                 covered += e.anytime[0] <= truth <= e.anytime[1]
-            ips, normalised, dr = np.sqrt((errors**2).mean(axis=0))
+            ips, normalised, dr, true = np.sqrt((errors**2).mean(axis=0))
             bias = errors.mean(axis=0) / (errors.std(axis=0) / np.sqrt(logs))
             yield (
                 f"  {world.__name__}, gamma {gamma:4}: IPS {ips:.3f}, self-normalised {normalised:.3f}, doubly "
-                f"robust {dr:.3f}, ratio {dr / ips:.2f}; bias in standard errors {bias[0]:+.1f} {bias[2]:+.1f}; "
-                f"in interval {covered}"
+                f"robust {dr:.3f}, true {true:.3f}; ratio to IPS {dr / ips:.2f}, true {true / ips:.2f}; bias in "
+                f"standard errors {bias[0]:+.1f} {bias[2]:+.1f}; in interval {covered}"
             )
+    for gamma in (0.05, 0.1, 0.2, 0.5):
+        yield f"  sorted_world, gamma {gamma:4}, exact: ratio of true to IPS {exact_ratio(gamma, m, k):.3f}"
 
 
-def fixed_world(rng: np.random.Generator, lists: int, m: int) -> tuple[Floats, None]:
-    """Items that are relevant with chances from 0.9 to 0.1."""
-    return (rng.random((lists, m)) < np.linspace(0.9, 0.1, m)).astype(np.float64), None
+def predicted_by(means: Floats, weights: Floats, log: Log) -> float:
+    """The doubly robust estimate with these predictions, written down a second time."""
+    gain, chance = log.answer.reshape(means.shape), log.chance.reshape(means.shape)
+    seen = np.nan_to_num((gain - means) / chance)
+    return float((weights * (means + seen)).sum(axis=1).mean())
 
 
-def featured_world(rng: np.random.Generator, lists: int, m: int) -> tuple[Floats, Features]:
+def exact_ratio(gamma: float, m: int, k: int) -> float:
+    """Ratio of both errors in the sorted world, by the formulas of docs/evidence/mathematics.md.
+
+    Over random orders the weights of an item have the mean square of the discounts, those of two the mean product.
+    """
+    means, discount = sorted_means(m), DCG().discount(m)
+    square = (discount**2).mean()
+    product = (discount.sum() ** 2 - (discount**2).sum()) / (m * (m - 1))
+    chance = chances(gamma, m, k)
+    both = np.full((m, m), gamma * k * (k - 1) / (m * (m - 1)))
+    both[:k, :k] += 1 - gamma
+    excess = both / np.outer(chance, chance) - 1
+    np.fill_diagonal(excess, 0)
+    alone = square * (1 / chance - 1)
+    ips = alone @ means + product * (means @ excess @ means)
+    return float(np.sqrt(alone @ (means * (1 - means)) / ips))
+
+
+def sorted_means(m: int) -> Floats:
+    return np.linspace(0.9, 0.1, m)
+
+
+def sorted_world(rng: np.random.Generator, lists: int, m: int) -> tuple[Floats, Floats, None]:
+    """Items that are relevant with chances from 0.9 to 0.1, as a learner that has learned shows them."""
+    means = np.tile(sorted_means(m), (lists, 1))
+    return (rng.random((lists, m)) < means).astype(np.float64), means, None
+
+
+def unsorted_world(rng: np.random.Generator, lists: int, m: int) -> tuple[Floats, Floats, None]:
+    """Items that are relevant with any chances, before anything was learned of them."""
+    means = np.tile(rng.random(m), (lists, 1))
+    return (rng.random((lists, m)) < means).astype(np.float64), means, None
+
+
+def featured_world(rng: np.random.Generator, lists: int, m: int) -> tuple[Floats, Floats, Features]:
     """Grades 0 to 4 of documents with 8 features: a linear score and noise a third as large, rounded."""
     X, w = rng.normal(size=(lists, m, 8)).astype(np.float32), rng.normal(size=8)
-    score = X @ (w / np.linalg.norm(w)) + rng.normal(size=(lists, m)) / 3
-    return np.clip(np.rint(2 + score), 0, 4), X.reshape(-1, 8)
+    middle = 2 + X @ (w / np.linalg.norm(w))
+    relevance = np.clip(np.rint(middle + rng.normal(size=(lists, m)) / 3), 0, 4)
+    means = sum((ndtr(3 * (middle - at)) for at in (0.5, 1.5, 2.5, 3.5)), np.zeros(middle.shape))
+    return relevance, means, X.reshape(-1, 8)
+
+
+def chances(gamma: float, m: int, k: int) -> Floats:
+    """Of each item to be seen: the first k are as sure as the list is not random."""
+    return np.asarray(np.where(np.arange(m) < k, 1 - gamma, 0) + gamma * k / m)
 
 
 def explored_log(rng: np.random.Generator, relevance: Floats, X: Features | None, gamma: float, k: int) -> Log:
     """Lists in the order of the items, but with k random ones on top with probability gamma."""
     n, m = relevance.shape
-    chance = np.where(np.arange(m) < k, 1 - gamma, 0) + gamma * k / m
     order = np.tile(np.arange(m), (n, 1))
     random = np.asarray(rng.random(n) < gamma)
     order[random] = np.argsort(rng.random((int(random.sum()), m)), axis=1)
@@ -148,7 +198,7 @@ def explored_log(rng: np.random.Generator, relevance: Floats, X: Features | None
     answer, events = np.where(place < k, relevance, np.nan), pl.Series("event", np.arange(n)).cast(pl.String)
     return Log(
         events, np.full(n, np.nan), np.full(n, k), np.zeros(n, np.int64), np.arange(n + 1) * m,
-        np.tile(np.arange(m), n), place.reshape(-1), np.tile(chance, n), answer.reshape(-1),
+        np.tile(np.arange(m), n), place.reshape(-1), np.tile(chances(gamma, m, k), n), answer.reshape(-1),
         np.full(n * m, np.nan), tuple(map(str, range(m))), ("random tops",), ("",), 0.0,
         4.0 if X is not None else 1.0, X,
     )  # fmt: skip

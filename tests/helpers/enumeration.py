@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from itertools import pairwise, product
 
 import numpy as np
@@ -29,13 +29,27 @@ def cuts(outcome: Callable[[Floats], Hashable], draws: int, grid: int, seed: int
                 return outcome(uniforms)
 
             values = [at(u) for u in points]
-            for i in np.flatnonzero([a != b for a, b in pairwise(values)]):
-                low, high = points[i], points[i + 1]
-                while high - low > _FINE:
-                    middle = (low + high) / 2
-                    low, high = (middle, high) if at(middle) == values[i] else (low, middle)
-                found[c].add(round(float(high), 13))
+            for (low, before), (high, after) in pairwise(zip(points, values, strict=True)):
+                found[c].update(_changes(at, low, high, before, after))
     return [np.array([0.0, *sorted(cut), 1.0]) for cut in found]
+
+
+def _changes(
+    at: Callable[[float], Hashable], low: float, high: float, before: Hashable, after: Hashable
+) -> Iterator[float]:
+    """All places between two points at which the outcome changes, but for what comes and goes between equals.
+
+    An outcome that is told in such detail that none comes back, such as the number of an action, hides nothing.
+    """
+    if before == after:
+        return
+    if high - low <= _FINE:
+        yield round(float(high), 13)
+        return
+    middle = (low + high) / 2
+    there = at(middle)
+    yield from _changes(at, low, middle, before, there)
+    yield from _changes(at, middle, high, there, after)
 
 
 def outcomes(outcome: Callable[[Floats], Hashable], draws: int, grid: int) -> dict[Hashable, float]:
