@@ -137,7 +137,7 @@ def drawn(stream: Available, run: int, measure: LinearMeasure, rounds: int = LON
 
 def part(world: World, first: int, last: int) -> World:
     """Some of the rounds."""
-    features, relevance, offsets, items = world.rounds
+    features, relevance, offsets, items, _ = world.rounds
     rows = slice(offsets[first], offsets[last])
     cut = Rounds(
         features[rows], relevance[rows], offsets[first : last + 1] - offsets[first],

@@ -55,6 +55,7 @@ from peekrank.streams import fixed_items as fixed_items
 from peekrank.streams import stream as stream
 from peekrank.streams.adversary import Adversary as Adversary
 from peekrank.streams.available import Available as Available
+from peekrank.streams.clicked import Clicked as Clicked
 from peekrank.streams.preferences import Orders as Orders
 from peekrank.streams.preferences import Ratings as Ratings
 from peekrank.streams.synthetic import CT15 as CT15
@@ -96,6 +97,7 @@ __all__ = [
     "BlockFTRL",
     "Champion",
     "CheckError",
+    "Clicked",
     "Decision",
     "DoubtSort",
     "Drifting",

@@ -200,6 +200,7 @@ STREAMS = Registry(
         "orders": "peekrank.streams.preferences:Orders",
         "ratings": "peekrank.streams.preferences:Ratings",
         "adversary": "peekrank.streams.adversary:Adversary",
+        "clicks": "peekrank.streams.clicked:Clicked",
     },
 )
 KINDS = (LEARNERS, MEASURES, SURROGATES, STREAMS)

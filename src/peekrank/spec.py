@@ -145,8 +145,11 @@ def write(content: Any) -> str:
     if isinstance(content, float):
         # 1e+300 without its sign: + joins the members of a tuple
         return repr(float(content)).replace("e+", "e")
-    text = str(content)
-    return f"[{text}]" if dataclasses.is_dataclass(content) and _NEXT_FIELD.search(text) else text
+    inner = dataclasses.is_dataclass(content)
+    text = (
+        text_of(content) if inner and str(content) == repr(content) else str(content)
+    )  # if it has none of its own
+    return f"[{text}]" if inner and _NEXT_FIELD.search(text) else text
 
 
 def _read(text: str, hint: Any) -> Any:

@@ -24,16 +24,43 @@ class Shape(NamedTuple):
     k: int
 
 
+class Habits(NamedTuple):
+    """What people who go through a list from the top do at each place.
+
+    They click with a probability that rises with relevance, and after a click they go on with another.
+    """
+
+    relevant: Floats  # probability of a click on what is relevant
+    irrelevant: Floats  # and on what is not
+    go_on: Floats
+
+
+class Visitors(NamedTuple):
+    """Those who see lists and click, instead of telling grades, and what a learner is told of it: 0, 1 or nothing.
+
+    The round with number n draws its luck from `key` and n alone, whoever ranks.
+    """
+
+    habits: Habits
+    highest: float  # the grade of what is fully relevant
+    silent: Floats  # probability that a place without a click is told as 1
+    clicked: Floats  # and that one with a click is
+    cascade: bool  # whether nothing is told of the places below the last click
+    key: int
+
+
 class Rounds(NamedTuple):
     """What happens, round by round: round t is rows ``offsets[t]:offsets[t + 1]`` of features and relevance.
 
-    Where items come and go, `items` tells which item each row is, ascending within a round.
+    Where items come and go, `items` tells which item each row is, ascending within a round. Where there are
+    `visitors`, learners are told what is made of their clicks; else the relevance itself.
     """
 
     features: Features
     relevance: Grades
     offsets: Ints
     items: Ints | None = None
+    visitors: Visitors | None = None
 
 
 class Decision(NamedTuple):

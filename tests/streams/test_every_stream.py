@@ -33,6 +33,9 @@ SPECIFICATIONS = [
     "orders:path=votes.soc,rule=top1",
     "ratings:path=ratings.csv,rule=quantile3",
     "adversary:path=proof.json,side=q",
+    "clicks:of=ct15",
+    "clicks:of=[graded:m=4,max_grade=2],by=[dependent:go_on=0.5+0.1,skip=0.25],taken=[click = 1; curve 1 0.5]",
+    "clicks:of=orders:path=votes.soc,by=[position:relevant=0.9+0.5,irrelevant=0.1+0.0]",
 ]
 
 

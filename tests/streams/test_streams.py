@@ -21,6 +21,7 @@ from peekrank.streams import (
     CT15,
     Adversary,
     Available,
+    Clicked,
     Drifting,
     Graded,
     Lists,
@@ -32,6 +33,8 @@ from peekrank.streams import (
     fixed_items,
     stream,
 )
+from peekrank.streams.clicks import DependentClick
+from peekrank.streams.forms import form
 from peekrank.types import Grades, Rounds, Stream
 
 GENERATORS: list[Stream] = [
@@ -52,6 +55,7 @@ SPECIFICATIONS = [
     Ratings(Path("data/ratings.csv"), rule="above-2.5", complete=True),
     Adversary(Path("proof.json"), side="q"),
     Available(m=20, n=5, rule="churn", grade=2),
+    Clicked(CT15(4, 0.5), DependentClick((0.5, 0.25)), form("click = 1; curve 1 0.5")),
 ]
 Z = 4.5  # a false alarm once in 150,000 comparisons, and the seeds are fixed
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +33,14 @@ def same_seed_same_rounds(stream: Stream) -> None:
     """All randomness comes from the generator given."""
     one, two = (stream.rounds(50, np.random.default_rng(7)) for _ in range(2))
     for name in Rounds._fields:
-        require(np.array_equal(getattr(one, name), getattr(two, name)), f"two draws differ in their {name}")
+        require(_equal(getattr(one, name), getattr(two, name)), f"two draws differ in their {name}")
+
+
+def _equal(one: Any, two: Any) -> bool:
+    """Whether two arrays, or records of them, are the same."""
+    if isinstance(one, tuple) and isinstance(two, tuple):
+        return len(one) == len(two) and all(map(_equal, one, two))
+    return bool(np.array_equal(one, two))
 
 
 STREAM_CHECKS: dict[str, Callable[[Stream], None]] = {

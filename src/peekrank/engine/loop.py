@@ -14,13 +14,16 @@ from peekrank._jit import kernel, machine_code, specialise, unspecialised
 from peekrank._util.validate import ascending
 from peekrank.engine.agent import Agent
 from peekrank.engine.border import Seed
-from peekrank.engine.calls import Counts, count_answer, enter_of, name_of
+from peekrank.engine.calls import Counts, enter_of, name_of
 from peekrank.engine.scoring import list_worth, values_of_lists
+from peekrank.engine.telling import NOBODY, Listening, check_places, tell, tell_clicks, tell_relevance
 from peekrank.measures import LinearForm
+from peekrank.streams.clicked import COINS
 from peekrank.streams.fixed import known_items, list_lengths, list_shape
 from peekrank.types import (
     Features,
     Floats,
+    Grades,
     Ints,
     Kernels,
     Learner,
@@ -32,8 +35,6 @@ from peekrank.types import (
 )
 
 _CACHE = 2**22  # bytes of features that learners who take turns find in cache
-
-
 _SHORTEST_TURN = 16  # rounds, so that changing turns costs little
 
 
@@ -207,6 +208,7 @@ class _PlainRun:
     """Asks the agent and tells it, round by round."""
 
     def __init__(self, agent: Agent, rounds: Rounds) -> None:
+        check_places(rounds, agent.shape.k)
         self._agent, self._rounds = agent, rounds
 
     def begin(self, chunk: Chunk) -> None:
@@ -215,7 +217,7 @@ class _PlainRun:
 
     def turn(self, low: int, high: int) -> None:
         """Play rounds `low` to `high` of the chunk."""
-        chunk, (features, _, offsets, items) = self._chunk, self._rounds
+        chunk, (features, _, offsets, items, _) = self._chunk, self._rounds
         for t in range(low, high):
             n, here = chunk.lists[t], slice(chunk.starts[t], chunk.starts[t + 1])
             rows = slice(offsets[n], offsets[n + 1])
@@ -225,7 +227,8 @@ class _PlainRun:
             else:
                 decision = self._agent.rank(available=items[rows])
                 ranking = np.searchsorted(items[rows], decision.ranking)
-            self._agent.update(decision, chunk.relevance[here][ranking[: self._agent.shape.k]])
+            seen = ranking[: self._agent.shape.k]
+            self._agent.update(decision, tell(self._rounds, n, seen, decision.round))
             chunk.rankings[here] = ranking
             chunk.explored[t] = decision.explored
 
@@ -241,15 +244,15 @@ class _CompiledRun:
         memory, everyone = (agent._state, agent._counts), np.arange(shape.m)
         items = everyone[:0] if rounds.items is None or learner.any_length else rounds.items
         lists = rounds.features, rounds.offsets, items, everyone
-        self._fixed = (*memory, agent._grades, *lists, feedback, token)
+        listening = Listening(rounds.visitors or NOBODY, agent._grades, np.empty(COINS * shape.k))
+        self._fixed = (*memory, listening, *lists, feedback, token)
         sizes, which = np.unique(lengths, return_inverse=True)
         self._draws = np.array([agent._draws(int(n)) for n in sizes])[which]
         self._uniforms = np.zeros((chunk_length(int(lengths.max())), self._draws.max()))
         numbers, marks = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
         relevance = np.empty(0, dtype=np.uint8)
-        self._loop = machine_code(
-            compiled_loop(learner.kernels), *self._fixed, self._uniforms, numbers, relevance, numbers, marks
-        )
+        loop = compiled_loop(learner.kernels, clicks=rounds.visitors is not None)
+        self._loop = machine_code(loop, *self._fixed, self._uniforms, numbers, relevance, numbers, marks)
 
     def begin(self, chunk: Chunk) -> None:
         """Take up a chunk."""
@@ -283,27 +286,30 @@ def _fitting(agent: Agent, rounds: Rounds) -> Ints:
             f"lists of up to {lengths.max()} items with {d} features: the agent was made for {shape.m} items with "
             f"{shape.d} features"
         )
+    check_places(rounds, shape.k)
     if (largest := int(rounds.relevance.max())) > learner.max_grade:
         raise ValueError(f"relevance {largest} occurs, but {learner.name} has max_grade = {learner.max_grade}")
     return lengths
 
 
 @cache
-def compiled_loop(kernels: Kernels) -> Callable[..., None]:
-    """The loop over rounds for the kernels of a learner."""
+def compiled_loop(kernels: Kernels, *, clicks: bool = False) -> Callable[..., None]:
+    """The loop over rounds for the kernels of a learner, which is told relevance, or what is made of clicks."""
+    name, told = (f"{name_of(kernels)}-clicks", tell_clicks) if clicks else (name_of(kernels), tell_relevance)
     enter = enter_of(kernels)
-    return specialise(_loop, name_of(kernels), _enter=enter, _rank=kernels.rank, _update=kernels.update)
+    return specialise(_loop, name, _enter=enter, _rank=kernels.rank, _update=kernels.update, _tell=told)
 
 
 _rank: Callable[[State, Features, Floats, Ints, Floats], None] = unspecialised
 _update: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
 _enter: Callable[[State, Ints], None] = unspecialised
+_tell: Callable[[Listening, Counts, int, Ints, Grades, Ints, Floats], None] = unspecialised
 
 
 def _loop(
     state: State,
     counts: Counts,
-    perceived: Floats,
+    listening: Listening,
     features: Features,
     offsets: Ints,
     items: Ints,
@@ -326,11 +332,7 @@ def _loop(
         token[:] = 0
         _enter(state, here)
         _rank(state, X, uniforms[t], ranking, token)
-        for p in range(len(seen)):
-            if not 0 <= ranking[p] < len(X):
-                raise ValueError("the learner's rank kernel fills a ranking with something else than its items")
-            seen[p] = perceived[relevance[start + ranking[p]]]
-            count_answer(counts.answers, here[ranking[p]])
+        _tell(listening, counts, t, here, relevance[start : start + len(X)], ranking, seen)
         _update(state, X, ranking, token, seen)
         explored[t] = token[0] > 0
         start += len(X)

@@ -25,7 +25,7 @@ class Curve(NamedTuple):
     clicks: Ints
 
     def form(self) -> str:
-        """The form of feedback that this curve makes of clicks (`peekrank.evidence.clicks.form`)."""
+        """The form of feedback that this curve makes of clicks (`peekrank.streams.forms.form`)."""
         return f"click = 1; curve {' '.join(f'{min(1.0, part):.4g}' for part in self.examined)}"
 
 

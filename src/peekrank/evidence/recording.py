@@ -9,6 +9,7 @@ import polars as pl
 
 from peekrank import __version__
 from peekrank.engine import Agent
+from peekrank.engine.telling import check_places, tell
 from peekrank.evidence.lines import reason_for
 from peekrank.evidence.log import Log, Source, checked
 from peekrank.spec import text_of
@@ -44,7 +45,8 @@ def record(
     >>> len(log.k), bool((log.chance[log.seen] > 0).all())
     (100, True)
     """
-    features, relevance, offsets, items = rounds
+    features, relevance, offsets, items, _ = rounds
+    check_places(rounds, agent.shape.k)
     lists = np.arange(len(offsets) - 1) if sequence is None else np.asarray(sequence)
     lengths = np.diff(offsets)[lists]
     starts = np.append(0, np.cumsum(lengths))
@@ -61,7 +63,7 @@ def record(
             decision = agent.rank(features[there] if features.shape[1] else None)
             ranking = decision.ranking
         shown = ranking[: agent.shape.k]
-        told = relevance[there][shown].astype(np.float64)
+        told = tell(rounds, n, shown, decision.round)
         agent.update(decision, told)
         place[here][ranking] = np.arange(lengths[t])
         answer[here][shown] = told

@@ -12,12 +12,12 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 from peekrank._util.text import excerpt
 from peekrank._util.validate import whole
 from peekrank.engine.border import problem_shape
-from peekrank.evidence.clicks import Form, form
 from peekrank.learners import learner as learner_named
 from peekrank.measures import measure as measure_named
 from peekrank.service.messages import MAX_BODY, MAX_FEATURES, MAX_ID, MAX_ITEMS, MAX_LINES, MAX_OPEN
 from peekrank.service.toml import Document, Place, read_document
 from peekrank.spec import nearest, text_of
+from peekrank.streams.forms import Form, form
 from peekrank.types import Learner, Measure
 
 _form = lru_cache(maxsize=256)(form)

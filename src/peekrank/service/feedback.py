@@ -1,17 +1,17 @@
-"""Grades from what people tell: answers as they are, or signals by the slot's rules (`evidence.clicks`)."""
+"""Grades from what people tell: answers as they are, or signals by the slot's rules (`streams.forms`)."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from peekrank.evidence.alarms import order_shown
-from peekrank.evidence.clicks import Form
 from peekrank.kernels.philox import fill_uniforms
 from peekrank.service import problems
 from peekrank.service.events import SILENT
 from peekrank.service.fold import Event, Fold, event_k
 from peekrank.service.log.records import numbers, read_numbers
 from peekrank.service.messages import FeedbackRequest
+from peekrank.streams.forms import Form
 
 _BEYOND = 2**62  # numbers of draws for answers begin here; those of rankings are far below
 

@@ -9,6 +9,7 @@ from peekrank.registry import STREAMS
 from peekrank.spec import build
 from peekrank.streams.adversary import Adversary
 from peekrank.streams.available import Available
+from peekrank.streams.clicked import Clicked
 from peekrank.streams.fixed import available_items, fixed_items
 from peekrank.streams.preference_files import ORDER_FILES, Preferences, read_orders, read_ratings
 from peekrank.streams.preferences import Orders, Ratings
@@ -19,6 +20,7 @@ __all__ = [
     "CT15",
     "Adversary",
     "Available",
+    "Clicked",
     "Drifting",
     "Graded",
     "Lists",

@@ -1,17 +1,88 @@
-"""How people click on a list: models that turn the relevance of what is shown, place by place, into clicks."""
+"""How people click on a list: models that turn the relevance of what is shown, place by place, into clicks.
+
+All of them are one way of going through a list (`fill_clicks`) with other habits. A model is known by its name, as
+learners and streams are: ``position:relevant=1+0.5``, ``cascade``, ``dependent:go_on=0.5+0.25,skip=0.1``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from peekrank.types import Floats
+from peekrank._jit import kernel
+from peekrank.spec import build, text_of
+from peekrank.types import Floats, Habits
 
 Clicks = NDArray[np.bool_]
+
+
+class ClickModel(Protocol):
+    """How people click."""
+
+    @property
+    def places(self) -> int | None:
+        """How many places it describes; None: any number."""
+        ...
+
+    def habits(self, places: int) -> Habits:
+        """What people do at each of the first places."""
+        ...
+
+
+@kernel
+def fill_clicks(habits: Habits, relevance: Floats, uniforms: Floats, out: Floats) -> None:
+    """Let somebody go through a list from the top: 1 where there is a click, 0 where there is none.
+
+    Parameters
+    ----------
+    habits
+        What people do at each place.
+    relevance
+        Of each place, from 0 to 1.
+    uniforms
+        Two for each place.
+    out
+        Filled; may be `relevance`.
+
+    >>> out = np.empty(3)
+    >>> fill_clicks(Cascade().habits(3), np.array([0.0, 1.0, 1.0]), np.full(6, 0.5), out)
+    >>> out
+    array([0., 1., 0.])
+    """
+    here = True
+    for p in range(len(out)):
+        a, b = habits.relevant[p], habits.irrelevant[p]
+        click = here and uniforms[2 * p] < b + (a - b) * relevance[p]
+        if click and uniforms[2 * p + 1] >= habits.go_on[p]:
+            here = False
+        out[p] = click
+
+
+@kernel
+def _fill_lists(habits: Habits, relevance: Floats, uniforms: Floats, out: Floats) -> None:
+    for n in range(len(out)):
+        fill_clicks(habits, relevance[n], uniforms[n], out[n])
+
+
+def draw_clicks(model: ClickModel, relevance: ArrayLike, rng: Generator) -> Clicks:
+    """Draw clicks on lists, one per row, with relevance from 0 to 1 at each place.
+
+    >>> draw_clicks(Cascade(), [[0, 1, 1]] * 2, np.random.default_rng(0))
+    array([[False,  True, False],
+           [False,  True, False]])
+    """
+    given = np.asarray(relevance, dtype=np.float64)
+    if given.ndim == 0 or not ((given >= 0) & (given <= 1)).all():
+        raise ValueError("relevance must be from 0 to 1, place by place: what a click on a seen item depends on")
+    lists = given.reshape(-1, given.shape[-1])
+    out = np.empty(lists.shape)
+    _fill_lists(model.habits(lists.shape[1]), lists, rng.random((len(lists), 2 * lists.shape[1])), out)
+    return np.asarray(out.reshape(given.shape) > 0)
 
 
 @dataclass(frozen=True)
@@ -22,10 +93,8 @@ class PositionBased:
     is relevant with probability eps+_p once they have looked at it, and on what is not with probability eps-_p.
 
     >>> model = PositionBased(relevant=(0.9, 0.5), irrelevant=(0.1, 0.0))
-    >>> model.draw([[1, 0]] * 1000, np.random.default_rng(0)).mean(axis=0)
-    array([0.899, 0.   ])
-    >>> model.chances([1.0, 0.5])
-    array([0.9 , 0.25])
+    >>> draw_clicks(model, [[1, 0]] * 1000, np.random.default_rng(0)).mean(axis=0).round(1)
+    array([0.9, 0. ])
 
     Parameters
     ----------
@@ -42,6 +111,8 @@ class PositionBased:
 
     relevant: tuple[float, ...]
     irrelevant: tuple[float, ...] = ()
+    name: ClassVar[str] = "position"
+    __str__ = text_of
 
     def __post_init__(self) -> None:
         if not self.relevant:
@@ -65,28 +136,19 @@ class PositionBased:
         """How many places it describes."""
         return len(self.relevant)
 
-    def chances(self, relevance: ArrayLike) -> Floats:
-        """Probability of a click at each of the first places; the last axis of the relevance runs over places."""
-        relevance = _relevance(relevance)
-        shown = relevance.shape[-1]
-        if shown > self.places:
-            raise ValueError(f"a list of {shown} places: the curve describes the first {self.places}")
-        a, b = np.array(self.relevant[:shown]), np.array(self.irrelevant[:shown])
-        return np.asarray(b + (a - b) * relevance)
-
-    def draw(self, relevance: ArrayLike, rng: Generator) -> Clicks:
-        """Draw clicks on lists, one per row."""
-        chances = self.chances(relevance)
-        return np.asarray(rng.random(chances.shape) < chances)
+    def habits(self, places: int) -> Habits:
+        """Nobody leaves after a click."""
+        if places > self.places:
+            raise ValueError(f"a list of {places} places: the curve describes the first {self.places}")
+        return Habits(np.array(self.relevant[:places]), np.array(self.irrelevant[:places]), np.ones(places))
 
 
 @dataclass(frozen=True)
 class Cascade:
     """People look from the top down until the first click, and leave; P(click | looked at) is the relevance.
 
-    >>> Cascade().draw([[0, 1, 1]] * 2, np.random.default_rng(0))
-    array([[False,  True, False],
-           [False,  True, False]])
+    >>> Cascade(skip=0.25).habits(2)
+    Habits(relevant=array([0.75, 0.75]), irrelevant=array([0., 0.]), go_on=array([0., 0.]))
 
     Parameters
     ----------
@@ -99,20 +161,23 @@ class Cascade:
     """
 
     skip: float = 0.0
+    name: ClassVar[str] = "cascade"
+    places: ClassVar[None] = None
+    __str__ = text_of
 
     def __post_init__(self) -> None:
         _probabilities("skip", (self.skip,))
 
-    def draw(self, relevance: ArrayLike, rng: Generator) -> Clicks:
-        """Draw clicks on lists, one per row."""
-        return _scan(_relevance(relevance), (), self.skip, rng)
+    def habits(self, places: int) -> Habits:
+        """Everybody leaves after a click."""
+        return _scanning((), self.skip, places)
 
 
 @dataclass(frozen=True)
 class DependentClick:
     """People look from the top down, and after a click at place p they go on with probability ``go_on[p]``.
 
-    >>> DependentClick(go_on=(1.0, 0.0, 0.0)).draw([[1, 1, 1]], np.random.default_rng(0))
+    >>> draw_clicks(DependentClick(go_on=(1.0, 0.0, 0.0)), [[1, 1, 1]], np.random.default_rng(0))
     array([[ True,  True, False]])
 
     Parameters
@@ -129,33 +194,34 @@ class DependentClick:
 
     go_on: tuple[float, ...]
     skip: float = 0.0
+    name: ClassVar[str] = "dependent"
+    places: ClassVar[None] = None
+    __str__ = text_of
 
     def __post_init__(self) -> None:
         _probabilities("go_on", self.go_on)
         _probabilities("skip", (self.skip,))
 
-    def draw(self, relevance: ArrayLike, rng: Generator) -> Clicks:
-        """Draw clicks on lists, one per row."""
-        return _scan(_relevance(relevance), self.go_on, self.skip, rng)
+    def habits(self, places: int) -> Habits:
+        """Some leave after a click."""
+        return _scanning(self.go_on, self.skip, places)
 
 
-def _scan(relevance: Floats, go_on: Sequence[float], skip: float, rng: Generator) -> Clicks:
-    """Let people look from the top down, all lists at a time."""
-    clicks = np.zeros(relevance.shape, dtype=np.bool_)
-    here = np.ones(relevance.shape[:-1], dtype=np.bool_)  # who has not left
-    for place in range(relevance.shape[-1]):
-        looked, liked, stays = rng.random((3, *here.shape))
-        clicks[..., place] = here & (looked >= skip) & (liked < relevance[..., place])
-        more = go_on[place] if place < len(go_on) else 0.0
-        here &= ~clicks[..., place] | (stays < more)
-    return clicks
+def click_model(text: str) -> ClickModel:
+    """The model that a specification names.
+
+    >>> click_model("dependent:go_on=0.5+0.25")
+    DependentClick(go_on=(0.5, 0.25), skip=0.0)
+    """
+    known: dict[str, type[ClickModel]] = {cls.name: cls for cls in (PositionBased, Cascade, DependentClick)}
+    return build("click model", known, text)
 
 
-def _relevance(relevance: ArrayLike) -> Floats:
-    given = np.asarray(relevance, dtype=np.float64)
-    if given.ndim == 0 or not ((given >= 0) & (given <= 1)).all():
-        raise ValueError("relevance must be from 0 to 1, place by place: what a click on a seen item depends on")
-    return given
+def _scanning(go_on: Sequence[float], skip: float, places: int) -> Habits:
+    """Habits of those who look from the top down."""
+    stays = np.zeros(places)
+    stays[: len(go_on)] = go_on[:places]
+    return Habits(np.full(places, 1 - skip), np.zeros(places), stays)
 
 
 def _probabilities(name: str, values: Sequence[float]) -> None:

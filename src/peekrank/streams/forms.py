@@ -213,9 +213,16 @@ class Form:
         values = np.asarray(estimates, dtype=np.float64)
         if self.whole:
             return values
+        return np.where(np.isnan(values), np.nan, np.asarray(uniforms) < self.odds(values))
+
+    def odds(self, estimates: ArrayLike) -> Floats:
+        """Probability that `as_grades` makes 1 of an estimate that is not whole.
+
+        >>> form("click = 1; curve 1 0.5").odds([2.0, 0.0, 1.0])
+        array([1. , 0. , 0.5])
+        """
         low, high = self.spread
-        ones = np.asarray(uniforms) < (values - low) / (high - low)
-        return np.where(np.isnan(values), np.nan, ones)
+        return np.asarray((np.asarray(estimates, dtype=np.float64) - low) / (high - low))
 
     def __str__(self) -> str:
         rules = ", ".join(map(str, self.rules)) or "grades"

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peekrank import DCG, Agent, DoubtSort, RTop1F
-from peekrank.evidence.clicks import Form, Rule, cascade_prefix, correct, form
-from peekrank.streams.clicks import Cascade, DependentClick, PositionBased
+from peekrank.streams.clicks import Cascade, DependentClick, PositionBased, draw_clicks
+from peekrank.streams.forms import Form, Rule, cascade_prefix, correct, form
 
 CURVE = PositionBased((0.95, 0.7, 0.4), (0.15, 0.1, 0.0))
 
@@ -56,7 +56,7 @@ def test_grades_seen_through_a_curve_are_unbiased_by_enumeration() -> None:
 
 def test_a_wrong_curve_is_biased_by_the_ratio_of_the_curves() -> None:
     true, wrong = PositionBased((1.0, 0.4)), PositionBased((1.0, 0.8))
-    expected = [p * correct([1, 1], wrong)[place] for place, p in enumerate(true.chances([1, 1]))]
+    expected = [p * correct([1, 1], wrong)[place] for place, p in enumerate(true.relevant)]
     assert expected == pytest.approx([1.0, 0.5])
 
 
@@ -79,19 +79,21 @@ def test_grades_made_of_estimates_keep_the_order_at_every_place() -> None:
 def test_a_cascade_prefix_is_right_where_nobody_skips() -> None:
     """Mean grade of what was looked at is the relevance: items are liked independently of each other."""
     relevance = np.array([0.3, 0.6, 0.2])
-    clicks = Cascade().draw(np.tile(relevance, (60_000, 1)), np.random.default_rng(0))
+    clicks = draw_clicks(Cascade(), np.tile(relevance, (60_000, 1)), np.random.default_rng(0))
     assert np.nanmean(cascade_prefix(clicks), axis=0) == pytest.approx(relevance, abs=0.012)
 
 
 def test_a_cascade_prefix_misses_those_who_go_on_and_like_nothing() -> None:
-    clicks = DependentClick((0.6, 0.3)).draw(np.tile([0.3, 0.6, 0.2], (60_000, 1)), np.random.default_rng(0))
+    clicks = draw_clicks(
+        DependentClick((0.6, 0.3)), np.tile([0.3, 0.6, 0.2], (60_000, 1)), np.random.default_rng(0)
+    )
     clicked, later, never = 0.88 * 0.6, 0.88 * 0.4 * 0.2, 0.7 * 0.4 * 0.8  # at place 2, at 3 only, at all
     expected = clicked / (clicked + later + never)
     assert np.nanmean(cascade_prefix(clicks), axis=0)[:2] == pytest.approx([0.3, expected], abs=0.012)
 
 
 def test_a_cascade_prefix_underestimates_what_people_skip() -> None:
-    clicks = Cascade(skip=0.5).draw(np.tile([0.6, 0.6], (60_000, 1)), np.random.default_rng(1))
+    clicks = draw_clicks(Cascade(skip=0.5), np.tile([0.6, 0.6], (60_000, 1)), np.random.default_rng(1))
     means = np.nanmean(cascade_prefix(clicks), axis=0)
     assert means == pytest.approx([0.3, 0.3], abs=0.012)
 
