@@ -8,6 +8,7 @@ from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
@@ -26,7 +27,11 @@ ATTACHED = ("CITATION.cff",)
 _LINK = re.compile(rf"\]\(((?:\.\./)*)({'|'.join(map(re.escape, PAGES))})")
 
 _FORMULA = re.compile(r"^```math\n(.*?)^```$", re.S | re.M)
-_INLINE = re.compile(r"\$<code>([^<]+)</code>\$")
+_INLINE = re.compile(r"([(\[]?)\$<code>([^<]+)</code>\$([^\s<$]*)")
+_MATHML = "http://www.w3.org/1998/Math/MathML"
+_SCRIPTS = tuple(f"{{{_MATHML}}}{name}" for name in ("msub", "msup", "msubsup"))
+_NESTED = dict.fromkeys("([{⟨", 1) | dict.fromkeys(")]}⟩", -1)
+ElementTree.register_namespace("", _MATHML)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -76,10 +81,30 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
     """Typeset formulas within lines, after Markdown, which takes math for a block and would end the paragraph.
 
-    >>> on_page_content("With $<code>x_1</code>$ known.", None, None, None)
-    'With <math ...><mrow><msub><mi>x</mi><mn>1</mn></msub></mrow></math> known.'
+    >>> on_page_content("With $<code>x_1</code>$, known.", None, None, None)
+    'With <span class="whole"><math ...><msub><mi>x</mi><mn>1</mn></msub></math>,</span> known.'
     """
-    return _INLINE.sub(lambda found: convert(unescape(found[1])), html)
+    return _INLINE.sub(lambda found: inline(unescape(found[2]), found[1], found[3]), html)
+
+
+def inline(formula: str, before: str, after: str) -> str:
+    """A formula in parts, since a browser never breaks one over two lines; brackets and stops stay with theirs."""
+    parts = [ElementTree.tostring(part, encoding="unicode") for part in _parts(formula)]
+    parts[0], parts[-1] = before + parts[0], parts[-1] + after
+    return "".join(f'<span class="whole">{part}</span>' for part in parts)
+
+
+def _parts(formula: str) -> list[ElementTree.Element]:
+    """Cut after relations, sums and commas that are in no brackets."""
+    (row,) = ElementTree.fromstring(convert(formula))  # noqa: S314 - of our own pages
+    parts, depth, bars = [ElementTree.Element(f"{{{_MATHML}}}math")], 0, False
+    for element in row:
+        parts[-1].append(element)
+        text = (element[0] if element.tag in _SCRIPTS else element).text or ""
+        depth, bars = depth + _NESTED.get(text, 0), bars ^ (text == "|")
+        if text in (*"=<>≤≥≠+−,",) and depth == 0 and not bars and len(parts[-1]) > 1 and element is not row[-1]:
+            parts.append(ElementTree.Element(f"{{{_MATHML}}}math"))
+    return parts
 
 
 def on_post_build(config: MkDocsConfig) -> None:
