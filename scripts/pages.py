@@ -7,10 +7,10 @@ import re
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from xml.etree import ElementTree
 
-from latex2mathml.converter import convert
+from latex2mathml import converter
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
@@ -26,11 +26,14 @@ PAGES = {
 ATTACHED = ("CITATION.cff",)
 _LINK = re.compile(rf"\]\(((?:\.\./)*)({'|'.join(map(re.escape, PAGES))})")
 
+_PRIMED = re.compile(r"<msup>(<mi>[^<]*</mi>)<mi>&#x02032;</mi></msup>")
 _FORMULA = re.compile(r"^```math\n(.*?)^```$", re.S | re.M)
 _INLINE = re.compile(r"([(\[]?)\$<code>([^<]+)</code>\$([^\s<$]*)")
 _MATHML = "http://www.w3.org/1998/Math/MathML"
 _SCRIPTS = tuple(f"{{{_MATHML}}}{name}" for name in ("msub", "msup", "msubsup"))
 _NESTED = dict.fromkeys("([{⟨", 1) | dict.fromkeys(")]}⟩", -1)
+_BREAKS = frozenset("=<>≤≥≠+−,")
+_OPERATOR = f"{{{_MATHML}}}mo"
 ElementTree.register_namespace("", _MATHML)
 
 
@@ -71,6 +74,13 @@ def _shown(output: dict[str, Any]) -> str:
     return f"```text\n{text.rstrip()}\n```"
 
 
+def convert(formula: str, display: Literal["inline", "block"] = "inline") -> str:
+    """TeX as MathML, whose quotients browsers space out like sums if not told otherwise."""
+    return converter.convert(formula, display=display).replace(
+        "<mo>&#x0002F;", '<mo lspace="0" rspace="0">&#x0002F;'
+    )
+
+
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
     """Lead links to pages of the root and to notebooks to where the site has them; typeset blocks of math."""
     moved = _LINK.sub(lambda link: f"]({link[1].removeprefix('../')}{PAGES[link[2]]}", markdown)
@@ -90,19 +100,22 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
 def inline(formula: str, before: str, after: str) -> str:
     """A formula in parts, since a browser never breaks one over two lines; brackets and stops stay with theirs."""
     parts = [ElementTree.tostring(part, encoding="unicode") for part in _parts(formula)]
-    parts[0], parts[-1] = before + parts[0], parts[-1] + after
+    parts[0] = before + parts[0]
+    parts[-1] += after
     return "".join(f'<span class="whole">{part}</span>' for part in parts)
 
 
 def _parts(formula: str) -> list[ElementTree.Element]:
-    """Cut after relations, sums and commas that are in no brackets."""
+    """Cut after relations, sums, commas and factors in brackets, but never within brackets."""
     (row,) = ElementTree.fromstring(convert(formula))  # noqa: S314 - of our own pages
     parts, depth, bars = [ElementTree.Element(f"{{{_MATHML}}}math")], 0, False
-    for element in row:
+    for element, following in zip(row, [*row[1:], None], strict=True):
         parts[-1].append(element)
         text = (element[0] if element.tag in _SCRIPTS else element).text or ""
         depth, bars = depth + _NESTED.get(text, 0), bars ^ (text == "|")
-        if text in (*"=<>≤≥≠+−,",) and depth == 0 and not bars and len(parts[-1]) > 1 and element is not row[-1]:
+        if following is None or depth or bars or len(parts[-1]) == 1:
+            continue
+        if text in _BREAKS or (text == ")" and (following.tag != _OPERATOR or following.text in _NESTED)):
             parts.append(ElementTree.Element(f"{{{_MATHML}}}math"))
     return parts
 
