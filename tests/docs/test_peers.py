@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from importlib import import_module
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -14,28 +15,37 @@ from peekrank import DCG, RTop1F, analyse
 from peekrank.games.rate import Rate
 
 
+class Rounds(NamedTuple):
+    """The parts of the script, which are found once it has run."""
+
+    playing: Any
+    items: Any
+    users: Any
+
+
 @pytest.fixture(scope="module")
-def rounds() -> Any:
-    return load_benchmark("peers/rounds")
+def rounds() -> Rounds:
+    load_benchmark("peers/rounds")
+    return Rounds(*(import_module(f"peers.{part}") for part in Rounds._fields))
 
 
-def test_step_by_step_and_simulated_are_the_same(rounds: Any) -> None:
-    task, learner = rounds.coins(0), RTop1F(DCG(), horizon=10_000)
-    stepwise = rounds.stepwise(partial(rounds.Ours, learner))(task, 3)
-    assert stepwise[1:] == rounds.compiled(learner)(task, 3)[1:]
-    assert stepwise.quality > rounds.by_chance(task) + 0.1
+def test_step_by_step_and_simulated_are_the_same(rounds: Rounds) -> None:
+    task, learner, playing = rounds.items.coins(0), RTop1F(DCG(), horizon=10_000), rounds.playing
+    stepwise = playing.stepwise(partial(playing.Ours, learner))(task, 3)
+    assert stepwise[1:] == playing.compiled(learner)(task, 3)[1:]
+    assert stepwise.quality > playing.by_chance(task) + 0.1
 
 
-def test_each_item_has_the_users_features_in_columns_of_its_own(rounds: Any) -> None:
-    task = rounds.users(0)
-    item, block = 3, slice(3 * rounds.TRAITS, 4 * rounds.TRAITS)
+def test_each_item_has_the_users_features_in_columns_of_its_own(rounds: Rounds) -> None:
+    task, traits = rounds.users.users(0), rounds.users.TRAITS
+    item, block = 3, slice(3 * traits, 4 * traits)
     shown = task.tests[:, item]
-    assert np.array_equal(shown[:, block], task.users[rounds.USERS :].astype(np.float32))
+    assert np.array_equal(shown[:, block], task.users[rounds.users.USERS :].astype(np.float32))
     assert np.count_nonzero(shown) == np.count_nonzero(shown[:, block])
 
 
-def test_arms_are_ordered_by_the_means_of_what_they_told(rounds: Any) -> None:
-    arms = rounds.Arms()
+def test_arms_are_ordered_by_the_means_of_what_they_told(rounds: Rounds) -> None:
+    arms = rounds.items.Arms()
     arms.m = 4
     log = [((2,), [1]), ((0,), [0]), ((3,), [1]), ((3,), [0])]
     assert arms.orders(log).tolist() == [[2, 3, 0, 1]]
