@@ -19,7 +19,8 @@ AT, ROWS, PRESENT, COLUMNS, DOUBTFUL, BLANK, COMMENTS, PLACE, NEED, FAULT, PREVI
 BY_QID, BY_COMMENT, BY_GROUP = 1, 2, 3
 MISSING = 2
 
-# Why parsing stops: all is read, the table must change, or there is a fault.
+# Why parsing stops, if it does: all is read, the table must change, or there is a fault.
+_ON = -1
 DONE, LONGER, WIDER, FROM_ZERO = range(4)
 RELEVANCE, NEGATIVE, QUERY, FEATURE, VALUE, ORDER, LARGE, RETURNED, MIXED = range(4, 13)
 
@@ -60,6 +61,13 @@ def _blank(byte: np.uint8) -> bool:
 
 
 @kernel
+def _after_blanks(text: Bytes, at: int) -> int:
+    while _blank(text[at]):
+        at += 1
+    return at
+
+
+@kernel
 def _ends(byte: np.uint8) -> bool:
     """Whether a token ends before this byte."""
     return byte in (_SPACE, _NEWLINE, _TAB, _RETURN, _HASH)
@@ -87,6 +95,120 @@ def _end_of_comment(text: Bytes, at: int) -> int:
 
 
 @kernel
+def _doubt(doubtful: Ints, unsure: int, start: int, end: int, row: int, column: int) -> int:
+    """Keep where a number is that is to be worked out exactly; -1 is the column of relevance."""
+    doubtful[unsure, 0], doubtful[unsure, 1] = start, end
+    doubtful[unsure, 2], doubtful[unsure, 3] = row, column
+    return unsure + 1
+
+
+@kernel
+def _parse_relevance(
+    text: Bytes, at: int, row: int, relevance: Features, doubtful: Ints, unsure: int, cursor: Ints
+) -> tuple[int, int, int]:
+    """The relevance that a line begins with, if it does: why to stop, next byte, numbers in doubt."""
+    start = at
+    at, value, sure = decimal(text, at)
+    judged = text[start] != _Q and text[at] != _COLON
+    if not judged and not cursor[UNJUDGED]:
+        return RELEVANCE, at, unsure
+    if judged and (sure < 0 or not _ends(text[at])):
+        return RELEVANCE, at, unsure
+    if row > 0 and judged != (cursor[UNJUDGED] < MISSING):
+        return MIXED, at, unsure
+    if judged:
+        if text[start] == _MINUS:
+            return NEGATIVE, at, unsure
+        if value > LARGEST:
+            return LARGE, at, unsure
+        if sure == 0:
+            unsure = _doubt(doubtful, unsure, start, at, row, -1)
+    else:
+        at, value = start, np.float32(0)
+        cursor[UNJUDGED] = MISSING
+    relevance[row] = value
+    return _ON, _after_blanks(text, at), unsure
+
+
+@kernel
+def _parse_query(
+    text: Bytes, at: int, row: int, place: int, queries: Ints, names: Ints
+) -> tuple[int, int, int, int]:
+    """The query before the features, if it is there: why to stop, next byte, the query or -1, its place."""
+    names[row, 0] = -1
+    if place == BY_COMMENT or text[at] != _Q:
+        return (QUERY if place == BY_QID else _ON), at, -1, place
+    if text[at + 1] != _I or text[at + 2] != _D or text[at + 3] != _COLON:
+        return QUERY, at, -1, place
+    start = at + 4
+    at, query = whole_number(text, start)
+    if query < 0 or not _ends(text[at]):
+        at, query = _named(text, start)
+        if query < 0:
+            return QUERY, at, -1, place
+        if row == 0 or queries[row - 1] != query:
+            names[row, 0], names[row, 1] = start, at
+    if place == BY_GROUP and row > 0:
+        return QUERY, at, query, place
+    return _ON, _after_blanks(text, at), query, BY_QID
+
+
+@kernel
+def _parse_features(
+    text: Bytes,
+    at: int,
+    row: int,
+    width: int,
+    base: int,
+    features: Features,
+    doubtful: Ints,
+    unsure: int,
+    cursor: Ints,
+) -> tuple[int, int, int, int, int]:
+    """The features of a line: why to stop, next byte, numbers in doubt, columns filled, values that were there."""
+    first, filled, present = row * width, 0, 0
+    while text[at] != _NEWLINE and text[at] != _HASH:
+        cursor[FAULT] = at
+        at, number = whole_number(text, at)
+        if number < 0 or text[at] != _COLON:
+            return FEATURE, at, unsure, filled, present
+        column = number - base
+        if column < filled:
+            cursor[PREVIOUS] = filled - 1 + base
+            return (FROM_ZERO if column < 0 else ORDER), at, unsure, filled, present
+        if column >= width:
+            cursor[NEED] = column + 1
+            return WIDER, at, unsure, filled, present
+        start = at + 1
+        at, value, sure = decimal(text, start)
+        if sure < 0 or not _ends(text[at]):
+            return VALUE, at, unsure, filled, present
+        if not -LARGEST <= value <= LARGEST:
+            return LARGE, at, unsure, filled, present
+        for gap in range(filled, column):
+            features[first + gap] = 0
+        features[first + column] = value
+        if sure == 0:
+            unsure = _doubt(doubtful, unsure, start, at, row, column)
+        filled = column + 1
+        present += 1
+        at = _after_blanks(text, at)
+    for gap in range(filled, width):
+        features[first + gap] = 0
+    return _ON, at, unsure, filled, present
+
+
+@kernel
+def _query_in_comment(text: Bytes, at: int) -> tuple[int, int]:
+    """Where a comment that is nothing but the number of a query ends, and the query; -1 if it is none."""
+    if text[at] != _HASH:
+        return at, -1
+    at, query = whole_number(text, _after_blanks(text, at + 1))
+    at = _after_blanks(text, at)
+    return at, query if text[at] == _NEWLINE else -1
+
+
+@kernel
 def parse_lines(
     text: Bytes,
     end: int,
@@ -105,19 +227,17 @@ def parse_lines(
     For each row, `names` gets where the name of its query is, if that is no number and not the one before, and
     `comments`, if it has room, where its comment is.
     """
-    at, rows, place = cursor[AT], cursor[ROWS], cursor[PLACE]
+    at, rows = cursor[AT], cursor[ROWS]
     room = min(len(relevance), len(features) // width)
     while at < end:
         cursor[AT], cursor[ROWS] = at, rows
-        unsure, present = cursor[DOUBTFUL], cursor[PRESENT]
-        while _blank(text[at]):
-            at += 1
+        at = _after_blanks(text, at)
+        cursor[FAULT] = at
         if text[at] == _NEWLINE:
             cursor[BLANK] += 1
             at += 1
             continue
         if text[at] == _HASH:
-            cursor[FAULT] = at
             at = _end_of_comment(text, at)
             if at < 0:
                 return RETURNED
@@ -126,107 +246,26 @@ def parse_lines(
             continue
         if rows == room:
             return LONGER
-
-        cursor[FAULT] = at
-        start = at
-        at, value, sure = decimal(text, at)
-        judged = text[start] != _Q and text[at] != _COLON
-        if not judged and not cursor[UNJUDGED]:
-            return RELEVANCE
-        if judged and (sure < 0 or not _ends(text[at])):
-            return RELEVANCE
-        if rows > 0 and judged != (cursor[UNJUDGED] < MISSING):
-            return MIXED
-        if judged:
-            if text[start] == _MINUS:
-                return NEGATIVE
-            if value > LARGEST:
-                return LARGE
-            if sure == 0:
-                doubtful[unsure, 0], doubtful[unsure, 1] = start, at
-                doubtful[unsure, 2], doubtful[unsure, 3] = rows, -1
-                unsure += 1
-        else:
-            at, value = start, np.float32(0)
-            cursor[UNJUDGED] = MISSING
-        relevance[rows] = value
-        while _blank(text[at]):
-            at += 1
-
+        stop, at, unsure = _parse_relevance(text, at, rows, relevance, doubtful, cursor[DOUBTFUL], cursor)
+        if stop != _ON:
+            return stop
         cursor[FAULT] = second = at
-        query = -1
-        names[rows, 0] = -1
-        if place != BY_COMMENT and text[at] == _Q:
-            if text[at + 1] != _I or text[at + 2] != _D or text[at + 3] != _COLON:
-                return QUERY
-            at += 4
-            at, query = whole_number(text, at)
-            if query < 0 or not _ends(text[at]):
-                at, query = _named(text, second + 4)
-                if query < 0:
-                    return QUERY
-                if rows == 0 or queries[rows - 1] != query:
-                    names[rows, 0], names[rows, 1] = second + 4, at
-            if place == BY_GROUP and rows > 0:
-                return QUERY
-            place = BY_QID
-            while _blank(text[at]):
-                at += 1
-        elif place == BY_QID:
-            return QUERY
-
-        row = rows * width
-        filled = 0
-        while text[at] != _NEWLINE and text[at] != _HASH:
-            cursor[FAULT] = at
-            at, number = whole_number(text, at)
-            if number < 0 or text[at] != _COLON:
-                return FEATURE
-            column = number - base
-            if column < filled:
-                if column < 0:
-                    return FROM_ZERO
-                cursor[PREVIOUS] = filled - 1 + base
-                return ORDER
-            if column >= width:
-                cursor[NEED] = column + 1
-                return WIDER
-            start = at + 1
-            at, value, sure = decimal(text, start)
-            if sure < 0 or not _ends(text[at]):
-                return VALUE
-            if not -LARGEST <= value <= LARGEST:
-                return LARGE
-            for gap in range(filled, column):
-                features[row + gap] = 0
-            features[row + column] = value
-            if sure == 0:
-                doubtful[unsure, 0], doubtful[unsure, 1] = start, at
-                doubtful[unsure, 2], doubtful[unsure, 3] = rows, column
-                unsure += 1
-            filled = column + 1
-            present += 1
-            while _blank(text[at]):
-                at += 1
-        for gap in range(filled, width):
-            features[row + gap] = 0
-
+        stop, at, query, place = _parse_query(text, at, rows, cursor[PLACE], queries, names)
+        if stop != _ON:
+            return stop
+        stop, at, unsure, filled, present = _parse_features(
+            text, at, rows, width, base, features, doubtful, unsure, cursor
+        )
+        if stop != _ON:
+            return stop
         if place == BY_GROUP:
             query = 0
         elif query < 0:
-            cursor[FAULT] = second
-            if text[at] == _HASH:
-                at += 1
-                while _blank(text[at]):
-                    at += 1
-                at, query = whole_number(text, at)
-                while _blank(text[at]):
-                    at += 1
-            if query < 0 or text[at] != _NEWLINE:
+            cursor[FAULT], place = second, BY_COMMENT
+            at, query = _query_in_comment(text, at)
+            if query < 0:
                 return QUERY
-            place = BY_COMMENT
-        cursor[FAULT] = at
-        comment = at
+        cursor[FAULT] = comment = at
         at = _end_of_comment(text, at)
         if at < 0:
             return RETURNED
@@ -235,7 +274,8 @@ def parse_lines(
         at += 1
         queries[rows] = query
         rows += 1
-        cursor[DOUBTFUL], cursor[PRESENT], cursor[PLACE] = unsure, present, place
+        cursor[DOUBTFUL], cursor[PLACE] = unsure, place
+        cursor[PRESENT] += present
         cursor[COLUMNS] = max(cursor[COLUMNS], filled)
     cursor[AT], cursor[ROWS] = at, rows
     return DONE
