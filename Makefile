@@ -101,8 +101,8 @@ faults: $(READY)  ## kill a service at random moments under load and look for wh
 MINIMUM := .venv-minimum
 minimum:  ## the quick tests with the lowest versions that pyproject.toml promises (needs uv)
 	uv venv --quiet --clear --python $(PYTHON) $(MINIMUM)
-	VIRTUAL_ENV=$(MINIMUM) uv pip install --quiet --resolution lowest-direct --editable .
-	VIRTUAL_ENV=$(MINIMUM) uv pip install --quiet hatchling hypothesis ir-measures pip pytest pytest-xdist scikit-learn
+	VIRTUAL_ENV=$(MINIMUM) uv pip install --quiet --resolution lowest-direct --editable '.[postgresql]'
+	VIRTUAL_ENV=$(MINIMUM) uv pip install --quiet hatchling hypothesis ir-measures openapi-spec-validator pandas pip playwright pyarrow pytest pytest-xdist pyyaml schemathesis scikit-learn
 	$(MINIMUM)/bin/pytest -q -n auto --dist worksteal -o filterwarnings= $(QUICK) tests --ignore=tests/docs --ignore=tests/reports --ignore=tests/scripts
 
 dist: $(READY)  ## build the files of a release, and try the wheel in an empty environment

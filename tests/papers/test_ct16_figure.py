@@ -284,3 +284,14 @@ def test_tables_of_generated_lists_have_every_learner() -> None:
     lines = judged.stream_table(LAYOUT, 2, silent)
     assert len(lines) == 4 + len(module.stream_entries(12))
     assert all(line.count("±") == 3 for line in lines[4:])
+
+
+def test_half_a_gap_is_more_than_chance() -> None:
+    """A share just below a half says nothing if runs differ by more than that: rounding would turn the verdict."""
+    top, printed = np.full(5, 0.7), np.array([0.60, 0.64, 0.56, 0.62, 0.58])
+
+    def verdict(ours: float) -> bool:
+        return module._halves("", "", [top, printed, np.full(5, ours)], lambda gap, left: left / gap).holds
+
+    assert [verdict(ours) for ours in (0.64, 0.652, 0.67, 0.7)] == [False, False, True, True]
+    assert not module._halves("", "", [printed, top, top], lambda gap, left: left / gap).holds
