@@ -1,6 +1,6 @@
 """Figures for learning with features, each a ratio or a limit measured in this run.
 
-The data has the shape of Yahoo LTRC set 1 (700 features, about 24 documents a query) with half of its queries,
+The data has the shape of Yahoo LTRC set 1 (700 features, about 24 documents per query) with half of its queries,
 0.66 GB, shown in random order. Both sides of a ratio run in turns; times are of the processor, the best of the
 repetitions, since machines are shared.
 

@@ -49,7 +49,7 @@ def compare(make: Callable[[int], Task], contestants: Sequence[Contestant], seed
         for contestant in contestants:
             results[contestant.name].append(contestant.play(task, seed))
     table = Table(
-        "who", "rounds a second", "time a round, first line = 1", "relevance on top", "NDCG at the end",
+        "who", "rounds per second", "time per round, first line = 1", "relevance on top", "NDCG at the end",
         "how the task differs", title=tasks[0].title,
         caption=f"NDCG of random orders: {np.mean([by_chance(task) for task in tasks]):.4f}",
     )  # fmt: skip

@@ -51,7 +51,7 @@ def streams() -> tuple[Usual, ...]:
 
 @cache
 def visitors() -> tuple[Answers, ...]:
-    """All that was measured with visitors of whom few answer."""
+    """All that was measured with few visitors answering."""
     return tuple(Answers(*row) for row in json.loads(FILE.read_text(encoding="utf-8"))["visitors"])
 
 

@@ -229,7 +229,7 @@ class Advice:
             return ""
         shares = ", ".join(f"{share:.0%}".replace("%", " %") for share in shown[0].few)
         figures = "; ".join(f"{_name(found.learner)} {evidence.figures(found.few.values())}" for found in shown)
-        return f"dcg lost per visit, 50,000 visits of whom {shares} answer: {figures}"
+        return f"dcg lost per visit, 50,000 visits, {shares} answered: {figures}"
 
     def __str__(self) -> str:
         return "\n".join(f"{label}: {text}" for label, text in self.rows)

@@ -72,7 +72,7 @@ def inputs_are_left_alone(surrogate: Surrogate) -> None:
 
 
 def gradient_is_the_derivative(surrogate: Surrogate) -> None:
-    """The gradient is what differences of values come to."""
+    """The gradient agrees with differences of values."""
     for scores, _, relevance in _problems(surrogate):
         moves = _STEP * np.eye(len(scores))
         ends = [[surrogate.value(scores + sign * move, relevance) for sign in (1, -1)] for move in moves]

@@ -96,8 +96,8 @@ class Agent(Knowledge):
             Numbers of the items that can be shown, for a learner that knows items one by one; None: all that have
             not retired. The ranking is one of these numbers.
         uniforms
-            The randomness of this round, `draws` numbers from [0, 1), for who keeps a log and draws them by the
-            numbers of its records (`kernels.philox`); None: the agent's own generator draws them.
+            The randomness of this round, `draws` numbers from [0, 1), for callers who keep a log and draw them by
+            the numbers of its records (`kernels.philox`); None: the agent's own generator draws them.
         """
         X, items, chosen = self._no_features, self._everyone, None
         if self._by_item or available is not None:
@@ -313,7 +313,7 @@ class Agent(Knowledge):
             The learner of the model; needed only for one that is not in `peekrank.registry.LEARNERS`.
         """
         if not model.agent:
-            raise ValueError("this model holds weights only, and no agent that could go on; learn it anew")
+            raise ValueError("this model holds only weights, and no agent that could go on; learn it again")
         trained = cls.load(model.agent, learner)
         shape = trained.shape
         m, k = m or shape.m, k or shape.k

@@ -83,7 +83,7 @@ def read(blob: bytes, learner: Learner | None = None) -> Saved:
 
 
 def fill(found: Saved, state: State, counts: Counts) -> None:
-    """Put the numbers into a state that the learner made; a ValueError if it cannot have come to them."""
+    """Put the numbers into a state that the learner made; a ValueError if it cannot have reached them."""
     memory, learner = _memory(found.learner, state, counts), text_of(found.learner)
     size = sum(array.nbytes for array in memory.values())
     if found.names != list(memory) or len(found.numbers) != size:

@@ -41,7 +41,7 @@ _ACTIONS = {
     "fewer-answers": "Likely answers are lost on their way, come too late, or the page has changed. Look at the "
     "calls that bring feedback since then.",
     "lower-grades": "Likely another audience, a change of the page, or items that got worse. If it lasts, let "
-    "the learner forget (`forget`), or begin anew.",
+    "the learner forget (`forget`), or start again.",
     "silence": "No feedback reaches the learner, which stays as it is. Look at the calls that bring it, and at "
     "the time that answers may take.",
     "stray-answers": "Likely retries after decisions were closed, another environment, or ids that the app makes "
@@ -53,7 +53,7 @@ _ACTIONS = {
     "item-higher-grades": "Likely the item itself changed, or somebody answers in bulk. Look at who answers.",
     "starved": "Candidates get less than the promised chance, and cannot be evaluated. Look at the learner's "
     "exploration, and at lists with more candidates than it was set up for.",
-    "trouble": "The learner has stopped learning. Load the last good state, or begin anew with scaled features.",
+    "trouble": "The learner has stopped learning. Load the last good state, or start again with scaled features.",
     "overflow": "Rankings are arbitrary now. Load the last good state, and scale features.",
 }
 

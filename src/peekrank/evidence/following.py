@@ -170,7 +170,7 @@ def _lines(path: Path, *, follow: bool) -> Iterator[tuple[int, dict[str, Any] | 
             if not follow:
                 break
             if path.stat().st_size < file.tell():
-                raise ValueError(f"{path}: has become shorter, and logs only grow; watch it anew")
+                raise ValueError(f"{path}: has become shorter, and logs only grow; watch it from the start")
             if number > 1:
                 yield number, None
             time.sleep(_PAUSE)

@@ -1,4 +1,4 @@
-"""What a run of an experiment comes to: a function of the experiment and the run's number; no file is written."""
+"""The result of one run of an experiment: a function of experiment and number of the run; no file is written."""
 
 from __future__ import annotations
 

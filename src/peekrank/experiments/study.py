@@ -97,7 +97,7 @@ class Study:
     grades
         Number of relevance grades.
     horizons
-        Numbers of rounds, ascending. Every learner is run anew, and tuned anew, for each.
+        Numbers of rounds, ascending. Every learner is run and tuned separately for each.
     runs
         Number of runs for each stream and horizon.
     seed

@@ -1,4 +1,4 @@
-"""The rate of a ranking game: by theorem where one covers it, else from the definitions where it is small."""
+"""The rate of a ranking game: by theorem where one covers it, otherwise from the definitions where it is small."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ class Folder:
         if stamp is None:
             raise ValueError(
                 f"{self.path} was removed, or its manifest.json, while results were made for it; "
-                "the same command begins anew"
+                "the same command starts again"
             )
         if stamp != self._seen:
             self._identity.check(self.path, manifest_of(self.path, self.kind))

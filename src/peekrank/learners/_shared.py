@@ -200,7 +200,7 @@ def check_parameters(
 
 
 def fault_in_numbers(state: State, *names: str) -> str:
-    """Which of these arrays holds what no learner can have come to; empty if all numbers are finite, and not vast.
+    """Which of these arrays holds numbers that no learner can reach; empty if all are finite, and not vast.
 
     >>> class Memory(NamedTuple):
     ...     scores: Floats

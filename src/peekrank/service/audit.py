@@ -1,4 +1,4 @@
-"""Audits: a log is folded anew from its beginning, and compared bit for bit with what the service had come to."""
+"""Audits: a log is folded again from its beginning, and compared bit for bit with the service's state."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Audit(NamedTuple):
     slot: str
     first: int  # record that was folded first, and last
     last: int
-    equal: tuple[int, ...]  # numbers of the snapshots that are what the log comes to
+    equal: tuple[int, ...]  # numbers of the snapshots that agree with the log
     different: tuple[str, ...]  # and what is wrong with the others
     rankings: int  # that came out otherwise than they were shown
     machines: tuple[str, ...]  # what differs between this machine and those of the snapshots
 
     @property
     def passed(self) -> bool:
-        """Whether the log comes to what the service had."""
+        """Whether the log gives the state that the service had."""
         return not self.different and not self.rankings
 
     def __str__(self) -> str:

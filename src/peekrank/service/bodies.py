@@ -103,7 +103,7 @@ def _field_names(into: Any) -> tuple[str, ...]:
 
 
 def encoded(reply: Any, request: Request, status: int = 200) -> Response:
-    """A reply in msgpack if the caller asks for that, else in JSON."""
+    """A reply in msgpack if the caller asks for it, otherwise in JSON."""
     if "msgpack" in request.headers.get("accept", ""):
         return Response(_encode_msgpack(reply), status, media_type=MSGPACK)
     return Response(_encode_json(reply), status, media_type=JSON)

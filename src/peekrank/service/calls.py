@@ -139,7 +139,7 @@ class Calls:
         return Ask("POST", "/v1/batch", _replies, msgspec.json.Encoder().encode_lines(list(lines)), LINES)
 
     def put_items(self, slot: str, items: Items) -> Ask[ChangedReply]:
-        """Register items, or describe them anew."""
+        """Register items, or replace their descriptions."""
         return _asked("PUT", f"{_slot(slot)}/items", ChangedReply, ItemsRequest(_items(items)))
 
     def retire_items(self, slot: str, names: Iterable[str]) -> Ask[ChangedReply]:

@@ -28,7 +28,7 @@ class Activate(NamedTuple):
 
 
 class PutItems(NamedTuple):
-    """Register items of a slot, or describe them anew; the result is a `ChangedReply`."""
+    """Register items of a slot, or replace their descriptions; the result is a `ChangedReply`."""
 
     slot: str
     request: ItemsRequest

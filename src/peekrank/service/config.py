@@ -105,7 +105,7 @@ class SlotConfig:
         'What silence means: nothing (`missing`), or a grade; a grade needs learn = "on_close".',
     ] = "missing"
     learn: Annotated[Learn, "From the first answer at once, or from all when the waiting is over."] = "on_answer"
-    combine: Annotated[Combine, 'What several answers about an item come to, with learn = "on_close".'] = "last"
+    combine: Annotated[Combine, 'How several answers to a question combine, with learn = "on_close".'] = "last"
     mode: Annotated[
         Mode, "`shadow`: the order that each call brings as its `baseline` is shown, and learned from."
     ] = "live"

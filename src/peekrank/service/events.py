@@ -1,4 +1,4 @@
-"""The life of an event: what each call means in each state, as one table, and what its answers come to.
+"""The life of an event: what each call means in each state, as one table, and how its answers are combined.
 
     open  ->  shown  ->  answered  |  expired
 
@@ -114,7 +114,7 @@ def step(learn: Learn, state: State, call: Call) -> Step:
 
 
 def combined(answers: Sequence[bytes], k: int, how: Combine, unanswered: float = np.nan) -> Floats:
-    """What several answers to the same k questions come to: a grade for each, or `unanswered`.
+    """How several answers to the same k questions are combined: a grade for each, or `unanswered`.
 
     A mean that is no grade is rounded to the nearest one, and up from the middle.
 

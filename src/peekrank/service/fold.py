@@ -1,4 +1,4 @@
-"""What a slot's log comes to: the state is the fold of the records, in the order of their numbers.
+"""The state of a slot: the fold of its records, in the order of their numbers.
 
 A live call and a replay both end in `Fold.apply`: there is no other code that changes a state. Randomness is a
 function of the slot's key and of how many lists were ranked before (`kernels.philox`), time is that of the record,
@@ -241,7 +241,7 @@ class Fold:
                 self.items.note_answer(item, grade)
 
     def _grades(self, event: Event, silence: float = np.nan) -> Floats:
-        """What the answers to an event come to."""
+        """The result of the answers to an event."""
         return combined(event.answers, event_k(event), self.config.combine, silence)
 
     def _teach(self, event: Event) -> None:
@@ -309,7 +309,7 @@ class Fold:
             agent.add(number + 1 - agent.shape.m)
 
     def _configured(self, _: None, body: Settings) -> None:
-        """Go on as configured; another learner begins anew, and what the old one decided can teach it nothing."""
+        """Go on as configured; another learner starts from scratch, and learns nothing from old decisions."""
         before, self.settings = self.settings, body
         if before is None or identity(before.config) != identity(body.config):
             fixed = body.config.made

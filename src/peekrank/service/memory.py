@@ -76,7 +76,7 @@ class Memory:
         self.following = True
 
     def _fold(self, name: str) -> Fold:
-        """A slot as the log has it now: what was followed goes on, anything else is folded anew."""
+        """A slot as the log has it now: what was followed goes on, anything else is folded again."""
         if self.following and name in self.slots:
             return followed(self._store, self.slots[name].fold)
         fold, passed = folded(self._store, name)
@@ -106,7 +106,7 @@ class Memory:
                 slot.close(event)
 
     def do(self, command: Command) -> Any:
-        """What a command comes to; a `Problem` if it cannot be done."""
+        """The result of a command; a `Problem` if it cannot be done."""
         if isinstance(command, Rank):
             return self._rank(command)
         if isinstance(command, Answer):

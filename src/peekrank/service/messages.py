@@ -149,7 +149,7 @@ class FeedbackRequest(Message, frozen=True):
 
 
 class ItemsRequest(Message, frozen=True):
-    """Items to register, or to describe anew: ``PUT /v1/slots/{slot}/items``."""
+    """Items to register, or whose description to replace: ``PUT /v1/slots/{slot}/items``."""
 
     items: Annotated[list[ItemId | Item], Meta(min_length=1, max_length=MAX_ITEMS)]
 

@@ -167,7 +167,7 @@ def wrong_type(sent: str, known: Iterable[str]) -> Problem:
 
 
 def too_slow(seconds: float) -> Problem:
-    """A body that did not come to its end."""
+    """A body that ended early."""
     return Problem("too-slow", f"the body was not complete after {seconds:g} seconds")
 
 

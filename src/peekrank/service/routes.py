@@ -112,7 +112,7 @@ CALLS = (
         "PUT",
         "/v1/slots/{slot}/items",
         "put_items",
-        "Register items, or describe known ones anew. Safe to repeat.",
+        "Register items, or replace the descriptions of known ones. Safe to repeat.",
         "admin",
         ChangedReply,
         ItemsRequest,

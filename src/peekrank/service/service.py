@@ -4,7 +4,7 @@
             <-  future     commits once, and only then lets callers know
 
 Acknowledged means written. Should the log not take what was done, nobody is told that it was: memory is dropped
-and folded from the log anew, and until that has worked calls are refused with a reason.
+and folded from the log again, and until that has worked calls are refused with a reason.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class Service:
         return reply
 
     def put_items(self, slot: str, request: messages.ItemsRequest) -> messages.ChangedReply:
-        """Register items, or describe them anew."""
+        """Register items, or replace their descriptions."""
         reply: messages.ChangedReply = self.submit(PutItems(slot, request)).result()
         return reply
 
@@ -281,7 +281,7 @@ class Service:
             self._drop(error)
 
     def _outcome(self, command: Any) -> Any:
-        """What a command comes to: a reply or a problem. Anything else that is raised is a fault of ours."""
+        """The result of a command: a reply or a problem. Anything else that is raised is a fault of ours."""
         try:
             return None if isinstance(command, _Settle) else self._memory.do(command)
         except Problem as problem:
@@ -300,7 +300,7 @@ class Service:
             _log.exception("fault")
 
     def _recover(self) -> None:
-        """Fold the log anew, as soon as it can be had; read along as long as another process owns it."""
+        """Fold the log again as soon as it can be read; follow it as long as another process owns it."""
         for attempt in range(1_000_000_000):
             pause = _RETRY[min(attempt, len(_RETRY) - 1)]
             try:

@@ -229,7 +229,7 @@ class Slot:
     # Items
 
     def put_items(self, request: messages.ItemsRequest) -> ChangedReply:
-        """Make items known, have them back, or describe them anew."""
+        """Register items, bring them back, or replace their descriptions."""
         fold, d = self.fold, self.fold.config.features
         self._require_registry()
         names = [item if isinstance(item, str) else item.id for item in request.items]

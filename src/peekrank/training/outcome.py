@@ -40,7 +40,7 @@ class Summary(NamedTuple):
 class Outcome(NamedTuple):
     """The curves of all runs: a row for each learner, run and number of rounds; and the median time of a run.
 
-    ``blank`` tells of queries with nothing relevant: of the test part if there is one, else of the training part.
+    ``blank`` counts queries with nothing relevant, in the test part if there is one, or in the training part.
     """
 
     training: Training

@@ -1,4 +1,4 @@
-"""What a run of a training comes to: a function of the training and the run's number; no file is written."""
+"""The result of one run of a training: a function of the training and the run's number; no file is written."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def learns_from_features(learner: Learner) -> None:
     for one in (learner, Uniform()):
         value = simulate(one, rounds, k=problem.K, measure=measure, at=half).value
         lost.append(1 - float(value[1] - value[0]) / (_NO_HORIZON / 2))
-    require(lost[0] <= 0.5 * lost[1], f"in the second half it loses {lost[0]:.3f} a round, random {lost[1]:.3f}")
+    require(lost[0] <= 0.5 * lost[1], f"in the second half it loses {lost[0]:.3f} per round, random {lost[1]:.3f}")
 
 
 def _measure(learner: Learner) -> Any:

@@ -274,7 +274,7 @@ class MarginFTRL:
 
 
 def _fault_in_values(state: MarginFTRLState) -> str:
-    """What no item and no number can have come to."""
+    """Which number is one that no run can have reached."""
     if state.numbers[BETA] < 1 or state.numbers.min() < 0:
         return "its numbers must not be below 0, and beta not below 1"
     if state.items.squares.min() < 0 or state.asked.min() < 0:

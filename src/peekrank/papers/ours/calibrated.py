@@ -99,7 +99,7 @@ class Played(NamedTuple):
 
     @property
     def late(self) -> Floats:
-        """Regret a round since the round count before the last; (sides, runs)."""
+        """Regret per round since the round count before the last; (sides, runs)."""
         return np.asarray((self.regret[:, -1] - self.regret[:, -2]) / (self.at[-1] - self.at[-2]))
 
     @property
@@ -178,7 +178,7 @@ def claims(results: Sequence[Played]) -> Iterator[Claim]:
 
 
 def far_off(pair: Pair) -> float:
-    """What playing E R costs a round, on both sides together.
+    """What playing E R costs per round, on both sides together.
 
     >>> round(far_off(pair_of(CELLS[0])), 4)
     0.1244

@@ -1,6 +1,6 @@
 """How good the rankers are that learners end up with, on lists of documents that they have not seen.
 
-Learners pass over a part of the lists for T rounds, each pass in a new random order, and see k relevances a round.
+Learners pass over part of the lists for T rounds, each pass in a new random order, and see k relevances per round.
 Then their weights order the documents of the rest: NDCG@10, mean over the lists with a relevant document. Another
 table is about lists that come once each: NDCG@10 while learning, from the printed learner to ours, one choice
 after the other. A third one has ridge and its lift beside ours, at k = 1, after few rounds and many. Here all

@@ -85,7 +85,7 @@ class Close(Struct, array_like=True):
 
 
 class Items(Struct, array_like=True):
-    """Items came, were described anew, or went."""
+    """Items came, got new descriptions, or went."""
 
     put: list[str] = []
     features: bytes = b""  # float32, a row for each that came
