@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
+_MOST_NAMED = 40  # names in an error
 _NEXT_FIELD = re.compile(r",(?=\w+=)")
 _BRACKETS = re.compile(r"\A\[(.*)\]\Z", re.DOTALL)
 
@@ -31,7 +32,9 @@ def nearest(wrong: str, known: Collection[str]) -> str:
     """
     close = difflib.get_close_matches(wrong, known, n=1, cutoff=0.5)
     guess = f"did you mean '{close[0]}'? " if close else ""
-    return f"{guess}Known: {', '.join(sorted(known))}"
+    names = sorted(known)
+    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+    return f"{guess}Known: {', '.join(names[:_MOST_NAMED])}{more}"
 
 
 def build(kind: str, registry: Mapping[str, type[T]], text: str, **context: Any) -> T:

@@ -381,3 +381,23 @@ def test_what_is_asked_is_checked() -> None:
         policy("blockftrl", log, measure=DCG())
     with pytest.raises(ValueError, match="ridge: needs the features"):
         policy("ridge", log, measure=DCG())
+
+
+def test_few_decisions_and_all_chances_1_claim_no_more_than_is_possible() -> None:
+    """One decision, all of it seen; then two of different k: intervals stay within what a value can be."""
+    first = {"event": "1", "k": 2, "candidates": ["a", "b"], "place": [1, 0], "chance": [1, 1], "answer": [0, 1]}
+    second = {**first, "event": "2", "k": 1, "chance": [0.25, 0.75], "answer": [None, 1]}
+    for records in ([first], [first, second]):
+        log = log_of(records)
+        found = evaluate_log(log, [fixed_order(log, list("ab")), fixed_order(log, list("ba"))], DCG(1))
+        assert [e.anytime for e in found.estimates] == [(0.0, 1.0)] * 2
+        assert found.differences[0].anytime == (-1.0, 1.0)
+        assert found.differences[0].verdict == "undecided"
+
+
+def test_an_order_of_strangers_names_few_of_many_candidates() -> None:
+    names = [f"item{i}" for i in range(5000)]
+    log = log_of([{"event": "1", "k": 1, "candidates": names, "place": list(range(5000))}])
+    with pytest.raises(ValueError, match=r"'tea' is no candidate: .*item10, .* and 4,960 more$") as said:
+        fixed_order(log, ["tea"])
+    assert len(str(said.value)) < 700

@@ -239,3 +239,18 @@ def test_features_are_logged_and_those_without_chances_say_why(tmp_path: Path) -
     found = read_log(tmp_path / "b.jsonl")
     assert np.isnan(found.chance).all()
     assert found.reasons == ("thompson cannot tell the chances of its items to be seen",)
+
+
+def test_a_column_that_is_no_field_is_refused_in_both_formats(tmp_path: Path) -> None:
+    """A misspelt field would otherwise be lost without a word."""
+    shown = {"event": "1", "k": 1, "candidates": ["a", "b"], "place": [0, 1]}
+    file = tmp_path / "log.parquet"
+    write_log(file, log_of([shown]))
+    pl.read_parquet(file).with_columns(chances=pl.lit(None)).write_parquet(file)
+    with pytest.raises(ValueError, match=r"log.parquet: no field 'chances': did you mean 'chance'"):
+        read_log(file)
+    lines = tmp_path / "log.jsonl"
+    write_log(lines, log_of([shown]))
+    lines.write_text(lines.read_text().replace('"k"', '"chances": null, "k"'))
+    with pytest.raises(ValueError, match="no field 'chances': did you mean 'chance'"):
+        read_log(lines)

@@ -149,16 +149,16 @@ def _shown(result: Evaluation, policies: list[Policy], log: Path) -> list[Table 
     level = f"{1 - result.alpha:.0%}"
     table = _table(f"{result.measure} per decision, {log.name}: {sizes}", "policy")
     for head in ("estimate", f"{level}, one look", f"{level}, at all times", "IPS", "sample", "weight"):
-        table.add_column(head, justify="right", overflow="fold")
+        _number_column(table, head)
     for e in result.estimates:
         ends = (_ends(e.usual), _ends(e.anytime))
         table.add_row(escape(e.name), number(e.doubly_robust), *ends, number(e.ips), *_quality(e))
     said: list[Table | Text] = [table]
     if result.differences:
         table = _table("Differences", "policy")
-        table.add_column("minus", overflow="fold")
-        for head in ("difference", f"{level}, at all times", "if stable", "verdict"):
-            table.add_column(head, justify="right", overflow="fold")
+        table.add_column("minus", overflow="fold", min_width=6)
+        for head in ("estimate", f"{level}, at all times", "if stable", "verdict"):
+            _number_column(table, head)
         for e in result.differences:
             cells = (number(e.doubly_robust), _ends(e.anytime), _ends(e.betting), _verdict(e, result.measure))
             table.add_row(escape(e.name), escape(e.minus), *cells)
@@ -168,12 +168,18 @@ def _shown(result: Evaluation, policies: list[Policy], log: Path) -> list[Table 
 
 def _table(title: str, first: str) -> Table:
     table = Table(title=escape(title), title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column(first, overflow="fold", min_width=8)
+    table.add_column(first, overflow="fold", min_width=6)
     return table
 
 
+def _number_column(table: Table, head: str) -> None:
+    """A column in which no word or number is broken: an interval is, between its ends."""
+    shortest = len("-0.0001") if " " in head else len("0.001")
+    table.add_column(head, justify="right", min_width=max([shortest, *map(len, head.split())]))
+
+
 def _ends(interval: tuple[float, float]) -> str:
-    return f"{number(interval[0])}..{number(interval[1])}"
+    return f"{number(interval[0])} to {number(interval[1])}"
 
 
 def _quality(e: Estimate) -> tuple[str, str]:

@@ -322,6 +322,7 @@ class _Work(NamedTuple):
         n, interval = len(rows.seen), Interval.fresh(problem.scale, growing=True)
         found, tracks, space = np.empty((2, len(looks))), np.empty((4, n)), np.empty((5, 32))
         est.walk(rows, target, predicted, interval, self.alpha, looks, found, tracks, space)
+        found = found.clip(problem.least, problem.most)  # few decisions tell less than what is possible at all
         added = (np.cumsum(shift) / np.arange(1, n + 1))[looks - 1]
         below = self._bet(tracks[0], tracks[1], problem.least, problem.most)
         above = self._bet(tracks[2], tracks[3], -problem.most, -problem.least)
