@@ -75,10 +75,9 @@ def _shown(output: dict[str, Any]) -> str:
 
 
 def convert(formula: str, display: Literal["inline", "block"] = "inline") -> str:
-    """TeX as MathML, whose quotients browsers space out like sums if not told otherwise."""
-    return converter.convert(formula, display=display).replace(
-        "<mo>&#x0002F;", '<mo lspace="0" rspace="0">&#x0002F;'
-    )
+    """TeX as MathML, in which quotients would be spaced out like sums, and primes be raised twice."""
+    made = _PRIMED.sub(r"<mrow>\1<mo>&#x02032;</mo></mrow>", converter.convert(formula, display=display))
+    return made.replace("<mo>&#x0002F;", '<mo lspace="0" rspace="0">&#x0002F;')
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
