@@ -15,7 +15,7 @@ from helpers.naive_doubt import doubts, price
 from peekrank import NDCG, Agent, Decision, Ridge, Rounds, RTopKF, Shape, Uniform, simulate
 from peekrank.engine.saved import arrays_of
 from peekrank.learners.ridge.learner import MOST_COLUMNS
-from peekrank.learners.ridge.state import RidgeState
+from peekrank.learners.ridge.state import RESERVE, RidgeState
 from peekrank.types import Features, Floats, linear_in_features
 
 M, D = 8, 5
@@ -162,13 +162,15 @@ def test_the_unit_of_grades_does_not_matter() -> None:
 
 @pytest.mark.parametrize("learner", [Ridge(), Ridge("sampling"), Ridge(lift=20)], ids=str)
 def test_the_order_of_answers_does_not_matter(learner: Ridge) -> None:
+    """With a lift, which fits its prior after 1, 2, 4, ... answered rounds, that between two such times."""
     X = lists(150)
     relevance, rng = grades(X), np.random.default_rng(7)
     agents = [Agent(learner, m=M, k=3, d=D, seed=6) for _ in range(3)]
     for agent in agents:
         decisions = [agent.rank(features) for features in X]
-        order = range(len(X)) if agent is agents[0] else rng.permutation(len(X))
-        for t in order:
+        blocks = np.split(np.arange(len(X)), 2 ** np.arange(8) if learner.lift else [])
+        order = blocks if agent is agents[0] else [rng.permutation(block) for block in blocks]
+        for t in np.concatenate(order):
             answers = relevance[t][decisions[t].ranking[:3]]
             answers[t % 4 : t % 4 + 1] = np.nan  # none, or one that is not answered
             agent.update(decisions[t], answers)
@@ -391,6 +393,51 @@ def test_its_kernels_learn_from_the_decisions_of_others() -> None:
     assert np.allclose(state.w[:D], w, rtol=1e-9)
     assert np.isclose(state.sums[3], left)
     assert state.w[0] > 0 > state.w[D - 1]
+
+
+def lifted(rows: Floats) -> Floats:
+    """Features, their squares, and their products."""
+    first, second = np.triu_indices(rows.shape[1], 1)
+    return np.hstack([rows, rows**2, rows[:, first] * rows[:, second]])
+
+
+def log_likelihood(answers: Answers, prior: Floats) -> float:
+    """Of the answers, weights and the constant integrated out, with the variance that makes them most likely."""
+    rows, count = np.c_[answers.rows, np.ones(len(answers.grades))], len(answers.grades)
+    precision = (rows * answers.weights[:, None]).T @ rows + np.diag(np.r_[prior, 0])
+    volume = np.linalg.slogdet(precision)[1] - np.log(prior).sum()
+    return float(-volume / 2 - count / 2 * np.log(solution(answers, prior)[1]))
+
+
+def fitted(product: float) -> tuple[float, set[float]]:
+    """The prior of a lift after 1,024 rounds, and by which factors it changed: those of dense algebra."""
+    agent, X = Agent(Ridge(lift=15), m=M, k=2, d=D), lists(1024)
+    relevance = np.digitize(X[..., 0] + product * X[..., 1] * X[..., 2] + X[..., 3] / 2, [-1, 0, 1.5])
+    seen, found = Seen([], []), set[float]()
+    for t, (features, row) in enumerate(zip(X, relevance.astype(np.float64), strict=True), 1):
+        before = agent.state.sums[RESERVE]
+        new = play(agent, features[None], row[None])
+        seen = Seen(seen.decisions + new.decisions, seen.answers + new.answers)
+        change, expected = float(agent.state.sums[RESERVE] / before), 1.0
+        if 2 * t > 24 and t & (t - 1) == 0:  # more answers than columns, at a refresh
+            answers, columns = dense(seen), np.arange(D + 15)
+            answers = answers._replace(rows=lifted(answers.rows))
+            likely = {
+                factor: log_likelihood(
+                    answers, agent.state.prior[: D + 15] * np.where(columns < D, 1, factor / change)
+                )
+                for factor in (4.0, 0.25, 1.0)
+            }
+            expected = next(factor for factor in likely if factor == 1 or likely[factor] > likely[1.0])
+            found.add(expected)
+        assert change == expected
+    return float(agent.state.sums[RESERVE]), found
+
+
+def test_the_prior_of_a_lift_is_moved_to_where_answers_are_more_likely() -> None:
+    (linear, some), (product, others) = fitted(0.0), fitted(1.0)
+    assert product < linear
+    assert some | others == {4.0, 0.25, 1.0}
 
 
 def test_a_lift_learns_products() -> None:

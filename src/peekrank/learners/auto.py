@@ -38,12 +38,12 @@ class Auto(TeamForm):
     >>> from peekrank import Agent
     >>> agent = Agent(Auto(), m=5, k=1, d=3)
     >>> [standing.member for standing in agent.learner.standings(agent.state)]
-    ['ridge', 'ridge:lift=1100', 'rtopkf']
+    ['ridge', 'ridge:lift=1300', 'rtopkf']
     """
 
     measure: LinearMeasure = field(default=DCG(10), metadata={"read": measure_named})
     max_grade: int = 4
-    lift: int = 1100
+    lift: int = 1300
     alpha: float = 0.05
     share: float = 0.4
     name: ClassVar[str] = "auto"

@@ -23,7 +23,7 @@ from peekrank.learners.ridge.exploring import (
 )
 from peekrank.learners.ridge.lift import lift_of
 from peekrank.learners.ridge.regression import fill_scores, update
-from peekrank.learners.ridge.state import COUNT, ONE, REFRESH, RENEW, SQUARES, RidgeState
+from peekrank.learners.ridge.state import COUNT, ONE, REFRESH, RENEW, RESERVE, SQUARES, RidgeState
 from peekrank.types import Features, Floats, Kernels, Shape
 
 Explore = Literal["doubt", "sampling"]
@@ -114,8 +114,8 @@ class Ridge:
     def init(self, shape: Shape) -> RidgeState:
         """State before the first round."""
         m, columns, lift = shape.m, self._columns(shape.d), lift_of(shape.d, self.lift)
-        sums = np.zeros(7)
-        sums[REFRESH] = 1
+        sums = np.zeros(8)
+        sums[REFRESH], sums[RESERVE] = 1, _added(shape.d, self.lift)
         scores, sampled, means, widths, doubts, prices, questions = (np.zeros(m) for _ in range(7))
         return RidgeState(
             R=aligned(columns, columns),
@@ -131,7 +131,6 @@ class Ridge:
             forget=self.forget,
             k=shape.k,
             d=shape.d,
-            reserve=max(1.0, _added(shape.d, self.lift) / shape.d),
             weights=1 / np.log2(np.arange(2.0, m + 2)),
             lift=lift,
             x=np.zeros(columns),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import sqrt
+from math import log, sqrt
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from peekrank.learners.ridge.state import (
     ONE,
     REFRESH,
     RENEW,
+    RESERVE,
     ROUNDING,
     ROUNDS,
     SQUARED,
@@ -29,7 +30,8 @@ from peekrank.learners.ridge.state import (
 from peekrank.types import Features, Floats, Ints
 
 MOST_WEIGHT = 5.0  # of an answer from the bottom of a list, in those from its top
-_LAST_REFRESH = 2048  # rounds after which the prior is as it is
+_LAST_REFRESH = 2048  # rounds after which the prior is as it is, but for that of a lift
+_STEP = 4.0  # by which the prior precision of a lift is changed
 
 
 @kernel
@@ -68,12 +70,13 @@ def _precision(s: RidgeState, j: int) -> float:
     """The prior precision of a weight: the column's variance, or its mean square if it is constant.
 
     It is divided by the share of items for which the column is not 0: the weight of a one-hot column has the same
-    prior however rarely it is hot. All lifted columns together are expected to matter as much as all features.
+    prior however rarely it is hot. Lifted columns have it multiplied, at first by their number: all of them
+    together are expected to matter as much as one feature.
     """
     squares = s.moments[SQUARES, j]
     spread = squares - s.moments[SUM, j] ** 2 / s.sums[ITEMS]
     precision: float = (spread if spread > ROUNDING * squares else squares) / s.moments[COUNT, j]
-    return precision * s.reserve if j >= s.d else precision
+    return precision * s.sums[RESERVE] if j >= s.d else precision
 
 
 @kernel
@@ -124,8 +127,8 @@ def _forget(s: RidgeState) -> None:
 
 
 @kernel
-def _refresh(s: RidgeState) -> None:
-    """Change the prior to today's scale of the columns."""
+def _change_prior(s: RidgeState, wanted: Floats) -> None:
+    """Make the prior precision of each column what is wanted, and factorise again."""
     d = len(s.w)
     ones = both = answers = 0.0  # of the last row's triangle: it is what the others leave of these sums
     for j in range(d + 1):
@@ -134,10 +137,8 @@ def _refresh(s: RidgeState) -> None:
         answers += s.sides[j, ANSWER] ** 2
     square(s.R, s.ends, s.sides)
     for j in range(d):
-        if s.moments[COUNT, j] > 0:
-            precision = _precision(s, j)
-            s.R[j, j] += precision - s.prior[j]
-            s.prior[j] = precision
+        s.R[j, j] += wanted[j] - s.prior[j]
+        s.prior[j] = wanted[j]
     cholesky(s.R, s.ends, s.sides)
     for j in range(d):
         ones -= s.sides[j, ONE] ** 2
@@ -147,6 +148,49 @@ def _refresh(s: RidgeState) -> None:
     last[ONE] = sqrt(max(0.0, ones))
     last[ANSWER] = both / last[ONE] if ones > 0 else 0.0
     s.sums[LEFT] = max(0.0, s.sums[LEFT] + answers - last[ANSWER] ** 2)
+
+
+@kernel
+def _refresh(s: RidgeState) -> None:
+    """Change the prior to today's scale of the columns."""
+    for j in range(len(s.w)):
+        s.x[j] = _precision(s, j) if s.moments[COUNT, j] > 0 else s.prior[j]
+    _change_prior(s, s.x)
+
+
+@kernel
+def _multiply_reserve(s: RidgeState, factor: float) -> None:
+    s.sums[RESERVE] *= factor
+    for j in range(len(s.w)):
+        s.x[j] = s.prior[j] * factor if j >= s.d else s.prior[j]
+    _change_prior(s, s.x)
+
+
+@kernel
+def _log_volume(s: RidgeState) -> float:
+    """Logarithm of how much smaller the answers have made the space of likely weights."""
+    total = log(s.sides[len(s.w), ONE])
+    for j in range(len(s.w)):
+        if s.prior[j] > 0 and s.R[j, j] > 0:
+            total += log(s.R[j, j] ** 2 / s.prior[j]) / 2
+    return total
+
+
+@kernel
+def _fit_reserve(s: RidgeState) -> None:
+    """Change the prior precision of lifted columns by a step if the answers are then more likely.
+
+    Their marginal likelihood, all weights integrated out and the best variance of noise put in, is in proportion
+    to exp(-volume) RSS^(-answers/2).
+    """
+    for factor in (_STEP, 1 / _STEP):
+        left, volume = s.sums[LEFT], _log_volume(s)
+        if left <= ROUNDING * s.sums[SQUARED]:
+            return
+        _multiply_reserve(s, factor)
+        if volume - _log_volume(s) > s.sums[ANSWERS] / 2 * log(s.sums[LEFT] / left):
+            return
+        _multiply_reserve(s, 1 / factor)
 
 
 @kernel
@@ -173,8 +217,12 @@ def update(s: RidgeState, X: Features, ranking: Ints, token: Floats, feedback: F
         return
     s.sums[ROUNDS] += 1
     if s.sums[ROUNDS] == s.sums[REFRESH]:
-        s.sums[REFRESH] = 2 * s.sums[ROUNDS] if s.sums[ROUNDS] < _LAST_REFRESH else 0
-        _refresh(s)
+        lifted = s.sums[RESERVE] > 0
+        s.sums[REFRESH] = 2 * s.sums[ROUNDS] if lifted or s.sums[ROUNDS] < _LAST_REFRESH else 0
+        if s.sums[ROUNDS] <= _LAST_REFRESH:
+            _refresh(s)
+        if lifted and s.sums[ANSWERS] > d:
+            _fit_reserve(s)
     level = constant(s)
     for j in range(d):
         s.w[j] = s.sides[j, ANSWER] - s.sides[j, ONE] * level

@@ -18,8 +18,9 @@ COUNT, SUM, SQUARES = range(3)
 # Columns of the sides
 ONE, ANSWER = range(2)
 # Sums: rounds and answers learned from, squares of the answers, what the regression leaves of them, items looked
-# at, the round of the next refresh, the column whose prior is renewed next
-ROUNDS, ANSWERS, SQUARED, LEFT, ITEMS, REFRESH, RENEW = range(7)
+# at, the round of the next refresh, the column whose prior is renewed next, how many times as precise the prior of
+# lifted columns is as that of features; 0 without a lift
+ROUNDS, ANSWERS, SQUARED, LEFT, ITEMS, REFRESH, RENEW, RESERVE = range(8)
 
 
 class RidgeState(NamedTuple):
@@ -38,7 +39,6 @@ class RidgeState(NamedTuple):
     forget: float
     k: int
     d: int
-    reserve: float  # lifted columns for each feature, 1 at least
     weights: Floats  # of the places
     lift: Lift
     x: Floats
