@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from helpers.command_line import peekrank, refused
+from helpers.command_line import numbers, peekrank, refused
 from peekrank import DCG, Agent, DoubtSort, simulate
 from peekrank.evidence.log import read_log, write_log
 from peekrank.experiments.experiment import Experiment
@@ -63,6 +63,14 @@ def test_a_table_differences_and_files(log: Path) -> None:
     assert "<script" not in page
     assert "http" not in page.replace("http://www.w3.org", "")
     assert Path("report/evaluation.svg").exists()
+
+
+def test_no_number_is_broken_in_a_narrow_terminal(log: Path) -> None:
+    asked = ["evaluate", log, "--policy", "logged", "--policy", "doubtsort"]
+    wide = numbers(peekrank(*asked).stdout)
+    assert len(wide) > 12
+    for columns in (40, 60, 80, 120):
+        assert wide <= numbers(peekrank(*asked, columns=columns).stdout)
 
 
 def test_orders_from_files_and_json_lines(log: Path) -> None:

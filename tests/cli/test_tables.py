@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from helpers.command_line import numbers
 from peekrank.cli._tables import Sheet, compared, shown
 from peekrank.experiments.comparison import Group, compare
 
@@ -62,6 +63,15 @@ def test_on_a_narrow_terminal_names_are_folded_and_numbers_are_whole(width: int)
     assert text.count("x") == 70
     assert "1,234" in text
     assert "[red]y" in text
+    assert max(map(len, text.splitlines())) <= width
+
+
+@pytest.mark.parametrize("width", [40, 50, 60, 70, 80, 100])
+def test_no_number_is_broken_and_no_line_is_too_long(width: int) -> None:
+    sheet = Sheet(HEADS, rows((LONG, "ftpl"), ("ftpl", LONG)), 2)
+    text = printed("Regret", sheet, width)
+    assert numbers(printed("Regret", sheet, 200)) - {LONG} <= numbers(text)
+    assert text.count("-2,889..-2,042") == 4
     assert max(map(len, text.splitlines())) <= width
 
 

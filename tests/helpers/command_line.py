@@ -20,6 +20,11 @@ def rows(done: Result) -> dict[str, str]:
     return {label: text.strip() for label, _, text in parts}
 
 
+def numbers(text: str) -> set[str]:
+    """The words of a text that have a digit in them."""
+    return {word for word in text.split() if any(letter.isdigit() for letter in word)}
+
+
 def refused(*arguments: object) -> str:
     """What ``peekrank`` says of arguments that it must refuse."""
     done = peekrank(*arguments)

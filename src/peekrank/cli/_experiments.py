@@ -5,19 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.box import SIMPLE
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-
 from peekrank._util.text import counted
 from peekrank.cli._progress import passing_bar, rounds_bar, status
+from peekrank.cli._tables import Fitted
 from peekrank.reports.numbers import exponent_text, number, percent
 
 if TYPE_CHECKING:
     from peekrank.experiments.experiment import Experiment, Result
-
-_ROOM = 72  # columns of a terminal in which no number of the table is broken
 
 
 def run_experiment(experiment: Experiment, folder: Path, workers: int) -> Result:
@@ -65,30 +59,25 @@ def write_result(result: Result, folder: Path, *, as_csv: bool = False) -> None:
     plots.save(plots.average_regret(result), folder, "average")
 
 
-def result_table(result: Result) -> Table:
-    """One row per learner: regret, its exponent, bound, exploration, and where there is room for it speed."""
+def result_table(result: Result) -> Fitted:
+    """One row per learner: regret, its exponent, bound, exploration and speed."""
     experiment = result.experiment
     sizes = f"{counted(experiment.horizon, 'round')}, {counted(experiment.runs, 'run')}"
-    title = f"{experiment.measure}, k = {experiment.k}, {sizes}"
-    table = Table(
-        title=f"{title}, {escape(experiment.stream)}",
-        title_justify="left",
-        box=SIMPLE,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-    )
-    table.add_column("learner", overflow="fold", min_width=10)
-    room = Console().width >= _ROOM
-    for header in ("regret ± sd", "exponent, 95 %", "bound", "explored", *(["rounds/s"] if room else [])):
-        table.add_column(header, justify="right", overflow="fold", min_width=6)
-    for s in result.summaries():
-        speed = s.rounds_per_second
-        table.add_row(
-            escape(s.learner),
+    heads = ("learner", "regret ± sd", "exponent, 95 %", "bound", "explored", "rounds/s")
+    rows = [
+        (
+            s.learner,
             f"{number(s.regret)} ± {number(s.spread)}",
             exponent_text(s.exponent),
             number(s.bound),
             percent(s.explored),
-            *([f"{speed / 1000:,.0f}k" if speed >= 10_000 else f"{speed:,.0f}"] if room else []),
+            _speed(s.rounds_per_second),
         )
-    return table
+        for s in result.summaries()
+    ]
+    title = f"{experiment.measure}, k = {experiment.k}, {sizes}, {experiment.stream}"
+    return Fitted(title, heads, [("", row) for row in rows])
+
+
+def _speed(rounds_per_second: float) -> str:
+    return f"{rounds_per_second / 1000:,.0f}k" if rounds_per_second >= 10_000 else f"{rounds_per_second:,.0f}"

@@ -3,28 +3,125 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.box import SIMPLE
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from peekrank.cli._outputs import write_text
+from peekrank.cli._outputs import labelled, write_text
 from peekrank.reports.markup import Table as PaperTable
 from peekrank.reports.markup import code
 from peekrank.reports.numbers import chance, interval
 
 if TYPE_CHECKING:
     import polars as pl
-    from rich.console import RenderableType
+    from rich.console import ConsoleOptions, RenderableType
 
 _MOST_ROWS = 60  # on a terminal
-_NAMES = ("folder", "stream", "data", "measure", "learner", "minus")
+_NAMES = ("folder", "stream", "data", "measure", "learner", "minus", "policy")
 _LEFT = (*_NAMES, "verdict")
-_TERMINAL = 80  # columns; a table that does not fit has one space less between its own
+_EDGES = 2  # columns of a terminal
+_NAME = 10  # characters of a name that stay in a line, at least
 _WIDE = 20  # characters that a line about a group has in the first column, at least
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A table that fits the terminal, however narrow: names are folded, heads broken at blanks, numbers never.
+
+    Where that is not enough, the table is turned on its side.
+
+    >>> table = Fitted("Regret", ["learner", "regret", "rounds/s"], [("", ["a", "5.25", "9k"])])
+    >>> for width in (40, 20):
+    ...     print([line.split() for line in rendered(table, width).splitlines() if line.strip(" ─")])
+    [['Regret'], ['learner', 'regret', 'rounds/s'], ['a', '5.25', '9k']]
+    [['Regret'], ['a'], ['regret', '5.25'], ['rounds/s', '9k']]
+    """
+
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[str]]]  # what tells the group, and the cells
+    names: Sequence[str] = _NAMES
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        """The table, in the form that fits."""
+        yield Text(self.title, style="italic")
+        for gap in (1, 0):
+            room = options.max_width - _EDGES - (1 + gap) * len(self.heads)
+            narrow, whole = self._narrow(), self._whole()
+            if sum(narrow if gap == 0 else whole) <= room:
+                widths = _filled(narrow, whole, room)
+                if any(group for group, _ in self.rows):
+                    widths = _filled(widths, [max(widths[0], _WIDE), *widths[1:]], room)
+                yield self._upright(widths, gap)
+                return
+        yield from self._on_its_side()
+
+    def _cells(self, c: int) -> int:
+        """The width of the widest cell in a column."""
+        return max((len(row[c]) for _, row in self.rows), default=0)
+
+    def _whole(self) -> list[int]:
+        """How wide columns are if nothing is folded."""
+        return [max(self._cells(c), len(head)) for c, head in enumerate(self.heads)]
+
+    def _narrow(self) -> list[int]:
+        """How wide columns must be."""
+        words = [max(map(len, head.split())) for head in self.heads]
+        cells = [
+            min(self._cells(c), _NAME) if h in self.names else self._cells(c) for c, h in enumerate(self.heads)
+        ]
+        return list(map(max, words, cells))
+
+    def _upright(self, widths: Sequence[int], gap: int) -> Table:
+        table = Table(box=SIMPLE, padding=(0, gap, 0, 0))
+        for head, width in zip(self.heads, widths, strict=True):
+            left = head in (*self.names, *_LEFT)
+            table.add_column(head, justify="left" if left else "right", overflow="fold", width=width)
+        told = ""
+        for group, row in self.rows:
+            if told != (told := group):
+                table.add_section()
+                table.add_row(escape(group), style="bold")
+            table.add_row(*map(escape, row))
+        return table
+
+    def _on_its_side(self) -> Iterator[RenderableType]:
+        told = ""
+        for group, (first, *cells) in self.rows:
+            if told != (told := group):
+                yield Text(f"\n{group}", style="bold")
+            yield Text(f"\n{first if self.heads[0] in self.names else f'{self.heads[0]} {first}'}")
+            grid = labelled()
+            for head, cell in zip(self.heads[1:], cells, strict=True):
+                grid.add_row(f"  {head}", escape(cell))
+            yield grid
+        yield ""
+
+
+def _filled(narrow: Sequence[int], whole: Sequence[int], room: int) -> list[int]:
+    """Widths between the narrow and the whole ones that fill the room, the first columns first.
+
+    >>> _filled([10, 6, 6], [18, 9, 6], 26)
+    [14, 6, 6]
+    """
+    widths = list(narrow)
+    for place, width in enumerate(whole):
+        widths[place] += min(width - widths[place], room - sum(widths))
+    return widths
+
+
+def rendered(table: Fitted, width: int) -> str:
+    """What a terminal of this width shows of a table."""
+    console = Console(width=width, color_system=None)
+    with console.capture() as shown:
+        console.print(table, highlight=False)
+    return shown.get()
 
 
 class Sheet(NamedTuple):
@@ -36,7 +133,7 @@ class Sheet(NamedTuple):
 
 
 def shown(title: str, sheet: Sheet, rest: str) -> Iterator[RenderableType]:
-    """A table of what varies, for a terminal of 80 columns.
+    """A table of what varies.
 
     What is the same in all rows is in its title. A line above the rows of a group tells the group.
 
@@ -50,9 +147,9 @@ def shown(title: str, sheet: Sheet, rest: str) -> Iterator[RenderableType]:
         Where all rows are, if these are too many.
 
     >>> rows = [["1", "a", "5"], ["1", "b", "7"], ["2", "a", "4"], ["2", "b", "8"]]
-    >>> title, table = shown("Regret", Sheet(["k", "learner", "regret"], rows, group=1), "")
-    >>> str(title), list(table.columns[0].cells)
-    ('Regret, by k', ['k 1', 'a', 'b', 'k 2', 'a', 'b'])
+    >>> (table,) = shown("Regret", Sheet(["k", "learner", "regret"], rows, group=1), "")
+    >>> table.title, table.rows
+    ('Regret, by k', [('k 1', ['a', '5']), ('k 1', ['b', '7']), ('k 2', ['a', '4']), ('k 2', ['b', '8'])])
     """
     heads, rows, group = sheet
     varies = [len({row[c] for row in rows}) > 1 for c in range(len(heads))]
@@ -62,27 +159,13 @@ def shown(title: str, sheet: Sheet, rest: str) -> Iterator[RenderableType]:
     columns = [c for c in range(len(heads)) if c not in (*same, *above)]
     parts = [title, *(f"{heads[c]} {rows[0][c]}" for c in same)]
     parts += [f"by {', '.join(heads[c] for c in above)}"] if above else []
-    widths = {c: max(len(row[c]) for row in [heads, *rows]) for c in columns}
-    gap = 1 if sum(widths.values()) + 2 * len(columns) < _TERMINAL else 0
-    yield Text(", ".join(parts), style="italic")  # that of the table itself would be wrapped to its width
-    table = Table(box=SIMPLE, padding=(0, gap, 0, 0))
-    for c in columns:
-        table.add_column(
-            heads[c],
-            justify="left" if heads[c] in _LEFT else "right",
-            overflow="fold",
-            no_wrap=heads[c] not in _NAMES,
-            max_width=max(_WIDE, widths[c]) if above and c == columns[0] else None,
-        )
     numbers = [c for c in above if heads[c] not in _NAMES]
     said = numbers if len(numbers) > 1 or above == numbers else []  # one number among names is told by the title
-    told: list[str] = []
-    for row in rows[:_MOST_ROWS]:
-        if told != (told := [f"{heads[c]} {row[c]}" if c in said else row[c] for c in above]):
-            table.add_section()
-            table.add_row(escape(", ".join(told)), style="bold")
-        table.add_row(*(escape(row[c]) for c in columns))
-    yield table
+    shown_rows = [
+        (", ".join(f"{heads[c]} {row[c]}" if c in said else row[c] for c in above), [row[c] for c in columns])
+        for row in rows[:_MOST_ROWS]
+    ]
+    yield Fitted(", ".join(parts), [heads[c] for c in columns], shown_rows)
     if len(rows) > _MOST_ROWS:
         yield Text(f"{_MOST_ROWS} of {len(rows):,} rows; {rest}.")
 

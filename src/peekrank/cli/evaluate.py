@@ -7,16 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.box import SIMPLE
-from rich.markup import escape
 from rich.progress import MofNCompleteColumn
-from rich.table import Table
 from rich.text import Text
 
 from peekrank._util.text import counted
 from peekrank.cli._options import Imports, JsonFile, Seed, import_all
 from peekrank.cli._outputs import check_outputs, say, write_json
 from peekrank.cli._progress import passing_bar, status
+from peekrank.cli._tables import Fitted
 from peekrank.cli._voice import speak
 from peekrank.reports.numbers import number, percent
 
@@ -144,38 +142,24 @@ def _policy(text: str, log: Log, measure: Measure, seed: int) -> Policy:
         return policy(text, log, measure=measure, seed=seed, progress=tick)
 
 
-def _shown(result: Evaluation, policies: list[Policy], log: Path) -> list[Table | Text]:
+def _shown(result: Evaluation, policies: list[Policy], log: Path) -> list[Fitted | Text]:
     sizes = f"{counted(result.decisions, 'decision')}, {result.answered:,} with all answers"
     level = f"{1 - result.alpha:.0%}"
-    table = _table(f"{result.measure} per decision, {log.name}: {sizes}", "policy")
-    for head in ("estimate", f"{level}, one look", f"{level}, at all times", "IPS", "sample", "weight"):
-        _number_column(table, head)
+    heads = ["policy", "estimate", f"{level}, one look", f"{level}, at all times", "IPS", "sample", "weight"]
+    rows = []
     for e in result.estimates:
         ends = (_ends(e.usual), _ends(e.anytime))
-        table.add_row(escape(e.name), number(e.doubly_robust), *ends, number(e.ips), *_quality(e))
-    said: list[Table | Text] = [table]
+        rows.append(("", [e.name, number(e.doubly_robust), *ends, number(e.ips), *_quality(e)]))
+    title = f"{result.measure} per decision, {log.name}: {sizes}"
+    said: list[Fitted | Text] = [Fitted(title, heads, rows)]
     if result.differences:
-        table = _table("Differences", "policy")
-        table.add_column("minus", overflow="fold", min_width=6)
-        for head in ("estimate", f"{level}, at all times", "if stable", "verdict"):
-            _number_column(table, head)
+        heads = ["policy", "minus", "estimate", f"{level}, at all times", "if stable", "verdict"]
+        rows = []
         for e in result.differences:
             cells = (number(e.doubly_robust), _ends(e.anytime), _ends(e.betting), _verdict(e, result.measure))
-            table.add_row(escape(e.name), escape(e.minus), *cells)
-        said.append(table)
+            rows.append(("", [e.name, e.minus, *cells]))
+        said.append(Fitted("Differences", heads, rows))
     return said + [Text(note) for note in _notes(result, policies)]
-
-
-def _table(title: str, first: str) -> Table:
-    table = Table(title=escape(title), title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column(first, overflow="fold", min_width=6)
-    return table
-
-
-def _number_column(table: Table, head: str) -> None:
-    """A column in which no word or number is broken: an interval is, between its ends."""
-    shortest = len("-0.0001") if " " in head else len("0.001")
-    table.add_column(head, justify="right", min_width=max([shortest, *map(len, head.split())]))
 
 
 def _ends(interval: tuple[float, float]) -> str:

@@ -11,9 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.box import SIMPLE
-from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
 from peekrank._util.signals import interrupt_later
@@ -22,6 +19,7 @@ from peekrank.cli._inputs import note_rounding, read_data
 from peekrank.cli._options import THREADS, Folder, Imports, JsonFile, Quiet, Seed, Workers, import_all
 from peekrank.cli._outputs import check_outputs, say, write_json
 from peekrank.cli._progress import rounds_bar, status
+from peekrank.cli._tables import Fitted
 from peekrank.cli._voice import speak
 
 if TYPE_CHECKING:
@@ -207,16 +205,11 @@ def _shown(outcome: Outcome, material: Material) -> list[RenderableType]:
     training, summaries = outcome.training, outcome.summaries()
     sizes = f"{counted(training.rounds, 'round')}, {counted(training.runs, 'run')}"
     title = f"{training.measure}, k = {training.k}, {sizes}, {presentable(outcome.source)}"
-    table = Table(title=escape(title), title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
-    table.add_column("learner", overflow="fold", min_width=10)
     held_out = material.test is not None
-    headers = ["average ± sd", "last tenth ± sd"]
-    headers += ["held out ± sd"] * held_out + ["explored"] + ["regret ± sd"] * training.regret
-    for header in headers:
-        table.add_column(header, justify="right", overflow="fold", min_width=6)
-    for s in summaries:
-        table.add_row(*_row(s, held_out=held_out, regret=training.regret))
-    said: list[RenderableType] = [table]
+    heads = ["learner", "average ± sd", "last tenth ± sd"]
+    heads += ["held out ± sd"] * held_out + ["explored"] + ["regret ± sd"] * training.regret
+    rows = [("", _row(s, held_out=held_out, regret=training.regret)) for s in summaries]
+    said: list[RenderableType] = [Fitted(title, heads, rows)]
     together = "" if len(summaries) == 1 else f", {len(summaries)} learners taken together"
     said.append(Text(f"{summaries[0].rounds_per_second:,.0f} rounds/s for each thread{together}."))
     if all(math.isnan(s.quality) for s in summaries):
@@ -261,7 +254,7 @@ def _applied(training: Training, folder: Path) -> list[Text]:
 
 
 def _row(s: Summary, *, held_out: bool, regret: bool) -> list[str]:
-    cells = [escape(s.learner), _spread(s.quality, s.quality_sd), _spread(s.late, s.late_sd)]
+    cells = [s.learner, _spread(s.quality, s.quality_sd), _spread(s.late, s.late_sd)]
     if held_out:
         cells.append(_spread(s.held_out, s.held_out_sd))
     cells.append(f"{s.explored:.1%}")

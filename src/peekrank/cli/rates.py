@@ -8,9 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.box import SIMPLE
-from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
 from peekrank._util.validate import whole
@@ -28,6 +25,7 @@ from peekrank.cli._options import (
 )
 from peekrank.cli._outputs import say
 from peekrank.cli._progress import rounds_bar, status
+from peekrank.cli._tables import Fitted
 from peekrank.cli._voice import speak
 from peekrank.reports.numbers import bound_text, exponent_text, regret_text
 
@@ -128,22 +126,21 @@ def _shown(findings: Findings, unfit: Mapping[str, str]) -> list[RenderableType]
     """The table of a study, what its columns mean, and why learners are missing."""
     study = findings.study
     last = study.horizons[-1]
-    table = Table(title=_title(study), title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
-    table.add_column("learner", overflow="fold", min_width=10)
     shown = sorted({study.horizons[0], last})
-    for header in (*(f"T = {horizon:,}" for horizon in shown), "exponent, 95 %", f"bound at {last:,}"):
-        table.add_column(header, justify="right", overflow="fold", min_width=6)
-    table.add_column(f"worst at {last:,}", overflow="fold", min_width=6)
+    where = f"worst at {last:,}"
+    heads = ["learner", *(f"T = {horizon:,}" for horizon in shown), "exponent, 95 %", f"bound at {last:,}", where]
+    rows = []
     for learner in study.learners:
         worst = {w.horizon: w for w in findings.worst(learner)}
-        table.add_row(
-            escape(learner),
+        cells = [
+            learner,
             *(regret_text(worst[horizon]) for horizon in shown),
             exponent_text(findings.exponent(learner)),
             bound_text(worst[last]),
             worst[last].stream,
-        )
-    said: list[RenderableType] = [table]
+        ]
+        rows.append(("", cells))
+    said: list[RenderableType] = [Fitted(_title(study), heads, rows, names=["learner", where])]
     runs = f"mean ± standard deviation of {study.runs} runs" if study.runs > 1 else "a single run"
     said.append(Text(f"Regret on the worst of {len(study.streams)} streams, {runs}; bounds hold in expectation."))
     if study.runs > 1:
@@ -159,4 +156,4 @@ def _reasons(unfit: Mapping[str, str]) -> str:
 def _title(study: Study) -> str:
     grades = "" if study.grades == 2 else f", grades 0 to {study.grades - 1}"
     rate = "unknown" if study.rate is None else str(study.rate)
-    return f"{escape(study.measure)}, m = {study.m}, k = {study.k}{grades}: rate of the game {rate}"
+    return f"{study.measure}, m = {study.m}, k = {study.k}{grades}: rate of the game {rate}"
