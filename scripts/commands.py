@@ -14,8 +14,16 @@ from peekrank.cli.app import COMMANDS, command_named
 
 PAGE = Path(__file__).parent.parent / "docs" / "commands.md"
 _PURPOSE = """\
-What `peekrank COMMAND --help` says, for all commands. A command ends with code 0, with 2 after an error in what it
-was given, which it names, and with 130 after Ctrl-C.
+What `peekrank COMMAND --help` says, for all commands; `peekrank` alone lists them. A command ends with
+one of these codes:
+
+| code | when |
+|---|---|
+| 0 | all is well |
+| 1 | `audit` found something that differs |
+| 2 | an error in what the command was given, or in what it found there; it is named on standard error |
+| 130 | Ctrl-C |
+| 141 | nobody reads on, as when `head` has enough |
 
 Answers go to standard output; progress, notes and errors go to standard error. For scripts, `--json FILE` writes
 the answer as one JSON object, with the keys listed below; `--json -` prints the object instead of the text. What

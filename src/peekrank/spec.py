@@ -29,12 +29,14 @@ def nearest(wrong: str, known: Collection[str]) -> str:
 
     >>> nearest("rtop1", ["ftpl", "rtop1f"])
     "did you mean 'rtop1f'? Known: ftpl, rtop1f"
+    >>> nearest("x", ["ftpl", "rtop1f"])
+    'known: ftpl, rtop1f'
     """
     close = difflib.get_close_matches(wrong, known, n=1, cutoff=0.5)
-    guess = f"did you mean '{close[0]}'? " if close else ""
+    guess = f"did you mean '{close[0]}'? Known" if close else "known"
     names = sorted(known)
     more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
-    return f"{guess}Known: {', '.join(names[:_MOST_NAMED])}{more}"
+    return f"{guess}: {', '.join(names[:_MOST_NAMED])}{more}"
 
 
 def build(kind: str, registry: Mapping[str, type[T]], text: str, **context: Any) -> T:

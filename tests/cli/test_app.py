@@ -61,6 +61,30 @@ def test_a_mistyped_command_gets_the_nearest() -> None:
     assert "Did you mean 'simulate'?" in done.stderr
 
 
+def test_a_command_is_asked_for_by_the_list_of_all() -> None:
+    done = call()
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout == call("--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "last"),
+    [
+        (["simulate", "rtop1f", "--horizon", "x"], "error: --horizon x: must be a whole number"),
+        (["evaluate", "log", "--policy", "logged", "--alpha", "a"], "error: --alpha a: must be a number"),
+        (["simulate"], "error: missing argument 'LEARNER'"),
+        (["--colour"], "error: no such option: --colour"),
+        (["simulate", "nobody", "--horizon", "10"], "error: unknown learner 'nobody': known: auto,"),
+        (["audit", __file__], f"error: {__file__} is no log of a service: that is the SQLite file"),
+        (["data", "."], "error: . is a folder: name a file in it, such as train.txt"),
+    ],
+)
+def test_all_errors_have_the_same_form(arguments: list[str], last: str) -> None:
+    done = call(*arguments)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1].startswith(last)
+
+
 def test_version() -> None:
     assert call("--version").output.startswith("peekrank 0.")
 

@@ -59,7 +59,7 @@ def test_an_error_shows_an_example() -> None:
         f"For instance: {examples('learn')[0]}",
         "Try 'root learn --help' for help.",
         "",
-        "Error: Missing argument 'DATA'.",
+        "error: missing argument 'DATA'",
     ]
 
 

@@ -153,7 +153,7 @@ def test_clicks_without_a_word_on_examination_are_refused(text: str) -> None:
         ("click = 1, click = 2; seen", "rule 2, 'click = 2': the same condition"),
         ("click = 1; sen", "did you mean 'seen'"),
         ("click = 1; seen 3", "it stands alone"),
-        ("click = 1; ", "Known: cascade, curve, seen"),
+        ("click = 1; ", "known: cascade, curve, seen"),
         ("click = 1; curve", "one at least"),
         ("click = 1; curve 1 x", "curve, place 2: 'x' must be the probability"),
         ("click = 1; curve 1 nan", "place 2"),

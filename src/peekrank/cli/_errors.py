@@ -7,12 +7,16 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
 from peekrank.cli import interruptible
+
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer has no public name for it
+_KINDS = {"int_parsing": "a whole number", "float_parsing": "a number"}
 
 
 @contextmanager
@@ -32,6 +36,28 @@ def plain_errors() -> Iterator[None]:
     except KeyboardInterrupt:
         complain("stopped")
         raise typer.Exit(130) from None
+
+
+@contextmanager
+def plain_usage() -> Iterator[None]:
+    """Say how a command is called, and what was wrong as all errors are told; end with code 2."""
+    try:
+        yield
+    except _UsageError as error:
+        context = getattr(error, "ctx", None)
+        if context is not None:
+            complain(f"{context.get_usage()}\nTry '{context.command_path} --help' for help.\n")
+        complain(_misuse(error), "error: ", "bold red")
+        raise typer.Exit(2) from None
+
+
+def _misuse(error: Any) -> str:
+    """What was wrong in a call; a value that is no number is named, and what it should be."""
+    found: list[Any] = getattr(error.__cause__, "errors", list)()
+    if found and (kind := _KINDS.get(found[0]["type"])):
+        return f"{error.param.opts[0]} {found[0]['input']}: must be {kind}"
+    message = str(error.format_message()).rstrip(".")
+    return message[0].lower() + message[1:]
 
 
 def _said(error: Exception) -> str:

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 
 from typer.core import TyperCommand, TyperGroup
 
+from peekrank.cli._errors import plain_usage
+
 _VALUES = {int: "N", float: "X", Path: "FILE"}  # what else a value is, its option's name says
 
 
@@ -95,11 +97,21 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """All commands, in groups; ``help COMMAND`` is ``COMMAND --help``."""
+    """All commands, in groups; ``help COMMAND`` is ``COMMAND --help``, and nothing at all is ``--help``."""
+
+    def make_context(self, info_name: Any, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """What is between the program's name and the command's."""
+        with plain_usage():
+            return super().make_context(info_name, args, parent, **extra)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Arguments, of which the word help asks for help."""
-        return super().parse_args(ctx, [*args[1:], "--help"] if args[:1] == ["help"] else args)
+        return super().parse_args(ctx, [*args[1:], "--help"] if args[:1] in ([], ["help"]) else args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Find the command, parse its arguments, and run it."""
+        with plain_usage():
+            return super().invoke(ctx)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """The commands of each group, then options."""

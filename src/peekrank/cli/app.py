@@ -70,7 +70,6 @@ class _Later(TyperCommand):
 app = typer.Typer(
     cls=Group,
     help="Learn a whole ranking from a peek at its top.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,

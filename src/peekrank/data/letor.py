@@ -97,7 +97,7 @@ def read_letor(
         whole("base", base, 0, 1)
     path = Path(path)
     if path.is_dir():
-        raise ValueError(f"{path} is a folder: name a file in it, or use read_fold for a published split")
+        raise ValueError(f"{path} is a folder: name a file in it, such as train.txt")
     table = Table(path.name, features, base, Wants(relevance, documents, _groups_beside(path)))
     digest = hashlib.sha256()
     with path.open("rb") as file:

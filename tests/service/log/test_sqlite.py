@@ -92,7 +92,7 @@ def test_a_newer_log_is_refused(store: SQLiteStore) -> None:
 
 def test_files_that_are_no_log(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("this is not a database, but some text that is long enough to be read as one")
-    with pytest.raises(StoreError, match="file is not a database"):
+    with pytest.raises(StoreError, match="is no log of a service"):
         SQLiteStore(tmp_path / "text").acquire()
     with sqlite3.connect(tmp_path / "other.db") as other:
         other.execute("CREATE TABLE mine (x)")

@@ -30,6 +30,7 @@ CREATE TABLE IF NOT EXISTS snapshots (
 );
 INSERT OR IGNORE INTO about VALUES ('epoch', 0);
 """
+_SQLITE = b"SQLite format 3\0"  # what its files begin with
 _CHUNK = 1000  # records that are read at a time
 
 
@@ -101,6 +102,7 @@ class SQLiteStore:
         self._guard = guard
 
     def _connect(self, *, write: bool) -> sqlite3.Connection:
+        self._check_kind()
         mode = "ro" if not write else "rw" if self._epoch else "rwc"  # a log that is gone is not begun anew
         connection = sqlite3.connect(
             f"{self.path.absolute().as_uri()}?mode={mode}",
@@ -112,6 +114,16 @@ class SQLiteStore:
         connection.execute(f"PRAGMA synchronous = {self._synchronous.upper()}")
         connection.execute("PRAGMA cache_size = -65536")
         return connection
+
+    def _check_kind(self) -> None:
+        """Refuse a file that is no database at all."""
+        if self.path.is_file():
+            with self.path.open("rb") as file:
+                if file.read(len(_SQLITE)) not in (b"", _SQLITE):
+                    raise StoreError(
+                        f"{self.path} is no log of a service: that is the SQLite file that the service's "
+                        "configuration names under store.path, or peekrank.db"
+                    )
 
     def _check_format(self, connection: sqlite3.Connection) -> None:
         """Refuse a file that a newer version wrote, or that is something else."""
