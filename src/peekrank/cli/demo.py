@@ -13,7 +13,7 @@ from peekrank.cli._options import THREADS, Workers
 from peekrank.cli._outputs import say
 
 EXAMPLES = """\
-# Ten items, six learners, half a minute.
+# Ten items, six learners; the first time half a minute.
 peekrank demo"""
 
 

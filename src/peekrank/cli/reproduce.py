@@ -26,7 +26,7 @@ EXAMPLES = """\
 peekrank reproduce
 # One table of the first paper.
 peekrank reproduce ct15-table-1
-# A look at everything, two minutes.
+# A look at everything, half a minute once compiled.
 peekrank reproduce --quick"""
 
 

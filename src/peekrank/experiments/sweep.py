@@ -26,16 +26,16 @@ _MOST_RUNS, _MOST_ITEMS = 10**7, 10**6
 _SHOWN = 800  # characters of what is wrong
 _LEAST = {"k": 1, "horizons": 1, "runs": 1, "seed": 0}
 EXAMPLE = """\
-# Which of three learners loses least, on two streams, by two measures? peekrank sweep FILE --out FOLDER
-name = "example"                                        # a folder holds the results of one name
-learners = ["rtop1f", "rtop1f:order=fixed", "uniform"]  # what `peekrank list` lists, with their fields
-streams = ["ct15", "ct15:noise=0.5"]                    # or files of people: "votes.soc", "ratings.csv"
+# Which of four learners loses least, on two streams, by two measures? peekrank sweep FILE --out FOLDER
+name = "example"                                             # a folder holds the results of one name
+learners = ["doubtsort", "marginftrl", "rtop1f", "uniform"]  # what `peekrank list` lists, with their fields
+streams = ["ct15", "ct15:noise=0.5"]                         # or files of people: "votes.soc", "ratings.csv"
 measures = ["dcg", "p@3"]
-k = 1                                                   # answers per round; several: [1, 2]
-horizons = [1000, 4000]                                 # rounds
-runs = 10                                               # of each learner in each setting
+k = 1                                                        # answers per round; several: [1, 2]
+horizons = [1000, 4000]                                      # rounds
+runs = 10                                                    # of each learner in each setting
 seed = 0
-redraw = true                                           # each run has rounds of its own, the same for all learners
+redraw = true                                                # each run draws its own rounds, for all learners
 """
 
 
@@ -198,7 +198,7 @@ def read_sweep(path: Path) -> Sweep:
     ...     file = Path(folder) / "example.toml"
     ...     _ = file.write_text(EXAMPLE)
     ...     read_sweep(file).rounds
-    600000
+    800000
     """
     try:
         text = path.read_text(encoding="utf-8")
