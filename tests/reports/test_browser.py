@@ -88,6 +88,17 @@ def column(page: Page, table: str, head: str) -> list[str]:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
+def test_a_curve_is_on_the_first_screen(
+    browser: Browser, demo_report: Path, sweep_report: Path, width: int
+) -> None:
+    for report, picture in ((demo_report, ".card svg"), (sweep_report, "#chart svg")):
+        visit = Visit(browser, report.as_uri(), width)
+        (first, *_) = boxes(visit.page.locator(picture))
+        assert first.top < 844 - 150 - 50  # a phone's height; what is to be seen; what is above the axes
+        visit.close()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
 def test_the_demo_report_renders(browser: Browser, demo_report: Path, width: int) -> None:
     visit = Visit(browser, demo_report.as_uri(), width)
     pictures = visit.page.locator("figure svg")
