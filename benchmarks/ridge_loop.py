@@ -40,7 +40,7 @@ class Loop:
         self.V, self.b, self.w = np.zeros((d + 1, d + 1)), np.zeros(d + 1), np.zeros(d + 1)
         self.prior = np.zeros(d)
         self.items = self.rounds = 0
-        self.left = 0.0
+        self.left = self.weights = self.squared = 0.0
         self.sum, self.squares = np.zeros(d), np.zeros(d)
 
     def scale(self) -> Floats:
@@ -60,7 +60,7 @@ class Loop:
         order = np.argsort(-scores, kind="stable")
         centred = X - X.mean(0)
         errors = np.einsum("ij,ij->i", centred @ self.V[:d, :d], centred)
-        errors *= self.left / self.rounds if self.left > 0 else 1
+        errors *= self.left * self.squared / self.weights**2 if self.left > 0 else 1
         u = 2 * np.sqrt(np.log(np.e + self.rounds) * errors[order])
         b, weights = scores[order], 1 / np.log2(np.arange(2, n + 2))
         meets = (u[:, None] >= u) & (np.abs(b[:, None] - b) <= u[:, None] + u)
@@ -69,14 +69,13 @@ class Loop:
         price = np.maximum(pushed - (weights[0] - weights) * b, 0)
         chances = np.minimum(1, 0.001 * doubts * u / np.maximum(price, 1e-300))
         noise = errors.sum() / (errors.sum() + np.square(scores - scores.mean()).sum())
-        chances = np.maximum(chances, 1.3 * noise / n)
+        chances = np.maximum(chances, max(1.2 * noise, 0.1 * (1 + self.rounds / d) ** (-1 / 3)) / n)
         chances[0] = 0
         chances *= min(1, 0.5 / max(chances.sum(), 1e-300))
         place = int(np.searchsorted(np.cumsum(chances), uniform, side="right"))
         place = place if place < n else 0
-        best, expected = b[0] + self.w[d], b[place] + self.w[d]
-        weight = 1.0 if best <= 0 else best / expected if expected > best / 5 else 5.0
-        return int(order[place]), float(weight)
+        seen = chances[place] if place else 1 - chances.sum()
+        return int(order[place]), float(min(max(1, self.rounds / d) ** 0.6, 1 / seen))
 
     def update(self, x: Floats, answer: float, weight: float) -> None:
         x, answer = np.append(x, 1) * np.sqrt(weight), answer * np.sqrt(weight)
@@ -86,6 +85,8 @@ class Loop:
         self.V -= np.outer(Vx, Vx / spread)
         self.b += answer * x
         self.rounds += 1
+        self.weights += weight
+        self.squared += weight**2
         if self.rounds & (self.rounds - 1) == 0 and self.rounds <= 2048:
             scale = self.scale()
             self.V = np.linalg.inv(np.linalg.inv(self.V) + np.diag(np.append(scale - self.prior, 0)))

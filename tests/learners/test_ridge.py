@@ -208,19 +208,19 @@ class Twin:
         self.rounds = 0
 
     def question(self, X: Floats) -> tuple[list[int], list[float], list[float]]:
-        """The order by score, the chance of each place to be asked about, and the weight of an answer there."""
+        """The order by score, the chance of each place to be seen, and the weight of an answer there."""
         n = len(X)
         self.looked += list(X)
         if not self.rounds:
             self.prior = np.var(self.looked, axis=0)
-        w, sigma, level = np.zeros(X.shape[1]), 1.0, 0.0
+        w, sigma = np.zeros(X.shape[1]), 1.0
         spread: Any = np.diag(1 / self.prior)
         if self.rows:
             told = Answers(np.array(self.rows), np.array(self.grades), np.array(self.weights))
             w, left = solution(told, self.prior)
-            sigma = sqrt(left / len(self.rows)) if left > 1e-20 else 1.0
+            worth = told.weights.sum() ** 2 / np.square(told.weights).sum()
+            sigma = sqrt(left / worth) if left > 1e-20 else 1.0
             spread = np.linalg.inv(centred(told).T @ centred(told) + np.diag(self.prior))
-            level = float(np.average(told.grades - told.rows @ w, weights=told.weights))
         scores, away = X @ w, X - X.mean(0)
         errors = [sigma * sqrt(x @ spread @ x) for x in away]
         widths = [self.width * sqrt(log(e + self.rounds)) * error for error in errors]
@@ -233,10 +233,11 @@ class Twin:
             chances[p] = 0.0 if worth == 0 else 1.0 if worth >= paid else worth / paid
         noise = sum(error**2 for error in errors)
         noise /= noise + float(((scores - scores.mean()) ** 2).sum())
-        chances = [max(c, 1.3 * noise / n) if p >= self.k else 0.0 for p, c in enumerate(scaled(chances))]
-        expected = [m + level for m in means]
-        shares = [m / expected[0] if expected[0] > 0 else 1.0 for m in expected]
-        return order, scaled(chances), [max(1.0, 1 / share) if share > 1 / 5 else 5.0 for share in shares]
+        known = len(self.rows) / X.shape[1]
+        least = max(1.2 * noise, 0.1 * (1 + known) ** (-1 / 3)) / n
+        chances = scaled([max(c, least) if p >= self.k else 0.0 for p, c in enumerate(scaled(chances))])
+        seen = [1.0] * (self.k - 1) + [1 - sum(chances)] + chances[self.k :]
+        return order, seen, [min(max(1.0, known) ** 0.6, 1 / p) for p in seen]
 
     def learn(self, rows: Floats, grades: Floats, weights: list[float]) -> None:
         self.rows += list(rows)
@@ -255,7 +256,7 @@ def test_it_is_its_naive_twin(k: int) -> None:
         decision = agent.rank(features)
         order, chances, weights = twin.question(features.astype(np.float64))
         expected = np.empty(M)
-        expected[order] = [1.0] * (k - 1) + [1 - sum(chances)] + chances[k:]
+        expected[order] = chances
         assert decision.chances is not None
         assert np.allclose(decision.chances, expected, rtol=1e-6, atol=1e-9)
         possible = [order] + [[*order[: k - 1], order[p], *order[k - 1 : p], *order[p + 1 :]] for p in range(k, M)]
@@ -370,11 +371,11 @@ def test_forgetting_follows_change() -> None:
     relevance = grades(X)
     relevance[1500:] = 3 - relevance[1500:]
     rounds = Rounds(X.reshape(-1, D), relevance.astype(np.uint8).ravel(), np.arange(0, len(X) * M + 1, M))
-    late = [
-        np.diff(simulate(one, rounds, k=2, measure=NDCG(), at=end).value)[-1]
+    lost = [
+        1000 - np.diff(simulate(one, rounds, k=2, measure=NDCG(), at=end).value)[-1]
         for one in (Ridge(forget=0.99), Ridge())
     ]
-    assert late[0] > late[1] + 100
+    assert lost[0] < lost[1] / 3
 
 
 def test_its_kernels_learn_from_the_decisions_of_others() -> None:

@@ -9,10 +9,11 @@ from peekrank.kernels.doubt import asked, fill_doubts, fill_prices, fill_questio
 from peekrank.kernels.sorting import move_up, sort_descending
 from peekrank.kernels.triangular import BLOCK, block_dot, solve, solve_transposed
 from peekrank.kernels.vectors import all_finite, copy, fill_normals
-from peekrank.learners.ridge.regression import MOST_WEIGHT, look_at
-from peekrank.learners.ridge.state import ONE, ROUNDS, RidgeState, constant, deviation
+from peekrank.learners.ridge.regression import look_at
+from peekrank.learners.ridge.state import ONE, ROUNDS, RidgeState, answers_per_column, deviation, most_weight
 from peekrank.types import Features, Floats, Ints
 
+_LASTING = 0.1  # a round asks about anything with chance 0.1 (1 + answers per column)^(-1/3) at least
 _FORCED = 0.3  # a round that samples forces a question with chance min(1, 0.3 k) t^(-1/3)
 
 
@@ -53,6 +54,12 @@ def _noise(s: RidgeState, n: int) -> float:
 
 
 @kernel
+def _anything(s: RidgeState, n: int) -> float:
+    """How often to ask about anything: while scores are mostly noise, and ever less often after that."""
+    return float(max(s.uniform * _noise(s, n), _LASTING * (1 + answers_per_column(s)) ** (-1 / 3)))
+
+
+@kernel
 def _ask(s: RidgeState, k: int, uniform: float, ranking: Ints) -> None:
     """Move the item that a question is about to place k."""
     n = len(ranking)
@@ -66,7 +73,7 @@ def _ask(s: RidgeState, k: int, uniform: float, ranking: Ints) -> None:
     fill_prices(means, weights, k, s.prices[:n])
     fill_questions(s.doubts[:n], widths, s.prices[:n], k, s.share, questions)
     if s.uniform > 0:
-        raise_questions(questions, k, s.uniform * _noise(s, n) / n)
+        raise_questions(questions, k, _anything(s, n) / n)
     place = asked(questions, k, uniform)
     if place >= 0:
         move_up(ranking, place, k - 1)
@@ -126,18 +133,6 @@ def _sort(s: RidgeState, X: Features, ranking: Ints) -> bool:
 
 
 @kernel
-def _weight(s: RidgeState, score: float) -> float:
-    """How often an answer counts: the variance of grades is taken to be in proportion to their mean.
-
-    Means are what is expected of the item and of the best one of its list, for which an answer counts once.
-    """
-    best, mean = s.scores[s.order[0]] + constant(s), score + constant(s)
-    if best <= 0:
-        return 1.0
-    return max(1.0, best / mean) if mean > best / MOST_WEIGHT else MOST_WEIGHT
-
-
-@kernel
 def _mark(s: RidgeState, ranking: Ints, token: Floats) -> None:
     """Whether others than the best are shown; each answer counts once."""
     for p in range(min(s.k, len(ranking))):
@@ -147,9 +142,23 @@ def _mark(s: RidgeState, ranking: Ints, token: Floats) -> None:
 
 
 @kernel
-def _weigh(s: RidgeState, ranking: Ints, token: Floats) -> None:
+def chances(s: RidgeState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+    """After `rank_by_doubt`; by sampling they are integrals over the posterior."""
+    n = len(ranking)
+    k, questions = min(s.k, n), 0.0
+    for p in range(n):
+        out[s.order[p]] = 1.0 if p < k else s.questions[p]
+        questions += s.questions[p]
+    out[s.order[k - 1]] -= questions
+
+
+@kernel
+def adopt(s: RidgeState, X: Features, ranking: Ints, chances: Floats, token: Floats) -> None:
+    """Weigh answers by how seldom their items are seen, as far as the number of answers allows."""
+    most = most_weight(s)
     for p in range(min(s.k, len(ranking))):
-        token[1 + p] = _weight(s, s.scores[ranking[p]])
+        chance = chances[ranking[p]]
+        token[1 + p] = 1 / chance if most * chance > 1 else most
 
 
 @kernel
@@ -164,7 +173,9 @@ def ask_in_doubt(s: RidgeState, X: Features, uniforms: Floats, ranking: Ints, to
     if s.k < len(ranking) and all_finite(s.scores[: len(ranking)]):
         _ask(s, s.k, uniforms[0], ranking)
     _mark(s, ranking, token)
-    _weigh(s, ranking, token)
+    seen = s.sampled[: len(ranking)]
+    chances(s, X, ranking, token, seen)
+    adopt(s, X, ranking, seen, token)
 
 
 @kernel
@@ -180,20 +191,3 @@ def rank_by_sampling(s: RidgeState, X: Features, uniforms: Floats, ranking: Ints
     if _sort(s, X, ranking):
         _sample(s, s.k, uniforms, ranking)
     _mark(s, ranking, token)
-
-
-@kernel
-def adopt(s: RidgeState, X: Features, ranking: Ints, chances: Floats, token: Floats) -> None:
-    """Weigh answers to what somebody else showed; their chances are not needed."""
-    _weigh(s, ranking, token)
-
-
-@kernel
-def chances(s: RidgeState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
-    """After `rank_by_doubt`; by sampling they are integrals over the posterior."""
-    n = len(ranking)
-    k, questions = min(s.k, n), 0.0
-    for p in range(n):
-        out[s.order[p]] = 1.0 if p < k else s.questions[p]
-        questions += s.questions[p]
-    out[s.order[k - 1]] -= questions

@@ -27,7 +27,7 @@ from peekrank.learners.ridge.state import COUNT, ONE, REFRESH, RENEW, RESERVE, S
 from peekrank.types import Features, Floats, Kernels, Shape
 
 Explore = Literal["doubt", "sampling"]
-_UNIFORM = 1.3  # questions about anything, in the share of noise in the scores of a list
+_UNIFORM = 1.2  # questions about anything, in the share of noise in the scores of a list
 MOST_COLUMNS = 2000  # of the factor, which is a matrix of so many rows and columns
 
 # rank looks at columns
@@ -46,11 +46,12 @@ class Ridge:
 
     By doubt (see doubtsort): u_i is how far the score of item i may be off against the mean of its list, D_i what
     this puts at stake in the list, by the discount of DCG. An item below place k is moved to place k with chance
-    ``share u_i D_i / price``, where the price is what that costs by the scores, and with chance ``1.3 rho/n`` at
-    least, where rho is the share of the variance of a list's scores that is expected to be error. The variance of
-    a grade is taken to grow with its mean, so that an answer from the bottom of a list counts up to 5 times. By
-    sampling: the k best by weights drawn from the posterior are shown, in the order of their scores; now and then
-    a uniform item replaces one.
+    ``share u_i D_i / price``, where the price is what that costs by the scores. Each may be asked about, with
+    chance ``1.2 rho/n`` at least, where rho is the share of the variance of a list's scores that is expected to be
+    error, and ``0.1 (1 + N/d)^(-1/3)/n`` after N answers in d columns. An answer is weighed by the inverse of its
+    item's chance to be seen, up to ``(N/d)^0.6``: few answers are fitted as they are, many as if whole lists were
+    seen. By sampling: the k best by weights drawn from the posterior are shown, in the order of their scores; now
+    and then a uniform item replaces one.
 
     Answers to what somebody else showed count as well: ``kernels.adopt`` gives the token that ``update`` needs;
     with a token of zeros each answer counts once.
@@ -114,7 +115,7 @@ class Ridge:
     def init(self, shape: Shape) -> RidgeState:
         """State before the first round."""
         m, columns, lift = shape.m, self._columns(shape.d), lift_of(shape.d, self.lift)
-        sums = np.zeros(8)
+        sums = np.zeros(10)
         sums[REFRESH], sums[RESERVE] = 1, _added(shape.d, self.lift)
         scores, sampled, means, widths, doubts, prices, questions = (np.zeros(m) for _ in range(7))
         return RidgeState(
@@ -131,6 +132,7 @@ class Ridge:
             forget=self.forget,
             k=shape.k,
             d=shape.d,
+            columns=shape.d + _added(shape.d, self.lift),
             weights=1 / np.log2(np.arange(2.0, m + 2)),
             lift=lift,
             x=np.zeros(columns),

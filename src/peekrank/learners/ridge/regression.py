@@ -22,14 +22,16 @@ from peekrank.learners.ridge.state import (
     ROUNDING,
     ROUNDS,
     SQUARED,
+    SQUARED_WEIGHTS,
     SQUARES,
     SUM,
+    WEIGHTS,
     RidgeState,
     constant,
+    most_weight,
 )
 from peekrank.types import Features, Floats, Ints
 
-MOST_WEIGHT = 5.0  # of an answer from the bottom of a list, in those from its top
 _LAST_REFRESH = 2048  # rounds after which the prior is as it is, but for that of a lift
 _STEP = 4.0  # by which the prior precision of a lift is changed
 
@@ -112,9 +114,8 @@ def _forget(s: RidgeState) -> None:
     for j in range(d + 1):
         s.sides[j, ONE] *= shrink
         s.sides[j, ANSWER] *= shrink
-    s.sums[ANSWERS] *= s.forget
-    s.sums[SQUARED] *= s.forget
-    s.sums[LEFT] *= s.forget
+    for which in (ANSWERS, SQUARED, LEFT, WEIGHTS, SQUARED_WEIGHTS):
+        s.sums[which] *= s.forget
     for _ in range(int(d * (1 - s.forget)) + 1):
         j = int(s.sums[RENEW])
         s.sums[RENEW] = (j + 1) % d
@@ -202,17 +203,19 @@ def update(s: RidgeState, X: Features, ranking: Ints, token: Floats, feedback: F
             answers += 1
             if s.forget < 1:
                 _forget(s)
+            s.sums[ANSWERS] += 1
             lift(X[ranking[p]], s.lift, s.x)
             for j in range(d):
                 if s.prior[j] == 0 and s.x[j] != 0:  # in a decision of another learner
                     _start(s, j, s.x[j] ** 2)
-            weight = min(MOST_WEIGHT, max(1.0, token[1 + p]))
+            weight = min(most_weight(s), max(1.0, token[1 + p]))
             root = sqrt(weight)
             for j in range(d):
                 s.x[j] *= root
             _absorb(s, root, root * feedback[p])
-            s.sums[ANSWERS] += 1
             s.sums[SQUARED] += weight * feedback[p] ** 2
+            s.sums[WEIGHTS] += weight
+            s.sums[SQUARED_WEIGHTS] += weight**2
     if answers == 0:
         return
     s.sums[ROUNDS] += 1

@@ -13,14 +13,15 @@ from peekrank.learners.ridge.lift import Lift
 from peekrank.types import Floats, Ints
 
 ROUNDING = 1e-12  # share of the sum of squares below which what is left of it is none
+_GROWTH = 0.6  # of the largest weight, as a power of the answers per column
 # Rows of the moments
 COUNT, SUM, SQUARES = range(3)
 # Columns of the sides
 ONE, ANSWER = range(2)
 # Sums: rounds and answers learned from, squares of the answers, what the regression leaves of them, items looked
 # at, the round of the next refresh, the column whose prior is renewed next, how many times as precise the prior of
-# lifted columns is as that of features; 0 without a lift
-ROUNDS, ANSWERS, SQUARED, LEFT, ITEMS, REFRESH, RENEW, RESERVE = range(8)
+# lifted columns is as that of features (0 without a lift), weights of the answers, their squares
+ROUNDS, ANSWERS, SQUARED, LEFT, ITEMS, REFRESH, RENEW, RESERVE, WEIGHTS, SQUARED_WEIGHTS = range(10)
 
 
 class RidgeState(NamedTuple):
@@ -39,6 +40,7 @@ class RidgeState(NamedTuple):
     forget: float
     k: int
     d: int
+    columns: int  # features, and what the lift adds
     weights: Floats  # of the places
     lift: Lift
     x: Floats
@@ -61,8 +63,25 @@ class RidgeState(NamedTuple):
 
 @kernel
 def deviation(s: RidgeState) -> float:
-    """Standard deviation of answers from what is expected; any number will do before there is one to explain."""
-    return sqrt(s.sums[LEFT] / s.sums[ANSWERS]) if s.sums[LEFT] > ROUNDING * s.sums[SQUARED] else 1.0
+    """Standard deviation of answers from what is expected; any number will do before there is one to explain.
+
+    Answers of weights v are worth (sum v)^2/sum v^2 answers (Kish 1965).
+    """
+    if s.sums[LEFT] <= ROUNDING * s.sums[SQUARED]:
+        return 1.0
+    return float(sqrt(s.sums[LEFT] * s.sums[SQUARED_WEIGHTS]) / s.sums[WEIGHTS])
+
+
+@kernel
+def answers_per_column(s: RidgeState) -> float:
+    """How much is known."""
+    return float(s.sums[ANSWERS] / s.columns)
+
+
+@kernel
+def most_weight(s: RidgeState) -> float:
+    """How often an answer counts at most; never less than before."""
+    return float(max(1.0, answers_per_column(s)) ** _GROWTH)
 
 
 @kernel
