@@ -47,7 +47,7 @@ portable: $(READY)  ## the numeric part of the tests with the instruction sets o
 # numba hides compiled lines from coverage: tests of kernels run again without the compiler.
 coverage: $(READY)  ## which lines the quick tests reach
 	$(BIN)/pytest -q -n auto --dist worksteal $(QUICK) --cov --cov-report=
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -n auto --dist worksteal -m 'not slow and not compiled' tests/kernels tests/learners --cov --cov-append
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -n auto --dist worksteal -W ignore::RuntimeWarning -m 'not slow and not compiled' tests/kernels tests/learners --cov --cov-append
 
 commands: $(READY)  ## write docs/commands.md anew after a change of the command line
 	$(BIN)/python scripts/commands.py

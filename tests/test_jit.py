@@ -52,6 +52,30 @@ perturbed_leader(np.array([1.0, 3.0, 2.0]), 0.0, np.zeros(3), np.zeros(3), ranki
 print(*ranking)
 """
 
+OUTSIDE = """
+import numpy as np
+from peekrank._jit import at, eight, kernel, put, same
+
+@kernel
+def reads(x, start):
+    return at(x, start)
+
+@kernel
+def loads(x, start):
+    put(eight(x, start), x, 0)
+
+@kernel
+def stores(x, start):
+    put(same(1.0), x, start)
+
+for call, last in ((reads, 8), (loads, 1), (stores, 1)):
+    for start in (-1, 0, last, last + 1):
+        try:
+            call(np.zeros(9), start)
+        except IndexError:
+            print(call.__name__, start)
+"""
+
 TRACE = """
 import numpy as np
 from peekrank import CT15, DCG, FTPL, RTop1F, Uniform, simulate
@@ -187,6 +211,11 @@ def test_a_cache_that_cannot_be_written_is_done_without(variable: str, tmp_path:
 @pytest.mark.parametrize("setting", ["NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK"])
 def test_same_bits_without_the_compiler_and_within_bounds(setting: str, tmp_path: Path) -> None:
     assert run(TRACE, **{setting: "1"}, NUMBA_CACHE_DIR=str(tmp_path)) == run(TRACE)
+
+
+def test_operations_on_eight_numbers_stay_within_bounds_that_are_checked() -> None:
+    outside = "reads -1\nreads 9\nloads -1\nloads 2\nstores -1\nstores 2\n"
+    assert run(OUTSIDE, NUMBA_BOUNDSCHECK="1") == outside
 
 
 def test_importing_learners_loads_no_compiler() -> None:

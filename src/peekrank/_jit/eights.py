@@ -8,11 +8,12 @@ from typing import Any
 
 from llvmlite import ir
 from numba import extending
-from numba.core import types
+from numba.core import cgutils, types
 from numba.core import typing as core_typing
 from numba.core.typing import templates
 
-_EXTENDING: Any = extending  # these have no types, as far as they are used here
+_CGUTILS: Any = cgutils  # these have no types, as far as they are used here
+_EXTENDING: Any = extending
 _TYPING: Any = core_typing
 _TEMPLATES: Any = templates
 _BITS: Any = ir.IntType(8)
@@ -51,16 +52,25 @@ def _taught(key: Any, code: Callable[..., Any], result: Any, *kinds: Any) -> Any
             return _TYPING.signature(result, *(one if kind is types.Array else kind for kind, one in pairs))
 
     def lowered(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-        arguments = [
-            context.make_array(kind)(context, builder, value).data if isinstance(kind, types.Array) else value
-            for kind, value in zip(sig.args, values, strict=True)
-        ]
+        arguments = list(values)
+        for i, kind in enumerate(sig.args):
+            if isinstance(kind, types.Array):
+                array = context.make_array(kind)(context, builder, values[i])
+                if context.enable_boundscheck:  # as NUMBA_BOUNDSCHECK=1 wants it
+                    _check_bounds(context, builder, array, values[-1], 1 if result == _NUMBER else 8)
+                arguments[i] = array.data
         made = code(builder, *arguments)
         return context.get_dummy_value() if result == types.none else made
 
     Typing.key = key
     _EXTENDING.lower_builtin(key, *kinds)(lowered)
     return Typing
+
+
+def _check_bounds(context: Any, builder: Any, array: Any, start: Any, count: int) -> None:
+    """Raise an IndexError unless all numbers from `start` on are in the array."""
+    for place in (start, builder.add(start, _WORD(count - 1))):
+        _CGUTILS.do_boundscheck(context, builder, place, array.nitems)
 
 
 def _vector_at(builder: Any, data: Any, start: Any) -> Any:

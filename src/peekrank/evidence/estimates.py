@@ -58,6 +58,20 @@ class Target(NamedTuple):
 
 
 @kernel
+def fill_weights(offsets: Ints, discounts: Floats, starts: Ints, ranks: Ints, out: Floats) -> None:
+    """What a measure makes of ranks: those of decision t are discounted by ``discounts[starts[t]:]``.
+
+    >>> out = np.empty(3)
+    >>> fill_weights(np.array([0, 2, 3]), np.array([1.0, 0.5, 2.0]), np.array([0, 2]), np.array([1, 0, 0]), out)
+    >>> out
+    array([0.5, 1. , 2. ])
+    """
+    for t in range(len(offsets) - 1):
+        for i in range(offsets[t], offsets[t + 1]):
+            out[i] = discounts[starts[t] + ranks[i]]
+
+
+@kernel
 def fill_means(rows: Rows, sums: Floats, counts: Floats, out: Floats) -> None:
     """Predict the gain of each row by the mean of what was seen of its subject in earlier decisions.
 

@@ -138,9 +138,10 @@ def evaluate_log(
     complete = np.logical_and.reduceat(~log.seen | ~np.isnan(log.answer), log.offsets[:-1])
     if not complete.any():
         raise ValueError("no decision of the log has answers about all that was seen: nothing can be estimated")
-    kept = complete[log.owner]
-    used = log if complete.all() else log.select(complete)
-    ranked = [p if p.ranks is None else p._replace(ranks=p.ranks[kept]) for p in policies]
+    used, ranked = log, list(policies)
+    if not complete.all():
+        used, kept = log.select(complete), complete[log.owner]
+        ranked = [p if p.ranks is None else p._replace(ranks=p.ranks[kept]) for p in policies]
     make = _Pairs(used, measure) if isinstance(measure, PairwiseLoss) else _Items(used, measure)
     at = checkpoints(len(used.k), _LOOKS) if looks is None else ascending("looks", looks, len(used.k))
     work = _Work(make, used, alpha, regression, float(clip), at)
@@ -195,7 +196,9 @@ class _Items:
         self._flat, self._first = np.concatenate(discounts), np.append(0, np.cumsum(sizes))[which]
 
     def weights(self, ranks: Ints) -> Floats:
-        return np.asarray(self._flat[np.repeat(self._first, self.log.lengths) + ranks])
+        weights = np.empty(len(ranks))
+        est.fill_weights(self.log.offsets, self._flat, self._first, ranks, weights)
+        return weights
 
     def problem(self, one: Policy, other: Policy | None) -> Problem:
         target, shift = self._target(one), self.low * self.totals

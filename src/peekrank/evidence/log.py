@@ -73,7 +73,7 @@ class Log(NamedTuple):
     @property
     def seen(self) -> NDArray[np.bool_]:
         """Whether the candidate of each row was among the first k."""
-        return np.asarray(self.place < self.k[self.owner])
+        return np.asarray(self.place < np.repeat(self.k, self.lengths))
 
     def select(self, events: NDArray[np.bool_]) -> Log:
         """The log of some of the decisions, in the same order.
@@ -269,9 +269,8 @@ def log_of_frame(frame: pl.DataFrame, source: Source, lowest: float, highest: fl
     lengths = frame["candidates"].list.len().cast(pl.Int64).to_numpy()
     if not lengths.all():
         raise source.fault(int(np.argmin(lengths)), "candidates", "must name one at least")
-    rows = int(lengths.sum())
-    columns = {name: _per_row(frame[name], lengths, rows, source) for name in ("chance", "answer", "answered")}
-    place = _per_row(frame["place"], lengths, rows, source)
+    columns = {name: _per_row(frame[name], lengths, source) for name in ("chance", "answer", "answered")}
+    place = _per_row(frame["place"], lengths, source)
     candidates = frame["candidates"].explode()
     if candidates.null_count():
         owner = np.repeat(np.arange(len(lengths)), lengths)
@@ -282,8 +281,8 @@ def log_of_frame(frame: pl.DataFrame, source: Source, lowest: float, highest: fl
     learners, reasons = zip(*(pair.split("\0") for pair in pairs), strict=True)
     return Log(
         frame["event"], frame["time"].fill_null(np.nan).to_numpy(), frame["k"].to_numpy().copy(), learner,
-        np.append(0, np.cumsum(lengths)), item, np.nan_to_num(place, nan=-1).astype(np.int64),
-        columns["chance"], columns["answer"], columns["answered"], names, learners, reasons, lowest, highest,
+        np.append(0, np.cumsum(lengths)), item, place, columns["chance"], columns["answer"],
+        columns["answered"], names, learners, reasons, lowest, highest,
         _features(frame["features"], lengths, source), _pairs(frame["pairs"], lengths, source),
     )  # fmt: skip
 
@@ -291,21 +290,24 @@ def log_of_frame(frame: pl.DataFrame, source: Source, lowest: float, highest: fl
 def _coded(values: pl.Series) -> tuple[Ints, tuple[str, ...]]:
     """Numbers that stand for texts, and the texts, in the order of their first appearance."""
     texts = values.unique(maintain_order=True)
-    codes = values.replace_strict(texts, pl.Series(np.arange(len(texts))), return_dtype=pl.Int64)
-    return codes.to_numpy().copy(), tuple(texts.to_list())
+    codes: Ints = values.cast(pl.Enum(texts)).to_physical().to_numpy().astype(np.int64)
+    return codes, tuple(texts.to_list())
 
 
-def _per_row(column: pl.Series, lengths: Ints, rows: int, source: Source) -> Floats:
-    """A column of lists put end to end, NaN where one is missing; each must have a number per candidate."""
-    if column.null_count() == len(column):
-        return np.full(rows, np.nan)
+def _per_row(column: pl.Series, lengths: Ints, source: Source) -> NDArray[Any]:
+    """A column of lists put end to end, which must have a number per candidate; NaN or -1 where one is missing."""
     found = column.list.len().cast(pl.Int64).fill_null(-1).to_numpy()
     if (wrong := (found != lengths) & (found >= 0)).any():
         event = int(np.argmax(wrong))
         raise source.fault(event, column.name, f"has {found[event]} numbers for {lengths[event]} candidates")
-    out = np.full(rows, np.nan)
-    there = np.repeat(found >= 0, lengths)
-    out[there] = column.drop_nulls().explode().cast(pl.Float64).fill_null(np.nan).to_numpy()
+    values = column.drop_nulls().explode()
+    if values.dtype.is_integer():
+        values = values.fill_null(-1)
+    numbers = values.to_numpy(writable=True)
+    if not column.null_count():
+        return numbers
+    out = np.full(int(lengths.sum()), np.nan)
+    out[np.repeat(found >= 0, lengths)] = numbers
     return out
 
 
@@ -368,34 +370,37 @@ def checked(log: Log, source: Source) -> Log:
     source
         Where.
     """
-    owner, lengths = log.owner, log.lengths
+    lengths, seen = log.lengths, log.seen
+
+    def owner(row: int) -> int:
+        return int(np.searchsorted(log.offsets, row, "right")) - 1
 
     def refuse(bad: NDArray[np.bool_], field: str, what: Callable[[int], str]) -> None:
         if bad.any():
             row = int(np.argmax(bad))
-            raise source.fault(int(owner[row]) if len(bad) == len(owner) else row, field, what(row))
+            raise source.fault(owner(row) if len(bad) == len(log.item) else row, field, what(row))
 
     def named(row: int) -> str:
         return f"candidate '{excerpt(log.names[log.item[row]])}'"
 
-    refuse(log.events.is_duplicated().to_numpy(), "event", lambda t: f"'{log.events[t]}' occurs twice")
+    if log.events.n_unique() < len(log.events):
+        refuse(log.events.is_duplicated().to_numpy(), "event", lambda t: f"'{log.events[t]}' occurs twice")
     refuse(
         (log.k < 1) | (log.k > lengths), "k", lambda t: f"{log.k[t]}: must be from 1 to {lengths[t]} candidates"
     )
     misplaced = _first_repeated(log.offsets, log.place, 0, np.zeros(int(lengths.max()), np.int64))
     if misplaced >= 0:
         what = "must hold each number from 0 to the number of candidates - 1 once"
-        raise source.fault(int(owner[misplaced]), "place", what)
+        raise source.fault(owner(misplaced), "place", what)
     twice = _first_repeated(log.offsets, log.item, len(log.names), np.zeros(len(log.names), np.int64))
     if twice >= 0:
-        raise source.fault(int(owner[twice]), "candidates", f"{named(twice)} occurs twice")
-    seen = log.place < log.k[owner]
+        raise source.fault(owner(twice), "candidates", f"{named(twice)} occurs twice")
     chance, known = log.chance, ~np.isnan(log.chance)
     refuse(known & ~((chance >= 0) & (chance <= 1 + _SUM)), "chance", lambda row: (
         f"{chance[row]} of {named(row)}: must be a probability, from 0 to 1"))  # fmt: skip
     refuse(seen & (chance == 0), "chance", lambda row: f"0 of {named(row)}, which was seen")
     sums, counts = (
-        np.add.reduceat(np.nan_to_num(chance), log.offsets[:-1]),
+        np.add.reduceat(chance, log.offsets[:-1]),
         np.add.reduceat(known, log.offsets[:-1]),
     )
     refuse(
@@ -407,7 +412,7 @@ def checked(log: Log, source: Source) -> Log:
     told = ~np.isnan(log.answer)
     refuse(told & ~seen, "answer", lambda row: (
         f"{log.answer[row]:g} about {named(row)}, which was shown at place {log.place[row] + 1} and not seen "
-        f"(k = {log.k[owner[row]]})"))  # fmt: skip
+        f"(k = {log.k[owner(row)]})"))  # fmt: skip
     refuse(told & ~((log.answer >= log.lowest) & (log.answer <= log.highest)), "answer", lambda row: (
         f"{log.answer[row]:g} about {named(row)}: must be from {log.lowest:g} to {log.highest:g}"))  # fmt: skip
     return log

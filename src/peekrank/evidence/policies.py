@@ -9,11 +9,12 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from peekrank._jit import specialise, unspecialised
+from peekrank._jit import kernel, specialise, unspecialised
 from peekrank._util.text import counted, excerpt
 from peekrank.engine import problem_shape
 from peekrank.engine.calls import enter_of, name_of
 from peekrank.evidence.log import Log, single_learner
+from peekrank.kernels.sorting import merge_descending
 from peekrank.learners import learner as learner_named
 from peekrank.registry import LEARNERS
 from peekrank.spec import nearest
@@ -120,10 +121,18 @@ def features_of(log: Log, who: str) -> Features:
 
 def ranks_by(log: Log, scores: Floats) -> Ints:
     """The rank of each row by descending score within its decision; of equal ones the first row comes first."""
-    order = np.lexsort((-scores, log.owner))
-    ranks = np.empty_like(order)
-    ranks[order] = np.arange(len(order))
-    return np.asarray(ranks - log.offsets[log.owner])
+    most, ranks = int(log.lengths.max()), np.empty(len(scores), np.int64)
+    _fill_ranks(log.offsets, scores, np.empty((2, most), np.int64), ranks)
+    return ranks
+
+
+@kernel
+def _fill_ranks(offsets: Ints, scores: Floats, space: Ints, ranks: Ints) -> None:
+    for t in range(len(offsets) - 1):
+        first, last = offsets[t], offsets[t + 1]
+        merge_descending(scores[first:last], space[0], space[1])
+        for p in range(last - first):
+            ranks[first + space[0, p]] = p
 
 
 def replayed(
