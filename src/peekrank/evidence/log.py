@@ -399,10 +399,7 @@ def checked(log: Log, source: Source) -> Log:
     refuse(known & ~((chance >= 0) & (chance <= 1 + _SUM)), "chance", lambda row: (
         f"{chance[row]} of {named(row)}: must be a probability, from 0 to 1"))  # fmt: skip
     refuse(seen & (chance == 0), "chance", lambda row: f"0 of {named(row)}, which was seen")
-    sums, counts = (
-        np.add.reduceat(chance, log.offsets[:-1]),
-        np.add.reduceat(known, log.offsets[:-1]),
-    )
+    sums, counts = (np.add.reduceat(part, log.offsets[:-1]) for part in (chance, known))
     refuse(
         (counts > 0) & (counts < lengths), "chance", lambda _: "is there for some candidates and not for others"
     )
