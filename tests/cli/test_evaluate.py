@@ -12,7 +12,9 @@ import pytest
 from helpers.command_line import numbers, peekrank, refused
 from peekrank import DCG, Agent, DoubtSort, simulate
 from peekrank.evidence.log import read_log, write_log
+from peekrank.evidence.policies import by_model
 from peekrank.experiments.experiment import Experiment
+from peekrank.training.model import load_model
 
 SIMULATE = ["simulate", "doubtsort", "--stream", "ct15:m=5", "--k", "2", "--horizon", "600", "--runs", "2"]
 
@@ -133,4 +135,9 @@ def test_learning_from_files_is_logged_and_evaluated() -> None:
     done = peekrank("evaluate", "log.parquet", "--policy", model, "--policy", "rtopkf", "--regression", "features")
     assert done.exit_code == 0, done.output
     assert model.stem in done.output
+    believed = written.features @ load_model(model).weights
+    by_hand = [np.argsort(np.argsort(-one)).tolist() for one in believed.reshape(300, 5)]
+    ranks = by_model(written, load_model(model), "ours").ranks
+    assert ranks is not None
+    assert ranks.reshape(300, 5).tolist() == by_hand
     assert "a log is of one learner" in refused("learn", "train.txt", "ridge", "uniform", "--log", "x.jsonl")

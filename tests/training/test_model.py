@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -260,3 +261,12 @@ def test_features_are_prepared_as_in_training() -> None:
         assert np.array_equal(made.prepare(data.features[first]), made.preparation.scale(data).features[first])
     with pytest.raises(ValueError, match="features: has 3 features: must have 4, as the training part"):
         made.prepare(np.zeros((2, 3)))
+
+
+def test_lists_are_scored_one_by_one_by_features_as_they_are() -> None:
+    data, weights = make_dataset(LAYOUT, np.random.default_rng(5)), np.array([1.0, -2.0, 0.5, 3.0], np.float32)
+    for scaling in ("none", "query", "global", "robust"):
+        made = model(weights)._replace(preparation=preparation(data, scaling))
+        lists = [data.features[first:last] for first, last in pairwise(data.offsets)]
+        expected = np.concatenate([made.prepare(X) @ weights for X in lists])
+        assert np.allclose(made.scores(data.features, data.offsets), expected, rtol=1e-5, atol=1e-6)

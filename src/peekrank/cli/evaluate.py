@@ -119,18 +119,12 @@ def _read(path: Path) -> Log:
 
 def _policy(text: str, log: Log, measure: Measure, seed: int) -> Policy:
     """The policy that a text names; models are known to this layer only."""
-    from peekrank.evidence.policies import by_scores, features_of, policy
+    from peekrank.evidence.policies import by_model, policy
 
     if text.endswith(".json"):
-        import numpy as np
-
-        from peekrank.data.dataset import About, Dataset
         from peekrank.training.model import load_model
 
-        model, X = load_model(Path(text)), features_of(log, text)
-        about = About("the log", base=model.preparation.base)
-        data = Dataset(X, np.zeros(len(X), np.uint8), log.offsets, np.arange(len(log.k)), about)
-        return by_scores(log, model.rank(data).scores, Path(text).stem)
+        return by_model(log, load_model(Path(text)), Path(text).stem)
     with passing_bar(f"replaying {text}", MofNCompleteColumn()) as progress:
         done = 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -110,6 +110,29 @@ def by_scores(log: Log, scores: Floats, name: str) -> Policy:
         What to call it.
     """
     return Policy(name, ranks_by(log, scores))
+
+
+class Scorer(Protocol):
+    """What scores candidates by their features, such as a `Model` that `load_model` reads."""
+
+    def scores(self, features: Features, offsets: Ints) -> Floats:
+        """A score for each row; list n has the rows from offsets[n] to offsets[n + 1]."""
+        ...
+
+
+def by_model(log: Log, model: Scorer, name: str) -> Policy:
+    """The policy that ranks by the scores of a model, which scales the features of the log as it needs them.
+
+    Parameters
+    ----------
+    log
+        What was logged, with features that are not scaled.
+    model
+        Who scores.
+    name
+        What to call it.
+    """
+    return by_scores(log, model.scores(features_of(log, name), log.offsets), name)
 
 
 def features_of(log: Log, who: str) -> Features:

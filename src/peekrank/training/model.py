@@ -156,9 +156,23 @@ class Model(NamedTuple):
         array([[3., 0.]], dtype=float32)
         """
         X = np.array(features, np.float32, ndmin=2)
+        return self.preparation.scale(self._unjudged(X, np.array([0, len(X)]))).features
+
+    def scores(self, features: Features, offsets: Ints) -> Floats:
+        """The score of each document by its features as they are; ``offsets`` tell where each list begins.
+
+        >>> features = np.array([[0, 1], [1, 0], [2, 1]], np.float32)
+        >>> data = Dataset(features, np.zeros(3, np.uint8), np.array([0, 3]), np.array([7]), About("x"))
+        >>> model = Model(np.float32([1, -1]), preparation(data), "rtopkf", 1, "ndcg@10", 1, 0, 0, "x", "")
+        >>> model.scores(features, np.array([0, 3]))
+        array([-1.,  1.,  1.])
+        """
+        return self.rank(self._unjudged(features, offsets)).scores
+
+    def _unjudged(self, X: Features, offsets: Ints) -> Dataset:
+        """Lists of which only the features are known."""
         about = About("features", base=self.preparation.base)
-        offsets, relevance = np.array([0, len(X)]), np.zeros(len(X), np.uint8)
-        return self.preparation.scale(Dataset(X, relevance, offsets, np.zeros(1, np.int64), about)).features
+        return Dataset(X, np.zeros(len(X), np.uint8), offsets, np.arange(len(offsets) - 1), about)
 
     def rank(self, data: Dataset) -> Ranked:
         """Score the documents of each query, and order them as the learner does when it does not explore.
