@@ -72,6 +72,6 @@ def test_the_playground_learns_and_ends_at_ctrl_c(tmp_path: Path) -> None:
         _, said = process.communicate(timeout=60)
     assert seen["answered"] >= 100
     assert "Playground: visitors are simulated" in page
-    assert "picnic" in page
+    assert "music" in page
     assert process.returncode == 0, said
     assert said == ""

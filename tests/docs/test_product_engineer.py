@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import re
 import shlex
 import shutil
@@ -11,18 +10,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
 from helpers.command_line import peekrank
+from helpers.pages import Scripts, blocks, commands, is_like
 from helpers.scripts import ROOT
 
 PAGE = ROOT / "docs" / "tutorials" / "product-engineer.md"
 APP = ROOT / "examples" / "question" / "app.py"
-BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.M | re.S)
-LIKE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 THERE = "http://127.0.0.1:8000"  # on the page
 
 
@@ -47,7 +44,7 @@ class Reader:
 
     def __init__(self) -> None:
         self.url = THERE
-        self.names: dict[str, Any] = {}
+        self.scripts = Scripts()
         self.started: list[subprocess.Popen[str]] = []
 
     def start(self, *words: str) -> None:
@@ -74,7 +71,7 @@ class Reader:
             self.answer(f"http://127.0.0.1:{port}/")
         else:
             printed = self.printed(words)
-            assert doctest.OutputChecker().check_output(expected, printed, LIKE), f"{line}\n{printed}"
+            assert is_like(expected, printed), f"{line}\n{printed}"
 
     def printed(self, words: list[str]) -> str:
         if words[0] == "curl":
@@ -86,15 +83,32 @@ class Reader:
     def answer(self, url: str) -> None:
         """Look at the page that asks a question, and answer it twice, otherwise the second time."""
         page = until(url).text
-        assert page.count("<li>") == 5
+        assert page.count("<li>") == 10
         event = re.search(r"value=([^>]*)>", page)
         assert event is not None
         assert "Thank you" in httpx.post(url, data={"event": event[1], "answer": "1"}).text
         assert "another answer" in httpx.post(url, data={"event": event[1], "answer": "0"}).text
         assert httpx.get(f"{url}favicon.ico").status_code == 404
 
-    def execute(self, source: str) -> None:
-        exec(source.replace(THERE, self.url), self.names)  # noqa: S102 - the page's own script
+    def read(self, kind: str, content: str) -> None:
+        """Do what a block of the page says."""
+        if kind == "console":
+            for line, expected in commands(content):
+                self.run(line, expected)
+        elif kind == "toml":
+            edit(Path("service.toml"), content)
+        elif kind == "text" and not content.startswith("$ "):
+            self.scripts.told(content)
+        elif kind == "python" and ">>>" not in content and content != APP.read_text(encoding="utf-8"):
+            self.scripts.run(content.replace(THERE, self.url))
+
+
+def edit(file: Path, lines: str) -> None:
+    """Put lines in the place of the one that begins as the first of them."""
+    start = lines.partition("=")[0]
+    text, done = re.subn(rf"^{start}=.*\n", lines, file.read_text(encoding="utf-8"), flags=re.M)
+    assert done == 1
+    file.write_text(text, encoding="utf-8")
 
 
 @pytest.mark.slow
@@ -103,19 +117,14 @@ def test_the_tutorial_does_what_it_says(tmp_path: Path, monkeypatch: pytest.Monk
     if shutil.which("curl") is None:
         pytest.skip("there is no curl")
     monkeypatch.chdir(tmp_path)
-    reader, app = Reader(), APP.read_text(encoding="utf-8")
+    reader = Reader()
     try:
-        for kind, content in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
-            if kind == "console":
-                for part in re.split(r"^\$ ", content, flags=re.M)[1:]:
-                    line, _, expected = part.partition("\n")
-                    reader.run(line, expected)
-            elif ">>>" not in content and content != app:
-                reader.execute(content)
-        assert reader.names["service"].slot("home").answered == 3
+        for kind, content in blocks(PAGE):
+            reader.read(kind, content)
+        assert reader.scripts.names["service"].slot("home").ranked == 1_003
     finally:
-        if "service" in reader.names:
-            reader.names["service"].close()
+        if "service" in reader.scripts.names:
+            reader.scripts.names["service"].close()
         reader.leave()
 
 

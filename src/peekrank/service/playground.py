@@ -1,7 +1,7 @@
 """A service to look at: simulated visitors, in a time that runs sixty times as fast, in a folder that goes away.
 
-Visitors see ten activities in the order that the service chooses, and some of them say whether the first was for
-them. Nobody has told the service what people like; the board shows how it finds out.
+Visitors of an app against stress see ten exercises in the order that the service chooses, and some of them say
+whether the first one helped. Nobody has told the service what helps; the board shows how it finds out.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from peekrank.service.config import Config, ServerConfig, SlotConfig, StoreConfi
 from peekrank.service.messages import FeedbackRequest, RankReply, RankRequest
 from peekrank.service.service import Service
 
-SLOT = "activities"
+SLOT = "exercises"
 SPEED = 60  # seconds of the playground in one of ours
 NOTICE = (
-    "Playground: visitors are simulated, and a minute passes every second. Nobody has told the service what they "
-    "like; they are asked about the first activity only, and two in five answer."
+    "Playground: visitors are simulated, and a minute passes every second. Nobody has told the service what "
+    "helps them; they are asked about the first exercise only, and two in five answer."
 )
-# How many of a hundred visitors each activity is for
+# How many of a hundred visitors each exercise helps
 TASTES = {
-    "archery": 10,
-    "bowling": 35,
-    "climbing": 80,
-    "dancing": 45,
-    "fishing": 15,
-    "karaoke": 25,
-    "museum": 60,
-    "picnic": 90,
-    "sauna": 50,
-    "sailing": 70,
+    "body scan": 20,
+    "breathing": 50,
+    "cold shower": 5,
+    "colouring": 15,
+    "diary": 10,
+    "meditation": 25,
+    "music": 85,
+    "stretching": 55,
+    "talking": 60,
+    "walk": 70,
 }
 _PER_SECOND = 2.0  # visitors, in the playground's time
 _ANSWERS = 0.4  # of all visitors
