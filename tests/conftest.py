@@ -8,11 +8,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from peekrank import registry
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+# The same examples in every run, however busy the machine is
+settings.register_profile("same", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("same")
 
 
 @pytest.fixture

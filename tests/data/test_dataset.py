@@ -7,7 +7,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -46,7 +46,6 @@ def test_many_different_values_are_given_as_a_range() -> None:
     assert (found.least_relevance, found.most_relevance) == (0, 1)
 
 
-@settings(deadline=None)
 @given(hnp.arrays(np.float32, (12, 3), elements=st.sampled_from([0, 1, 0.5])), st.integers(1, 11))
 def test_duplicates_against_counting(features: np.ndarray, cut: int) -> None:
     rows = [tuple(row) for row in features.tolist()]

@@ -386,7 +386,6 @@ DECIMAL = st.from_regex(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(DECIMAL, min_size=1, max_size=20))
 def test_decimals_become_the_nearest_float32(numbers: list[str]) -> None:
     expected = [nearest_float32(number.encode()) for number in numbers]
@@ -394,7 +393,6 @@ def test_decimals_become_the_nearest_float32(numbers: list[str]) -> None:
     assert float32_read(numbers) == [nearest_float32(number.encode()) for number in numbers]
 
 
-@settings(deadline=None)
 @given(st.floats(-(2.0**127), 2.0**127, width=32), st.integers(0, 3))
 def test_halfway_between_two_float32(value: float, digit: int) -> None:
     low = np.float32(value)
@@ -483,13 +481,13 @@ def compare(raw: bytes, block: int, features: int | None = None, base: int | Non
             assert_same(read_letor(written(raw, "f.txt"), features=features, base=base), twin)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(files(), st.sampled_from([2, 16, 100, 1 << 22]))
 def test_well_formed_files_against_the_naive_reader(raw: bytes, block: int) -> None:
     compare(raw, block)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(files(), st.sampled_from([None, 5, 13]), st.sampled_from([None, 0, 1]))
 def test_given_features_and_base_against_the_naive_reader(
     raw: bytes, features: int | None, base: int | None
@@ -497,7 +495,7 @@ def test_given_features_and_base_against_the_naive_reader(
     compare(raw, 64, features, base)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(files(), st.data(), st.sampled_from([16, 1 << 22]))
 def test_files_with_changed_bytes_against_the_naive_reader(raw: bytes, data: st.DataObject, block: int) -> None:
     changed = bytearray(raw)
@@ -511,7 +509,7 @@ def test_files_with_changed_bytes_against_the_naive_reader(raw: bytes, data: st.
         compare(bytes(changed), block)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(files(), st.data())
 def test_damaged_gzip_files_are_refused_or_read_right(raw: bytes, data: st.DataObject) -> None:
     assume(re.search(rb"[0-9]:[0-9+.-]", raw.replace(b"qid:", b"")))  # has features

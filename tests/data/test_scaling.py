@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -24,7 +24,6 @@ def dataset(features: np.ndarray, digest: str = "abc") -> Dataset:
     return Dataset(features, np.zeros(10, np.uint8), offsets, np.arange(3), About("mine", digest))
 
 
-@settings(deadline=None)
 @given(TABLES)
 def test_within_queries_against_numpy(features: np.ndarray) -> None:
     parts = []
@@ -39,7 +38,6 @@ def test_within_queries_against_numpy(features: np.ndarray) -> None:
     assert scaled.about.scaling == "query"
 
 
-@settings(deadline=None)
 @given(TABLES, TABLES)
 def test_standardisation_against_numpy(train: np.ndarray, test: np.ndarray) -> None:
     fitted = fit_standardisation(dataset(train))
@@ -75,7 +73,6 @@ def scaled_by(features: np.ndarray, shown: np.ndarray) -> np.ndarray:
     return np.where(deviation > 0, (features - mean) / np.where(deviation > 0, deviation, 1), 0)
 
 
-@settings(deadline=None)
 @given(TABLES, st.permutations(range(3)), st.permutations(range(3)), st.integers(1, 8))
 def test_online_against_moments_of_prefixes(
     features: np.ndarray, one: list[int], two: list[int], rounds: int

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from peekrank import simulate
@@ -107,7 +107,6 @@ def test_the_example_is_a_sweep(tmp_path: Path) -> None:
     assert len(sweep.settings) == 8
 
 
-@settings(deadline=None, derandomize=True)
 @given(
     name=st.text(min_size=1).filter(lambda text: text.strip() and text.isprintable()),
     k=st.lists(st.integers(1, 5), min_size=1, unique=True),

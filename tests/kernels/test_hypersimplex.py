@@ -38,7 +38,7 @@ def sample(x: Floats, n: int, start: float) -> Ints:
 
 
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=30), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_smallest(values: list[int], data: st.DataObject) -> None:
     n = data.draw(st.integers(1, len(values)))
     assert smallest(np.array(values, dtype=float), n, np.zeros(len(values))) == sorted(values)[n - 1]
@@ -138,7 +138,7 @@ def test_point_satisfies_the_kkt_conditions(kind: str, m: int) -> None:
     st.floats(1e-6, 10),
     st.data(),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_sum_is_n_for_any_losses(values: list[float], rate: float, data: st.DataObject) -> None:
     n = data.draw(st.integers(1, len(values) - 1))
     x = point(np.array(values), rate, n)

@@ -11,7 +11,7 @@ from math import factorial, lcm
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -143,7 +143,6 @@ def test_harmless_scores_stay_in_the_buckets(kind: str) -> None:
     assert sort(_sort_by_buckets, cases(kind)[-1])[1]
 
 
-@settings(deadline=None, derandomize=True)
 @given(hnp.arrays(np.float64, st.integers(1, 80), elements=st.floats(-1e300, 1e300)))
 def test_sorting_anything(scores: Floats) -> None:
     assert sort(sort_descending, scores)[0] == naive.stable_descending(scores)

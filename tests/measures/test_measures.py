@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import ir_measures
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from ir_measures import Qrel, ScoredDoc
 from numpy.typing import NDArray
@@ -115,13 +115,11 @@ def ranked_lists(draw: st.DrawFn) -> tuple[list[int], list[int]]:
     return draw(st.permutations(range(len(relevance)))), relevance
 
 
-@settings(deadline=None, derandomize=True)
 @given(ranked_lists(), st.sampled_from(MEASURES))
 def test_evaluate_is_the_twin(case: tuple[list[int], list[int]], m: Measure) -> None:
     assert evaluate(m, *case) == pytest.approx(twin(m)(*case), rel=1e-13, nan_ok=True)
 
 
-@settings(deadline=None, derandomize=True)
 @given(
     ranked_lists(),
     st.sampled_from([PairwiseLoss(), AUC(), DCG(), SumLoss(), Precision(2), NDCG(), ERR(), RBP(), Recall(2)]),

@@ -226,7 +226,7 @@ def lives(draw: st.DrawFn) -> tuple[str, list[list[tuple[float, int, Any]]]]:
     return combine, schedules
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(lives())
 @pytest.mark.parametrize("learner", ["doubtsort", "marginftrl"])
 def test_any_order_repetition_and_delay(

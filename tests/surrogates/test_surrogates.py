@@ -44,7 +44,7 @@ def problems(draw: st.DrawFn) -> tuple[Floats, Floats, Floats]:
 
 @pytest.mark.parametrize("phi", EVERY, ids=str)
 @given(problem=problems())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_gradients_are_those_of_finite_differences(phi: Surrogate, problem: tuple[Floats, Floats, Floats]) -> None:
     scores, _, relevance = problem
     margins = 1 + scores - scores[:, None]
@@ -59,7 +59,7 @@ def test_gradients_are_those_of_finite_differences(phi: Surrogate, problem: tupl
 
 @pytest.mark.parametrize("phi", CONVEX, ids=str)
 @given(problem=problems())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_convex_ones_lie_above_their_tangents(phi: Surrogate, problem: tuple[Floats, Floats, Floats]) -> None:
     """Also at the kinks of the hinge: the gradient is then one of the subgradients."""
     one, two, relevance = problem
@@ -76,7 +76,7 @@ def test_smooth_dcg_is_not_convex() -> None:
 
 @pytest.mark.parametrize("phi", EVERY, ids=str)
 @given(problem=problems(), seed=st.integers(0, 1000))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_names_of_items_do_not_matter(phi: Surrogate, problem: tuple[Floats, Floats, Floats], seed: int) -> None:
     scores, _, relevance = problem
     order = np.random.default_rng(seed).permutation(len(scores))

@@ -38,7 +38,10 @@ class Fitted:
 
     >>> table = Fitted("Regret", ["learner", "regret", "rounds/s"], [("", ["a", "5.25", "9k"])])
     >>> for width in (40, 20):
-    ...     print([line.split() for line in rendered(table, width).splitlines() if line.strip(" ─")])
+    ...     console = Console(width=width, color_system=None)
+    ...     with console.capture() as shown:
+    ...         console.print(table, highlight=False)
+    ...     print([line.split() for line in shown.get().splitlines() if line.strip(" ─")])
     [['Regret'], ['learner', 'regret', 'rounds/s'], ['a', '5.25', '9k']]
     [['Regret'], ['a'], ['regret', '5.25'], ['rounds/s', '9k']]
     """
@@ -114,14 +117,6 @@ def _filled(narrow: Sequence[int], whole: Sequence[int], room: int) -> list[int]
     for place, width in enumerate(whole):
         widths[place] += min(width - widths[place], room - sum(widths))
     return widths
-
-
-def rendered(table: Fitted, width: int) -> str:
-    """What a terminal of this width shows of a table."""
-    console = Console(width=width, color_system=None)
-    with console.capture() as shown:
-        console.print(table, highlight=False)
-    return shown.get()
 
 
 class Sheet(NamedTuple):
