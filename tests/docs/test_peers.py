@@ -51,8 +51,8 @@ def test_arms_are_ordered_by_the_means_of_what_they_told(rounds: Rounds) -> None
     assert arms.orders(log).tolist() == [[2, 3, 0, 1]]
 
 
-# ranx, which `make bench` installs, warns while numba compiles it
-@pytest.mark.filterwarnings("ignore:.*unsafe cast from uint64 to int64")
+# ranx, which `make bench` installs, warns while Python and numba compile it
+@pytest.mark.filterwarnings("ignore:.*unsafe cast from uint64 to int64", "ignore:invalid escape sequence")
 def test_measures_are_those_of_scikit_learn() -> None:
     metrics = load_benchmark("peers/metrics")
     for asked in metrics.QUESTIONS:

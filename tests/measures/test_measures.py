@@ -421,7 +421,7 @@ def test_names_by_hand(name: str, made: Measure) -> None:
         ("dcg +linear", "is not the name of a measure"),
         ("dcg+", "is not the name of a measure"),
         ("ndgc", "unknown measure 'ndgc': did you mean 'ndcg'"),
-        ("precision@3", "unknown measure 'precision'.*Known: ap, auc, dcg, err, hit, ndcg, p, pairwiseloss"),
+        ("precision@3", "unknown measure 'precision'.*known: ap, auc, dcg, err, hit, ndcg, p, pairwiseloss"),
         ("DCG", "unknown measure 'DCG'"),
         ("dcg+linaer", "no option 'linaer': did you mean 'linear'"),
         ("sumloss@3", "'sumloss' has no cut-off"),
