@@ -85,7 +85,7 @@ def tell(rounds: Rounds, n: int, ranking: Ints, number: int) -> Floats:
     ranking
         What was seen.
     number
-        Of the round, from 1: whose luck visitors have.
+        Number of the round, from 1; it decides the luck of its visitor.
 
     >>> from peekrank.streams import stream
     >>> rounds = stream("clicks:of=means:means=0.0+1.0+1.0,by=cascade").rounds(1, np.random.default_rng(0))

@@ -122,7 +122,7 @@ def fill_told(
     visitors
         Who sees it.
     number
-        Of the round, whose luck it is.
+        Number of the round; it decides the luck of its visitor.
     relevance
         Grade of each item of the list.
     ranking

@@ -43,7 +43,7 @@ def fill_clicks(habits: Habits, relevance: Floats, uniforms: Floats, out: Floats
     habits
         What people do at each place.
     relevance
-        Of each place, from 0 to 1.
+        Relevance of the item at each place, from 0 to 1.
     uniforms
         Two for each place.
     out
