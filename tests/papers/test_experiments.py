@@ -92,3 +92,10 @@ def test_the_table_of_games_has_every_cell_and_the_certified_gaps() -> None:
         for row in table[2 + n * len(hopeless.LEARNERS) :][: len(hopeless.LEARNERS)]:
             assert row.startswith(f"| `{cell.measure}` m = {cell.m}, k = {cell.k}")
             assert f"| {hopeless.proof_of(cell)['adversaries']['gap']:.4f} |" in row
+
+
+def test_a_tenth_of_random_tops_keeps_every_item_seen() -> None:
+    verdicts = load_experiment("verdicts")
+    lowest = {name: verdicts.log_of_visits(*way, 2_000, 0).chance.min() for name, way in verdicts.WAYS.items()}
+    assert [round(float(chance), 9) for chance in lowest.values()] == [0, 0.01, 0.01]
+    assert len(list(verdicts.main(1, 200))) == 1 + len(verdicts.WAYS)
