@@ -141,6 +141,7 @@ def lost(learner: Any, means: Floats, T: int, k: int, seed: int, measure: Any) -
     return float(best - trace.value[-1]) * (1 if measure.higher_is_better else -1)
 
 
+@pytest.mark.compiled
 def test_loses_less_than_epsilon_greedy() -> None:
     means = np.array([0.6, 0.55, 0.5, 0.4, 0.35, 0.3, 0.25, 0.2, 0.15, 0.1])
     mine, theirs = (
