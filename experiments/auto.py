@@ -2,8 +2,9 @@
 
 NDCG@10 of lists that were not learned from, and while learning (lists without a relevant document are skipped),
 after each of several numbers of rounds. A row for each run, then the means, and how far auto is from the best of
-its members. Judged documents are read from where they are: --mq2008 FOLDER has S1.txt to S5.txt, --yandex FOLDER
-has train.letor.txt.gz and test.letor.txt.gz.
+its members. With LightGBM, which is not required, also LambdaMART, which sees all relevances of the lists that the
+others learn from and stops by a fifth of them (experiments/judged.py). Judged documents are read from where they
+are: --mq2008 FOLDER has S1.txt to S5.txt, --yandex FOLDER has train.letor.txt.gz and test.letor.txt.gz.
 
     python experiments/auto.py --runs 2 --rounds 500 2000 20000 --answers 1 2 5
 """
@@ -18,11 +19,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from judged import boosted_trees
 from ridge import KINDS, Split, generated, mq2008, yandex
 
 from peekrank import NDCG, Agent, Auto
 from peekrank.engine import drive
 from peekrank.papers.ct16.figure import passes
+from peekrank.papers.ours.judged import Split as Parts
 from peekrank.papers.ours.judged import held_out
 from peekrank.types import Learner
 
@@ -69,17 +72,22 @@ def main() -> None:
     parser.add_argument("--answers", nargs="+", type=int, default=[1])
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--first", type=int, default=FIRST, help="seed of the first run")
-    parser.add_argument("--lift", type=int, default=1100)
+    parser.add_argument("--lift", type=int, default=1300)
     parser.add_argument("--without", nargs="*", default=[], help="members that are not run alone")
     parser.add_argument("--mq2008", type=Path)
     parser.add_argument("--yandex", type=Path)
     options = parser.parse_args()
     sets = [*options.sets, *(name for name in ("mq2008", "yandex") if getattr(options, name))]
     found: dict[tuple[str, int, int], dict[str, list[Row]]] = {}
+    trees: dict[str, list[float]] = {}
     for run in range(options.runs):
         for name in sets:
             split, seed = split_of(name, options.first + run, options), options.first + run
             top = int(split.train.relevance.max())
+            boosted = boosted_trees(Parts(split.train, None, split.test), seed)
+            if boosted is not None:
+                trees.setdefault(name, []).append(boosted)
+                say(f"| {name} | | {run} | | LambdaMART | {boosted:.4f} | | |")
             auto = Auto(max_grade=top, lift=options.lift)
             learners = {"auto": auto, **dict(zip(("ridge", "lift", "rtopkf"), auto.team(), strict=True))}
             for k in options.answers:
@@ -90,6 +98,8 @@ def main() -> None:
                         found.setdefault((name, k, row.rounds), {}).setdefault(called, []).append(row)
                         say(f"| {name} | {k} | {run} | {row.rounds:,} | {called} | {row.held_out:.4f} "
                             f"| {row.learning:.4f} | {row.promoted} |")  # fmt: skip
+    for name, values in trees.items():
+        say(f"LambdaMART on {name}: {np.mean(values):.3f}, from {min(values):.3f} to {max(values):.3f}")
     say("", "| lists | k | rounds | auto | ridge | lift | rtopkf | auto minus the best |", "|---" * 8 + "|")
     for (name, k, rounds), by_learner in sorted(found.items()):
         say(f"| {name} | {k} | {rounds:,} | " + " | ".join(cells(by_learner)) + " |")

@@ -43,14 +43,19 @@ from peekrank.learners._team.state import (
 from peekrank.types import Floats, Ints
 
 _MOST_ASKING = 0.5  # chance of a question, at most
+_CHEAPEST = 0.25  # of the first place's weight: places that count less are taken to count so much
 _USUAL = 0.5  # answers about items are used without a question if they are seen at least as often as this
 _FORM = 4.0  # weight of an answer that is used without a question, at most: 1/(1 - _MOST_ASKING)/_USUAL
 
 
 @kernel
 def rate(s: TeamState) -> float:
-    """The chance of a question about an item for each unit of weight by which others put it higher."""
-    return float(s.share * float(max(s.clock[START], SHORTEST)) ** (-1 / 3))
+    """The chance of a question about an item for each unit of weight by which others put it higher.
+
+    A question takes place k, so that the more there are the less that place counts: their price is the same.
+    """
+    price = max(s.places[s.k - 1], _CHEAPEST)
+    return float(s.share / price * float(max(s.clock[START], SHORTEST)) ** (-1 / 3))
 
 
 @kernel
