@@ -105,12 +105,11 @@ def table(task: str, k: int, options: argparse.Namespace) -> Iterator[str]:
 
 
 def peers(task: str, runs: int, only: Sequence[str] | None) -> Iterator[str]:
-    """The tasks of benchmarks/peers/rounds.py, with its seeds and measures."""
-    sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks" / "peers"))
-    bench = import_module("rounds")
-    make = {"users": bench.users, "documents": bench.documents}[task]
+    """The tasks of benchmarks/peers, with their seeds and measures."""
+    sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+    compiled, make = import_module("peers.playing").compiled, getattr(import_module(f"peers.{task}"), task)
     for name, learner in learners(0, only).items():
-        results = [bench.compiled(learner)(make(seed), seed) for seed in range(runs)]
+        results = [compiled(learner)(make(seed), seed) for seed in range(runs)]
         held, on_top = [r.quality for r in results], [r.on_top for r in results]
         made = make(0)
         yield f"| {task} | {made.k} | {len(made.grades):,} | {name} | {cell(held)} | {cell(on_top)} |"
