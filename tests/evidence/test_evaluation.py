@@ -41,7 +41,7 @@ from peekrank.evidence.estimates import DR, LARGEST, Rows, fill_terms
 from peekrank.evidence.evaluation import Estimate, evaluate_log
 from peekrank.evidence.log import Log, log_of
 from peekrank.evidence.pairs import pair_chances
-from peekrank.evidence.policies import Policy, fixed_order, policy
+from peekrank.evidence.policies import Policy, by_scores, fixed_order, policy
 from peekrank.evidence.recording import record
 from peekrank.types import Features, Floats, Grades, Ints, Learner
 
@@ -401,3 +401,34 @@ def test_an_order_of_strangers_names_few_of_many_candidates() -> None:
     with pytest.raises(ValueError, match=r"'tea' is no candidate: .*item10, .* and 4,960 more$") as said:
         fixed_order(log, ["tea"])
     assert len(str(said.value)) < 700
+
+
+def _lists(*lengths: int) -> Log:
+    return log_of(
+        [
+            {"event": str(t), "k": 1, "candidates": [f"i{i}" for i in range(n)], "place": list(range(n))}
+            for t, n in enumerate(lengths)
+        ]
+    )
+
+
+def test_scores_rank_each_list_by_itself() -> None:
+    log, rng = _lists(3, 1, 7, 40), np.random.default_rng(0)
+    scores = rng.integers(0, 5, size=51).astype(np.float64)  # many are equal
+    ranks = by_scores(log, scores, "ours").ranks
+    assert ranks is not None
+    for first, last in ((0, 3), (3, 4), (4, 11), (11, 51)):
+        order = np.argsort(-scores[first:last], kind="stable")
+        assert ranks[first:last][order].tolist() == list(range(last - first))
+
+
+@pytest.mark.parametrize(
+    ("scores", "said"),
+    [
+        ([1.0, 2.0], r"ours: scores of shape \(2,\): must be of shape \(4,\)"),
+        ([1, 0, np.nan, 2], "of row 2 is not a"),
+    ],
+)
+def test_scores_that_rank_nothing_are_refused(scores: list[float], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        by_scores(_lists(3, 1), np.array(scores), "ours")

@@ -109,6 +109,13 @@ def by_scores(log: Log, scores: Floats, name: str) -> Policy:
     name
         What to call it.
     """
+    scores, rows = np.asarray(scores, np.float64), int(log.offsets[-1])
+    if scores.shape != (rows,):
+        raise ValueError(
+            f"{name}: scores of shape {scores.shape}: must be of shape ({rows},), one for each candidate"
+        )
+    if np.isnan(scores).any():
+        raise ValueError(f"{name}: the score of row {int(np.isnan(scores).argmax())} is not a number")
     return Policy(name, ranks_by(log, scores))
 
 
