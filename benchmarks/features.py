@@ -55,13 +55,13 @@ def numpy_loop(rounds: Rounds, sequence: Ints, seed: int) -> float:
         order = np.argsort(-scores, kind="stable")
         gamma, m = min(0.5, t ** (-1 / 3)), len(X)
         spread = float(scores.max() - scores.min()) or 1.0
-        chances = np.exp((scores - scores.max()) / (0.05 * spread))
-        chances /= chances.sum()
+        propensities = np.exp((scores - scores.max()) / (0.05 * spread))
+        propensities /= propensities.sum()
         explores, u = rng.random(2)
-        top = min(m - 1, int(u * m if explores < gamma else np.searchsorted(chances.cumsum(), u)))
+        top = min(m - 1, int(u * m if explores < gamma else np.searchsorted(propensities.cumsum(), u)))
         order = np.concatenate(([top], order[order != top]))
-        chance = gamma / m + (1 - gamma) * chances[top]
-        z = np.float32(2 * (scores[top] - relevance[top]) / chance) * X[top]
+        propensity = gamma / m + (1 - gamma) * propensities[top]
+        z = np.float32(2 * (scores[top] - relevance[top]) / propensity) * X[top]
         largest, squares = max(largest, float(X[top] @ X[top])), squares + float(z @ z)
         if squares > 0:
             w -= np.float32(1 / sqrt(largest * squares)) * z

@@ -43,8 +43,8 @@ def synthetic(sweep: Sweep) -> Finished:
 def _made_up(setting: Experiment, rng: np.random.Generator) -> Result:
     at = checkpoints(setting.horizon)
     curves = {}
-    for place, name in enumerate(setting.learners):
-        slopes = 0.4 + 0.5 * place / len(setting.learners) + rng.normal(0, 0.01, (setting.runs, 1))
+    for position, name in enumerate(setting.learners):
+        slopes = 0.4 + 0.5 * position / len(setting.learners) + rng.normal(0, 0.01, (setting.runs, 1))
         regret = at**slopes + rng.normal(0, 0.1, (setting.runs, len(at)))
         curves[name] = pl.DataFrame(
             {

@@ -67,15 +67,15 @@ class Loop:
         doubts = weights[meets.argmax(1)] - weights[n - 1 - meets[:, ::-1].argmax(1)]
         pushed = np.append(0, np.cumsum(-np.diff(weights) * b[:-1]))
         price = np.maximum(pushed - (weights[0] - weights) * b, 0)
-        chances = np.minimum(1, 0.001 * doubts * u / np.maximum(price, 1e-300))
+        propensities = np.minimum(1, 0.001 * doubts * u / np.maximum(price, 1e-300))
         noise = errors.sum() / (errors.sum() + np.square(scores - scores.mean()).sum())
-        chances = np.maximum(chances, max(1.2 * noise, 0.1 * (1 + self.rounds / d) ** (-1 / 3)) / n)
-        chances[0] = 0
-        chances *= min(1, 0.5 / max(chances.sum(), 1e-300))
-        place = int(np.searchsorted(np.cumsum(chances), uniform, side="right"))
-        place = place if place < n else 0
-        seen = chances[place] if place else 1 - chances.sum()
-        return int(order[place]), float(min(max(1, self.rounds / d) ** 0.6, 1 / seen))
+        propensities = np.maximum(propensities, max(1.2 * noise, 0.1 * (1 + self.rounds / d) ** (-1 / 3)) / n)
+        propensities[0] = 0
+        propensities *= min(1, 0.5 / max(propensities.sum(), 1e-300))
+        position = int(np.searchsorted(np.cumsum(propensities), uniform, side="right"))
+        position = position if position < n else 0
+        seen = propensities[position] if position else 1 - propensities.sum()
+        return int(order[position]), float(min(max(1, self.rounds / d) ** 0.6, 1 / seen))
 
     def update(self, x: Floats, answer: float, weight: float) -> None:
         x, answer = np.append(x, 1) * np.sqrt(weight), answer * np.sqrt(weight)

@@ -82,7 +82,7 @@ def visitors(runs: int) -> Iterator[Answers]:
     for name in NAMES[:3] + NAMES[5:]:
         for crowd in CROWDS[:3]:
             mean, sd = spread(np.array([asked(name, crowd, FIRST_SEED + run) for run in range(runs)]))
-            yield Answers(name, float(crowd.chance[0]), mean, sd)
+            yield Answers(name, float(crowd.propensity[0]), mean, sd)
 
 
 def spread(values: Floats) -> tuple[float, float]:
@@ -147,7 +147,7 @@ WHEN = (
     When("the same, and items come and go", DCG_PROBLEM, stable=True),
     When("relevance may change at will", DCG_PROBLEM),
     When("the same, `p@n` at any k", ("p@3", 10, 1, 2)),
-    When("the same, all places that count are seen: `dcg@3`, k = 3", ("dcg@3", 10, 3, 2)),
+    When("the same, all positions that count are seen: `dcg@3`, k = 3", ("dcg@3", 10, 3, 2)),
     When("the same, everything is seen: k = m", ("dcg", 10, 10, 2)),
     When("a measure that is not learned item by item, at most six items, k = m", ("ndcg", 4, 4, 2)),
     When("`ndcg`, more items than answers", ("ndcg", 10, 1, 2)),

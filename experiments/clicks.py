@@ -1,9 +1,9 @@
 """Learning from clicks: the tables and the picture of docs/evidence/clicks.md.
 
-Ten items with means from 0.9 to 0.1, five places. What is lost is DCG by the true relevance, in the later half of
-the rounds. First, people look at place p with probability 1/p, and the learner is told clicks that are corrected
-by the curve (1/p)^strength: strength 0 takes silence for 0, 1 is the truth, 2 corrects too much. Then people who
-click in other ways, and what can be made of their clicks.
+Ten items with means from 0.9 to 0.1, five positions. What is lost is DCG by the true relevance, in the later half
+of the rounds. First, people look at position p with probability 1/p, and the learner is told clicks that are
+corrected by the curve (1/p)^strength: strength 0 takes silence for 0, 1 is the truth, 2 corrects too much. Then
+people who click in other ways, and what can be made of their clicks.
 
     python experiments/clicks.py                                     print the tables (a minute)
     python experiments/clicks.py --runs 2                            fewer runs
@@ -40,12 +40,12 @@ RUNS = 40
 FIRST = 7_000  # number of the first run
 RAW = form("click = 1; curve" + " 1" * K)
 PEOPLE: dict[str, ClickModel] = {
-    "look at place p with probability 1/p": TRUTH,
+    "look at position p with probability 1/p": TRUTH,
     "the same, and click on one in ten that they do not like": PositionBased(
         TRUTH.relevant, tuple(part / 10 for part in TRUTH.relevant)
     ),
     "leave after a click": Cascade(),
-    "leave after a click, and skip every other place": Cascade(skip=0.5),
+    "leave after a click, and skip every other position": Cascade(skip=0.5),
     "stay with probability 1/2 after a click": DependentClick((0.5,) * K),
 }
 

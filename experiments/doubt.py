@@ -102,9 +102,9 @@ class Live(NamedTuple):
 
 
 def live(learner: Learner, world: World, k: int, run: int, *, rates: Floats | float = 1.0, delay: int = 0) -> Live:
-    """Play with an agent: each question is answered with its item's chance, `delay` rounds late."""
+    """Play with an agent: each question is answered with its item's propensity, `delay` rounds late."""
     agent, rng = Agent(learner, m=len(world.means), k=k, seed=run), np.random.default_rng([run, 9])
-    chances = np.broadcast_to(rates, world.means.shape)
+    propensities = np.broadcast_to(rates, world.means.shape)
     waiting: deque[tuple[int, Decision, Floats]] = deque()
     discount, lost, first = world.measure.discount(len(world.means)), [], []
     for t, (here, relevance) in enumerate(world.lists()):
@@ -114,7 +114,7 @@ def live(learner: Learner, world: World, k: int, run: int, *, rates: Floats | fl
         first.append(decision.ranking[0])
         seen = decision.ranking[:k]
         told = relevance[np.searchsorted(here, seen)].astype(np.float64)
-        told[rng.random(k) >= chances[seen]] = np.nan
+        told[rng.random(k) >= propensities[seen]] = np.nan
         waiting.append((t + delay, decision, told))
         while waiting and waiting[0][0] <= t:
             agent.update(*waiting.popleft()[1:])
@@ -268,7 +268,7 @@ def replaced(runs: Sequence[int]) -> list[str]:
 
 
 def orders(path: Path, runs: Sequence[int]) -> list[str]:
-    """Orders of people, each item hidden from a list with chance 1/2: what a list loses to the order of means."""
+    """Orders of people, each item hidden from a list with probability 1/2: what a list loses to the order of means."""
     rows = []
     for measure, k in ((DCG(), 1), (DCG(), 3), (Precision(3), 1)):
         worlds = []
@@ -319,13 +319,13 @@ def picture(run: int, parts: int = 120) -> Figure:
     rankings, items = np.concatenate(shown.rankings), np.asarray(world.rounds.items).reshape(horizon, stream.n)
     who = np.take_along_axis(items, rankings, axis=1)
     sums, counts = np.zeros((2, stream.m, parts))
-    for place in range(stream.n):
+    for position in range(stream.n):
         columns = np.arange(horizon) * parts // horizon
-        np.add.at(sums, (who[:, place], columns), place + 1.0)
-        np.add.at(counts, (who[:, place], columns), 1.0)
-    places = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
+        np.add.at(sums, (who[:, position], columns), position + 1.0)
+        np.add.at(counts, (who[:, position], columns), 1.0)
+    positions = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
     title = "doubtsort, k = 1: ten items at a time,\none of them replaced every 774 rounds"
-    return plots.shown_when(places[np.argsort(-world.means)], horizon, title)
+    return plots.shown_when(positions[np.argsort(-world.means)], horizon, title)
 
 
 TABLES: dict[str, Callable[[Sequence[int]], list[str]]] = {

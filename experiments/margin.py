@@ -170,10 +170,10 @@ def long_run(runs: int) -> Iterator[list[str]]:
 
 
 class Crowd(NamedTuple):
-    """Who answers: with what chance, for each item, and how many rounds later."""
+    """Who answers: with what propensity, for each item, and how many rounds later."""
 
     title: str
-    chance: Floats
+    propensity: Floats
     delay: int = 0
 
 
@@ -190,7 +190,7 @@ def asked(who: str, crowd: Crowd, seed: int) -> float:
     """DCG lost per visit to the best order of the tutorial's ten items."""
     judge, rng = measure("dcg"), np.random.default_rng(seed)
     relevance = (rng.random((VISITS, 10)) < TUTORIAL).astype(np.uint8)
-    says = rng.random((VISITS, 10)) < crowd.chance
+    says = rng.random((VISITS, 10)) < crowd.propensity
     agent = Agent(learner(who, measure=judge), m=10, k=1, seed=seed)
     shown, waiting = np.empty((VISITS, 10), np.int64), deque[Decision]()
     for t in range(VISITS):

@@ -155,8 +155,8 @@ def play(
 
 def late_from(result: Result) -> tuple[int, int]:
     """Where the last tenth of the rounds begins: which of the recorded points, and after how many rounds."""
-    place = int(np.searchsorted(result.at, LATE * result.experiment.horizon, side="right")) - 1
-    return place, int(result.at[place])
+    position = int(np.searchsorted(result.at, LATE * result.experiment.horizon, side="right")) - 1
+    return position, int(result.at[position])
 
 
 def comparators(experiment: Experiment, start: int) -> Comparators:
@@ -177,13 +177,13 @@ def comparators(experiment: Experiment, start: int) -> Comparators:
 def figures(played: Played, k: int, learner: str) -> Figures:
     """Regret and quality of a learner, compared with those of uniform in the same rounds."""
     result = played.results[k]
-    lost, by_chance = result.regrets(learner)[:, -1], result.regrets(NOTHING)[:, -1].mean()
-    late, late_by_chance = (late_value(result, name) for name in (learner, NOTHING))
+    lost, at_random = result.regrets(learner)[:, -1], result.regrets(NOTHING)[:, -1].mean()
+    late, late_at_random = (late_value(result, name) for name in (learner, NOTHING))
     return Figures(
         regret=float(lost.mean()),
         spread=float(lost.std(ddof=1)),
-        share=float(lost.mean() / by_chance),
-        quality=(late - late_by_chance) / (played.comparators.best_late - late_by_chance),
+        share=float(lost.mean() / at_random),
+        quality=(late - late_at_random) / (played.comparators.best_late - late_at_random),
     )
 
 
@@ -199,11 +199,11 @@ def table(played: Played) -> list[str]:
     passes = "everybody once" if horizon == data.people else f"{horizon / data.people:.3g} passes"
     own = f"{played.comparators.own:.2f} if everybody had their own"
     nothing = played.fewest.curves[NOTHING].filter(pl.col("at") == horizon)
-    by_chance, lost = (float(nothing[column].to_numpy().mean()) / horizon for column in ("value", "regret"))
+    at_random, lost = (float(nothing[column].to_numpy().mean()) / horizon for column in ("value", "regret"))
     lines = [
         f"### {data.title}, `{measure}`, {horizon:,} rounds ({passes})",
         "",
-        f"Value of a round: {by_chance:.2f} at random, {by_chance + lost:.2f} with the best fixed ranking, {own}.",
+        f"Value of a round: {at_random:.2f} at random, {at_random + lost:.2f} with the best fixed ranking, {own}.",
         "",
         "| learner | " + " | ".join(f"k = {k}" for k in played.results) + " |",
         "|---" * (1 + len(played.results)) + "|",
@@ -253,7 +253,7 @@ def multiple(result: Result, learner: str) -> str:
 def picture(played: Played) -> Figure:
     """The share of uniform's regret that learners have: as rounds go by, above, and for each k, below."""
     (data, measure, horizon), results, first = played.setting, played.results, played.fewest
-    at, by_chance = first.at, first.regrets(NOTHING).mean(axis=0)
+    at, at_random = first.at, first.regrets(NOTHING).mean(axis=0)
     late = np.unique(np.searchsorted(at, np.geomspace(FIRST_SHOWN, horizon, POINTS)))
     shown = [name for name in played.learners if name != NOTHING]
     with styled():
@@ -264,13 +264,13 @@ def picture(played: Played) -> Figure:
         above.set(xscale="log", xlabel="rounds", ylabel="share of uniform's regret")
         lines = []
         for name in shown:
-            place = list(LEARNERS).index(name.partition(":")[0])
-            colour = COLOURS[(place - 2) % len(COLOURS)]  # black, the last one, for what sees everything
-            marker = MARKERS[place % len(MARKERS)]
+            position = list(LEARNERS).index(name.partition(":")[0])
+            colour = COLOURS[(position - 2) % len(COLOURS)]  # black, the last one, for what sees everything
+            marker = MARKERS[position % len(MARKERS)]
             dashes = "--" if ":" in name else "-"
             if name in first.experiment.learners:
-                share = first.regrets(name)[:, late] / by_chance[late]
-                draw(above, at[late], spread_of_runs(share), Look(place, colour, marker, dashes), label=name)
+                share = first.regrets(name)[:, late] / at_random[late]
+                draw(above, at[late], spread_of_runs(share), Look(position, colour, marker, dashes), label=name)
             ends = {k: figures(played, k, name).share for k, r in results.items() if name in r.experiment.learners}
             x = [list(results).index(k) for k in ends]
             lines += below.plot(

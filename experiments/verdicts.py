@@ -37,12 +37,15 @@ def log_of_visits(learner: Learner, drawn: float, visits: int, seed: int) -> Log
         with LogFile(path, learner) as log:
             for _ in range(visits):
                 decision = agent.rank()
-                if drawn and decision.chances is not None:
-                    order, chances = decision.ranking, (1 - drawn) * decision.chances + drawn / len(HELPS)
+                if drawn and decision.propensities is not None:
+                    order, propensities = (
+                        decision.ranking,
+                        (1 - drawn) * decision.propensities + drawn / len(HELPS),
+                    )
                     if rng.random() < drawn:
                         lucky = rng.choice(order)
                         order = np.append(lucky, order[order != lucky])
-                    decision = agent.adopt(decision, order, chances)
+                    decision = agent.adopt(decision, order, propensities)
                 event = log.decided(decision, k=1, names=NAMES)
                 if rng.random() < ANSWERED:
                     answer = [int(rng.random() < HELPS[decision.ranking[0]])]

@@ -38,15 +38,17 @@ def draw_round(axes: Axes) -> None:
     """A list of which the top is asked about, and all is judged."""
     axes.set(xlim=(0, 10), ylim=(0, 10))
     axes.axis("off")
-    for place in range(6):
-        asked = place == 0
+    for position in range(6):
+        asked = position == 0
         box = FancyBboxPatch(
-            (0.5, 8.4 - 1.5 * place), 3.4, 1.0, boxstyle="round,pad=0,rounding_size=0.2", linewidth=1.2,
+            (0.5, 8.4 - 1.5 * position), 3.4, 1.0, boxstyle="round,pad=0,rounding_size=0.2", linewidth=1.2,
             facecolor="#cfe4f5" if asked else "#f2f2f2", edgecolor="#0072B2" if asked else "#bbbbbb",
         )  # fmt: skip
         axes.add_patch(box)
-        word = f"item {(7, 2, 9, 0, 4, 1)[place]}" if place < 5 else "..."
-        axes.text(2.2, 8.9 - 1.5 * place, word, ha="center", va="center", color="#222222" if asked else "#777777")
+        word = f"item {(7, 2, 9, 0, 4, 1)[position]}" if position < 5 else "..."
+        axes.text(
+            2.2, 8.9 - 1.5 * position, word, ha="center", va="center", color="#222222" if asked else "#777777"
+        )
     axes.text(4.2, 8.9, "asked: relevant?", va="center", color="#0072B2")
     axes.plot([4.2, 4.5, 4.5, 4.2], [7.9, 7.9, 0.9, 0.9], color="#bbbbbb")
     axes.text(4.8, 4.4, "never asked,\nbut judged, too", va="center", color="#555555")
@@ -56,9 +58,9 @@ def draw_round(axes: Axes) -> None:
 def draw_rounds(axes: Axes) -> None:
     """Regret per round against rounds."""
     at = np.unique(np.geomspace(20, ROUNDS, 60).astype(np.int64))
-    for name, (label, place, colour) in CURVES.items():
+    for name, (label, position, colour) in CURVES.items():
         axes.plot(at, average_regret(name, at), color=colour, linewidth=1.8)
-        axes.text(*place, label, color=colour, fontsize=10)
+        axes.text(*position, label, color=colour, fontsize=10)
     axes.set(xscale="log", xlim=(20, ROUNDS), ylim=(0, 0.8), xlabel="rounds")
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.spines[["top", "right"]].set_visible(False)

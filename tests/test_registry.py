@@ -66,7 +66,7 @@ def test_a_class_is_registered_as_what_it_is() -> None:
     register(Half)  # again
 
 
-def test_a_name_that_is_taken_is_refused_with_both_places() -> None:
+def test_a_name_that_is_taken_is_refused_with_both_positions() -> None:
     @dataclass(frozen=True)
     class Other(DCG):
         name: ClassVar[str] = "dcg"
@@ -203,7 +203,7 @@ def test_two_packages_with_one_name_keep_the_first(tmp_path: Path, monkeypatch: 
         assert type(measure("mine")).__module__ == "own_a"
 
 
-def test_origins_are_digests_of_code_not_of_places(tmp_path: Path) -> None:
+def test_origins_are_digests_of_code_not_of_positions(tmp_path: Path) -> None:
     assert origins(Uniform(), DCG(), CT15(), Squared(), RTop1F(DCG(), 100)) == {}
     digests = []
     for folder, text in (

@@ -81,12 +81,12 @@ class WabbitOne(Wabbit):
         return [["| " + numbers(x) for x in X] for X in lists.tolist()]
 
     def choose(self, t: int) -> Sequence[int]:
-        self.chances = self.model.predict(self.lists[t])
-        return (int(np.searchsorted(np.cumsum(self.chances), self.rng.random() * sum(self.chances))),)
+        self.probabilities = self.model.predict(self.lists[t])
+        return (int(np.searchsorted(np.cumsum(self.probabilities), self.rng.random() * sum(self.probabilities))),)
 
     def learn(self, t: int, seen: Sequence[int], told: Sequence[int]) -> None:
         texts, item = self.lists[t].copy(), seen[0]
-        texts[item] = f"0:{-told[0]}:{self.chances[item]:.6g} {texts[item]}"
+        texts[item] = f"0:{-told[0]}:{self.probabilities[item]:.6g} {texts[item]}"
         self.model.learn(texts)
 
     def orders(self, log: object) -> Ints:  # noqa: ARG002

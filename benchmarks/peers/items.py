@@ -33,7 +33,7 @@ ONE_ARM = "picks one item; the order is by the means of what the items told"
 
 
 def coins(seed: int) -> Task:
-    """Independent coins, their chances evenly spread, in random order."""
+    """Independent coins, their probabilities evenly spread, in random order."""
     rng = drawn(seed)
     worth = rng.permutation(np.linspace(0.9, 0.1, ITEMS))
     rounds = Means(means=tuple(worth)).rounds(COINS, rng)

@@ -124,7 +124,7 @@ def compare(asked: Question, documents: int, queries: int, table: Table) -> None
 
 
 def ties(table: Table) -> None:
-    """Three documents of which two have the same score: the one place where values differ."""
+    """Three documents of which two have the same score: the one position where values differ."""
     relevance, scores = np.array([[0, 2, 1]], np.uint8), np.array([[1.0, 1.0, 0.0]])
     asked = QUESTIONS[0]
     found = contestants(asked, relevance, scores, np.argsort(-scores, axis=1, kind="stable"))

@@ -109,7 +109,7 @@ def quality(task: Task, orders: Ints) -> float:
     return float(np.nanmean(evaluate(QUALITY, orders, task.worth)))
 
 
-def by_chance(task: Task) -> float:
+def at_random(task: Task) -> float:
     """Quality of random orders."""
     many = task._replace(worth=np.resize(task.worth, (TESTED, task.m)))
     return quality(many, descending(drawn(0).random(many.worth.shape)))

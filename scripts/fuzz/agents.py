@@ -155,8 +155,10 @@ def use(agent: Agent) -> None:
         n = len(decision.ranking)
         shown = np.arange(n) if decision.items is None else decision.items
         assert sorted(decision.ranking.tolist()) == shown.tolist(), f"{decision.ranking} is no ranking"
-        if decision.chances is not None:
-            assert np.all((decision.chances >= 0) & (decision.chances <= 1 + 1e-9)), "these are no chances"
+        if decision.propensities is not None:
+            assert np.all((decision.propensities >= 0) & (decision.propensities <= 1 + 1e-9)), (
+                "these are no propensities"
+            )
         late.append((decision, rng.integers(0, 2, min(k, n)).astype(np.float64)))
         if t % 3 == 2:
             late[0][1][rng.random(len(late[0][1])) < 0.3] = np.nan

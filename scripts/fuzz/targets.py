@@ -254,8 +254,8 @@ def _lines(read: Callable[[Path], Any], use: Callable[[Any], object]) -> Target:
     """Logs with mutants of their bytes, or of the objects in their lines."""
     records: list[Any] = [{"format": "peekrank-log", "version": 1, "lowest": 0.0, "highest": 1.0}]
     for t in range(6):
-        shown = {"k": 2, "candidates": ["a", "b", "c"], "place": [t % 3, (t + 1) % 3, (t + 2) % 3]}
-        records.append({"event": str(t), "time": 1.5 * t, "chance": [0.75, 0.75, 0.5], **shown})
+        shown = {"k": 2, "candidates": ["a", "b", "c"], "position": [t % 3, (t + 1) % 3, (t + 2) % 3]}
+        records.append({"event": str(t), "time": 1.5 * t, "propensity": [0.75, 0.75, 0.5], **shown})
         records.append({"event": str(t), "answers": {"abc"[-t % 3]: 1, "abc"[(1 - t) % 3]: t % 2}})
     made = pool(
         [b"".join(json_bytes(record) + b"\n" for record in records)], '"event" "answers" null -1 NaN 1e999 []'
@@ -264,8 +264,8 @@ def _lines(read: Callable[[Path], Any], use: Callable[[Any], object]) -> Target:
     def mutate(rng: Random) -> bytes:
         if rng.random() < 0.5:
             return mutant(rng, made)
-        place = rng.randrange(len(records))
-        changed = [*records[:place], json_mutant(rng, records[place]), *records[place + 1 :]]
+        position = rng.randrange(len(records))
+        changed = [*records[:position], json_mutant(rng, records[position]), *records[position + 1 :]]
         return b"".join(json_bytes(record) + b"\n" for record in changed)
 
     return Target(".jsonl", tuple(made.samples), mutate, read, use)

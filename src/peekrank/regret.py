@@ -124,7 +124,7 @@ def fit_exponent(at: Ints, regrets: Floats, *, seed: int = 0) -> Exponent:
 def _best_by_sorting(measure: LinearMeasure, relevance: NDArray[Any], at: Ints) -> Floats:
     n, m = relevance.shape
     best_first = np.sort(measure.discount(m))[:: -1 if measure.higher_is_better else 1]
-    sums, done = np.zeros(m + 1), 0  # of gains, and of offsets in the last place
+    sums, done = np.zeros(m + 1), 0  # of gains, and of offsets in the last position
     out = np.empty(len(at))
     chunk = max(1, _CHUNK // m)
     for first in range(0, n, chunk):

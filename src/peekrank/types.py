@@ -25,7 +25,7 @@ class Shape(NamedTuple):
 
 
 class Habits(NamedTuple):
-    """What people who go through a list from the top do at each place.
+    """What people who go through a list from the top do at each position.
 
     They click with a probability that rises with relevance, and after a click they go on with another.
     """
@@ -43,9 +43,9 @@ class Visitors(NamedTuple):
 
     habits: Habits
     highest: float  # the grade of what is fully relevant
-    silent: Floats  # probability that a place without a click is told as 1
+    silent: Floats  # probability that a position without a click is told as 1
     clicked: Floats  # and that one with a click is
-    cascade: bool  # whether nothing is told of the places below the last click
+    cascade: bool  # whether nothing is told of the positions below the last click
     key: int
 
 
@@ -66,17 +66,18 @@ class Rounds(NamedTuple):
 class Decision(NamedTuple):
     """A ranking that was shown, with all its learner needs to use the answer, whenever that comes.
 
-    ``chances[i]`` is the probability that item i came to be among the first k in this round, given the past (not
-    given this round's draw): what estimates from logged answers are divided by. None where the learner cannot say.
+    ``propensities[i]`` is the probability that item i came to be among the first k in this round, given the past
+    (not given this round's draw): what estimates from logged answers are divided by. None where the learner cannot
+    say.
 
     Where only some items were available, `items` holds these in ascending order, the ranking is one of them, and
-    ``chances[i]`` is that of ``items[i]``. `round` counts the rankings of the agent that made it, from 1.
+    ``propensities[i]`` is that of ``items[i]``. `round` counts the rankings of the agent that made it, from 1.
     """
 
     features: Features
     ranking: Ints
     token: Floats
-    chances: Floats | None = None
+    propensities: Floats | None = None
     items: Ints | None = None
     round: int = 0
 
@@ -101,9 +102,9 @@ class Kernels(NamedTuple):
     functions. In ``feedback`` NaN means "not answered". By convention ``token[0]`` is 1 in a round spent on
     exploration and 0 otherwise; all of a token is finite.
 
-    ``chances(state, X, ranking, token, out)`` is for learners that know how likely each item was to be seen. It is
-    called directly after ``rank``, leaves the state as it is, and fills ``out`` with the probability of each item
-    to be among the first k given the past, or with NaN where that cannot be said at present.
+    ``propensities(state, X, ranking, token, out)`` is for learners that know how likely each item was to be seen.
+    It is called directly after ``rank``, leaves the state as it is, and fills ``out`` with the probability of each
+    item to be among the first k given the past, or with NaN where that cannot be said at present.
 
     ``enter(state, items)`` is for learners that know items one by one, and so can rank any of them. It is called
     before ``rank`` and before ``update`` with the item that each row of the list is, ascending. The other kernels
@@ -111,10 +112,11 @@ class Kernels(NamedTuple):
     ``draws`` of n, and the arrays of its memory have more entries, and the same first ones, for a larger m: items
     can be added.
 
-    ``adopt(state, X, ranking, chances, token)`` is for learners that can learn from what somebody else showed. It
-    is called after ``rank`` of the same list, and turns the token of that call into the one that ``update`` needs
-    for another ranking, given the probability of each item to have been among its first k. A learner's own ranking
-    with its own chances leaves the token as it is, or as one from which as much is learned in expectation.
+    ``adopt(state, X, ranking, propensities, token)`` is for learners that can learn from what somebody else
+    showed. It is called after ``rank`` of the same list, and turns the token of that call into the one that
+    ``update`` needs for another ranking, given the probability of each item to have been among its first k. A
+    learner's own ranking with its own propensities leaves the token as it is, or as one from which as much is
+    learned in expectation.
 
     ``best(state, X, ranking, token)`` and ``explore(state, X, uniforms, ranking, token)`` are the two halves of
     ``rank``, for learners that can be one of several (see champion): the first fills the order that is best by
@@ -127,7 +129,7 @@ class Kernels(NamedTuple):
 
     rank: Callable[[State, Features, Floats, Ints, Floats], None]
     update: Callable[[State, Features, Ints, Floats, Floats], None]
-    chances: Callable[[State, Features, Ints, Floats, Floats], None] | None = None
+    propensities: Callable[[State, Features, Ints, Floats, Floats], None] | None = None
     enter: Callable[[State, Ints], None] | None = None
     clocked: bool = False
     adopt: Callable[[State, Features, Ints, Floats, Floats], None] | None = None

@@ -349,7 +349,7 @@ def test_other_measures_of_ones_own_are_worked_out_where_they_are_small(own: Mea
 
 @dataclass(frozen=True)
 class LastCounts(Halving):
-    """Of one's own, and upside down: later places count more."""
+    """Of one's own, and upside down: later positions count more."""
 
     rises_from: int = 1
     name: ClassVar[str] = "lastcounts"
@@ -521,11 +521,11 @@ def test_witnesses_prove_what_they_claim(name: str, m: int, k: int, grades: int)
     assert least(p + q) - least(p) - least(q) == pytest.approx(gap, rel=1e-3, abs=1e-12)
 
 
-def least_hinges(lists: Floats, chances: Floats) -> float:
+def least_hinges(lists: Floats, probabilities: Floats) -> float:
     """The least expected hinge loss, as a linear program: scores from -9 to 9, then one slack for each pair."""
     m = lists.shape[1]
     pairs = list(permutations(range(m), 2))
-    weights = [float(chances @ (lists[:, i] > lists[:, j])) for i, j in pairs]
+    weights = [float(probabilities @ (lists[:, i] > lists[:, j])) for i, j in pairs]
     rows = np.hstack([np.array([np.eye(m)[j] - np.eye(m)[i] for i, j in pairs]), -np.eye(len(pairs))])
     found = linprog(
         np.r_[np.zeros(m), weights], rows, -np.ones(len(pairs)), bounds=[(-9, 9)] * m + [(0, None)] * len(pairs)
@@ -546,12 +546,12 @@ def test_gaps_of_listnet_are_right_however_small(m: int, k: int, grades: int) ->
         context.prec = 90
         powers = [Decimal(grade).exp() for grade in range(3)]
         best = [[Decimal(0)] * m, [Decimal(0)] * m]
-        for row, *chances in zip(*witness[:3], strict=True):
+        for row, *probabilities in zip(*witness[:3], strict=True):
             total = sum(powers[grade] for grade in row)
-            for side, chance in zip(best, chances, strict=True):
-                if chance:
+            for side, probability in zip(best, probabilities, strict=True):
+                if probability:
                     for i, grade in enumerate(row):
-                        side[i] += Decimal(chance) * powers[grade] / total
+                        side[i] += Decimal(probability) * powers[grade] / total
         gap = sum(x * (2 * x / (x + y)).ln() for a, b in (best, best[::-1]) for x, y in zip(a, b, strict=True))
         assert gap > 0
         assert witness.gap == pytest.approx(float(gap), rel=1e-12, abs=0)

@@ -147,8 +147,8 @@ def test_without_test_parts_folders_are_independent(tmp_path: Path) -> None:
     assert "Differences of average ndcg@10 over 2 folds, higher is better" in said(done)
     assert "no test parts: folders count as independent" in said(done)
     qualities = [pl.read_csv(f"untested{i}/summary.csv")["quality"].to_numpy() for i in range(2)]
-    ours, chance = (np.array([quality[i] for quality in qualities]) for i in (0, 2))
-    expected = stats.ttest_rel(ours, chance).pvalue
+    ours, propensity = (np.array([quality[i] for quality in qualities]) for i in (0, 2))
+    expected = stats.ttest_rel(ours, propensity).pvalue
     assert pl.read_csv(tmp_path / "found.csv")["p"][1] == pytest.approx(expected)
     assert "independent" in said(compare("simulated0", "simulated1", "--folds"))
 

@@ -37,7 +37,7 @@ def test_the_log_of_a_simulation_is_its_first_run(log: Path) -> None:
     rounds = experiment.rounds(0)
     trace = simulate(experiment.parts.learners[0], rounds, k=2, measure=DCG(), seed=experiment.learner_seed(0))
     relevance = rounds.relevance.reshape(600, 5)
-    rankings = np.argsort(written.place.reshape(600, 5), axis=1)
+    rankings = np.argsort(written.position.reshape(600, 5), axis=1)
     assert DCG().values(rankings, relevance).sum() == pytest.approx(trace.value[-1])
     np.testing.assert_array_equal(written.answer[written.seen], relevance.reshape(-1)[written.seen])
     assert written.learners[0].startswith("doubtsort:measure=dcg @ ")
@@ -80,7 +80,7 @@ def test_orders_from_files_and_json_lines(log: Path) -> None:
     Path("mine.txt").write_text("4\n3\n")
     done = peekrank("evaluate", "log.jsonl", "--policy", "mine.txt", "--regression", "none", "--clip", "2")
     assert done.exit_code == 0, done.output
-    assert "mine: 3 candidates without a place in it come last." in done.output
+    assert "mine: 3 candidates without a position in it come last." in done.output
 
 
 def test_what_is_wrong_is_said(log: Path) -> None:
@@ -95,12 +95,12 @@ def test_what_is_wrong_is_said(log: Path) -> None:
     assert "log.parquet is no whole Parquet file" in refused("evaluate", log, "--policy", "logged")
 
 
-def test_a_learner_that_cannot_tell_its_chances_is_logged_with_the_reason() -> None:
+def test_a_learner_that_cannot_tell_its_propensities_is_logged_with_the_reason() -> None:
     done = peekrank("simulate", "thompson", "--horizon", "50", "--runs", "1", "--log", "log.jsonl")
     assert done.exit_code == 0, done.output
     said = refused("evaluate", "log.jsonl", "--policy", "order:0,1")
     assert "50 decisions of the log cannot be evaluated" in said
-    assert "thompson cannot tell the chances of its items to be seen" in said
+    assert "thompson cannot tell the propensities of its items to be seen" in said
 
 
 def test_agents_log_in_three_lines() -> None:

@@ -288,12 +288,12 @@ def test_a_failed_write_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "error: a.json: no space left on device" in done.output
 
 
-@pytest.mark.parametrize("place", ["analyse", "certificate_of"])
-def test_ctrl_c_leaves_files_as_they_were(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("position", ["analyse", "certificate_of"])
+def test_ctrl_c_leaves_files_as_they_were(position: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(game_command, place, stop)
+    monkeypatch.setattr(game_command, position, stop)
     Path("proof.json").write_text("mine")
     done = peekrank("game", "bandit", "--certificate", "proof.json")
     assert done.exit_code == 130

@@ -15,7 +15,7 @@ from peekrank.evidence.log import log_of, write_log
 def _with_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     records = [
-        {"event": str(t), "k": 2, "candidates": ["a", "b"], "place": [t % 2, 1 - t % 2], "answer": answer}
+        {"event": str(t), "k": 2, "candidates": ["a", "b"], "position": [t % 2, 1 - t % 2], "answer": answer}
         for t, answer in enumerate([[1, 0], [0, 1], [1, 1], [1, 0], [1, 0], [0, 1]] * 20)
     ]
     write_log("log.jsonl", log_of(records))

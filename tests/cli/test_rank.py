@@ -99,14 +99,14 @@ def test_names_and_ids_are_carried_through() -> None:
     assert found[0].split("\t") == ["qid", "document", "docid", "position", "score"]
     assert len(found) == len(plain)
     number: dict[str, int] = {}
-    place = {}
+    document_of = {}
     for i, line in enumerate(lines):
         number[line[1]] = number.get(line[1], 0) + 1
-        place[f"d{i}"] = (f"q-{line[1][4:]}", str(number[line[1]]))
+        document_of[f"d{i}"] = (f"q-{line[1][4:]}", str(number[line[1]]))
     for ours, theirs in zip(found[1:], plain[1:], strict=True):
         qid, document, docid, position, score = ours.split("\t")
         assert [qid.removeprefix("q-"), document, position, score] == theirs.split("\t")
-        assert place[docid] == (qid, document)
+        assert document_of[docid] == (qid, document)
     assert "unjudged.txt: has no relevance that --measure ndcg@10 could judge by" in refused(
         "rank", model, "unjudged.txt", "--measure", "ndcg@10"
     )

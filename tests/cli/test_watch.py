@@ -28,8 +28,8 @@ def write(name: str, *records: dict[str, Any]) -> Path:
     return path
 
 
-def hide_apple(places: list[int]) -> list[int]:
-    return [3, *(place - (place > places[0]) for place in places[1:])]
+def hide_apple(positions: list[int]) -> list[int]:
+    return [3, *(position - (position > positions[0]) for position in positions[1:])]
 
 
 def test_a_good_log_raises_nothing() -> None:

@@ -146,8 +146,8 @@ def test_added_items_change_nothing_for_those_there_are(learner: Any) -> None:
         answer = [int(rng.integers(0, 2))]
         decisions = [agent.rank(available=here) for agent in (growing, grown)]
         assert np.array_equal(decisions[0].ranking, decisions[1].ranking)
-        if decisions[0].chances is not None:
-            assert np.array_equal(decisions[0].chances, np.asarray(decisions[1].chances))
+        if decisions[0].propensities is not None:
+            assert np.array_equal(decisions[0].propensities, np.asarray(decisions[1].propensities))
         for agent, decision in zip((growing, grown), decisions, strict=True):
             agent.update(decision, answer)
     assert known == growing.shape.m == 40

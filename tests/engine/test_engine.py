@@ -267,13 +267,13 @@ class At(NamedTuple):
     m: int
 
 
-@pytest.mark.parametrize("place", [0, 9])
-def test_a_learner_that_ranks_what_is_not_there_is_stopped(place: int, rounds: Rounds) -> None:
+@pytest.mark.parametrize("position", [0, 9])
+def test_a_learner_that_ranks_what_is_not_there_is_stopped(position: int, rounds: Rounds) -> None:
     class Nonsense(Uniform):
         kernels = Kernels(_rank_nonsense, _learn_nothing)
 
         def init(self, shape: Shape) -> Any:
-            return At(place)
+            return At(position)
 
     with pytest.raises(ValueError, match="something else than"):
         simulate(Nonsense(), rounds, k=1, measure=DCG())
@@ -556,8 +556,8 @@ def test_what_somebody_else_showed_is_learned_from() -> None:
     for n in range(40):
         shown = np.roll(np.arange(5), n)
         one, two = adopting.adopt(adopting.rank(), shown), own.rank()
-        assert one.chances is not None
-        assert np.flatnonzero(one.chances).tolist() == sorted(shown[:2].tolist())
+        assert one.propensities is not None
+        assert np.flatnonzero(one.propensities).tolist() == sorted(shown[:2].tolist())
         adopting.update(one, [n % 2, 1])
         own.update(two._replace(ranking=shown), [n % 2, 1])
     assert np.array_equal(adopting.summary().believed, own.summary().believed)

@@ -27,31 +27,31 @@ class World(NamedTuple):
 
     offsets: Ints
     items: Ints
-    chances: Floats
-    places: Ints
+    propensities: Floats
+    positions: Ints
     answers: Floats
     ks: Ints
 
     def outcomes(self) -> list[Outcome]:
         rows = [slice(a, b) for a, b in zip(self.offsets[:-1], self.offsets[1:], strict=True)]
         return [
-            Outcome(self.items[r], self.chances[r], self.places[r], self.answers[r], int(k))
+            Outcome(self.items[r], self.propensities[r], self.positions[r], self.answers[r], int(k))
             for r, k in zip(rows, self.ks, strict=True)
         ]
 
 
 def world(n: int, rng: np.random.Generator, *, rate: float = 0.5, epsilon: float = 0.2) -> World:
-    """A learner that sorts by number, and moves one of the others to place k with chance epsilon."""
-    places = np.tile(np.arange(M), (n, 1))
+    """A learner that sorts by number, and moves one of the others to position k with probability epsilon."""
+    positions = np.tile(np.arange(M), (n, 1))
     for t in np.flatnonzero(rng.random(n) < epsilon):
         j = int(rng.integers(K, M))
-        places[t, K - 1], places[t, j] = j, K - 1
-    chances = np.tile([1.0] * (K - 1) + [1 - epsilon] + [epsilon / (M - K)] * (M - K), (n, 1))
+        positions[t, K - 1], positions[t, j] = j, K - 1
+    propensities = np.tile([1.0] * (K - 1) + [1 - epsilon] + [epsilon / (M - K)] * (M - K), (n, 1))
     liked = rng.random((n, M)) < np.linspace(0.8, 0.3, M)
-    told = (places < K) & (rng.random((n, M)) < rate)
+    told = (positions < K) & (rng.random((n, M)) < rate)
     answers = np.where(told, liked, np.nan).astype(np.float64)
     return World(
-        np.arange(0, n * M + 1, M), np.tile(np.arange(M), n), chances.ravel(), places.ravel(), answers.ravel(),
+        np.arange(0, n * M + 1, M), np.tile(np.arange(M), n), propensities.ravel(), positions.ravel(), answers.ravel(),
         np.full(n, K),
     )  # fmt: skip
 
@@ -78,8 +78,8 @@ def test_alarms_are_those_of_the_naive_twin() -> None:
         watch.observe(outcome)
         for a in watch.raised():
             found += [(watch.rounds, a.name, a.item)] * (a.times - before.get((a.name, a.item), 0))
-        items, chances, places, answers = (part.tolist() for part in outcome[:4])
-        twin.observe(items, chances, places, answers, outcome.k)
+        items, propensities, positions, answers = (part.tolist() for part in outcome[:4])
+        twin.observe(items, propensities, positions, answers, outcome.k)
     assert sorted(map(str, found)) == sorted(map(str, twin.raised))
     assert {"no-exploration", "fewer-answers", "unexpected-order", "item-fewer-answers"} <= {
         name for _, name, _ in found
@@ -98,14 +98,14 @@ def test_money_on_what_is_shown_is_fair_by_enumeration(k: int) -> None:
     """Over all sets that a policy may show, the accounts hold on average what was put in, and no more."""
     sets = list(combinations(range(4), k))
     weights = np.random.default_rng(k).dirichlet(np.ones(len(sets)))
-    chances = np.zeros(4)
+    propensities = np.zeros(4)
     for chosen, weight in zip(sets, weights, strict=True):
-        chances[list(chosen)] += weight
+        propensities[list(chosen)] += weight
     overall, items = np.zeros((6, 4)), np.zeros((4, 6, 4))
     for chosen, weight in zip(sets, weights, strict=True):
         watch = Watch(1e-9)
-        places = np.array([chosen.index(i) if i in chosen else k + i for i in range(4)])
-        watch.observe(Outcome(np.arange(4), chances, places, np.full(4, np.nan), k))
+        positions = np.array([chosen.index(i) if i in chosen else k + i for i in range(4)])
+        watch.observe(Outcome(np.arange(4), propensities, positions, np.full(4, np.nan), k))
         arrays = watch.arrays()
         overall += weight * arrays["overall"]
         items += weight * arrays["items"]
@@ -113,7 +113,7 @@ def test_money_on_what_is_shown_is_fair_by_enumeration(k: int) -> None:
         assert overall[kind] == pytest.approx(np.full(4, 1 / 48), rel=1e-9)
     for kind in (HIDDEN, PUSHED):
         assert items[:, kind].sum() == pytest.approx(1 / 12, rel=1e-6)
-    assert items[:, HIDDEN].sum(axis=1) == pytest.approx(chances / k / 12, rel=1e-6)
+    assert items[:, HIDDEN].sum(axis=1) == pytest.approx(propensities / k / 12, rel=1e-6)
 
 
 def test_one_by_one_and_all_at_once_are_the_same_bits() -> None:
@@ -155,15 +155,15 @@ def test_false_alarms_are_as_rare_as_stated() -> None:
 
 @pytest.mark.parametrize("name", ["uniform", "greedy", "doubtsort", "blockftrl", "marginftrl"])
 def test_learners_show_items_as_often_as_they_say(name: str) -> None:
-    """Chances of live, adaptive learners: nothing is raised at one false alarm in a million."""
+    """Propensities of live, adaptive learners: nothing is raised at one false alarm in a million."""
     agent, watch = Agent(learner(name, measure=DCG()), m=M, k=K, seed=4), Watch(1e-6)
     liked = np.random.default_rng(16).random((1500, M)) < np.linspace(0.3, 0.8, M)
     for row in liked:
         decision, answers = agent.rank(), np.full(M, np.nan)
         seen = decision.ranking[:K]
         answers[seen] = row[seen]
-        assert decision.chances is not None
-        watch.observe(Outcome(np.arange(M), decision.chances, np.argsort(decision.ranking), answers, K))
+        assert decision.propensities is not None
+        watch.observe(Outcome(np.arange(M), decision.propensities, np.argsort(decision.ranking), answers, K))
         agent.update(decision, answers[seen])
     assert watch.raised() == ()
 
@@ -171,7 +171,7 @@ def test_learners_show_items_as_often_as_they_say(name: str) -> None:
 def test_an_app_that_sorts_by_itself_is_noticed() -> None:
     rng = np.random.default_rng(9)
     fault = world(60, rng)
-    fault.places[:] = np.argsort(rng.random((60, M)), axis=1).ravel()
+    fault.positions[:] = np.argsort(rng.random((60, M)), axis=1).ravel()
     found = raised_by(joined(world(500, rng), fault))
     assert 500 < found["unexpected-order", None] < 515
 
@@ -179,7 +179,7 @@ def test_an_app_that_sorts_by_itself_is_noticed() -> None:
 def test_an_app_that_undoes_exploration_is_noticed() -> None:
     rng = np.random.default_rng(10)
     found = raised_by(
-        joined(world(500, rng), world(400, rng, epsilon=0.0)._replace(chances=world(400, rng).chances))
+        joined(world(500, rng), world(400, rng, epsilon=0.0)._replace(propensities=world(400, rng).propensities))
     )
     assert found["no-exploration", None] > 500
 
@@ -187,8 +187,8 @@ def test_an_app_that_undoes_exploration_is_noticed() -> None:
 def test_an_app_that_hides_or_pins_an_item_is_noticed_by_its_name() -> None:
     rng = np.random.default_rng(11)
     fault = world(200, rng)
-    places = fault.places.reshape(-1, M)
-    places[:, 0], places[:, 4] = 5, 0  # item 0 was certain, item 4 rare
+    positions = fault.positions.reshape(-1, M)
+    positions[:, 0], positions[:, 4] = 5, 0  # item 0 was certain, item 4 rare
     found = raised_by(joined(world(500, rng), fault), name_of="abcdef".__getitem__)
     assert found["item-hidden", 0] == 501
     assert 500 < found["item-pushed", 4] < 510
@@ -236,7 +236,7 @@ def test_facts_are_raised_once_until_they_are_over() -> None:
     assert [(alarm.name, alarm.times) for alarm in watch.raised()] == [
         ("starved", 1), ("trouble", 1), ("overflow", 1),
     ]  # fmt: skip
-    assert "Item '2' had the chance 0.05 in decision 1; 0.06 is promised" in watch.raised()[0].cause
+    assert "Item '2' had the propensity 0.05 in decision 1; 0.06 is promised" in watch.raised()[0].cause
     watch.health()
     watch.health("again")
     assert watch.raised()[1].times == 2
@@ -246,7 +246,7 @@ def test_facts_are_raised_once_until_they_are_over() -> None:
 def test_decisions_that_say_nothing_teach_nothing() -> None:
     watch = Watch(0.01)
     nothing = np.full(3, np.nan)
-    watch.observe(Outcome(np.arange(3), nothing, np.arange(3), nothing, 1))  # chances unknown
+    watch.observe(Outcome(np.arange(3), nothing, np.arange(3), nothing, 1))  # propensities unknown
     watch.observe(Outcome(np.arange(3), np.ones(3), np.arange(3), nothing, 3))  # everything is seen
     watch.observe(Outcome(np.arange(3), nothing, np.full(3, -1), nothing, 1))  # nothing was shown
     assert not watch.arrays()["items"][:, [HIDDEN, PUSHED]].any()
@@ -273,7 +273,7 @@ def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(ValueError, match=r"promised = 1\.0"):
         Watch(promised=1.0)
     watch, three = Watch(), np.zeros(3)
-    with pytest.raises(ValueError, match=r"chances of shape \(2,\)"):
+    with pytest.raises(ValueError, match=r"propensities of shape \(2,\)"):
         watch.observe(Outcome(np.arange(3), np.zeros(2), np.arange(3), three, 1))
     with pytest.raises(ValueError, match="items must be numbers from 0"):
         watch.observe(Outcome(np.array([-1, 0, 1]), three, np.arange(3), three, 1))
@@ -304,7 +304,7 @@ def test_an_app_can_log_what_it_showed(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="each once"):
             log.decided(decision, k=K, shown=[5, 5])
     read = read_log(path)
-    assert read.place.reshape(-1, M)[30:, [5, 4]].tolist() == [[0, 1]] * 30
+    assert read.position.reshape(-1, M)[30:, [5, 4]].tolist() == [[0, 1]] * 30
     assert read.answer.reshape(-1, M)[30:, 5].tolist() == [1.0] * 30
     watch = watch_log(path, lambda low, high: Watch(1e-4, grades=(low, high)), lambda _: None)
     found = {(alarm.name, alarm.item): alarm.since for alarm in watch.raised()}

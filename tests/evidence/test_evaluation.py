@@ -40,7 +40,7 @@ from peekrank.engine.saved import arrays_of
 from peekrank.evidence.estimates import DR, LARGEST, Rows, fill_terms
 from peekrank.evidence.evaluation import Estimate, evaluate_log
 from peekrank.evidence.log import Log, log_of
-from peekrank.evidence.pairs import pair_chances
+from peekrank.evidence.pairs import pair_propensities
 from peekrank.evidence.policies import Policy, by_scores, fixed_order, policy
 from peekrank.evidence.recording import record
 from peekrank.types import Features, Floats, Grades, Ints, Learner
@@ -65,20 +65,20 @@ LEARNERS: list[Learner] = [
 
 
 def random_log(seed: int = 0, n: int = 60, m: int = 5, k: int = 2, grades: int = 3) -> Log:
-    """A log of random top-k sets, whose chances are known because they are drawn from a list of sets."""
+    """A log of random top-k sets, whose propensities are known because they are drawn from a list of sets."""
     rng, records = np.random.default_rng(seed), []
     for t in range(n):
         size = int(rng.integers(k, m + 1))
         names = rng.permutation(m)[:size]
         orders = [rng.permutation(size) for _ in range(3)]
         weights = rng.dirichlet(np.ones(3))
-        chance = sum(w * (np.argsort(o) < k) for w, o in zip(weights, orders, strict=True))
-        place = np.argsort(orders[rng.choice(3, p=weights)])
-        answer = [int(rng.integers(grades)) if p < k else None for p in place]
-        chance = np.minimum(chance, 1.0)
+        propensity = sum(w * (np.argsort(o) < k) for w, o in zip(weights, orders, strict=True))
+        position = np.argsort(orders[rng.choice(3, p=weights)])
+        answer = [int(rng.integers(grades)) if p < k else None for p in position]
+        propensity = np.minimum(propensity, 1.0)
         records.append(
-            {"event": str(t), "k": k, "candidates": [str(i) for i in names], "place": place.tolist(),
-             "chance": chance.tolist(), "answer": answer}
+            {"event": str(t), "k": k, "candidates": [str(i) for i in names], "position": position.tolist(),
+             "propensity": propensity.tolist(), "answer": answer}
         )  # fmt: skip
     return log_of(records, highest=grades - 1)
 
@@ -112,7 +112,7 @@ def lived(learner: Learner, m: int, k: int) -> Agent:
 
 
 def sets_of(agent: Agent, X: Features) -> tuple[dict[Any, float], Floats]:
-    """All sets that can be seen in the next round, with their probabilities, and the chances that are told."""
+    """All sets that can be seen in the next round, with their probabilities, and the propensities that are told."""
     learner, shape, state = agent.learner, agent.shape, deepcopy(agent.state)
     arrays = dict(arrays_of(state))
     for array in arrays.values():
@@ -131,12 +131,12 @@ def sets_of(agent: Agent, X: Features) -> tuple[dict[Any, float], Floats]:
         return tuple(ranking.tolist() if draws <= 2 else sorted(ranking[: shape.k].tolist()))
 
     found: dict[Any, float] = {}
-    for shown, chance in outcomes(show, draws, {1: 1000, 2: 200}.get(draws, 48)).items():
+    for shown, propensity in outcomes(show, draws, {1: 1000, 2: 200}.get(draws, 48)).items():
         seen = frozenset(shown[: shape.k])  # type: ignore[index]
-        found[seen] = found.get(seen, 0.0) + chance
+        found[seen] = found.get(seen, 0.0) + propensity
     show(np.random.default_rng(1).random(draws))
-    assert learner.kernels.chances is not None
-    learner.kernels.chances(state, X, ranking, token, told)
+    assert learner.kernels.propensities is not None
+    learner.kernels.propensities(state, X, ranking, token, told)
     return found, told
 
 
@@ -150,28 +150,28 @@ def test_estimates_are_unbiased_whatever_the_learner(learner: Learner, m: int) -
         except ValueError:  # this learner does not fit these sizes
             continue
         X = features(learner, m)
-        shown, chance = sets_of(agent, X)
+        shown, propensity = sets_of(agent, X)
         relevance = np.random.default_rng([m, k]).integers(0, 2, m).astype(np.float64)
-        supported = chance > 0
+        supported = propensity > 0
         for judge in (DCG(), SumLoss(), RBP(p=0.5), Precision(1)):
             order = np.random.default_rng([k, m]).permutation(m)
             value = float((judge.discount(m)[order] * judge.gain(relevance))[supported].sum())
-            mean = sum(p * _value(r, chance, relevance, order, agent.shape.k, judge) for r, p in shown.items())
+            mean = sum(p * _value(r, propensity, relevance, order, agent.shape.k, judge) for r, p in shown.items())
             assert mean == pytest.approx(value, rel=1e-9, abs=1e-9)
 
 
-def _value(seen: frozenset[int], chance: Floats, relevance: Floats, order: Ints, k: int, judge: Any) -> float:
+def _value(seen: frozenset[int], propensity: Floats, relevance: Floats, order: Ints, k: int, judge: Any) -> float:
     """The IPS estimate of one decision by the package."""
-    m = len(chance)
-    place = np.argsort([*seen, *(i for i in range(m) if i not in seen)])
+    m = len(propensity)
+    position = np.argsort([*seen, *(i for i in range(m) if i not in seen)])
     answer = [relevance[i] if i in seen else None for i in range(m)]
     names = [str(i) for i in range(m)]
     record = {
         "event": "1",
         "k": min(k, m),
         "candidates": names,
-        "place": place.tolist(),
-        "chance": chance.tolist(),
+        "position": position.tolist(),
+        "propensity": propensity.tolist(),
     }
     log = log_of([{**record, "answer": answer}])
     found = evaluate_log(log, [Policy("other", order)], judge, regression="none").estimates[0]
@@ -180,22 +180,22 @@ def _value(seen: frozenset[int], chance: Floats, relevance: Floats, order: Ints,
 
 def test_doubly_robust_is_unbiased_with_any_prediction_from_the_past() -> None:
     """Two decisions in a row, all that can happen: the second one's prediction is the first one's answer."""
-    relevance, chance = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]), np.array([0.5, 0.3, 0.2])
+    relevance, propensity = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]), np.array([0.5, 0.3, 0.2])
     total = {"ips": 0.0, "doubly_robust": 0.0}
     for first in range(3):
         for second in range(3):
             records = []
             for t, top in enumerate((first, second)):
-                place = np.where(
+                position = np.where(
                     np.arange(3) == top, 0, np.where(np.arange(3) < top, np.arange(3) + 1, np.arange(3))
                 )
                 answer = [relevance[t, i] if i == top else None for i in range(3)]
-                shown = {"event": str(t), "k": 1, "candidates": list("abc"), "place": place.tolist()}
-                records.append({**shown, "chance": chance.tolist(), "answer": answer})
+                shown = {"event": str(t), "k": 1, "candidates": list("abc"), "position": position.tolist()}
+                records.append({**shown, "propensity": propensity.tolist(), "answer": answer})
             log = log_of(records)
             found = evaluate_log(log, [fixed_order(log, list("bca"))], DCG()).estimates[0]
             for name in total:
-                total[name] += chance[first] * chance[second] * getattr(found, name)
+                total[name] += propensity[first] * propensity[second] * getattr(found, name)
     value = np.mean([DCG().discount(3)[[2, 0, 1]] @ row for row in relevance])
     assert total["ips"] == pytest.approx(value, rel=1e-12)
     assert total["doubly_robust"] == pytest.approx(value, rel=1e-12)
@@ -206,8 +206,8 @@ def test_no_prediction_does_better_than_the_true_means() -> None:
     sets = {(0, 1): 0.5, (0, 2): 0.3, (1, 2): 0.2}
     means, h = np.array([0.9, 0.4, 0.2]), np.array([1.0, 0.2, -0.7])
     both = np.array([[sum(p for s, p in sets.items() if {i, j} <= {*s}) for j in range(3)] for i in range(3)])
-    chance = both.diagonal()
-    excess = both / np.outer(chance, chance) - 1
+    propensity = both.diagonal()
+    excess = both / np.outer(propensity, propensity) - 1
 
     def measured(predicted: Floats) -> float:
         total = 0.0
@@ -215,7 +215,7 @@ def test_no_prediction_does_better_than_the_true_means() -> None:
             for gains in product([0.0, 1.0], repeat=3):
                 g = np.array(gains)
                 rows = Rows(
-                    np.array([0, 3]), chance, np.where(np.isin(range(3), seen), g, np.nan), np.arange(3),
+                    np.array([0, 3]), propensity, np.where(np.isin(range(3), seen), g, np.nan), np.arange(3),
                     np.array([2]), 1.0,
                 )  # fmt: skip
                 terms = np.empty((1, LARGEST + 1))
@@ -225,7 +225,7 @@ def test_no_prediction_does_better_than_the_true_means() -> None:
 
     for predicted in (np.zeros(3), means, np.array([0.5, 0.8, 0.1])):
         off = h * (means - predicted)
-        least = float(h**2 * (1 / chance - 1) @ (means * (1 - means)))
+        least = float(h**2 * (1 / propensity - 1) @ (means * (1 - means)))
         assert measured(predicted) == pytest.approx(least + off @ excess @ off, rel=1e-12)
         assert measured(predicted) >= least * (1 - 1e-12)
 
@@ -252,14 +252,14 @@ def test_the_pairwise_loss_is_estimated_from_pairs() -> None:
     assert abs(difference.doubly_robust - by_ranks.doubly_robust) < 4 * (difference.error + by_ranks.error)
 
 
-def test_chances_of_pairs_are_implied_or_refused() -> None:
-    base = {"event": "1", "candidates": list("abcd"), "place": [0, 1, 2, 3]}
-    left_out = log_of([{**base, "k": 3, "chance": [0.9, 0.8, 0.7, 0.6]}])
-    np.testing.assert_allclose(pair_chances(left_out), [0.7, 0.6, 0.5, 0.5, 0.4, 0.3])
+def test_propensities_of_pairs_are_implied_or_refused() -> None:
+    base = {"event": "1", "candidates": list("abcd"), "position": [0, 1, 2, 3]}
+    left_out = log_of([{**base, "k": 3, "propensity": [0.9, 0.8, 0.7, 0.6]}])
+    np.testing.assert_allclose(pair_propensities(left_out), [0.7, 0.6, 0.5, 0.5, 0.4, 0.3])
     with pytest.raises(ValueError, match=r"event '1' has no field 'pairs'.*sumloss can be estimated"):
-        pair_chances(log_of([{**base, "k": 2, "chance": [0.5, 0.5, 0.5, 0.5]}]))
-    told = log_of([{**base, "k": 2, "chance": [0.5] * 4, "pairs": [1 / 6] * 6}])
-    np.testing.assert_array_equal(pair_chances(told), 1 / 6)
+        pair_propensities(log_of([{**base, "k": 2, "propensity": [0.5, 0.5, 0.5, 0.5]}]))
+    told = log_of([{**base, "k": 2, "propensity": [0.5] * 4, "pairs": [1 / 6] * 6}])
+    np.testing.assert_array_equal(pair_propensities(told), 1 / 6)
 
 
 @pytest.mark.parametrize(
@@ -276,15 +276,15 @@ def test_what_cannot_be_estimated_is_refused_with_theorem_and_nearest_measure(na
     assert "docs/games/rates.md, Theorem" in said
 
 
-def test_a_log_without_chances_says_why() -> None:
+def test_a_log_without_propensities_says_why() -> None:
     log, _ = simulated(Thompson(DCG()), 1, rounds=5)
     with pytest.raises(ValueError, match=r"5 decisions of the log cannot be evaluated.*thompson cannot tell"):
         evaluate_log(log, [fixed_order(log, ["0"])], DCG())
 
 
 def test_candidates_without_support_are_named_and_in_the_intervals() -> None:
-    names, place = ["a", "b", "c"], [0, 1, 2]
-    shown = {"k": 1, "candidates": names, "place": place, "chance": [1, 0, 0], "answer": [1, None, None]}
+    names, position = ["a", "b", "c"], [0, 1, 2]
+    shown = {"k": 1, "candidates": names, "position": position, "propensity": [1, 0, 0], "answer": [1, None, None]}
     log = log_of([{**shown, "event": str(t)} for t in range(500)])
     found = evaluate_log(log, [fixed_order(log, ["c", "b", "a"])], DCG()).estimates[0]
     assert found.unsupported == (("b", 500), ("c", 500))
@@ -383,10 +383,17 @@ def test_what_is_asked_is_checked() -> None:
         policy("ridge", log, measure=DCG())
 
 
-def test_few_decisions_and_all_chances_1_claim_no_more_than_is_possible() -> None:
+def test_few_decisions_and_all_propensities_1_claim_no_more_than_is_possible() -> None:
     """One decision, all of it seen; then two of different k: intervals stay within what a value can be."""
-    first = {"event": "1", "k": 2, "candidates": ["a", "b"], "place": [1, 0], "chance": [1, 1], "answer": [0, 1]}
-    second = {**first, "event": "2", "k": 1, "chance": [0.25, 0.75], "answer": [None, 1]}
+    first = {
+        "event": "1",
+        "k": 2,
+        "candidates": ["a", "b"],
+        "position": [1, 0],
+        "propensity": [1, 1],
+        "answer": [0, 1],
+    }
+    second = {**first, "event": "2", "k": 1, "propensity": [0.25, 0.75], "answer": [None, 1]}
     for records in ([first], [first, second]):
         log = log_of(records)
         found = evaluate_log(log, [fixed_order(log, list("ab")), fixed_order(log, list("ba"))], DCG(1))
@@ -397,7 +404,7 @@ def test_few_decisions_and_all_chances_1_claim_no_more_than_is_possible() -> Non
 
 def test_an_order_of_strangers_names_few_of_many_candidates() -> None:
     names = [f"item{i}" for i in range(5000)]
-    log = log_of([{"event": "1", "k": 1, "candidates": names, "place": list(range(5000))}])
+    log = log_of([{"event": "1", "k": 1, "candidates": names, "position": list(range(5000))}])
     with pytest.raises(ValueError, match=r"'tea' is no candidate: .*item10, .* and 4,960 more$") as said:
         fixed_order(log, ["tea"])
     assert len(str(said.value)) < 700
@@ -406,7 +413,7 @@ def test_an_order_of_strangers_names_few_of_many_candidates() -> None:
 def _lists(*lengths: int) -> Log:
     return log_of(
         [
-            {"event": str(t), "k": 1, "candidates": [f"i{i}" for i in range(n)], "place": list(range(n))}
+            {"event": str(t), "k": 1, "candidates": [f"i{i}" for i in range(n)], "position": list(range(n))}
             for t, n in enumerate(lengths)
         ]
     )

@@ -35,8 +35,8 @@ def test_dsjson_is_read(tmp_path: Path) -> None:
     path.write_text(json.dumps(EVENT) + "\n\n" + json.dumps(unanswered) + "\n")
     log = read_dsjson(path)
     assert log.names == ("tea", "rice", "3")
-    assert log.place[:3].tolist() == [1, 0, 2]
-    assert log.chance[:3].tolist() == [0.3, 0.5, 0.2]
+    assert log.position[:3].tolist() == [1, 0, 2]
+    assert log.propensity[:3].tolist() == [0.3, 0.5, 0.2]
     np.testing.assert_array_equal(log.answer, [np.nan, 1, np.nan, np.nan, np.nan, np.nan])
 
 
@@ -51,7 +51,7 @@ def test_both_ways(tmp_path: Path) -> None:
     for other in values[1:]:
         assert other.ips == pytest.approx(values[0].ips)
         assert other.doubly_robust == pytest.approx(values[0].doubly_robust)
-    np.testing.assert_array_equal(same.place, log.place)
+    np.testing.assert_array_equal(same.position, log.position)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_both_ways(tmp_path: Path) -> None:
         ({"a": "x"}, "line 1, field 'p'"),
         ({"_label_cost": "low"}, "line 1, field '_label_cost': must be a number"),
         ({"_label_cost": -3}, "field 'answer': 3 about candidate 'rice': must be from 0 to 1"),
-        ({"p": [0.5, 0.3, 0.1]}, "field 'chance': the chances add up to 0.9"),
+        ({"p": [0.5, 0.3, 0.1]}, "field 'propensity': the propensities add up to 0.9"),
         ({"_outcomes": []}, "line 1: is no decision about one action"),
     ],
 )
@@ -87,6 +87,6 @@ def test_open_bandit_logs_that_do_not_carry_enough_are_refused(tmp_path: Path) -
 def test_what_cannot_be_carried_is_said(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="event '1' has k = 2: dsjson knows one action per decision"):
         write_dsjson(tmp_path / "x", logged(k=2))
-    without = logged()._replace(chance=np.full(800, np.nan))
-    with pytest.raises(ValueError, match="decisions without chances"):
+    without = logged()._replace(propensity=np.full(800, np.nan))
+    with pytest.raises(ValueError, match="decisions without propensities"):
         write_open_bandit(tmp_path / "x", without)

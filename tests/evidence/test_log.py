@@ -19,8 +19,8 @@ HEADER = {"format": "peekrank-log", "version": 1, "lowest": 0, "highest": 2}
 
 def record(**changes: Any) -> dict[str, Any]:
     right = {
-        "event": "e1", "k": 2, "candidates": ["a", "b", "c"], "place": [2, 0, 1],
-        "chance": [0.25, 1.0, 0.75], "answer": [None, 2, 0],
+        "event": "e1", "k": 2, "candidates": ["a", "b", "c"], "position": [2, 0, 1],
+        "propensity": [0.25, 1.0, 0.75], "answer": [None, 2, 0],
     }  # fmt: skip
     return {name: value for name, value in {**right, **changes}.items() if value is not ...}
 
@@ -43,7 +43,13 @@ def same(one: Log, other: Log) -> None:
 
 def full() -> Log:
     more = {"learner": "x @ 1", "time": 3.5, "answered": [None, 4.5, 4.5], "features": [[1.0], [0.5], [0]]}
-    other = {"event": "e2", "learner": "y", "reason": "none of yours", "chance": ..., "features": [[3], [4], [5]]}
+    other = {
+        "event": "e2",
+        "learner": "y",
+        "reason": "none of yours",
+        "propensity": ...,
+        "features": [[3], [4], [5]],
+    }
     pairs = [0.25, 0.0, 0.75]
     return log_of([record(**more, pairs=pairs), record(**other, pairs=pairs)], highest=2)
 
@@ -54,7 +60,7 @@ def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
     write_log(tmp_path / name, log)
     same(log, read_log(tmp_path / name))
     assert log.reasons == ("", "none of yours")
-    assert np.isnan(log.chance).tolist() == [False] * 3 + [True] * 3
+    assert np.isnan(log.propensity).tolist() == [False] * 3 + [True] * 3
 
 
 def test_columns_are_what_the_records_say() -> None:
@@ -78,19 +84,19 @@ def test_answers_may_come_later(tmp_path: Path) -> None:
 
 
 WRONG = {
-    "chance above 1": ({"chance": [0.25, 1.5, 0.25]}, "field 'chance': 1.5 of candidate 'b': must be a"),
-    "chance below 0": ({"chance": [-0.25, 1.25, 1]}, "field 'chance': -0.25 of candidate 'a'"),
-    "chance of 0": ({"chance": [1, 1, 0]}, "field 'chance': 0 of candidate 'c', which was seen"),
-    "chances of actions": ({"chance": [0.2, 0.5, 0.3]}, "field 'chance': the chances add up to 1, and 2 of the"),
-    "chances of some": ({"chance": [0.25, 1, None]}, "field 'chance': is there for some candidates"),
-    "too few chances": ({"chance": [1, 1]}, "field 'chance': has 2 numbers for 3 candidates"),
-    "not shown": ({"answer": [1, 2, 0]}, "field 'answer': 1 about candidate 'a', which was shown at place 3"),
+    "propensity above 1": ({"propensity": [0.25, 1.5, 0.25]}, "field 'propensity': 1.5 of candidate 'b': must be a"),
+    "propensity below 0": ({"propensity": [-0.25, 1.25, 1]}, "field 'propensity': -0.25 of candidate 'a'"),
+    "probability of 0": ({"propensity": [1, 1, 0]}, "field 'propensity': 0 of candidate 'c', which was seen"),
+    "propensities of actions": ({"propensity": [0.2, 0.5, 0.3]}, "field 'propensity': the propensities add up to 1, and 2 of the"),
+    "propensities of some": ({"propensity": [0.25, 1, None]}, "field 'propensity': is there for some candidates"),
+    "too few propensities": ({"propensity": [1, 1]}, "field 'propensity': has 2 numbers for 3 candidates"),
+    "not shown": ({"answer": [1, 2, 0]}, "field 'answer': 1 about candidate 'a', which was shown at position 3"),
     "grade too large": ({"answer": [None, 3, 0]}, "field 'answer': 3 about candidate 'b': must be from 0 to 2"),
     "k too large": ({"k": 4}, "field 'k': 4: must be from 1 to 3 candidates"),
-    "no place": ({"place": [0, 0, 1]}, "field 'place': must hold each number"),
-    "a place beyond": ({"place": [0, 1, 3]}, "field 'place': must hold each number"),
+    "no position": ({"position": [0, 0, 1]}, "field 'position': must hold each number"),
+    "a position beyond": ({"position": [0, 1, 3]}, "field 'position': must hold each number"),
     "twice": ({"candidates": ["a", "a", "c"]}, "field 'candidates': candidate 'a' occurs twice"),
-    "nobody": ({"candidates": [], "place": [], "chance": ..., "answer": ...}, "field 'candidates': must name one"),
+    "nobody": ({"candidates": [], "position": [], "propensity": ..., "answer": ...}, "field 'candidates': must name one"),
     "pairs": ({"pairs": [0.5]}, "field 'pairs': must have a number for each of 3 pairs"),
     "pair above 1": ({"pairs": [0.5, 2, 0.1]}, "field 'pairs': 2.0 is no probability"),
     "features": ({"features": [[1], [2]]}, "field 'features': has 2 lists for 3 candidates"),
@@ -118,11 +124,11 @@ def test_file_row_and_field_are_named(tmp_path: Path, change: dict[str, Any], sa
 
 
 LINES = {
-    "unknown": ({**record(), "chances": []}, "line 2: no field 'chances'.*chance"),
+    "unknown": ({**record(), "propensities": []}, "line 2: no field 'propensities'.*propensity"),
     "missing": (record(k=...), "line 2, field 'k': is missing"),
     "text": (record(k="2"), "line 2, field 'k': must be a whole number"),
     "number": (record(candidates=[1, 2, 3]), "line 2, field 'candidates': must be a list of texts"),
-    "list": (record(chance=1), "line 2, field 'chance': must be a list"),
+    "list": (record(propensity=1), "line 2, field 'propensity': must be a list"),
     "no object": ([1], "line 2: must be an object"),
     "time": (record(time="now"), "field 'time': must be a number"),
     "nan": (record(time=float("nan")), "field 'time': must be a number"),
@@ -140,7 +146,7 @@ def test_lines_of_other_kinds_are_refused(tmp_path: Path, wrong: Any, said: str)
     ("answers", "said"),
     [
         ({"z": 1}, "line 3, field 'answers': 'z' is no candidate"),
-        ({"b": 1, "a": 1}, "field 'answer': 1 about candidate 'a', which was shown at place 3"),
+        ({"b": 1, "a": 1}, "field 'answer': 1 about candidate 'a', which was shown at position 3"),
         ([1], "line 3, field 'answers': must be an object"),
     ],
 )
@@ -215,17 +221,17 @@ def test_a_log_file_goes_on_after_a_crash(tmp_path: Path) -> None:
     found = read_log(path)
     assert found.events.to_list() == ["1", "2", "3"]
     assert found.learners == ("doubtsort:measure=dcg @ 7",)
-    assert decision.chances is not None
-    np.testing.assert_array_equal(found.chance[3:6], decision.chances)
+    assert decision.propensities is not None
+    np.testing.assert_array_equal(found.propensity[3:6], decision.propensities)
     assert [found.names[i] for i in found.item[3:6]] == ["a", "c", "d"]
-    shown = [["a", "c", "d"][row] for row in np.argsort(found.place[3:6])]
+    shown = [["a", "c", "d"][row] for row in np.argsort(found.position[3:6])]
     assert shown == ["abcd"[i] for i in decision.ranking]
-    told = dict(zip(shown, found.answer[3:6][np.argsort(found.place[3:6])], strict=True))
+    told = dict(zip(shown, found.answer[3:6][np.argsort(found.position[3:6])], strict=True))
     assert told[shown[0]] == 0
     assert told[shown[1]] == 1
 
 
-def test_features_are_logged_and_those_without_chances_say_why(tmp_path: Path) -> None:
+def test_features_are_logged_and_those_without_propensities_say_why(tmp_path: Path) -> None:
     X = np.arange(6, dtype=np.float32).reshape(3, 2)
     agent = Agent(Ridge(), m=3, k=1, d=2)
     with LogFile(tmp_path / "a.jsonl", agent.learner) as log:
@@ -237,20 +243,20 @@ def test_features_are_logged_and_those_without_chances_say_why(tmp_path: Path) -
     with LogFile(tmp_path / "b.jsonl", other.learner) as log:
         log.decided(other.rank(), k=1)
     found = read_log(tmp_path / "b.jsonl")
-    assert np.isnan(found.chance).all()
-    assert found.reasons == ("thompson cannot tell the chances of its items to be seen",)
+    assert np.isnan(found.propensity).all()
+    assert found.reasons == ("thompson cannot tell the propensities of its items to be seen",)
 
 
 def test_a_column_that_is_no_field_is_refused_in_both_formats(tmp_path: Path) -> None:
     """A misspelt field would otherwise be lost without a word."""
-    shown = {"event": "1", "k": 1, "candidates": ["a", "b"], "place": [0, 1]}
+    shown = {"event": "1", "k": 1, "candidates": ["a", "b"], "position": [0, 1]}
     file = tmp_path / "log.parquet"
     write_log(file, log_of([shown]))
-    pl.read_parquet(file).with_columns(chances=pl.lit(None)).write_parquet(file)
-    with pytest.raises(ValueError, match=r"log.parquet: no field 'chances': did you mean 'chance'"):
+    pl.read_parquet(file).with_columns(propensities=pl.lit(None)).write_parquet(file)
+    with pytest.raises(ValueError, match=r"log.parquet: no field 'propensities': did you mean 'propensity'"):
         read_log(file)
     lines = tmp_path / "log.jsonl"
     write_log(lines, log_of([shown]))
-    lines.write_text(lines.read_text().replace('"k"', '"chances": null, "k"'))
-    with pytest.raises(ValueError, match="no field 'chances': did you mean 'chance'"):
+    lines.write_text(lines.read_text().replace('"k"', '"propensities": null, "k"'))
+    with pytest.raises(ValueError, match="no field 'propensities': did you mean 'propensity'"):
         read_log(lines)

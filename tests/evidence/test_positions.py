@@ -28,19 +28,21 @@ def clicked_log(n: int, seed: int, curve: Any = CURVE, *, good_first: float = 0.
     clicks = draw_clicks(PositionBased(tuple(curve)), np.take_along_axis(means, order, 1)[:, :k], rng)
     records = []
     for t in range(n):
-        place, answer = [0] * m, list[int | None]([None] * m)
+        position, answer = [0] * m, list[int | None]([None] * m)
         for p, item in enumerate(order[t].tolist()):
-            place[item] = p
+            position[item] = p
             if p < k:
                 answer[item] = int(clicks[t, p])
-        records.append({"event": str(t), "k": k, "candidates": list("abcde"), "place": place, "answer": answer})
+        records.append(
+            {"event": str(t), "k": k, "candidates": list("abcde"), "position": position, "answer": answer}
+        )
     return log_of(records)
 
 
-def test_two_places_and_one_item_have_a_closed_form() -> None:
-    rows = [(0, 1)] * 30 + [(0, 0)] * 10 + [(1, 1)] * 6 + [(1, 0)] * 14  # place of a, clicked
+def test_two_positions_and_one_item_have_a_closed_form() -> None:
+    rows = [(0, 1)] * 30 + [(0, 0)] * 10 + [(1, 1)] * 6 + [(1, 0)] * 14  # position of a, clicked
     records = [
-        {"event": str(t), "k": 2, "candidates": ["a", f"b{t}"], "place": [p, 1 - p], "answer": [c, 0]}
+        {"event": str(t), "k": 2, "candidates": ["a", f"b{t}"], "position": [p, 1 - p], "answer": [c, 0]}
         for t, (p, c) in enumerate(rows)
     ]
     found = estimate_curve(log_of(records))
@@ -56,13 +58,13 @@ def test_the_fit_is_that_of_a_poisson_regression() -> None:
     """Expected clicks n_ip theta_p r_i, both factors free: another likelihood with the same maximum."""
     log = clicked_log(400, 0)
     shown, clicks = _tables(log, 1)
-    items, places = shown.shape
+    items, positions = shown.shape
 
     def loss(x: Any) -> Any:
         logs = x[:items, None] + np.append(0, x[items:])
         return (shown * np.exp(logs) - clicks * logs).sum()
 
-    best = minimize(loss, np.full(items + places - 1, -0.5), method="BFGS", options={"gtol": 1e-6}).x
+    best = minimize(loss, np.full(items + positions - 1, -0.5), method="BFGS", options={"gtol": 1e-6}).x
     assert estimate_curve(log).examined[1:] == pytest.approx(np.exp(best[items:]), rel=1e-4)
 
 
@@ -71,14 +73,16 @@ def test_better_items_on_top_do_not_bias_it() -> None:
     found = estimate_curve(log)
     assert found.examined == pytest.approx(CURVE, abs=0.03)
     rates = found.clicks / found.shown
-    assert rates[2] / rates[0] < 0.28  # what comparing places without items would say
+    assert rates[2] / rates[0] < 0.28  # what comparing positions without items would say
 
 
 def test_periods_allow_relevance_to_change() -> None:
     log = clicked_log(40_000, 2, drift=0.8)
     apart, together = estimate_curve(log, periods=20), estimate_curve(log)
     assert apart.examined == pytest.approx(CURVE, abs=0.04)
-    assert together.high[2] < CURVE[2]  # lower places seem to be looked at less: worse items came to stand there
+    assert (
+        together.high[2] < CURVE[2]
+    )  # lower positions seem to be looked at less: worse items came to stand there
 
 
 @pytest.mark.slow
@@ -98,28 +102,28 @@ def test_the_form_it_suggests_is_one() -> None:
     assert made.curve.relevant == pytest.approx(found.examined, rel=1e-3)
 
 
-def test_logs_that_cannot_tell_places_from_items_are_refused() -> None:
+def test_logs_that_cannot_tell_positions_from_items_are_refused() -> None:
     fixed = [
-        {"event": str(t), "k": 2, "candidates": ["a", "b"], "place": [0, 1], "answer": [1, 1]} for t in range(9)
+        {"event": str(t), "k": 2, "candidates": ["a", "b"], "position": [0, 1], "answer": [1, 1]} for t in range(9)
     ]
     with pytest.raises(ValueError, match="no click on an item that also stood elsewhere"):
         estimate_curve(log_of(fixed))
-    one = [{"event": "1", "k": 1, "candidates": ["a", "b"], "place": [0, 1], "answer": [1, None]}]
-    with pytest.raises(ValueError, match="one place only"):
+    one = [{"event": "1", "k": 1, "candidates": ["a", "b"], "position": [0, 1], "answer": [1, None]}]
+    with pytest.raises(ValueError, match="one position only"):
         estimate_curve(log_of(one))
-    swaps = [[0, 1, 2, 3], [1, 0, 3, 2]]  # a and b share places 1 and 2, c and d places 3 and 4
+    swaps = [[0, 1, 2, 3], [1, 0, 3, 2]]  # a and b share positions 1 and 2, c and d positions 3 and 4
     apart = [
-        {"event": str(t), "k": 4, "candidates": list("abcd"), "place": swaps[t % 2], "answer": [1, 1, 1, 1]}
+        {"event": str(t), "k": 4, "candidates": list("abcd"), "position": swaps[t % 2], "answer": [1, 1, 1, 1]}
         for t in range(8)
     ]
-    with pytest.raises(ValueError, match="place 3 shares no item with place 1"):
+    with pytest.raises(ValueError, match="position 3 shares no item with position 1"):
         estimate_curve(log_of(apart))
     with pytest.raises(ValueError, match="periods = 0"):
         estimate_curve(log_of(apart), periods=0)
 
 
 def test_trust_is_not_identified_but_the_order_is() -> None:
-    """Two worlds with the same clicks, one of them without trust at the first place; one line for all items."""
+    """Two worlds with the same clicks, one of them without trust at the first position; one line for all items."""
     relevance, slopes, trust = np.array([0.2, 0.5, 0.9]), np.array([0.6, 0.4, 0.1]), np.array([0.2, 0.1, 0.05])
     rates = trust + relevance[:, None] * slopes
     u, v = -trust[0] / slopes[0], 2.0

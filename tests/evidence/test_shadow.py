@@ -19,14 +19,14 @@ def test_limits_hold_for_every_order() -> None:
             found = shadow(DCG(), order, sums, n)
             value = float(DCG().discount(4) @ means[order])
             wrong += not found.low <= value <= found.high
-            assert found.high - found.low == pytest.approx(found.chance + found.unseen)
+            assert found.high - found.low == pytest.approx(found.propensity + found.unseen)
     assert wrong <= 0.05 * 200
 
 
 def test_what_was_never_seen_can_be_worth_anything() -> None:
     found = shadow(SumLoss(), [0, 1], np.array([500.0, 0.0]), [1000, 0])
     assert found.unknown.tolist() == [1]
-    assert found.unseen == pytest.approx(2.0)  # the second place counts 2
+    assert found.unseen == pytest.approx(2.0)  # the second position counts 2
     assert found.may_explore
     assert not shadow(DCG(), [0, 1], np.array([1.0, 1.0]), [2, 2]).may_explore
     assert "none" in str(shadow(DCG(), [0, 1], np.array([1.0, 1.0]), [2, 2]))
@@ -38,8 +38,8 @@ def test_learners_learn_from_what_the_app_shows(learner: DoubtSort | MarginFTRL 
     for _ in range(50):
         decision = agent.adopt(agent.rank(X if learner.contextual else None), [2, 1, 0])
         agent.update(decision, [0, 1])
-    assert decision.chances is not None
-    assert decision.chances.tolist() == [0, 1, 1]
+    assert decision.propensities is not None
+    assert decision.propensities.tolist() == [0, 1, 1]
     order = agent.order(X if learner.contextual else None).tolist()
     assert order.index(1) < order.index(2)
 

@@ -52,7 +52,7 @@ def played(orders: Path) -> Any:
 
 
 def dcg(relevance_in_order: Floats) -> Floats:
-    return np.asarray(relevance_in_order @ np.array([1 / log2(place + 2) for place in range(7)]))
+    return np.asarray(relevance_in_order @ np.array([1 / log2(position + 2) for position in range(7)]))
 
 
 def hits(relevance_in_order: Floats) -> Floats:
@@ -134,9 +134,9 @@ def test_tables_show_the_figures(played: Any) -> None:
     table = people.table(played)
     assert table[0] == "### Sushi, `p@3`, 60 rounds (1.5 passes)"
     one = by_hand(played.results[1].experiment, "uniform", hits)
-    by_chance, best = one.value / HORIZON, (one.value + mean(one.lost)) / HORIZON
+    at_random, best = one.value / HORIZON, (one.value + mean(one.lost)) / HORIZON
     assert table[2] == (
-        f"Value of a round: {by_chance:.2f} at random, {best:.2f} with the best fixed ranking, "
+        f"Value of a round: {at_random:.2f} at random, {best:.2f} with the best fixed ranking, "
         "3.00 if everybody had their own."
     )
     assert table[4] == "| learner | k = 1 | k = 3 |"
@@ -157,9 +157,9 @@ def test_learners_that_fit_for_no_k_are_named(orders: Path) -> None:
 
 def test_bounds_are_compared_with_uniform(played: Any) -> None:
     result = played.results[1]
-    by_chance = mean(by_hand(result.experiment, "uniform", hits).lost)
+    at_random = mean(by_hand(result.experiment, "uniform", hits).lost)
     assert (
-        people.multiple(result, "ftpl") == f"{2 * 3 * sqrt(7 * HORIZON) / by_chance:.2g}"
+        people.multiple(result, "ftpl") == f"{2 * 3 * sqrt(7 * HORIZON) / at_random:.2g}"
     )  # 2 D sqrt(m T), D = 3
     assert people.multiple(result, "uniform") == people.multiple(result, "permftrl") == ""
     lines = people.promises([played])

@@ -214,15 +214,15 @@ def enumerated(measure: str, m: int) -> tuple[list[tuple[int, ...]], dict[str, F
 
 def expected_losses(losses: dict[str, Floats], side: Lists) -> Floats:
     table = np.array([losses[digits] for digits in side.lists])
-    total: Floats = np.array(side.chances) @ table
+    total: Floats = np.array(side.probabilities) @ table
     return total
 
 
 def law_of_answers(ranking: Sequence[int], k: int, side: Lists) -> dict[str, float]:
     law: dict[str, float] = {}
-    for digits, chance in zip(side.lists, side.chances, strict=True):
+    for digits, probability in zip(side.lists, side.probabilities, strict=True):
         seen = "".join(digits[item] for item in ranking[:k])
-        law[seen] = law.get(seen, 0.0) + chance
+        law[seen] = law.get(seen, 0.0) + probability
     return law
 
 
@@ -239,7 +239,7 @@ def test_pairs_disagree_and_come_closer(measure: str, m: int, k: int, power: flo
         loss_p, loss_q = expected_losses(losses, p), expected_losses(losses, q)
         best_p, best_q = (set(np.flatnonzero(x < x.min() + 1e-12)) for x in (loss_p, loss_q))
         assert not best_p & best_q
-        distances.append(np.abs(np.array(p.chances) - np.array(q.chances)).sum())
+        distances.append(np.abs(np.array(p.probabilities) - np.array(q.probabilities)).sum())
         if power == -1 / 3:  # what is optimal between the two shows nothing
             between = (loss_p + loss_q) / 2
             for ranking in np.flatnonzero(between < between.min() + 1e-9):

@@ -201,14 +201,14 @@ def test_the_folder_says_what_is_in_it(tmp_path: Path) -> None:
     assert len(manifest["runs"]) == RUNS / SMALL.runs
     for digest, what in manifest["runs"].items():
         assert what["code"] in manifest["code"]
-        place = next(
+        position = next(
             i for i, e in enumerate(SMALL.settings)
             if (e.measure, e.k, e.horizon) == (what["measure"], what["k"], what["horizon"])
         )  # fmt: skip
         learner = what["learner"].partition(":")[0]
         stored = pl.read_parquet(tmp_path / "runs" / f"{digest}-000000.parquet")
         assert np.array_equal(stored["run"].unique(), np.arange(SMALL.runs))
-        assert np.array_equal(stored["regret"], done.results[place].regrets(learner).ravel())
+        assert np.array_equal(stored["regret"], done.results[position].regrets(learner).ravel())
     summary = pl.read_parquet(tmp_path / "summary.parquet")
     assert summary.equals(done.summary())
     assert pl.read_csv(tmp_path / "summary.csv")["regret"].to_list() == summary["regret"].to_list()
@@ -312,7 +312,7 @@ def test_whatever_determines_a_run_makes_it_another(change: dict[str, Any]) -> N
     assert before.keys().isdisjoint(after)
 
 
-def test_a_file_counts_by_its_content_not_its_place(tmp_path: Path) -> None:
+def test_a_file_counts_by_its_content_not_its_position(tmp_path: Path) -> None:
     votes = [tmp_path / "here" / "votes.soc", tmp_path / "there" / "votes.soc"]
     for path in votes:
         path.parent.mkdir()

@@ -41,7 +41,7 @@ def cyclic(horizon: int, m: int, seed: int = 0) -> Ints:
 
 
 def swapping(horizon: int, m: int, seed: int = 0) -> Ints:
-    """After two fifths of the rounds the relevant and the irrelevant items change places."""
+    """After two fifths of the rounds the relevant and the irrelevant items change positions."""
     late = np.arange(horizon)[:, None] < 2 * horizon // 5
     return (((np.arange(m) + seed) % m < m // 2) ^ late).astype(np.int64)
 

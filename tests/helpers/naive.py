@@ -99,7 +99,7 @@ def auc(ranking: Ranking, relevance: Relevance, blank: str = "0") -> float:
 
 
 def rank_biased_precision(ranking: Ranking, relevance: Relevance, n: int | None = None, p: float = 0.8) -> float:
-    """Moffat & Zobel 2008: the reader looks at the first item, and goes on to the next one with chance p."""
+    """Moffat & Zobel 2008: the reader looks at the first item, and goes on to the next one with probability p."""
     looked = 1.0
     total = 0.0
     for item in list(ranking)[:n]:
@@ -116,7 +116,7 @@ def reciprocal_rank(ranking: Ranking, relevance: Relevance, n: int | None = None
 def expected_reciprocal_rank(
     ranking: Ranking, relevance: Relevance, n: int | None = None, max_grade: int = 4
 ) -> float:
-    """Chapelle et al. 2009, equation 4: sum_r 1/r P(the user stops at r), by the chances R of definition 2."""
+    """Chapelle et al. 2009, equation 4: sum_r 1/r P(the user stops at r), by the probabilities R of definition 2."""
     R = [(2 ** relevance[item] - 1) / 2**max_grade for item in ranking]
     total = 0.0
     for r in range(1, len(R) + 1):
@@ -192,8 +192,8 @@ def algorithm_1(
 ) -> list[list[int]]:
     """RTop-1F as printed: the rankings it shows. Rows of `relevance` are rounds; T must be a multiple of K.
 
-    "Any permutation which places the jth object on top" is the index order, or the leader's, with j moved to the
-    front. With k > 1 the "objects" of lines 8 to 14 are cells of k items.
+    "Any permutation which positions the jth object on top" is the index order, or the leader's, with j moved to
+    the front. With k > 1 the "objects" of lines 8 to 14 are cells of k items.
     """
     horizon, m = relevance.shape
     length = horizon // blocks

@@ -7,20 +7,20 @@ from typing import NamedTuple
 
 
 class Question(NamedTuple):
-    """An order by mean; the chance of asking about the item of each place; and what an order loses at most."""
+    """An order by mean; the probability of asking about the item of each position; and what an order loses at most."""
 
     order: list[int]
-    chances: list[float]
+    probabilities: list[float]
     most_lost: float
 
 
 def doubts(means: list[float], widths: list[float], weights: list[float]) -> list[float]:
-    """Doubt of the item at each place, the means descending."""
+    """Doubt of the item at each position, the means descending."""
     found = []
     for p, (b, u) in enumerate(zip(means, widths, strict=True)):
         near = [q for q in range(len(means)) if widths[q] <= u and abs(b - means[q]) <= u + widths[q]]
-        places = [*near, p]
-        found.append(weights[min(places)] - weights[max(places)])
+        positions = [*near, p]
+        found.append(weights[min(positions)] - weights[max(positions)])
     return found
 
 
@@ -28,11 +28,11 @@ def value(order: list[int], means: list[float], weights: list[float]) -> float:
     return sum(weights[p] * means[i] for p, i in enumerate(order))
 
 
-def price(means: list[float], weights: list[float], k: int, place: int) -> float:
-    """What moving the item of a place (from 0) up to place k (from 1) costs, the means descending."""
+def price(means: list[float], weights: list[float], k: int, position: int) -> float:
+    """What moving the item of a position (from 0) up to position k (from 1) costs, the means descending."""
     order = list(range(len(means)))
     moved = order.copy()
-    moved.insert(k - 1, moved.pop(place))
+    moved.insert(k - 1, moved.pop(position))
     return value(order, means, weights) - value(moved, means, weights)
 
 
@@ -80,18 +80,18 @@ class Naive:
         known = {i: self.estimate(i) for i in available}
         order = sorted(available, key=lambda i: (-known[i][0], available.index(i)))
         means, widths = [known[i][0] for i in order], [known[i][1] for i in order]
-        doubt, chances = doubts(means, widths, weights), [0.0] * n
+        doubt, probabilities = doubts(means, widths, weights), [0.0] * n
         for p in range(self.tied(n)[1], n):
             paid = self.g * (weights[k - 1] - weights[-1]) if self.form == "safe" else price(means, weights, k, p)
             worth = (1 if self.form == "safe" else 0.03) * doubt[p] * widths[p]
-            chances[p] = 0 if worth == 0 else 1 if worth >= paid else worth / paid
-        total = sum(chances)
+            probabilities[p] = 0 if worth == 0 else 1 if worth >= paid else worth / paid
+        total = sum(probabilities)
         if total > 0.5:
-            chances = [0.5 * chance / total for chance in chances]
-        return Question(order, chances, sum(2 * u * d for u, d in zip(widths, doubt, strict=True)))
+            probabilities = [0.5 * probability / total for probability in probabilities]
+        return Question(order, probabilities, sum(2 * u * d for u, d in zip(widths, doubt, strict=True)))
 
     def shown(self, available: list[int], asked: int | None) -> list[int]:
-        """The ranking, if there is a question about the item of this place, or none."""
+        """The ranking, if there is a question about the item of this position, or none."""
         n, (order, _, _) = len(available), self.question(available)
         k, (begin, end) = min(self.k, n), self.tied(len(available))
         if asked is None:
@@ -105,10 +105,10 @@ class Naive:
     def rank(self, available: list[int], uniform: float) -> list[int]:
         """Arrive, draw whom to ask about, and show."""
         self.arrive(available)
-        for place, chance in enumerate(self.question(available).chances):
-            uniform -= chance
+        for position, probability in enumerate(self.question(available).probabilities):
+            uniform -= probability
             if uniform < 0:
-                return self.shown(available, place)
+                return self.shown(available, position)
         return self.shown(available, None)
 
     def learn(self, item: int, gain: float) -> None:

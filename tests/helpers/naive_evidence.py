@@ -31,7 +31,7 @@ def naive_estimates(log: Log, ranks: Ints, measure: LinearMeasure, regression: s
         for row in rows:
             own = past.get(int(log.item[row]), [])
             guess = (sum(own) + average) / (len(own) + 1) if regression == "items" else low
-            discount, answer, p = f[ranks[row]], log.answer[row], log.chance[row]
+            discount, answer, p = f[ranks[row]], log.answer[row], log.propensity[row]
             dr += discount * guess
             if not isnan(answer):
                 gain = float(measure.gain(_array(answer))[0])

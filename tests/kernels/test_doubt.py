@@ -80,18 +80,18 @@ def test_prices_are_what_moving_costs(n: int) -> None:
 def test_questions() -> None:
     """A share of the doubt over the price; 1 at most; 0 without doubt; together a half at most."""
     doubts, widths = np.array([9.0, 0.5, 0.0, 0.5, 1.0]), np.full(5, 0.1)
-    prices, chances = np.array([9.0, 0.5, 0.0, 0.25, 1.0]), np.full(5, np.nan)
-    total = fill_questions(doubts, widths, prices, 1, 1.0, chances)
-    assert chances == pytest.approx([0, 0.1, 0, 0.2, 0.1])
+    prices, probabilities = np.array([9.0, 0.5, 0.0, 0.25, 1.0]), np.full(5, np.nan)
+    total = fill_questions(doubts, widths, prices, 1, 1.0, probabilities)
+    assert probabilities == pytest.approx([0, 0.1, 0, 0.2, 0.1])
     assert total == pytest.approx(0.4)
-    assert fill_questions(doubts, widths, 0 * prices, 1, 1.0, chances) == 0.5
-    assert chances == pytest.approx([0, 1 / 6, 0, 1 / 6, 1 / 6])
-    assert fill_questions(doubts, widths, prices, 5, 1.0, chances) == 0
-    assert not chances.any()
+    assert fill_questions(doubts, widths, 0 * prices, 1, 1.0, probabilities) == 0.5
+    assert probabilities == pytest.approx([0, 1 / 6, 0, 1 / 6, 1 / 6])
+    assert fill_questions(doubts, widths, prices, 5, 1.0, probabilities) == 0
+    assert not probabilities.any()
 
 
 def test_who_is_asked_about() -> None:
-    chances = np.array([0.7, 0.125, 0.0, 0.25])  # the first is not among those that may be asked about
+    probabilities = np.array([0.7, 0.125, 0.0, 0.25])  # the first is not among those that may be asked about
     corners = [0.0, 0.125, 0.375, 1.0]
-    for (low, high), place in zip(pairwise(corners), (1, 3, -1), strict=True):
-        assert asked(chances, 1, low) == asked(chances, 1, np.nextafter(high, 0)) == place
+    for (low, high), position in zip(pairwise(corners), (1, 3, -1), strict=True):
+        assert asked(probabilities, 1, low) == asked(probabilities, 1, np.nextafter(high, 0)) == position

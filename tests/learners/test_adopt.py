@@ -15,12 +15,12 @@ X = np.random.default_rng(0).normal(size=(M, D)).astype(np.float32)
 GRADES = np.array([0.0, 2.0, 1.0, 0.0, 1.0, 0.0])
 
 
-def adopted(kernels: Kernels, state: State, shape: Shape, size: int, ranking: Ints, chances: Floats) -> State:
+def adopted(kernels: Kernels, state: State, shape: Shape, size: int, ranking: Ints, propensities: Floats) -> State:
     """A copy of the state after an answer to somebody else's ranking."""
     state, token = deepcopy(state), np.zeros(size)
     kernels.rank(state, X, np.full(8, 0.5), np.empty(M, np.int64), token)
     assert kernels.adopt is not None
-    kernels.adopt(state, X, ranking, chances, token)
+    kernels.adopt(state, X, ranking, propensities, token)
     kernels.update(state, X, ranking, token, GRADES[ranking[: shape.k]])
     return state
 
@@ -30,12 +30,12 @@ def test_gradients_of_rtopkf_have_no_bias_whoever_chose_the_ranking() -> None:
     learner, shape = RTopKF(step="theorem", horizon=1000), Shape(M, D, 1)
     state = learner.init(shape)
     state.w[:] = [0.5, -0.25, 0.0, 1.0]
-    chances = np.array([0.05, 0.3, 0.1, 0.25, 0.2, 0.1])
+    propensities = np.array([0.05, 0.3, 0.1, 0.25, 0.2, 0.1])
     mean = np.zeros(D)
     for first in range(M):
         ranking = np.roll(np.arange(M), -first)
-        new = adopted(learner.kernels, state, shape, learner.token_size(shape), ranking, chances)
-        mean += chances[first] * (new.w.astype(np.float64) - state.w)
+        new = adopted(learner.kernels, state, shape, learner.token_size(shape), ranking, propensities)
+        mean += propensities[first] * (new.w.astype(np.float64) - state.w)
     slopes = 2 * (X.astype(np.float64) @ state.w - GRADES)
     assert np.allclose(mean, -state.step * X.T.astype(np.float64) @ slopes, rtol=1e-4, atol=1e-7)
 
@@ -54,7 +54,7 @@ def test_ridge_weighs_what_others_showed_by_how_seldom_they_show_it() -> None:
         agent.update(decision, GRADES[decision.ranking[:1]])
 
 
-def test_who_needs_chances_of_pairs_does_not_adopt() -> None:
+def test_who_needs_propensities_of_pairs_does_not_adopt() -> None:
     assert RTopKF(RankSVM()).kernels.adopt is None
     assert RTopKF().kernels.adopt is not None
 
@@ -70,8 +70,8 @@ def test_rtopkf_learns_from_what_ridge_shows() -> None:
         answers = np.clip(np.round(features[decision.ranking[:2]] @ [1.0, -1.0, 0.0, 0.5]), 0, 4)
         agent.update(decision, answers)
         token, shown = np.zeros(learner.token_size(shape)), decision.ranking.copy()
-        assert decision.chances is not None
+        assert decision.propensities is not None
         kernels.rank(state, features, rng.random(learner.draws(shape)), ranking, token)
-        kernels.adopt(state, features, shown, decision.chances.copy(), token)
+        kernels.adopt(state, features, shown, decision.propensities.copy(), token)
         kernels.update(state, features, shown, token, answers.astype(np.float64))
     assert np.corrcoef(state.w, [1.0, -1.0, 0.0, 0.5])[0, 1] > 0.95

@@ -34,10 +34,10 @@ def test_a_lift_takes_over_where_relevance_is_a_product(k: int) -> None:
     assert set(np.argsort(-auto.scores(agent.state, X))[:2].tolist()) == {0, 2}
 
 
-def test_lists_of_all_lengths_and_a_long_pool_have_chances() -> None:
+def test_lists_of_all_lengths_and_a_long_pool_have_propensities() -> None:
     agent, rng = Agent(Auto(lift=3), m=7, k=2, d=2), np.random.default_rng(0)
     for n in (1, 2, 3, 7, 5):
         decision = agent.rank(rng.normal(size=(n, 2)))
-        assert decision.chances is not None
-        assert decision.chances.sum() == pytest.approx(min(2, n))
+        assert decision.propensities is not None
+        assert decision.propensities.sum() == pytest.approx(min(2, n))
         agent.update(decision, rng.integers(0, 5, min(2, n)))

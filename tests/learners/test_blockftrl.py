@@ -83,16 +83,16 @@ def test_a_block_is_unbiased_and_costs_no_more_than_promised(
     slots = list(product(*[(np.arange(left) + 0.5) / left for left in range(rounds, 0, -1)]))
     drawn = list(zip(coins.uniforms, coins.probabilities, strict=True))
     for order, draws in product(slots, product(drawn, repeat=rounds)):
-        chance = float(np.prod([p for _, p in draws])) / len(slots)
+        propensity = float(np.prod([p for _, p in draws])) / len(slots)
         state = make()
         for slot, (uniforms, _), row in zip(order, draws, costs, strict=True):
             shown = show(state, np.r_[slot, uniforms])
-            lost += chance * float(w @ row[shown[0]] - x @ row)
+            lost += propensity * float(w @ row[shown[0]] - x @ row)
             tell(state, shown, row)
         assert state.counts.all()
         show(state, np.zeros(m + 1))
-        estimate += chance * (scores - state.scores)
-        total += chance
+        estimate += propensity * (scores - state.scores)
+        total += propensity
     assert total == pytest.approx(1)
     np.testing.assert_allclose(estimate, costs.sum(axis=0), atol=1e-9)
     assert lost <= np.sum(w[k - 1] - w[k:]) + 1e-9
@@ -121,7 +121,7 @@ def test_every_item_is_asked_about_once_a_block() -> None:
     assert abs(moved - blocks * learner.moves(Shape(7, 0, 2))) < 5 * sqrt(blocks)
 
 
-def test_an_item_moves_to_the_last_place_that_is_seen() -> None:
+def test_an_item_moves_to_the_last_position_that_is_seen() -> None:
     state = BlockFTRL(SumLoss(), horizon=1000).init(Shape(5, 0, 2))
     rng = np.random.default_rng(2)
     for _ in range(200):

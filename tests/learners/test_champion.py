@@ -100,7 +100,7 @@ def test_equals_take_over_no_more_often_than_alpha() -> None:
 @pytest.mark.parametrize("k", [1, 2, 3])
 @pytest.mark.parametrize("team", [(GOOD, Greedy(DCG(), epsilon=0.3)), (BAD, GOOD)], ids=str)
 def test_evidence_is_without_bias_by_enumeration(team: tuple[Learner, ...], k: int) -> None:
-    """Over all that a round can show, evidence is the difference of the values; chances are exact; floors hold."""
+    """Over all that a round can show, evidence is the difference of the values; propensities are exact; floors hold."""
     champion = Champion(DCG(), team, share=3.0)
     agent, rng = Agent(champion, m=4, k=k, seed=3), np.random.default_rng(4)
     for _ in range(25):
@@ -113,7 +113,7 @@ def test_evidence_is_without_bias_by_enumeration(team: tuple[Learner, ...], k: i
     arrays["evidence.parts"][:] = 1
     kept = {name: arrays[name].copy() for name in champion.memory}
     X, draws = np.empty((4, 0), np.float32), champion.draws(shape)
-    ranking, token, chances = np.empty(4, np.int64), np.zeros(champion.token_size(shape)), np.empty(4)
+    ranking, token, propensities = np.empty(4, np.int64), np.zeros(champion.token_size(shape)), np.empty(4)
     rank = machine_code(champion.kernels.rank, state, X, np.empty(draws), ranking, token)
     gains = rng.random(4)
 
@@ -128,16 +128,16 @@ def test_evidence_is_without_bias_by_enumeration(team: tuple[Learner, ...], k: i
 
     exact, mean = np.zeros(4), 0.0
     found: Any = outcomes(outcome, draws, 120)
-    for (*seen, difference), chance in found.items():
-        exact[seen] += chance
-        mean += chance * difference
+    for (*seen, difference), propensity in found.items():
+        exact[seen] += propensity
+        mean += propensity * difference
         assert -reach(state, 1) <= difference <= CAUTION * reach(state, 1)
-    assert champion.kernels.chances is not None
-    champion.kernels.chances(state, X, ranking, token, chances)
-    np.testing.assert_allclose(chances, exact, atol=1e-9)
+    assert champion.kernels.propensities is not None
+    champion.kernels.propensities(state, X, ranking, token, propensities)
+    np.testing.assert_allclose(propensities, exact, atol=1e-9)
     off = state.worth[1] - state.worth[state.clock[CHARGE]]
     assert mean == pytest.approx(float(off @ gains), abs=1e-9)
-    assert np.all(chances >= 3.0 * 1024 ** (-1 / 3) * np.abs(off) / 2 - 1e-12) or chances.max() > 0.5
+    assert np.all(propensities >= 3.0 * 1024 ** (-1 / 3) * np.abs(off) / 2 - 1e-12) or propensities.max() > 0.5
 
 
 def test_members_learn_as_if_they_had_shown_it() -> None:
@@ -154,7 +154,7 @@ def test_marginftrl_learns_from_others_without_bias() -> None:
     runs, T, means = 300, 40, np.array([0.8, 0.5, 0.2])
     follower, found = MarginFTRL(DCG()), np.zeros((300, 3))
     shape = Shape(3, 0, 1)
-    X, ranking, chances = np.empty((3, 0), np.float32), np.empty(3, np.int64), np.array([0.6, 0.3, 0.1])
+    X, ranking, propensities = np.empty((3, 0), np.float32), np.empty(3, np.int64), np.array([0.6, 0.3, 0.1])
     assert follower.kernels.adopt is not None
     assert follower.kernels.best is not None
     assert follower.kernels.enter is not None
@@ -165,9 +165,9 @@ def test_marginftrl_learns_from_others_without_bias() -> None:
             follower.kernels.enter(state, np.arange(3))
             follower.kernels.best(state, X, ranking, token)
             shown = rng.permuted(np.arange(3))
-            first = rng.choice(3, p=chances)
+            first = rng.choice(3, p=propensities)
             shown = np.r_[first, shown[shown != first]]
-            follower.kernels.adopt(state, X, shown, chances, token)
+            follower.kernels.adopt(state, X, shown, propensities, token)
             cost = np.array([1.0 - (rng.random() < means[first])])
             follower.kernels.update(state, X, shown, token, cost)
         found[run] = -follower.scores(state, X)
@@ -176,17 +176,17 @@ def test_marginftrl_learns_from_others_without_bias() -> None:
 
 
 @pytest.mark.parametrize("learner", [Ridge(), RTopKF(), GOOD, Greedy(DCG())], ids=str)
-def test_own_chances_leave_the_token(learner: Learner) -> None:
-    """Those whose own estimates divide by the same chances find nothing new in their own decisions."""
+def test_own_propensities_leave_the_token(learner: Learner) -> None:
+    """Those whose own estimates divide by the same propensities find nothing new in their own decisions."""
     kernels, shape = learner.kernels, Shape(6, 4 if learner.contextual else 0, 2)
     X, rng = np.random.default_rng(3).normal(size=(6, shape.d)).astype(np.float32), np.random.default_rng(13)
     state, ranking, told = learner.init(shape), np.empty(6, np.int64), np.empty(6)
     assert kernels.adopt is not None
-    assert kernels.chances is not None
+    assert kernels.propensities is not None
     for _ in range(100):
         token = np.zeros(learner.token_size(shape))
         kernels.rank(state, X, rng.random(learner.draws(shape)), ranking, token)
-        kernels.chances(state, X, ranking, token, told)
+        kernels.propensities(state, X, ranking, token, told)
         before = token.copy()
         kernels.adopt(state, X, ranking, told, token)
         np.testing.assert_allclose(token, before, atol=1e-12)
@@ -198,9 +198,9 @@ def test_own_chances_leave_the_token(learner: Learner) -> None:
     [
         ((GOOD,), "two learners at least"),
         ((GOOD, BlockFTRL(DCG())), "cannot learn from rankings that another learner chose"),
-        ((GOOD, Thompson(DCG())), "cannot learn from rankings|chance of each item"),
+        ((GOOD, Thompson(DCG())), "cannot learn from rankings|probability of each item"),
         ((Ridge(), RTopKF(RankSVM())), "cannot learn from rankings"),
-        ((Ridge(), Ridge("sampling")), "cannot tell the chance"),
+        ((Ridge(), Ridge("sampling")), "cannot tell the propensity"),
         ((GOOD, Ridge()), "must all use features"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Chances to be seen are exact: all that a round's randomness can come to is enumerated."""
+"""Propensities to be seen are exact: all that a round's randomness can come to is enumerated."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def features(learner: Learner, m: int) -> Features:
 
 
 def enumerated(agent: Agent, X: Features) -> tuple[Floats, Floats]:
-    """The chances of the next round, by enumeration and by the kernel."""
+    """The propensities of the next round, by enumeration and by the kernel."""
     learner, shape, state = agent.learner, agent.shape, deepcopy(agent.state)
     arrays = dict(arrays_of(state))
     for array in arrays.values():
@@ -60,7 +60,7 @@ def enumerated(agent: Agent, X: Features) -> tuple[Floats, Floats]:
     kept = {name: arrays[name].copy() for name in learner.memory}
     draws, k = learner.draws(shape), min(shape.k, len(X))
     ranking, token, out = np.empty(len(X), np.int64), np.zeros(learner.token_size(shape)), np.empty(len(X))
-    assert learner.kernels.chances is not None
+    assert learner.kernels.propensities is not None
     rank = machine_code(learner.kernels.rank, state, X, np.empty(draws), ranking, token)
 
     def outcome(uniforms: Floats) -> frozenset[Any]:
@@ -74,7 +74,7 @@ def enumerated(agent: Agent, X: Features) -> tuple[Floats, Floats]:
     for seen, probability in outcomes(outcome, draws, GRID.get(draws, 48)).items():
         exact[list(seen)] += probability  # type: ignore[call-overload]
     outcome(np.random.default_rng(1).random(draws))
-    learner.kernels.chances(state, X, ranking, token, out)
+    learner.kernels.propensities(state, X, ranking, token, out)
     return exact, out
 
 
@@ -100,7 +100,7 @@ CASES: list[Learner] = [
 @pytest.mark.parametrize("rounds", [0, 3, 17])
 @pytest.mark.parametrize("m", [2, 4])
 @pytest.mark.parametrize("learner", CASES, ids=str)
-def test_chances_are_what_enumeration_finds(learner: Learner, m: int, rounds: int) -> None:
+def test_propensities_are_what_enumeration_finds(learner: Learner, m: int, rounds: int) -> None:
     for k in range(1, m + 1):
         agent = lived(learner, m, k, rounds)
         exact, said = enumerated(agent, features(learner, m))
@@ -115,7 +115,7 @@ def test_chances_are_what_enumeration_finds(learner: Learner, m: int, rounds: in
 @pytest.mark.parametrize(
     "learner", [BlockFTRL(DCG(), horizon=400), BlockFTRL(SumLoss()), PermFTRL(DCG(1)), RTopKF()], ids=str
 )
-def test_chances_of_five_items(learner: Learner, rounds: int) -> None:
+def test_propensities_of_five_items(learner: Learner, rounds: int) -> None:
     for k in range(1, 6):
         exact, said = enumerated(lived(learner, 5, k, rounds), features(learner, 5))
         np.testing.assert_allclose(said, exact, atol=1e-9)
@@ -138,14 +138,14 @@ def test_chances_of_five_items(learner: Learner, rounds: int) -> None:
     ],
     ids=str,
 )
-def test_chances_of_learners_with_needs(learner: Learner, m: int, k: int, rounds: int) -> None:
+def test_propensities_of_learners_with_needs(learner: Learner, m: int, k: int, rounds: int) -> None:
     agent = lived(learner, m, k, rounds)
     exact, said = enumerated(agent, features(learner, m))
     np.testing.assert_allclose(said, exact, atol=1e-9)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_shorter_lists_have_chances_too(n: int) -> None:
+def test_shorter_lists_have_propensities_too(n: int) -> None:
     for k in (1, 2, 3):
         for learner in (Uniform(), RTopKF(gamma=0.2)):
             agent = lived(learner, 3, k, 9)
@@ -153,32 +153,32 @@ def test_shorter_lists_have_chances_too(n: int) -> None:
             np.testing.assert_allclose(said, exact, atol=1e-9)
 
 
-def test_decisions_carry_chances_that_cannot_be_changed() -> None:
+def test_decisions_carry_propensities_that_cannot_be_changed() -> None:
     decision = Agent(Uniform(), m=4, k=1).rank()
-    assert decision.chances is not None
-    assert decision.chances.tolist() == [0.25] * 4
+    assert decision.propensities is not None
+    assert decision.propensities.tolist() == [0.25] * 4
     with pytest.raises(ValueError, match="read-only"):
-        decision.chances[0] = 1
+        decision.propensities[0] = 1
 
 
 def test_a_perturbed_leader_cannot_say() -> None:
-    assert Agent(RTop1F(DCG(), horizon=100), m=4, k=1).rank().chances is None
+    assert Agent(RTop1F(DCG(), horizon=100), m=4, k=1).rank().propensities is None
 
 
-def test_many_items_that_share_place_k_are_too_many_to_say() -> None:
+def test_many_items_that_share_position_k_are_too_many_to_say() -> None:
     agent = Agent(BlockFTRL(DCG(), horizon=10**6), m=200, k=3)
-    assert agent.rank().chances is None
+    assert agent.rank().propensities is None
     for seed in (128, 127):
-        chances = Agent(BlockFTRL(DCG(), horizon=10**6), m=seed, k=3).rank().chances
-        assert chances is not None
-        assert chances.sum() == pytest.approx(3)
+        propensities = Agent(BlockFTRL(DCG(), horizon=10**6), m=seed, k=3).rank().propensities
+        assert propensities is not None
+        assert propensities.sum() == pytest.approx(3)
 
 
-def test_overflowed_scores_leave_nothing_to_chance() -> None:
+def test_overflowed_scores_leave_nothing_to_propensity() -> None:
     agent = Agent(RTopKF(), m=3, k=1, d=1)
     agent._state.w[:] = 3e38
     decision = agent.rank(np.full((3, 1), 3e38))
     assert decision.ranking.tolist() == [0, 1, 2]
-    assert decision.chances is not None
-    assert decision.chances.tolist() == [1, 0, 0]
+    assert decision.propensities is not None
+    assert decision.propensities.tolist() == [1, 0, 0]
     assert np.isfinite(decision.token).all()

@@ -1,4 +1,4 @@
-"""Doubtsort against its definition, its chances by enumeration, late and missing answers, and its theorem."""
+"""Doubtsort against its definition, its propensities by enumeration, late and missing answers, and its theorem."""
 
 from __future__ import annotations
 
@@ -64,32 +64,32 @@ def test_forgets_as_its_definition_says() -> None:
 
 @pytest.mark.parametrize(("m", "k"), [(m, k) for m in range(1, 6) for k in range(1, m + 1)])
 @pytest.mark.parametrize("measure", MEASURES, ids=str)
-def test_chances_by_enumeration(measure: Any, m: int, k: int) -> None:
-    """Every question that the definition allows has its chance, and the items it shows are seen with theirs."""
-    fill_chances = DoubtSort.kernels.chances
-    assert fill_chances is not None
+def test_propensities_by_enumeration(measure: Any, m: int, k: int) -> None:
+    """Every question that the definition allows has its propensity, and the items it shows are seen with theirs."""
+    fill_propensities = DoubtSort.kernels.propensities
+    assert fill_propensities is not None
     for safe, rounds in product((False, True), (0, 3, 25)):
         learner = DoubtSort(measure, form="safe" if safe else "usual")
         state, twin = in_the_midst(learner, m, k, seed=rounds, rounds=rounds)
         everyone = list(range(m))
         twin.arrive(everyone)
-        chances = twin.question(everyone).chances
-        ends = np.cumsum([*chances, 1 - sum(chances)])
+        propensities = twin.question(everyone).probabilities
+        ends = np.cumsum([*propensities, 1 - sum(propensities)])
         seen, found = np.zeros(m), np.full(m, np.nan)
-        for place, (low, high) in enumerate(zip([0.0, *ends[:-1]], ends, strict=True)):
+        for position, (low, high) in enumerate(zip([0.0, *ends[:-1]], ends, strict=True)):
             if high - low > 1e-12:
                 ranking, token = show(state, m, (low + high) / 2)
                 state.items.rounds[:] -= 1  # it is the same round in all cases
-                asked = place if place < m else None
+                asked = position if position < m else None
                 assert ranking.tolist() == twin.shown(everyone, asked)
                 assert token[0] == (asked is not None)
                 seen[ranking[:k]] += high - low
-                fill_chances(state, NO_FEATURES, ranking, token, found)
+                fill_propensities(state, NO_FEATURES, ranking, token, found)
         np.testing.assert_allclose(found, seen, atol=1e-12)
         assert seen.sum() == pytest.approx(k)
 
 
-def test_places_that_tie_with_place_k_show_the_least_known_first() -> None:
+def test_positions_that_tie_with_position_k_show_the_least_known_first() -> None:
     """P@3 with k = 1: the three best take turns on top, for nothing, as often as their variances ask for."""
     agent, rng = Agent(DoubtSort(Precision(3)), m=6, k=1, seed=0), np.random.default_rng(0)
     means, shown = np.array([0.9, 0.8, 0.7, 0.2, 0.1, 0.1]), np.zeros(6)

@@ -278,11 +278,11 @@ def _say_all_are_alike(s: CountState, X: Features, ranking: Ints, token: Floats,
     out[:] = 2 / len(out)
 
 
-class ChancesGivenTheDraw(Broken):
+class PropensitiesGivenTheDraw(Broken):
     kernels: ClassVar[Kernels] = Kernels(_rank_by_sum, _add_answers, _say_what_was_drawn)
 
 
-class ChancesThatAreNotTrue(Broken):
+class PropensitiesThatAreNotTrue(Broken):
     kernels: ClassVar[Kernels] = Kernels(_rank_by_sum, _add_answers, _say_all_are_alike)
 
 
@@ -330,8 +330,8 @@ class ForgetsAField(Broken):
         (CountsRankingsInSilence(), "says_whether_rank_is_remembered"),
         (BelievesAnything(), "damaged_memory_is_refused"),
         (TakesItsPlaceInMind(), "looking_changes_nothing"),
-        (ChancesGivenTheDraw(), "chances_are_true"),
-        (ChancesThatAreNotTrue(), "chances_are_true"),
+        (PropensitiesGivenTheDraw(), "propensities_are_true"),
+        (PropensitiesThatAreNotTrue(), "propensities_are_true"),
         (SilentParameter(), "bad_parameters_are_named"),
         (ForgetsAField(), "specification_round_trips"),
         (NoImportanceWeight(), "learns"),

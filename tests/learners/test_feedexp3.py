@@ -68,7 +68,7 @@ class Case:
         ]
         self.group = np.array([partition.index(p) for p in partition])
 
-    def chances(self, state: FeedExp3State, gamma: float, eta: float) -> Floats:
+    def propensities(self, state: FeedExp3State, gamma: float, eta: float) -> Floats:
         """P by action, from its definition."""
         w = np.exp(-eta * (state.losses - state.losses.min()))
         P = gamma * self.learner.plan(self.shape).q
@@ -91,7 +91,7 @@ def cases(horizon: int | None = None) -> list[Any]:
 def test_estimates_are_unbiased_whatever_the_outcome(case: Case) -> None:
     state = case.learner.init(case.shape)
     state.losses[:] = np.random.default_rng(0).normal(size=len(state.losses)) / state.rate
-    P = case.chances(state, state.mixing, state.rate * state.mixing)
+    P = case.propensities(state, state.mixing, state.rate * state.mixing)
     assert P.sum() == pytest.approx(1)
     group = np.array([P[case.group == g].sum() for g in case.group])
     means = np.zeros((len(state.losses), case.loss.shape[1]))
@@ -111,7 +111,7 @@ def test_every_action_is_drawn_with_its_probability(case: Case) -> None:
     state = case.learner.init(case.shape)
     state.losses[:] = np.random.default_rng(1).normal(size=len(state.losses)) / state.rate
     state = state._replace(mixing=0.4)
-    P = case.chances(state, 0.4, state.rate * 0.4)
+    P = case.propensities(state, 0.4, state.rate * 0.4)
     grid = 50
     middles = (np.arange(grid) + 0.5) / grid
     count, explored = np.zeros(len(P)), 0.0

@@ -211,24 +211,30 @@ def every_outcome(
     starts = np.concatenate([[0.0], np.cumsum(gamma)])
     none = np.zeros(k)
     coins = Outcomes(m, lambda uniforms: show(state, np.concatenate([[ALWAYS], uniforms, none]), here).ranking)
-    shuffled = range(state.places.ends[1], k) if state.places.ends[2] - state.places.ends[1] > 1 else range(0)
-    shuffles = list(product(*[range(state.places.ends[2] - p) for p in shuffled]))
-    for (asked, item), (flips, chance), picks in product(
+    shuffled = (
+        range(state.positions.ends[1], k) if state.positions.ends[2] - state.positions.ends[1] > 1 else range(0)
+    )
+    shuffles = list(product(*[range(state.positions.ends[2] - p) for p in shuffled]))
+    for (asked, item), (flips, propensity), picks in product(
         questions, zip(coins.uniforms, coins.probabilities, strict=True), shuffles
     ):
         if asked > 0:
             mixed = np.zeros(k)
             for p, pick in zip(shuffled, picks, strict=True):
-                mixed[p] = (pick + 0.5) / (state.places.ends[2] - p)
+                mixed[p] = (pick + 0.5) / (state.positions.ends[2] - p)
             first = ALWAYS if item is None else starts[item] + asked / 2
-            yield asked * chance / len(shuffles), item, show(state, np.concatenate([[first], flips, mixed]), here)
+            yield (
+                asked * propensity / len(shuffles),
+                item,
+                show(state, np.concatenate([[first], flips, mixed]), here),
+            )
 
 
 @pytest.mark.parametrize("known", [0, 3])
 @pytest.mark.parametrize("m", [2, 3, 4, 5])
 @pytest.mark.parametrize("of", [DCG(), DCG(2), SumLoss(), Precision(1), Precision(2)], ids=str)
-def test_chances_are_exact_and_estimates_without_bias(of: LinearMeasure, m: int, known: int) -> None:
-    """For every k: expected weights are the plan's point, tokens the chances of teaching; the price is exact.
+def test_propensities_are_exact_and_estimates_without_bias(of: LinearMeasure, m: int, known: int) -> None:
+    """For every k: expected weights are the plan's point, tokens the propensities of teaching; the price is exact.
 
     Of all items there are, or of some, after rounds with other lists.
     """
@@ -237,10 +243,10 @@ def test_chances_are_exact_and_estimates_without_bias(of: LinearMeasure, m: int,
         learner = MarginFTRL(of)
         state, here = played_with_others(learner, m, known, k, rounds)
         x, total, taught, asked = np.empty(m), 0.0, np.zeros(m), np.zeros(m)
-        x[state.space.order[:m]] = state.space.x[:m] - state.places.scale[0]
+        x[state.space.order[:m]] = state.space.x[:m] - state.positions.scale[0]
         weight, claimed, seen, said = np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(m)
-        assert MarginFTRL.kernels.chances is not None
-        MarginFTRL.kernels.chances(state, NO_FEATURES, np.arange(m), np.zeros(1 + k), said)
+        assert MarginFTRL.kernels.propensities is not None
+        MarginFTRL.kernels.propensities(state, NO_FEATURES, np.arange(m), np.zeros(1 + k), said)
         for probability, item, shown in every_outcome(learner, state, here):
             total += probability
             seen[shown.ranking[:k]] += probability
@@ -258,9 +264,9 @@ def test_chances_are_exact_and_estimates_without_bias(of: LinearMeasure, m: int,
         assert state.asked[:m] @ asked / quiet == pytest.approx(state.numbers[PRICE], abs=1e-12)
         assert total == pytest.approx(1, abs=1e-12)
         np.testing.assert_allclose(weight / quiet, x, atol=1e-11)
-        np.testing.assert_allclose(taught, state.chance[:m], atol=1e-12)
+        np.testing.assert_allclose(taught, state.propensity[:m], atol=1e-12)
         np.testing.assert_allclose(seen, said, atol=1e-12)
-        np.testing.assert_allclose(claimed[claimed > 0], state.chance[:m][claimed > 0], rtol=1e-12)
+        np.testing.assert_allclose(claimed[claimed > 0], state.propensity[:m][claimed > 0], rtol=1e-12)
 
 
 # --- the proof: certificate, pathwise inequality, what a plan can lose, safe rates
@@ -274,19 +280,19 @@ def test_an_estimate_below_the_margin_leaves_the_leader_exactly_as_it_is(of: Lin
     state = played(MarginFTRL(of), shape, 30 * 4 ** (seed % 4), seed)
     x, beta = by_item(state, state.space.x), float(state.numbers[BETA])
     scores, up, down = state.scores.copy(), by_item(state, state.up), by_item(state, state.down)
-    assert np.array_equal(led(scores, 1 / beta, state.places.weights), x)
+    assert np.array_equal(led(scores, 1 / beta, state.positions.weights), x)
     for i in range(6):
         for move, margin in ((1, up[i]), (-1, down[i])):
             if margin > 0:
                 moved = scores.copy()
                 moved[i] += move * min(margin, 1e9) * (1 - 1e-9)
-                assert np.array_equal(led(moved, 1 / beta, state.places.weights), x)
+                assert np.array_equal(led(moved, 1 / beta, state.positions.weights), x)
                 if margin < 1e9:
                     moved[i] = scores[i] + move * margin * (1 + 1e-6)
-                    assert not np.array_equal(led(moved, 1 / beta, state.places.weights), x)
+                    assert not np.array_equal(led(moved, 1 / beta, state.positions.weights), x)
     for _ in range(20):
         half = rng.uniform(-np.minimum(down, 1e9), np.minimum(up, 1e9)) / 2
-        assert np.array_equal(led(scores + half * (1 - 1e-9), 1 / beta, state.places.weights), x)
+        assert np.array_equal(led(scores + half * (1 - 1e-9), 1 / beta, state.positions.weights), x)
 
 
 def test_there_are_margins() -> None:
@@ -343,7 +349,7 @@ def test_pathwise_inequality(of: LinearMeasure, k: int, kind: str) -> None:
     np.testing.assert_allclose(state.items.costs, estimates, atol=1e-9 * T)
     lost = (state.numbers[BETA] - 1) * 2 * c.h - price
     for ranking in permutations(range(m)):
-        u = state.places.weights[np.argsort(ranking)]
+        u = state.positions.weights[np.argsort(ranking)]
         assert gained - u @ estimates <= lost + c.h * beta + 1e-9
     assert state.clock[SAFE] == 0
 
@@ -367,7 +373,7 @@ def test_discounted_regret_is_what_beta_has_become(of: LinearMeasure, k: int, ki
             lost, estimates, now, new = (lost + now) * part, (estimates + new) * part, 0.0, np.zeros(m)
             np.testing.assert_allclose(state.items.costs, estimates, atol=1e-9 * T)
             for ranking in permutations(range(m)):
-                u = state.places.weights[np.argsort(ranking)]
+                u = state.positions.weights[np.argsort(ranking)]
                 assert lost - u @ estimates <= 3 * c.h * state.numbers[BETA] + 1e-9, t
         if row is not None:
             x, estimate = by_item(state, state.space.x), state.items.hints.copy()
@@ -393,7 +399,7 @@ def test_the_point_travels_no_farther_than_late_answers_are_charged_for(
         if ends:
             after, before, x = float(state.numbers[BETA]), x, by_item(state, state.space.x)
             B = max((after - beta) * 2 * c.h - spent, 0.0)
-            spread = log(state.places.weights[0] / state.places.weights[m - 1])
+            spread = log(state.positions.weights[0] / state.positions.weights[m - 1])
             way = sqrt(2 * c.V * B / beta) + c.V * spread * (after - beta) / (2 * beta) + c.V / (2 * after)
             assert np.isnan(before).all() or np.abs(x - before).sum() <= way + 1e-7
         tell(state, shown, row)
@@ -418,7 +424,7 @@ def test_a_round_at_safe_rates_loses_no_more_than_the_proof_says(of: LinearMeasu
         beta, R = float(state.numbers[BETA]), sqrt(c.E * c.V / 2)
         assert state.clock[SAFE] == 1
         assert beta == 1.5 * c.start
-        assert state.chance.min() >= sqrt(c.V / (8 * beta * c.E)) * (1 - 1e-12)
+        assert state.propensity.min() >= sqrt(c.V / (8 * beta * c.E)) * (1 - 1e-12)
         assert state.asked.sum() <= 0.5
         start, x = state.items.costs.copy(), by_item(state, state.space.x)
 
@@ -432,7 +438,7 @@ def test_a_round_at_safe_rates_loses_no_more_than_the_proof_says(of: LinearMeasu
                 moved = start.copy()
                 for i, P in zip(ranking[:k], token[1:], strict=True):
                     moved[i] += (row[i] - 0.5) / P if P > 0 else 0.0
-                y = led(-moved, 1 / beta, state.places.weights)
+                y = led(-moved, 1 / beta, state.positions.weights)
                 mean += probability * (potential(x, moved) - potential(y, moved))
             zeta = sqrt(2 * c.E / (c.V * beta))
             assert mean + state.numbers[PRICE] <= R / sqrt(beta) * (1 + zeta / 4) + 1e-9

@@ -19,7 +19,7 @@ from peekrank import Agent, Game, Precision, Shape, fixed_items, measure, simula
 from peekrank.checks import LEARNER_CHECKS
 from peekrank.games.classic import classic
 from peekrank.learners._shared import ShortHorizonWarning
-from peekrank.learners.nw2.learner import NW2, _action_chances
+from peekrank.learners.nw2.learner import NW2, _action_probabilities
 from peekrank.learners.nw2.shares import exponentials, settle, share_space
 from peekrank.learners.nw2.tables import (
     Tables,
@@ -328,7 +328,7 @@ class Twin:
         Q /= Q.sum(axis=1, keepdims=True)
         return np.linalg.solve(np.vstack([(np.eye(N) - Q.T)[:-1], np.ones(N)]), np.r_[np.zeros(N - 1), 1])
 
-    def chances(self, p: Floats, eta: float) -> dict[Any, float]:
+    def propensities(self, p: Floats, eta: float) -> dict[Any, float]:
         gamma, left = eta * self.V * len(self.C), p.copy()
         P = dict.fromkeys(self.C, 0.0)
         D = max([sum(k in (i, j) for i, j, _ in self.between.values()) for k in range(len(p))] + [1])
@@ -339,10 +339,10 @@ class Twin:
         for k, actions in enumerate(self.classes):
             for a in actions:
                 P[a] = left[k] * (a == actions[0]) if self.printed else left[k] / len(actions)
-        return {a: (1 - gamma) * chance + gamma / len(self.C) for a, chance in P.items()}
+        return {a: (1 - gamma) * propensity + gamma / len(self.C) for a, propensity in P.items()}
 
     def update(self, p: Floats, eta: float, action: Any, symbol: Any) -> None:
-        P = self.chances(p, eta)
+        P = self.propensities(p, eta)
         for k, a in self.S:
             watching = self.classes[k] if a == k else self.classes[k] + self.classes[a]
             watching = watching + [d for d, (i, j, _) in self.between.items() if {i, j} == {k, a}]
@@ -414,7 +414,7 @@ def test_twin_of_precision(m: int, n: int, printed: bool, horizon: int | None) -
     agent = Agent(NW2(Precision(n), horizon, printed=printed), m=m, k=1, seed=1)
     twin, sets = precision_twin(m, n, 0.0 if printed else 0.5, printed)
     t = agent._state.tables
-    place = [sets.index(tuple(sorted(t.rankings[a, :n].tolist()))) for a in t.actions[:-1]]
+    position = [sets.index(tuple(sorted(t.rankings[a, :n].tolist()))) for a in t.actions[:-1]]
     actions = [(tuple(sorted(r[:n].tolist())), int(r[0])) for r in t.rankings]
     rng = np.random.default_rng(0)
     constants = precision_constants(m, n)
@@ -427,13 +427,13 @@ def test_twin_of_precision(m: int, n: int, printed: bool, horizon: int | None) -
             eta = rate if horizon else min(most, rate / sqrt(round_ + 1))
         p = twin.shares(eta)
         assert decision.token[2] == pytest.approx(eta, rel=1e-12)
-        np.testing.assert_allclose(decision.token[3:], p[place], atol=1e-9)
+        np.testing.assert_allclose(decision.token[3:], p[position], atol=1e-9)
         action = actions[int(decision.token[1])]
         assert (tuple(sorted(decision.ranking[:n].tolist())), int(decision.ranking[0])) == action
         R = int(rng.random() < (0.8, 0.2, 0.6, 0.4)[action[1]])
         agent.update(decision, [R])
         twin.update(p, eta, action, R)
-    P = twin.chances(twin.shares(eta), eta)
+    P = twin.propensities(twin.shares(eta), eta)
     np.testing.assert_allclose(law(agent._state), [P[a] for a in actions], atol=1e-3)
 
 
@@ -453,13 +453,13 @@ def test_twin_of_games(name: str) -> None:
         symbol = int(game.signals[decision.ranking[0], rng.choice(len(likely), p=likely)])
         agent.update(decision, [symbol])
         twin.update(p, eta, int(decision.ranking[0]), symbol)
-    P = twin.chances(twin.shares(eta), eta)
+    P = twin.propensities(twin.shares(eta), eta)
     np.testing.assert_allclose(law(agent._state), [P[a] for a in played], atol=1e-3)
 
 
 @pytest.mark.parametrize("name", ["telling-degenerate", "two-between", "three", "telling-duplicate", "bandit"])
 def test_redistribution_keeps_the_expected_loss(name: str) -> None:
-    """Classes keep half at least, degenerate actions get what the proof needs, chances add up to one."""
+    """Classes keep half at least, degenerate actions get what the proof needs, propensities add up to one."""
     game, rng = GAMES[name], np.random.default_rng(0)
     state = NW2(game, 10**6).init(Shape(len(game.actions), 0, 1))
     t, eta = state.tables, state.rate
@@ -468,7 +468,7 @@ def test_redistribution_keeps_the_expected_loss(name: str) -> None:
     for power in (0.2, 1, 5):
         p = rng.random(len(size)) ** power
         p /= p.sum()
-        _action_chances(state, p, eta)
+        _action_probabilities(state, p, eta)
         assert state.first.tolist() == state.other.tolist()
         P = np.r_[np.repeat(state.first, size), state.between]
         assert P.sum() == pytest.approx(1, abs=1e-14)
@@ -535,8 +535,8 @@ def test_slope_is_that_of_the_lemma(name: str) -> None:
 
 
 def lemma_sum(p: Floats, t: Tables, constants: Any, eta: float, state: Any) -> float:
-    """Sum over edges of Q p^2 times all of V^2 + v^2, each over the chance of its action."""
-    _action_chances(state, p, eta)
+    """Sum over edges of Q p^2 times all of V^2 + v^2, each over the probability of its action."""
+    _action_probabilities(state, p, eta)
     size = np.diff(t.actions)
     P = np.r_[np.repeat(state.first, size), state.between]
     class_of = np.r_[np.repeat(np.arange(len(size)), size), np.full(len(t.border), -1)]
@@ -782,7 +782,7 @@ def test_grades_above_zero_are_relevant() -> None:
     assert found[0] == found[1]
 
 
-def test_late_answers_count_with_the_chances_of_their_round() -> None:
+def test_late_answers_count_with_the_propensities_of_their_round() -> None:
     found = []
     for order in ([0, 1, 2, 3, 4, 5], [5, 3, 1, 0, 2, 4]):
         agent = Agent(NW2(Precision(2)), m=4, k=1, seed=1)
@@ -795,13 +795,13 @@ def test_late_answers_count_with_the_chances_of_their_round() -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "value"),
+    ("position", "value"),
     [(1, -1), (1, 12), (1, np.nan), (2, 0), (2, 1.0), (2, np.nan), (3, -0.1), (4, np.nan), (5, 2)],
 )
-def test_foreign_tokens_are_refused(place: int, value: float) -> None:
+def test_foreign_tokens_are_refused(position: int, value: float) -> None:
     agent = Agent(NW2(Precision(2)), m=4, k=1)
     decision = agent.rank()
-    decision.token[place] = value
+    decision.token[position] = value
     with pytest.raises(ValueError, match="token"):
         agent.update(decision, [1])
     assert not agent._state.sums.any()

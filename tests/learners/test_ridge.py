@@ -53,8 +53,8 @@ def play(agent: Agent, X: Features, relevance: Floats, missing: float = 0.0) -> 
 
 
 def told(decision: Decision) -> Floats:
-    """The chances of a decision; none if there are none."""
-    return np.empty(0) if decision.chances is None else decision.chances
+    """The propensities of a decision; none if there are none."""
+    return np.empty(0) if decision.propensities is None else decision.propensities
 
 
 class Answers(NamedTuple):
@@ -189,10 +189,10 @@ def test_a_round_without_answers_changes_what_is_known_of_columns_only() -> None
         assert np.array_equal(getattr(agent.state, name), getattr(before, name)), name
 
 
-def scaled(chances: list[float]) -> list[float]:
+def scaled(propensities: list[float]) -> list[float]:
     """Scaled to a half if they add up to more."""
-    total = sum(chances)
-    return [c * min(1, 0.5 / total) if total else c for c in chances]
+    total = sum(propensities)
+    return [c * min(1, 0.5 / total) if total else c for c in propensities]
 
 
 class Twin:
@@ -208,7 +208,7 @@ class Twin:
         self.rounds = 0
 
     def question(self, X: Floats) -> tuple[list[int], list[float], list[float]]:
-        """The order by score, the chance of each place to be seen, and the weight of an answer there."""
+        """The order by score, the probability of each position to be seen, and the weight of an answer there."""
         n = len(X)
         self.looked += list(X)
         if not self.rounds:
@@ -227,16 +227,16 @@ class Twin:
         order = sorted(range(n), key=lambda i: (-scores[i], i))
         means, us = [float(scores[i]) for i in order], [widths[i] for i in order]
         weights = [1 / np.log2(p + 2) for p in range(n)]
-        found, chances = doubts(means, us, weights), [0.0] * n
+        found, propensities = doubts(means, us, weights), [0.0] * n
         for p in range(self.k, n):
             worth, paid = self.share * found[p] * us[p], price(means, weights, self.k, p)
-            chances[p] = 0.0 if worth == 0 else 1.0 if worth >= paid else worth / paid
+            propensities[p] = 0.0 if worth == 0 else 1.0 if worth >= paid else worth / paid
         noise = sum(error**2 for error in errors)
         noise /= noise + float(((scores - scores.mean()) ** 2).sum())
         known = len(self.rows) / X.shape[1]
         least = max(1.2 * noise, 0.1 * (1 + known) ** (-1 / 3)) / n
-        chances = scaled([max(c, least) if p >= self.k else 0.0 for p, c in enumerate(scaled(chances))])
-        seen = [1.0] * (self.k - 1) + [1 - sum(chances)] + chances[self.k :]
+        propensities = scaled([max(c, least) if p >= self.k else 0.0 for p, c in enumerate(scaled(propensities))])
+        seen = [1.0] * (self.k - 1) + [1 - sum(propensities)] + propensities[self.k :]
         return order, seen, [min(max(1.0, known) ** 0.6, 1 / p) for p in seen]
 
     def learn(self, rows: Floats, grades: Floats, weights: list[float]) -> None:
@@ -254,11 +254,11 @@ def test_it_is_its_naive_twin(k: int) -> None:
     agent, twin, relevance = Agent(learner, m=M, k=k, d=D, seed=8), Twin(k, 1.5, 0.05), grades(X)
     for features, row in zip(X, relevance, strict=True):
         decision = agent.rank(features)
-        order, chances, weights = twin.question(features.astype(np.float64))
+        order, propensities, weights = twin.question(features.astype(np.float64))
         expected = np.empty(M)
-        expected[order] = chances
-        assert decision.chances is not None
-        assert np.allclose(decision.chances, expected, rtol=1e-6, atol=1e-9)
+        expected[order] = propensities
+        assert decision.propensities is not None
+        assert np.allclose(decision.propensities, expected, rtol=1e-6, atol=1e-9)
         possible = [order] + [[*order[: k - 1], order[p], *order[k - 1 : p], *order[p + 1 :]] for p in range(k, M)]
         assert decision.ranking.tolist() in possible
         assert decision.explored == (decision.ranking.tolist() != order)
@@ -280,7 +280,7 @@ def test_sampling_draws_from_the_posterior() -> None:
     gamma = min(0.5, 0.3 * 31 ** (-1 / 3))
     shown = np.bincount([agent.rank(X[-1]).ranking[0] for _ in range(20_000)], minlength=M) / 20_000
     assert np.allclose(shown, (1 - gamma) * best + gamma / M, atol=0.02)
-    assert agent.rank(X[-1]).chances is None
+    assert agent.rank(X[-1]).propensities is None
 
 
 WILD: dict[str, Callable[[Features], NDArray[Any]]] = {

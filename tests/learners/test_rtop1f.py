@@ -126,13 +126,13 @@ def estimate(state: RTop1FState) -> list[float]:
 def assert_uniform_assignment(m: int, k: int, length: int, schedule: str) -> None:
     """Each cell is asked once, all choices of distinct answered rounds are equally likely, answers are kept."""
     questions, answered = ceil(m / k), answered_rounds(schedule)
-    chances: dict[tuple[int, ...], Fraction] = defaultdict(Fraction)
+    propensities: dict[tuple[int, ...], Fraction] = defaultdict(Fraction)
     for path in enumerate_ways(one_block(m, k, length), schedule):
         rounds = [asked_at(path, cell, answered) for cell in range(questions)]
-        chances[tuple(rounds)] += path.weight
+        propensities[tuple(rounds)] += path.weight
         assert estimate(path.state) == [2.0 ** rounds[item // k] for item in range(m)]
     assert len(answered) == length
-    assert chances == dict.fromkeys(permutations(answered, questions), Fraction(1, perm(length, questions)))
+    assert propensities == dict.fromkeys(permutations(answered, questions), Fraction(1, perm(length, questions)))
 
 
 def assert_unbiased(m: int, k: int, length: int, schedule: str) -> None:

@@ -59,12 +59,12 @@ def everything_shown(
     scores = np.array([float(dot(x, state.w)) for x in X])
     order = np.argsort(-scores, kind="stable")
     spread = scores.max() - scores.min() or 1.0
-    chances = softmax(scores[order] / (spread * learner.temperature)) if learner.temperature else np.eye(n)[0]
+    propensities = softmax(scores[order] / (spread * learner.temperature)) if learner.temperature else np.eye(n)[0]
     uniforms[0] = (1 + gamma) / 2
     for p in range(n):
-        if chances[p] > 0:
-            uniforms[1] = chances[:p].sum() + chances[p] / 2
-            yield (1 - gamma) * chances[p], show(state, X, uniforms)
+        if propensities[p] > 0:
+            uniforms[1] = propensities[:p].sum() + propensities[p] / 2
+            yield (1 - gamma) * propensities[p], show(state, X, uniforms)
 
 
 # --- unbiased, exactly
@@ -90,13 +90,13 @@ def test_estimates_are_unbiased(
     X, rng = items(n, seed=n), np.random.default_rng(m)
     relevance = rng.integers(0, 4, n).astype(np.float64)
     total, mean, seen = 0.0, np.zeros(n), np.zeros(n)
-    for chance, (ranking, token) in everything_shown(learner, begun(learner, m, k, seed=1), X):
+    for propensity, (ranking, token) in everything_shown(learner, begun(learner, m, k, seed=1), X):
         kk = min(k, n)
         state = begun(learner, m, k, seed=1)
         learner.kernels.update(state, X, ranking, token, relevance[ranking[:kk]])
-        total += chance
-        mean += chance * state.slopes[:n]
-        seen[ranking[:kk]] += chance / token[3 : 3 + kk]
+        total += propensity
+        mean += propensity * state.slopes[:n]
+        seen[ranking[:kk]] += propensity / token[3 : 3 + kk]
         scores = token[3 + k : 3 + k + n]
     assert total == pytest.approx(1)
     np.testing.assert_allclose(seen, 1, atol=1e-9)
@@ -129,8 +129,8 @@ def test_at_the_start_ties_go_by_index() -> None:
 def test_at_the_start_every_item_is_on_top_as_often() -> None:
     learner = RTopKF(gamma=0.1)
     state, on_top = learner.init(Shape(5, D, 1)), np.zeros(5)
-    for chance, (ranking, token) in everything_shown(learner, state, items(5, 0)):
-        on_top[ranking[0]] += chance
+    for propensity, (ranking, token) in everything_shown(learner, state, items(5, 0)):
+        on_top[ranking[0]] += propensity
         assert token[3] == pytest.approx(0.2)
         assert np.all(np.diff(ranking[1:]) > 0)
     np.testing.assert_allclose(on_top, 0.2)
@@ -246,10 +246,10 @@ def mean_step(learner: RTopKF, X: Features, relevance: Floats, k: int) -> tuple[
     n = len(X)
     before = begun(learner, n, k, seed=1).w.astype(np.float64)
     moved = np.zeros(D)
-    for chance, (ranking, token) in everything_shown(learner, begun(learner, n, k, seed=1), X):
+    for propensity, (ranking, token) in everything_shown(learner, begun(learner, n, k, seed=1), X):
         state = begun(learner, n, k, seed=1)
         learner.kernels.update(state, X, ranking, token, relevance[ranking[:k]])
-        moved += chance * (state.w - before)
+        moved += propensity * (state.w - before)
     return before, moved
 
 
@@ -323,7 +323,7 @@ def test_features_that_are_too_large_for_steps_are_reported() -> None:
 
 
 @pytest.mark.parametrize("gamma", [1e-17, 1e-9])
-def test_chances_never_exceed_one(gamma: float) -> None:
+def test_propensities_never_exceed_one(gamma: float) -> None:
     agent, rng = Agent(RTopKF(gamma=gamma), m=7, k=3, d=D), np.random.default_rng(0)
     for t in range(300):
         decision = agent.rank(items(int(rng.integers(2, 8)), t))

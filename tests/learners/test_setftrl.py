@@ -81,8 +81,8 @@ def test_one_round_by_integration(m: int, n: int, k: int, horizon: int | None) -
         weights += weight
         first[ranking[:n]] += weight
         seen[ranking[:k]] += weight
-        for item, chance in zip(ranking[:k], token[1:], strict=True):
-            assert told.setdefault(int(item), chance) == pytest.approx(chance, rel=1e-13)
+        for item, propensity in zip(ranking[:k], token[1:], strict=True):
+            assert told.setdefault(int(item), propensity) == pytest.approx(propensity, rel=1e-13)
         for row, change in zip(rows, moved, strict=True):
             tell(state, ranking, token, row)
             change += weight * (state.losses - before)
@@ -208,7 +208,7 @@ def test_missing_answers_count_as_the_mean_of_those_that_came() -> None:
     assert state.rounds[0] == 7
 
 
-def test_late_answers_count_with_the_chances_of_their_round() -> None:
+def test_late_answers_count_with_the_propensities_of_their_round() -> None:
     rows = np.random.default_rng(0).integers(0, 2, (6, 4))
     found = []
     for order in ([0, 1, 2, 3, 4, 5], [5, 3, 1, 0, 2, 4]):
@@ -225,11 +225,11 @@ def test_late_answers_count_with_the_chances_of_their_round() -> None:
     np.testing.assert_allclose(found[0], found[1], rtol=1e-13)
 
 
-@pytest.mark.parametrize("chance", [0.0, -0.5, 1.5, np.nan])
-def test_foreign_tokens_are_refused(chance: float) -> None:
+@pytest.mark.parametrize("propensity", [0.0, -0.5, 1.5, np.nan])
+def test_foreign_tokens_are_refused(propensity: float) -> None:
     agent = Agent(SetFTRL(Precision(2), 10), m=4, k=2)
     decision = agent.rank()
-    decision.token[2] = chance
+    decision.token[2] = propensity
     with pytest.raises(ValueError, match="token"):
         agent.update(decision, [0, 0])
     assert not agent._state.losses.any()

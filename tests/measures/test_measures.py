@@ -347,7 +347,7 @@ def test_values_by_hand() -> None:
     ps = {0.5: 0.5 + 0.125 + 0.0625 + 2**-10, 0.8: 0.2 * (1 + 0.64 + 0.512 + 0.8**9)}
     for p, value in ps.items():
         assert evaluate(RBP(p=p), ranking, relevance) == pytest.approx(value, rel=1e-14)
-    # grades 4, 2, 0: the chances are 15/16, 3/16, 0
+    # grades 4, 2, 0: the probabilities are 15/16, 3/16, 0
     assert evaluate(ERR(), [0, 1, 2], [4, 2, 0]) == 15 / 16 + 1 / 16 * 3 / 16 / 2
     assert evaluate(ERR(), [2, 1, 0], [4, 2, 0]) == pytest.approx(3 / 16 / 2 + 13 / 16 * 15 / 16 / 3, rel=1e-14)
     assert evaluate(ERR(1), [2, 1, 0], [4, 2, 0]) == 0
@@ -512,7 +512,7 @@ def test_bad_persistence(p: Any) -> None:
         RBP(p=p)
 
 
-def test_a_grade_above_the_largest_is_no_chance() -> None:
+def test_a_grade_above_the_largest_is_no_probability() -> None:
     with pytest.raises(
         ValueError, match=r"grade 3, above the max_grade = 2 of err@5:max_grade=2: err:max_grade=3"
     ):

@@ -30,8 +30,8 @@ def test_no_k_answers_tell_the_adversaries_apart(cell: Any) -> None:
 def test_the_gap_is_the_least_loss_over_all_scores(cell: Any) -> None:
     relevance, p, q, gap = calibrated.pair_of(cell)
 
-    def value(scores: Floats, chances: Floats) -> float:
-        return float(chances @ [NDCGSquared().value(scores, row) for row in relevance.astype(float)])
+    def value(scores: Floats, probabilities: Floats) -> float:
+        return float(probabilities @ [NDCGSquared().value(scores, row) for row in relevance.astype(float)])
 
     best_p, best_q = (calibrated.best_scores(relevance, side) for side in (p, q))
     least = value(best_p, p) + value(best_q, q)

@@ -38,7 +38,9 @@ def ndcg_at_10(order: Any, relevance: Any) -> float | None:
     """By the definition; None if nothing is relevant."""
 
     def dcg(grades: Any) -> float:
-        return sum((2.0 ** int(grade) - 1) / log2(place + 2) for place, grade in enumerate(list(grades)[:10]))
+        return sum(
+            (2.0 ** int(grade) - 1) / log2(position + 2) for position, grade in enumerate(list(grades)[:10])
+        )
 
     best = dcg(sorted(relevance, reverse=True))
     return dcg(relevance[order]) / best if best > 0 else None
@@ -286,7 +288,7 @@ def test_tables_of_generated_lists_have_every_learner() -> None:
     assert all(line.count("±") == 3 for line in lines[4:])
 
 
-def test_half_a_gap_is_more_than_chance() -> None:
+def test_half_a_gap_is_more_than_propensity() -> None:
     """A share just below a half says nothing if runs differ by more than that: rounding would turn the verdict."""
     top, printed = np.full(5, 0.7), np.array([0.60, 0.64, 0.56, 0.62, 0.58])
 

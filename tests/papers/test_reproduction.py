@@ -306,7 +306,7 @@ def test_ct16_estimators() -> None:
     assert ["`kl`" in wrong[0].what, wrong[0].here] == [True, "error 1e-01"]
     assert wrong[1].here == "3 of 4 are; not squared, residual, k = 1"
     alike = (1 - np.eye(4)) / 12
-    assert [claim.holds for claim in ct16_estimators.chance_claims(alike)] == [False, False]
+    assert [claim.holds for claim in ct16_estimators.propensity_claims(alike)] == [False, False]
 
 
 def test_finished_runs_of_ct16_figure_1_are_kept(tmp_path: Path) -> None:

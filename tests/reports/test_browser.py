@@ -83,8 +83,8 @@ def select(page: Page, name: str) -> Locator:
 
 def column(page: Page, table: str, head: str) -> list[str]:
     heads = page.locator(f"#{table} thead th").all_inner_texts()
-    place = [text.split("\n")[0].strip() for text in heads].index(head) + 1
-    return page.locator(f"#{table} tbody tr:visible td:nth-child({place})").all_inner_texts()
+    position = [text.split("\n")[0].strip() for text in heads].index(head) + 1
+    return page.locator(f"#{table} tbody tr:visible td:nth-child({position})").all_inner_texts()
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -194,12 +194,12 @@ def test_values_are_read_by_pointer_and_keys(visit: Visit, finished: Finished) -
     result = finished.results[0]
     at = result.at
 
-    def reads(place: int) -> None:
-        assert (page.locator("#round").text_content() or "") == f"{at[place]:,}"
+    def reads(position: int) -> None:
+        assert (page.locator("#round").text_content() or "") == f"{at[position]:,}"
         value = page.locator("#readout tbody td:nth-child(2)").first.inner_text()
-        regrets = result.regrets("rtop1f")[:, place]
+        regrets = result.regrets("rtop1f")[:, position]
         assert value == f"{number(regrets.mean())} ± {number(regrets.std(ddof=1))}"
-        assert chart.get_attribute("aria-valuenow") == str(at[place])
+        assert chart.get_attribute("aria-valuenow") == str(at[position])
 
     reads(len(at) - 1)
     box = chart.bounding_box()

@@ -180,7 +180,7 @@ def test_all_answers_seen(tmp_path: Path) -> None:
 def test_more_items_than_fit(tmp_path: Path) -> None:
     experiment = Experiment(("uniform",), "ct15:m=1200", "dcg", k=1, horizon=20, runs=2)
     text = report(run(experiment, tmp_path / "runs"), tmp_path).text
-    assert "the first 10 of 1,200 places" in text
+    assert "the first 10 of 1,200 positions" in text
     assert text.count("not told") == 9
 
 

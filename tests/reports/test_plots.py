@@ -306,15 +306,15 @@ def test_labels_are_not_read_as_formulas(tmp_path: Path) -> None:
 
 def test_who_was_shown_when_is_what_was_given(tmp_path: Path) -> None:
     """A cell for each item and part of the rounds, the first item on top, nothing where it was not available."""
-    places = np.array([[1.0, 1.5, np.nan], [np.nan, 2.0, 1.0]])
-    figure = plots.shown_when(places, 300, "two items")
+    positions = np.array([[1.0, 1.5, np.nan], [np.nan, 2.0, 1.0]])
+    figure = plots.shown_when(positions, 300, "two items")
     axes, bar = figure.axes
     (image,) = axes.get_images()
     drawn: Any = image.get_array()
-    assert np.array_equal(drawn.filled(np.nan), places, equal_nan=True)
+    assert np.array_equal(drawn.filled(np.nan), positions, equal_nan=True)
     assert list(image.get_extent()) == [0, 300, 2, 0]
     assert axes.get_title(loc="left") == "two items"
-    assert bar.get_ylim()[0] > bar.get_ylim()[1]  # the first place is on top
+    assert bar.get_ylim()[0] > bar.get_ylim()[1]  # the first position is on top
     plots.save_as(figure, tmp_path / "a.svg")
-    plots.save_as(plots.shown_when(places, 300, "two items"), tmp_path / "b.svg")
+    plots.save_as(plots.shown_when(positions, 300, "two items"), tmp_path / "b.svg")
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()

@@ -20,7 +20,7 @@ from peekrank.experiments.sweep import Sweep
 from peekrank.experiments.sweep_runs import SETTING, Finished, run_sweep
 from peekrank.jobs.folder import versions
 from peekrank.regret import Exponent
-from peekrank.reports.numbers import chance, exponent_text, number, percent
+from peekrank.reports.numbers import exponent_text, number, p_value_text, percent
 from peekrank.reports.pages import command
 from peekrank.reports.sweep_page import MOST_PICTURES, thin, write_pictures, write_sweep_report
 
@@ -109,8 +109,8 @@ def test_the_summary_is_that_of_the_sweep(finished: Finished, tmp_path: Path) ->
     shown = rows(written(finished, tmp_path), "summary")
     expected = finished.summary()
     assert len(shown) == len(expected) == 12
-    for place, (row, true) in enumerate(zip(shown, expected.iter_rows(named=True), strict=True)):
-        assert row.setting == place // 3
+    for position, (row, true) in enumerate(zip(shown, expected.iter_rows(named=True), strict=True)):
+        assert row.setting == position // 3
         assert row.texts[:3] == [true["stream"], str(true["k"]), true["learner"]]
         names = ("regret", "spread", None, "exponent", "bound", "explored")
         for value, name in zip(row.values[3:], names, strict=True):
@@ -132,7 +132,7 @@ def test_the_comparisons_are_those_of_the_sweep(finished: Finished, tmp_path: Pa
     for row, true in zip(shown, expected.iter_rows(named=True), strict=True):
         assert row.texts[2:5] == [true["learner"], true["other"], true["verdict"]]
         assert row.values[5:] == [true["difference"], true["adjusted"], true["p"]]
-        assert row.texts[6] == chance(true["adjusted"])
+        assert row.texts[6] == p_value_text(true["adjusted"])
 
 
 def test_the_lead_counts_winners(finished: Finished, tmp_path: Path) -> None:

@@ -216,7 +216,7 @@ def lives(draw: st.DrawFn) -> tuple[str, list[list[tuple[float, int, Any]]]]:
             if combine in ("max", "mean"):
                 grades = draw(st.lists(st.integers(0, 2), min_size=2, max_size=2))
             asked = draw(st.sampled_from([[0, 1], [0], [1]]))
-            calls.append((event, [grade if place in asked else None for place, grade in enumerate(grades)]))
+            calls.append((event, [grade if position in asked else None for position, grade in enumerate(grades)]))
     schedules = []
     for _ in range(2):
         repeated = calls + (draw(st.lists(st.sampled_from(calls), max_size=4)) if calls else [])

@@ -333,7 +333,7 @@ def test_a_log_that_is_gone_and_comes_back(tmp_path: Path) -> None:
     live(it, clock, rounds=5)
     version = it.slot("home").version
     (tmp_path / "log.db").rename(tmp_path / "moved.db")
-    refuses_all(it, "is gone, or another file is in its place")
+    refuses_all(it, "is gone, or another file is in its position")
     threading.Event().wait(0.2)
     assert not (tmp_path / "log.db").exists()  # no new log was begun
     (tmp_path / "moved.db").rename(tmp_path / "log.db")
@@ -425,8 +425,8 @@ def test_damaged_snapshots_are_passed_over(damaged: int, tmp_path: Path) -> None
     assert len(numbers) == 2
     writer = it._store._writer  # type: ignore[attr-defined]
     writer.execute(
-        "UPDATE snapshots SET body = zeroblob(length(body)) WHERE place IN "
-        "(SELECT place FROM snapshots ORDER BY place DESC LIMIT ?)", (damaged,),
+        "UPDATE snapshots SET body = zeroblob(length(body)) WHERE position IN "
+        "(SELECT position FROM snapshots ORDER BY position DESC LIMIT ?)", (damaged,),
     )  # fmt: skip
     fold, passed = folded(it._store, "home")
     assert len(passed) == damaged
@@ -483,7 +483,7 @@ def test_old_events_are_forgotten_behind_a_snapshot(tmp_path: Path) -> None:
 def test_a_log_with_a_gap_is_refused(tmp_path: Path) -> None:
     it, clock = service(tmp_path)
     live(it, clock, rounds=5)
-    it._store._writer.execute("DELETE FROM log WHERE place % 1024 = 3")  # type: ignore[attr-defined]
+    it._store._writer.execute("DELETE FROM log WHERE position % 1024 = 3")  # type: ignore[attr-defined]
     with pytest.raises(ValueError, match="has a gap: record 2 is followed by 4"):
         folded(it._store, "home")
     it.close()

@@ -32,7 +32,7 @@ CASES: list[tuple[ClickModel, str]] = [
 
 
 def naive_clicks(model: ClickModel, relevance: Floats, u: Floats) -> list[int]:
-    """Clicks by the definitions of the models, one place after the other."""
+    """Clicks by the definitions of the models, one position after the other."""
     clicks: list[int] = []
     for p, r in enumerate(relevance):
         if isinstance(model, PositionBased):
@@ -65,8 +65,8 @@ def test_what_is_told_is_what_the_form_makes_of_the_model(model: ClickModel, tak
 
 
 @pytest.mark.parametrize("relevance", list(product([0, 1, 2], repeat=2)))
-def test_what_is_told_through_the_right_curve_does_not_depend_on_the_place(relevance: tuple[int, int]) -> None:
-    """The mean of what is told is (R - low) / (high - low) at every place."""
+def test_what_is_told_through_the_right_curve_does_not_depend_on_the_position(relevance: tuple[int, int]) -> None:
+    """The mean of what is told is (R - low) / (high - low) at every position."""
     source = Clicked(stream("graded:m=2,max_grade=2"), PositionBased((0.9, 0.5), (0.2, 0.1)))
     rounds = source.rounds(1, np.random.default_rng(0))._replace(relevance=np.array(relevance, np.uint8))
     told = np.array([tell(rounds, 0, np.array([0, 1]), number) for number in range(20_000)])
@@ -82,7 +82,7 @@ def test_simulate_and_play_and_a_log_agree(model: ClickModel, taken: str) -> Non
         two = play(learner, rounds, k=3, measure=DCG(), seed=5)
         assert np.array_equal(one.value, two.value)
         log = record(Agent(learner, m=5, k=3, seed=5), rounds)
-        value = DCG().values(np.argsort(log.place.reshape(-1, 5), axis=1), rounds.relevance.reshape(-1, 5))
+        value = DCG().values(np.argsort(log.position.reshape(-1, 5), axis=1), rounds.relevance.reshape(-1, 5))
         assert np.cumsum(value) == pytest.approx(one.value)
 
 
@@ -91,7 +91,7 @@ def lost(rounds: Rounds, best: float) -> float:
     return best - float(np.diff(trace.value)[0]) / 15_000
 
 
-def test_the_right_curve_teaches_items_and_silence_taken_for_0_teaches_places() -> None:
+def test_the_right_curve_teaches_items_and_silence_taken_for_0_teaches_positions() -> None:
     means = Means((0.3, 0.4, 0.5, 0.6, 0.7))
     best = float(DCG().discount(5) @ (0.7, 0.6, 0.5, 0.4, 0.3))
     people = PositionBased((1.0, 0.3, 0.1))
@@ -109,10 +109,10 @@ def test_raw_clicks_in_a_log_tell_the_curve() -> None:
     assert estimate_curve(log).examined == pytest.approx(people.relevant, abs=0.05)
 
 
-def test_more_places_than_the_curve_has_are_refused() -> None:
+def test_more_positions_than_the_curve_has_are_refused() -> None:
     rounds = stream("clicks:of=ct15,by=position:relevant=1+0.5").rounds(5, np.random.default_rng(0))
     for run in (simulate, play):
-        with pytest.raises(ValueError, match="k = 3: the curve of the visitors describes the first 2 places"):
+        with pytest.raises(ValueError, match="k = 3: the curve of the visitors describes the first 2 positions"):
             run(Uniform(), rounds, k=3, measure=DCG())
     with pytest.raises(ValueError, match="k = 3: the curve"):
         record(Agent(Uniform(), m=10, k=3), rounds)

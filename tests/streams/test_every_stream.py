@@ -23,7 +23,7 @@ SPECIFICATIONS = [
     "means",
     "means:means=0.9+0.1",
     "means:means=0.9+0.1+0.5,grade=3",
-    "lists:lists=012+100,chances=0.25+0.75",
+    "lists:lists=012+100,probabilities=0.25+0.75",
     "graded:m=4,max_grade=2",
     "switching",
     "drifting:periods=2.0",

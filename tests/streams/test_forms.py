@@ -16,61 +16,61 @@ from peekrank.streams.forms import Form, Rule, cascade_prefix, correct, form
 CURVE = PositionBased((0.95, 0.7, 0.4), (0.15, 0.1, 0.0))
 
 
-def click_chance(place: int, relevance: float, curve: PositionBased) -> float:
+def click_propensity(position: int, relevance: float, curve: PositionBased) -> float:
     """The probability of a click, written out as in the paper: theta (eps+ R + eps- (1 - R))."""
-    return curve.relevant[place] * relevance + curve.irrelevant[place] * (1 - relevance)
+    return curve.relevant[position] * relevance + curve.irrelevant[position] * (1 - relevance)
 
 
 @pytest.mark.parametrize("relevance", [(1, 0, 0), (1, 1, 0), (0, 0, 0), (0.3, 0.8, 0.5)])
-def test_corrected_clicks_over_chances_are_unbiased_by_enumeration(relevance: tuple[float, ...]) -> None:
-    """All rankings of a policy, all outcomes of all clicks: the expectation of estimate / chance is R."""
+def test_corrected_clicks_over_propensities_are_unbiased_by_enumeration(relevance: tuple[float, ...]) -> None:
+    """All rankings of a policy, all outcomes of all clicks: the expectation of estimate / propensity is R."""
     rankings = list(permutations(range(3)))
     weights = np.arange(1, 7) / 21  # a policy that favours some rankings
     k = 2
-    chances = np.zeros(3)
+    propensities = np.zeros(3)
     for ranking, weight in zip(rankings, weights, strict=True):
-        chances[list(ranking[:k])] += weight
+        propensities[list(ranking[:k])] += weight
     expected = np.zeros(3)
     for ranking, weight in zip(rankings, weights, strict=True):
         for clicks in product([0, 1], repeat=k):
-            chance = weight
-            for place, click in enumerate(clicks):
-                p = click_chance(place, relevance[ranking[place]], CURVE)
-                chance *= p if click else 1 - p
+            propensity = weight
+            for position, click in enumerate(clicks):
+                p = click_propensity(position, relevance[ranking[position]], CURVE)
+                propensity *= p if click else 1 - p
             estimates = correct(clicks, CURVE)
-            for place in range(k):
-                expected[ranking[place]] += chance * estimates[place] / chances[ranking[place]]
+            for position in range(k):
+                expected[ranking[position]] += propensity * estimates[position] / propensities[ranking[position]]
     assert expected == pytest.approx(relevance, abs=1e-12)
 
 
 def test_grades_seen_through_a_curve_are_unbiased_by_enumeration() -> None:
     """Rules with several grades: looked at with probability theta, then the grade is told; else silence."""
     made = form("purchase = 4, click = 1; curve 0.8 0.5")
-    for place, theta in enumerate((0.8, 0.5)):
+    for position, theta in enumerate((0.8, 0.5)):
         cases: list[tuple[dict[str, float], int]] = [({"purchase": 1, "click": 1}, 4), ({"click": 1}, 1), ({}, 0)]
         for report, grade in cases:
             silent: list[dict[str, float]] = [{}, {}]
-            told = [made.estimates(reports)[place] for reports in (silent, [report, report])]
+            told = [made.estimates(reports)[position] for reports in (silent, [report, report])]
             assert (1 - theta) * told[0] + theta * told[1] == pytest.approx(grade)
 
 
 def test_a_wrong_curve_is_biased_by_the_ratio_of_the_curves() -> None:
     true, wrong = PositionBased((1.0, 0.4)), PositionBased((1.0, 0.8))
-    expected = [p * correct([1, 1], wrong)[place] for place, p in enumerate(true.relevant)]
+    expected = [p * correct([1, 1], wrong)[position] for position, p in enumerate(true.relevant)]
     assert expected == pytest.approx([1.0, 0.5])
 
 
-def test_grades_made_of_estimates_keep_the_order_at_every_place() -> None:
+def test_grades_made_of_estimates_keep_the_order_at_every_position() -> None:
     made = Form((Rule("click", 1),), "curve", CURVE)
     low, high = made.spread
     for relevance in (0.0, 0.25, 1.0):
-        for place in range(3):
-            p = click_chance(place, relevance, CURVE)
+        for position in range(3):
+            p = click_propensity(position, relevance, CURVE)
             mean = 0.0
-            for click, chance in ((0, 1 - p), (1, p)):
-                estimate = correct([click] * 3, CURVE)[place]
+            for click, propensity in ((0, 1 - p), (1, p)):
+                estimate = correct([click] * 3, CURVE)[position]
                 coins = (np.arange(10_000) + 0.5) / 10_000
-                mean += chance * made.as_grades(np.full(10_000, estimate), coins).mean()
+                mean += propensity * made.as_grades(np.full(10_000, estimate), coins).mean()
             assert mean == pytest.approx((relevance - low) / (high - low), abs=2e-4)
     assert np.isnan(made.as_grades([np.nan], [0.5]))
     assert form("click = 1; seen").as_grades([1.0, np.nan], [0.9, 0.9]).tolist()[0] == 1.0
@@ -87,7 +87,7 @@ def test_a_cascade_prefix_misses_those_who_go_on_and_like_nothing() -> None:
     clicks = draw_clicks(
         DependentClick((0.6, 0.3)), np.tile([0.3, 0.6, 0.2], (60_000, 1)), np.random.default_rng(0)
     )
-    clicked, later, never = 0.88 * 0.6, 0.88 * 0.4 * 0.2, 0.7 * 0.4 * 0.8  # at place 2, at 3 only, at all
+    clicked, later, never = 0.88 * 0.6, 0.88 * 0.4 * 0.2, 0.7 * 0.4 * 0.8  # at position 2, at 3 only, at all
     expected = clicked / (clicked + later + never)
     assert np.nanmean(cascade_prefix(clicks), axis=0)[:2] == pytest.approx([0.3, expected], abs=0.012)
 
@@ -120,11 +120,11 @@ def test_what_was_not_looked_at_is_unknown() -> None:
     assert made.estimates([{}, None, {"click": 1}], seen=[True, False, True]).tolist() == pytest.approx(
         [0.0, np.nan, 1.0], nan_ok=True
     )
-    with pytest.raises(ValueError, match="place 1 has the grade 1 and was not looked at"):
+    with pytest.raises(ValueError, match="position 1 has the grade 1 and was not looked at"):
         made.estimates([{"click": 1}], seen=[False])
     with pytest.raises(ValueError, match="`seen` must be given"):
         made.estimates([{}])
-    with pytest.raises(ValueError, match="seen tells of 2 places: must tell of each of the 1 reported"):
+    with pytest.raises(ValueError, match="seen tells of 2 positions: must tell of each of the 1 reported"):
         made.estimates([{}], seen=[True, True])
 
 
@@ -155,9 +155,9 @@ def test_clicks_without_a_word_on_examination_are_refused(text: str) -> None:
         ("click = 1; seen 3", "it stands alone"),
         ("click = 1; ", "known: cascade, curve, seen"),
         ("click = 1; curve", "one at least"),
-        ("click = 1; curve 1 x", "curve, place 2: 'x' must be the probability"),
-        ("click = 1; curve 1 nan", "place 2"),
-        ("click = 1; curve 0.5 0/0", "place 2: a click has probability 0.0"),
+        ("click = 1; curve 1 x", "curve, position 2: 'x' must be the probability"),
+        ("click = 1; curve 1 nan", "position 2"),
+        ("click = 1; curve 0.5 0/0", "position 2: a click has probability 0.0"),
         ("click = 2; curve 0.9/0.1", "where there is one grade, 1"),
         ("grades; seen", "grades stand alone"),
         ("__import__('os') = 1; seen", "rule 1"),
@@ -176,7 +176,7 @@ def test_signals_are_checked() -> None:
         made.estimates([{"click": float("nan")}])
     with pytest.raises(ValueError, match="must be signals with their numbers"):
         made.estimates([1.0])
-    with pytest.raises(ValueError, match="a list of 2 places: the curve describes the first 1"):
+    with pytest.raises(ValueError, match="a list of 2 positions: the curve describes the first 1"):
         form("click = 1; curve 0.5").estimates([{}, {}])
 
 
@@ -214,17 +214,17 @@ def test_any_text_is_a_form_or_a_clear_error(text: str) -> None:
 
 
 @pytest.mark.parametrize("available", [None, [1, 3, 4]])
-def test_what_is_told_is_item_estimate_and_chance(available: list[int] | None) -> None:
+def test_what_is_told_is_item_estimate_and_propensity(available: list[int] | None) -> None:
     decision = Agent(DoubtSort(DCG()), m=5, k=2, seed=3).rank(available=available)
     told = form("click = 1; cascade").told(decision, [{"click": 1}, {}])
     assert told.items.tolist() == decision.ranking[:1].tolist()
     assert told.estimates.tolist() == [1.0]
     known = np.arange(5) if decision.items is None else decision.items
-    assert decision.chances is not None
-    assert told.chances is not None
-    assert told.chances.tolist() == decision.chances[known == told.items[0]].tolist()
+    assert decision.propensities is not None
+    assert told.propensities is not None
+    assert told.propensities.tolist() == decision.propensities[known == told.items[0]].tolist()
     silent = Agent(RTop1F(DCG(), horizon=10), m=5, k=1).rank()
-    assert form("grades").told(silent, [1]).chances is None
+    assert form("grades").told(silent, [1]).propensities is None
 
 
 def test_a_curve_is_what_its_text_says() -> None:

@@ -232,14 +232,17 @@ def test_means_may_have_another_grade() -> None:
     assert_mean(grades[:, 1] == 3, 0.5)
 
 
-def test_lists_come_as_often_as_their_chances_say() -> None:
+def test_lists_come_as_often_as_their_probabilities_say() -> None:
     source = Lists(("0120", "3001", "0000"), (0.5, 0.375, 0.125))
     rows = table(source, 40_000)
     assert (source.m, source.max_grade) == (4, 3)
     kinds, counts = np.unique(rows, axis=0, return_counts=True)
     found = {"".join(map(str, kind)): int(count) for kind, count in zip(kinds, counts, strict=True)}
     assert set(found) == set(source.lists)
-    assert chisquare([found[digits] for digits in source.lists], np.array(source.chances) * 40_000).pvalue > 1e-4
+    assert (
+        chisquare([found[digits] for digits in source.lists], np.array(source.probabilities) * 40_000).pvalue
+        > 1e-4
+    )
 
 
 @pytest.mark.parametrize("max_grade", [1, 3, 255])
@@ -323,12 +326,12 @@ def test_specification_by_hand() -> None:
         ("means:means=0.5", r"means = \(0.5,\): must be two probabilities or more"),
         ("means:means=0.5+1.5", r"means\[1\] = 1.5: must be a probability, from 0 to 1"),
         ("means:grade=0", "grade = 0: must be a whole number, from 1 to 255"),
-        ("lists:lists=01+1,chances=0.5+0.5", r"lists\[1\] = '1': must be a digit for each item"),
-        ("lists:lists=0+1,chances=0.5+0.5", r"lists\[0\] = '0': must be a digit for each item, two or more"),
-        ("lists:lists=01+1x,chances=0.5+0.5", r"lists\[1\] = '1x': must be a digit"),
-        ("lists:lists=01+10+11", "2 chances for 3 lists: must be one for each"),
-        ("lists:chances=0.5+0.6", r"chances = \(0.5, 0.6\): must be probabilities that add up to 1"),
-        ("lists:chances=1.5+-0.5", r"chances = \(1.5, -0.5\): must be probabilities"),
+        ("lists:lists=01+1,probabilities=0.5+0.5", r"lists\[1\] = '1': must be a digit for each item"),
+        ("lists:lists=0+1,probabilities=0.5+0.5", r"lists\[0\] = '0': must be a digit for each item, two or more"),
+        ("lists:lists=01+1x,probabilities=0.5+0.5", r"lists\[1\] = '1x': must be a digit"),
+        ("lists:lists=01+10+11", "2 probabilities for 3 lists: must be one for each"),
+        ("lists:probabilities=0.5+0.6", r"probabilities = \(0.5, 0.6\): must be probabilities that add up to 1"),
+        ("lists:probabilities=1.5+-0.5", r"probabilities = \(1.5, -0.5\): must be probabilities"),
         ("graded:m=1", "m = 1: must be"),
         ("graded:max_grade=0", "max_grade = 0: must be a whole number, from 1 to 255"),
         ("graded:max_grade=256", "max_grade = 256: must be a whole number, from 1 to 255"),

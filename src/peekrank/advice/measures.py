@@ -271,7 +271,7 @@ def advise(measure: str | Measure, m: int, k: int, horizon: int | None = None, g
     if not wants_the_best_on_top(judge, int(m), int(grades) - 1):
         raise ValueError(
             f"{judge} rewards a ranking that does not have the most relevant items on top, where learners put "
-            "them: its weights must not rise from place to place, nor its gains fall with relevance"
+            "them: its weights must not rise from position to position, nor its gains fall with relevance"
         )
     p = Problem(judge, int(m), int(k), horizon if horizon is None else int(horizon), int(grades))
     advice = Advice(str(judge), p.m, p.k, p.horizon, p.grades, p.verdict)

@@ -16,7 +16,7 @@ from rich.text import Text
 from peekrank.cli._outputs import labelled, write_text
 from peekrank.reports.markup import Table as PaperTable
 from peekrank.reports.markup import code
-from peekrank.reports.numbers import chance, interval
+from peekrank.reports.numbers import interval, p_value_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -114,8 +114,8 @@ def _filled(narrow: Sequence[int], whole: Sequence[int], room: int) -> list[int]
     [14, 6, 6]
     """
     widths = list(narrow)
-    for place, width in enumerate(whole):
-        widths[place] += min(width - widths[place], room - sum(widths))
+    for position, width in enumerate(whole):
+        widths[position] += min(width - widths[position], room - sum(widths))
     return widths
 
 
@@ -186,7 +186,7 @@ def compared(table: pl.DataFrame, group: Sequence[str]) -> Sheet:
             row["learner"],
             row["other"],
             interval(row["difference"], row["low"], row["high"]),
-            chance(row["adjusted"]),
+            p_value_text(row["adjusted"]),
             _word(row),
         ]
         for row in table.iter_rows(named=True)

@@ -101,8 +101,8 @@ def _tell_witness(witness: Witness, json_file: Path | None) -> list[RenderableTy
     table.add_column(f"relevance of items 1 to {used}")
     for header in ("adversary p", "adversary q"):
         table.add_column(header, justify="right")
-    for row, *chances in zip(*witness[:3], strict=True):
-        table.add_row(" ".join(map(str, row[:used])), *(f"{chance:g}" for chance in chances))
+    for row, *propensities in zip(*witness[:3], strict=True):
+        table.add_row(" ".join(map(str, row[:used])), *(f"{propensity:g}" for propensity in propensities))
     others = " All other items are irrelevant." if used < len(witness.relevance[0]) else ""
     said = f"Of any k items, both adversaries show the same relevances equally often.{others}"
     return [table, Text(said)]

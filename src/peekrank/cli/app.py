@@ -26,7 +26,7 @@ COMMANDS = {
     "serve": "Run a ranking service over HTTP that learns from answers; none that it confirmed is ever lost.",
     "simulate": "Run learners over a stream, and compare their regret.",
     "sweep": "Run learners over all combinations of streams, measures, k and horizons, and tell which are better.",
-    "compare": "Tell which learners are better, over runs or folds, and which differences may be chance.",
+    "compare": "Tell which learners are better, over runs or folds, and which differences may be propensity.",
     "rates": "Measure how fast regret grows: the worst of a family of streams, for horizons from short to long.",
     "reproduce": "Reproduce the figures, tables and claims of the papers, and our own, each with a verdict.",
     "evaluate": "Estimate what other rankings would have been worth, from a log, with confidence intervals.",
@@ -35,7 +35,7 @@ COMMANDS = {
     "game": "Tell how fast regret must grow, and why: whether a problem can be learned at all.",
     "audit": "Replay the log of a service, and check that it gives what the service had, bit for bit.",
     "backup": "Copy the log of a service to another file, while the service runs.",
-    "export": "Write the decisions of a slot, with chances and answers, to a file that can be evaluated.",
+    "export": "Write the decisions of a slot, with propensities and answers, to a file that can be evaluated.",
     "warm": "Compile learners and measures ahead of time, so that no process has to wait: for container images.",
 }
 GROUPS = {

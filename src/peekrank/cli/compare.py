@@ -54,7 +54,7 @@ def command(
     json_file: JsonFile = None,
     imports: Imports = None,
 ) -> None:
-    """Tell which learners are better, over runs or folds, and which differences may be chance."""
+    """Tell which learners are better, over runs or folds, and which differences may be propensity."""
     import_all(imports)
     speak(json_file)
     _check_files(folders, csv, latex, markdown, json_file)

@@ -62,7 +62,7 @@ def command(
     clip: Annotated[
         float,
         typer.Option(
-            help="Largest weight (1 / chance) that is used; larger ones are cut off.", show_default="none"
+            help="Largest weight (1 / propensity) that is used; larger ones are cut off.", show_default="none"
         ),
     ] = float("inf"),
     seed: Seed = 0,

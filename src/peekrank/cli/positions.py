@@ -40,7 +40,7 @@ def command(
     speak(json_file)
     check_outputs(json_file, read=[log])
     curve = estimate_curve(read_log(log), periods=periods)
-    say(*shown("Examination of places, relative to the first", _sheet(curve), ""))
+    say(*shown("Examination of positions, relative to the first", _sheet(curve), ""))
     say(Text(f"As a form of feedback: {curve.form()}"))
     parts = {name: part.tolist() for name, part in curve._asdict().items()}
     write_json(json_file, {**parts, "form": curve.form()})
@@ -48,7 +48,13 @@ def command(
 
 def _sheet(curve: Curve) -> Sheet:
     rows = [
-        [str(place), f"{n:,}", f"{clicks:,}", f"{examined:.3f}", f"{low:.3f}..{high:.3f}" if place > 1 else ""]
-        for place, (examined, low, high, n, clicks) in enumerate(zip(*curve, strict=True), start=1)
+        [
+            str(position),
+            f"{n:,}",
+            f"{clicks:,}",
+            f"{examined:.3f}",
+            f"{low:.3f}..{high:.3f}" if position > 1 else "",
+        ]
+        for position, (examined, low, high, n, clicks) in enumerate(zip(*curve, strict=True), start=1)
     ]
-    return Sheet(["place", "shown", "clicks", "examined", "95 %"], rows, 0)
+    return Sheet(["position", "shown", "clicks", "examined", "95 %"], rows, 0)

@@ -32,7 +32,7 @@ def command(
     alpha: Annotated[float, typer.Option(help="False alarms to be expected per decision, at most.")] = 1e-6,
     follow: Annotated[bool, typer.Option("--follow", help="Wait for more at the end of the file.")] = False,
     wait: Annotated[int, typer.Option(help="Later decisions after which answers count as final.")] = 1000,
-    promised: Annotated[float, typer.Option(help="Chance that each candidate is promised.")] = 0.0,
+    promised: Annotated[float, typer.Option(help="Probability that each candidate is promised.")] = 0.0,
     least_rate: Annotated[float, typer.Option(help="Share of decisions answered, at least.")] = 0.001,
     stray_rate: Annotated[float, typer.Option(help="Share of answers to unknown decisions, at most.")] = 0.01,
     json_file: JsonFile = None,

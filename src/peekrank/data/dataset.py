@@ -211,8 +211,8 @@ def check_finite(data: Dataset, name: str) -> None:
         row = int(strange[0])
         what, value = "relevance", data.relevance[row]
     query = int(np.searchsorted(data.offsets, row, side="right")) - 1
-    place = f"query {data.query_name(query)}, document {row - data.offsets[query] + 1}"
-    raise ValueError(f"{name}: {place}: {what} is {value}, which is not finite")
+    position = f"query {data.query_name(query)}, document {row - data.offsets[query] + 1}"
+    raise ValueError(f"{name}: {position}: {what} is {value}, which is not finite")
 
 
 def column_ranges(features: Features) -> tuple[Features, Features]:

@@ -194,9 +194,9 @@ def read_fold(folder: str | PathLike[str], *, progress: Progress = lambda _done,
     parts = [read_letor(path, progress=progress) for path in there]
     base = min(part.about.base for part in parts)
     features = max(part.features.shape[1] + part.about.base - base for part in parts)
-    for place, part in enumerate(parts):
+    for position, part in enumerate(parts):
         if (part.about.base, part.features.shape[1]) != (base, features):
-            parts[place] = read_letor(there[place], features=features, base=base, progress=progress)
+            parts[position] = read_letor(there[position], features=features, base=base, progress=progress)
     return Fold(parts[0], parts[1] if len(parts) > 2 else None, parts[-1])
 
 

@@ -55,16 +55,16 @@ def save_dataset(data: Dataset, path: str | PathLike[str]) -> None:
     """
     arrays = {name: getattr(data, name) for name in _KINDS if name not in _TEXTS}
     arrays |= {name: _packed(getattr(data, name)) for name in _TEXTS if getattr(data, name)}
-    places, end = {}, 0
+    positions, end = {}, 0
     for name, array in arrays.items():
         kind = array.dtype.newbyteorder("<").str
         if kind not in _KINDS[name]:
             raise ValueError(f"{name} are {array.dtype}: must be {' or '.join(_KINDS[name])}")
-        places[name] = {"kind": kind, "shape": list(array.shape), "start": end}
+        positions[name] = {"kind": kind, "shape": list(array.shape), "start": end}
         end = _aligned(end + array.nbytes)
     _check(arrays, str(path))
     check_finite(data, str(path))
-    header = json.dumps({"about": asdict(data.about), "arrays": places, "size": end}).encode()
+    header = json.dumps({"about": asdict(data.about), "arrays": positions, "size": end}).encode()
 
     def write(part: Path) -> None:
         with part.open("wb") as file:
@@ -72,8 +72,8 @@ def save_dataset(data: Dataset, path: str | PathLike[str]) -> None:
             file.write(hashlib.sha256(header).digest() + header)
             first = _aligned(file.tell())
             for name, array in arrays.items():
-                _fill(file, first + places[name]["start"])
-                file.write(np.ascontiguousarray(array, places[name]["kind"]).data)
+                _fill(file, first + positions[name]["start"])
+                file.write(np.ascontiguousarray(array, positions[name]["kind"]).data)
             _fill(file, first + end)
 
     write_whole(Path(path), write)
@@ -110,13 +110,13 @@ def open_dataset(path: str | PathLike[str]) -> Dataset:
         raise ValueError(f"{path.name}: is cut short within its header")
     if hashlib.sha256(header).digest() != start[-_DIGEST:]:
         raise ValueError(f"{path.name}: is damaged: its header does not match its checksum")
-    about, places, end = _read_header(header, path.name)
+    about, positions, end = _read_header(header, path.name)
     first = _aligned(_START + length)
     if size != first + end:
         raise ValueError(f"{path.name}: has {size:,} bytes instead of {first + end:,}; is it cut short?")
     # Copy on write, so that arrays have the same type as all others: compiled code distinguishes read-only ones.
     memory = np.asarray(np.memmap(path, np.uint8, mode="c"))
-    arrays = {name: _view(memory, first, place) for name, place in places.items()}
+    arrays = {name: _view(memory, first, position) for name, position in positions.items()}
     _check(arrays, path.name)
     names = _unpacked(arrays.get("names"), path.name, "names", len(arrays["queries"]))
     documents = _unpacked(arrays.get("documents"), path.name, "documents", len(arrays["features"]))
@@ -132,24 +132,24 @@ def _read_header(text: bytes, name: str) -> tuple[About, dict[str, Any], int]:
         content = None
     if not isinstance(content, dict) or content.keys() != {"about", "arrays", "size"}:
         raise ValueError(f"{name}: its header must be JSON with about, arrays and size, and nothing else")
-    about, places, size = content["about"], content["arrays"], content["size"]
+    about, positions, size = content["about"], content["arrays"], content["size"]
     if not _natural(size):
         raise ValueError(f"{name}: its header has the size {excerpt(repr(size))}: must be a whole number")
-    if not isinstance(places, dict) or not _KINDS.keys() - {*_TEXTS} <= places.keys() <= _KINDS.keys():
+    if not isinstance(positions, dict) or not _KINDS.keys() - {*_TEXTS} <= positions.keys() <= _KINDS.keys():
         raise ValueError(f"{name}: its header must have the arrays {', '.join(_KINDS)}, and no others")
-    for array, place in places.items():
-        if not _sensible(array, place, size):
+    for array, position in positions.items():
+        if not _sensible(array, position, size):
             raise ValueError(
-                f"{name}: its header has a wrong kind, shape or start of {array}: {excerpt(repr(place))}"
+                f"{name}: its header has a wrong kind, shape or start of {array}: {excerpt(repr(position))}"
             )
-    return _read_about(about, name), places, size
+    return _read_about(about, name), positions, size
 
 
-def _sensible(name: str, place: Any, size: int) -> bool:
+def _sensible(name: str, position: Any, size: int) -> bool:
     """Whether an array can be where the header says it is."""
-    if not isinstance(place, dict) or place.keys() != {"kind", "shape", "start"}:
+    if not isinstance(position, dict) or position.keys() != {"kind", "shape", "start"}:
         return False
-    kind, shape, start = place["kind"], place["shape"], place["start"]
+    kind, shape, start = position["kind"], position["shape"], position["start"]
     return (
         kind in _KINDS[name]
         and isinstance(shape, list)
@@ -184,9 +184,9 @@ def _natural(value: Any) -> bool:
     return type(value) is int and value >= 0
 
 
-def _view(memory: NDArray[np.uint8], first: int, place: dict[str, Any]) -> NDArray[Any]:
-    kind, shape = np.dtype(place["kind"]), place["shape"]
-    start = first + place["start"]
+def _view(memory: NDArray[np.uint8], first: int, position: dict[str, Any]) -> NDArray[Any]:
+    kind, shape = np.dtype(position["kind"]), position["shape"]
+    start = first + position["start"]
     array: NDArray[Any] = memory[start : start + prod(shape) * kind.itemsize].view(kind)
     return array.reshape(shape)
 

@@ -61,9 +61,9 @@ class Agent(Knowledge):
         super().__init__(learner, problem_shape(learner, m=m, k=k, d=d))
         self._random, self._usual_draws = Uniforms(learner.draws(self.shape), seed), learner.draws(self.shape)
         self._token_shape = (learner.token_size(self.shape),)
-        self._no_chances, self._answer = np.empty(0), np.empty(1)
+        self._no_propensities, self._answer = np.empty(0), np.empty(1)
         self._featured, self._seen, self._latest = d > 0, self.shape.k, 0
-        self._says_chances, self._clocked = learner.kernels.chances is not None, learner.kernels.clocked
+        self._says_propensities, self._clocked = learner.kernels.propensities is not None, learner.kernels.clocked
         ranking, token, numbers = np.empty(m, dtype=np.int64), np.empty(self._token_shape), np.empty(self.shape.k)
         (rank, update), X = compiled_calls(learner.kernels), self._no_features
         self._rank = machine_code(
@@ -110,24 +110,24 @@ class Agent(Knowledge):
             X = X if chosen is None else X[chosen]
         n = len(X)
         ranking, token = _empty(n, _INT), _zeros(self._token_shape)
-        chances = _empty(n) if self._says_chances else self._no_chances
+        propensities = _empty(n) if self._says_propensities else self._no_propensities
         drawn = None if uniforms is None else self._given(uniforms, n)
         with self._lock:
             if drawn is None:
                 drawn, row = self._random.next(self._draws(n) if self._by_item else self._usual_draws)
             else:
                 row = 0
-            number = self._rank(self._memory, items, X, drawn, row, ranking, token, chances)
+            number = self._rank(self._memory, items, X, drawn, row, ranking, token, propensities)
             self._latest = abs(number)
         if chosen is not None:
             ranking = chosen[ranking]
         _set_write(ranking, 0)  # what was shown was shown
         if number < 0:
             return _made(Decision, (X, ranking, token, None, chosen, -number))
-        _set_write(chances, 0)
-        return _made(Decision, (X, ranking, token, chances, chosen, number))
+        _set_write(propensities, 0)
+        return _made(Decision, (X, ranking, token, propensities, chosen, number))
 
-    def adopt(self, decision: Decision, ranking: ArrayLike, chances: ArrayLike | None = None) -> Decision:
+    def adopt(self, decision: Decision, ranking: ArrayLike, propensities: ArrayLike | None = None) -> Decision:
         """The latest decision as it is after somebody else's ranking was shown instead of its own.
 
         Parameters
@@ -136,9 +136,9 @@ class Agent(Knowledge):
             What `rank` returned last.
         ranking
             What was shown: the same items in another order.
-        chances
-            Probability of each item, in the order of `Decision.chances`, to be among the first k of it; None: the
-            order was no matter of chance.
+        propensities
+            Probability of each item, in the order of `Decision.propensities`, to be among the first k of it; None:
+            the order was no matter of chance.
 
         >>> from peekrank import DoubtSort
         >>> from peekrank.measures import DCG
@@ -157,17 +157,17 @@ class Agent(Knowledge):
         if not np.array_equal(np.sort(shown), np.sort(decision.ranking)):
             raise ValueError(f"ranking {line_of(shown)}: must hold the items of the decision, each once")
         rows[:] = np.searchsorted(items, shown) if self._by_item else shown
-        if chances is None:
-            chances = np.zeros(n)
-            chances[rows[: min(self.shape.k, n)]] = 1
-        told: Floats = array_of(chances, np.float64, (n,), "chances")
+        if propensities is None:
+            propensities = np.zeros(n)
+            propensities[rows[: min(self.shape.k, n)]] = 1
+        told: Floats = array_of(propensities, np.float64, (n,), "propensities")
         X = self._no_features[:n] if self._by_item else decision.features
         token = decision.token
         token[0] = 0  # nothing was shown to learn something
         arguments = (self._memory, items, X, rows, told, token)
         with self._lock:
             machine_code(compiled_adopt(self.learner.kernels), *arguments)(*arguments)
-        return decision._replace(ranking=shown, chances=told)
+        return decision._replace(ranking=shown, propensities=told)
 
     def draws(self, n: int | None = None) -> int:
         """How many random numbers a round takes that ranks n items; None: all there are.

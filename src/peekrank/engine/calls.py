@@ -50,7 +50,9 @@ def compiled_calls(kernels: Kernels) -> Calls:
     """The calls for these kernels; `name_of` tells them from those for others."""
     name, enter = name_of(kernels), enter_of(kernels)
     return Calls(
-        specialise(_rank_once, name, _enter=enter, _rank=kernels.rank, _chances=kernels.chances or _unknown),
+        specialise(
+            _rank_once, name, _enter=enter, _rank=kernels.rank, _propensities=kernels.propensities or _unknown
+        ),
         specialise(_update_once, name, _enter=enter, _update=kernels.update),
     )
 
@@ -73,7 +75,7 @@ def name_of(kernels: Kernels) -> str:
 
 _rank: Callable[[State, Features, Floats, Ints, Floats], None] = unspecialised
 _update: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
-_chances: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
+_propensities: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
 _enter: Callable[[State, Ints], None] = unspecialised
 _adopt: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
 
@@ -85,7 +87,7 @@ def _fixed(state: State, items: Ints) -> None:
 
 @kernel
 def _unknown(state: State, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
-    """Nothing, for a learner that does not know its chances."""
+    """Nothing, for a learner that does not know its propensities."""
 
 
 @kernel
@@ -127,7 +129,7 @@ def are_known(items: Ints, m: int) -> bool:
 
 @kernel
 def are_uniform(numbers: Floats) -> bool:
-    """Whether all numbers are from [0, 1): a kernel may take them for places of items."""
+    """Whether all numbers are from [0, 1): a kernel may take them for positions of items."""
     for number in numbers:
         if not 0 <= number < 1:
             return False
@@ -136,7 +138,7 @@ def are_uniform(numbers: Floats) -> bool:
 
 @kernel
 def fill_rows(items: Ints, ranking: Ints, rows: Ints) -> bool:
-    """Fill `rows` with the place of each item of a ranking among ascending items; False if one is not there."""
+    """Fill `rows` with the position of each item of a ranking among ascending items; False if one is not there."""
     for p in range(len(ranking)):
         low, high = 0, len(items) - 1
         while low < high:
@@ -165,11 +167,11 @@ def _rank_once(
     row: int,
     ranking: Ints,
     token: Floats,
-    chances: Floats,
+    propensities: Floats,
 ) -> int:
-    """Rank by a row of the uniforms, and fill the chances if there is room for them.
+    """Rank by a row of the uniforms, and fill the propensities if there is room for them.
 
-    Which round it was, from 1 on; with a minus sign if the chances are not known.
+    Which round it was, from 1 on; with a minus sign if the propensities are not known.
     """
     state, rounds = memory.state, memory.counts.rounds
     _enter(state, items)
@@ -178,10 +180,10 @@ def _rank_once(
         raise ValueError("the learner's rank kernel fills a ranking with something else than its items")
     rounds[0] += 1
     number = int(rounds[0])
-    if len(chances) == 0:
+    if len(propensities) == 0:
         return -number
-    _chances(state, X, ranking, token, chances)
-    return -number if np.isnan(chances[0]) else number
+    _propensities(state, X, ranking, token, propensities)
+    return -number if np.isnan(propensities[0]) else number
 
 
 def _update_once(memory: Memory, items: Ints, X: Features, ranking: Ints, token: Floats, answers: Floats) -> int:
@@ -211,10 +213,12 @@ def _update_once(memory: Memory, items: Ints, X: Features, ranking: Ints, token:
     return WELL
 
 
-def _adopt_once(memory: Memory, items: Ints, X: Features, ranking: Ints, chances: Floats, token: Floats) -> None:
+def _adopt_once(
+    memory: Memory, items: Ints, X: Features, ranking: Ints, propensities: Floats, token: Floats
+) -> None:
     """Turn the token of what was ranked last into that of another ranking of the same list."""
     _enter(memory.state, items)
-    _adopt(memory.state, X, ranking, chances, token)
+    _adopt(memory.state, X, ranking, propensities, token)
 
 
 def read_only(part: Any) -> Any:

@@ -16,7 +16,7 @@ from peekrank.engine.agent import Agent
 from peekrank.engine.border import Seed
 from peekrank.engine.calls import Counts, enter_of, name_of
 from peekrank.engine.scoring import list_worth, values_of_lists
-from peekrank.engine.telling import NOBODY, Listening, check_places, tell, tell_clicks, tell_relevance
+from peekrank.engine.telling import NOBODY, Listening, check_positions, tell, tell_clicks, tell_relevance
 from peekrank.measures import LinearForm
 from peekrank.streams.clicked import COINS
 from peekrank.streams.fixed import known_items, list_lengths, list_shape
@@ -208,7 +208,7 @@ class _PlainRun:
     """Asks the agent and tells it, round by round."""
 
     def __init__(self, agent: Agent, rounds: Rounds) -> None:
-        check_places(rounds, agent.shape.k)
+        check_positions(rounds, agent.shape.k)
         self._agent, self._rounds = agent, rounds
 
     def begin(self, chunk: Chunk) -> None:
@@ -286,7 +286,7 @@ def _fitting(agent: Agent, rounds: Rounds) -> Ints:
             f"lists of up to {lengths.max()} items with {d} features: the agent was made for {shape.m} items with "
             f"{shape.d} features"
         )
-    check_places(rounds, shape.k)
+    check_positions(rounds, shape.k)
     if (largest := int(rounds.relevance.max())) > learner.max_grade:
         raise ValueError(f"relevance {largest} occurs, but {learner.name} has max_grade = {learner.max_grade}")
     return lengths

@@ -61,7 +61,7 @@ def tell_clicks(
     ranking
         What is shown.
     seen
-        Filled, a number for each place; NaN where nothing is told.
+        Filled, a number for each position; NaN where nothing is told.
     """
     for p in range(len(seen)):
         if not 0 <= ranking[p] < len(relevance):
@@ -100,8 +100,8 @@ def tell(rounds: Rounds, n: int, ranking: Ints, number: int) -> Floats:
     return out
 
 
-def check_places(rounds: Rounds, k: int) -> None:
-    """Raise a ValueError if visitors do not know what to do at some of the places that are seen."""
+def check_positions(rounds: Rounds, k: int) -> None:
+    """Raise a ValueError if visitors do not know what to do at some of the positions that are seen."""
     visitors, longest = rounds.visitors, int(np.diff(rounds.offsets).max())
     if visitors is not None and min(k, longest) > (known := len(visitors.silent)):
-        raise ValueError(f"k = {k}: the curve of the visitors describes the first {known} places")
+        raise ValueError(f"k = {k}: the curve of the visitors describes the first {known} positions")

@@ -30,7 +30,7 @@ HIDDEN, PUSHED, ITEM_RATE_FELL, ITEM_RATE_ROSE, ITEM_GRADE_FELL, ITEM_GRADE_ROSE
 OVERALL = PER_ITEM = 6
 _SHARE = 1.0 / (OVERALL + PER_ITEM)
 _RATE, _GRADE = range(2)  # pasts
-SEEN, CHANCE = range(2)  # what is recent of an item
+SEEN, PROPENSITY = range(2)  # what is recent of an item
 _RECENT = 0.05
 _CERTAIN = 1e-9
 _MOST_RAISED = 64
@@ -43,12 +43,12 @@ class Accounts(NamedTuple):
     items: Floats  # item x kind x stake
     past: Floats  # rate, grade
     item_pasts: Floats  # item x (rate, grade)
-    recent: Floats  # item x (seen, chance)
-    shown: Floats  # recent sum of chances of what was seen, and what it should be
+    recent: Floats  # item x (seen, propensity)
+    shown: Floats  # recent sum of propensities of what was seen, and what it should be
     rounds: Ints
     raised: Floats  # rows of kind, item (-1: all decisions), what was expected from and to, and what is recent
     number: Ints  # how many of these rows there are
-    top: Floats  # space for the largest chances of a list
+    top: Floats  # space for the largest propensities of a list
     alpha: float
     lowest: float
     highest: float
@@ -120,35 +120,35 @@ def _changed(s: Accounts, past: Floats, accounts: Floats, kind: int, item: int, 
 
 
 @kernel
-def _largest_sum(chances: Floats, top: Floats) -> float:
-    """Sum of the largest chances, as many as `top` has room for."""
+def _largest_sum(propensities: Floats, top: Floats) -> float:
+    """Sum of the largest propensities, as many as `top` has room for."""
     k = len(top)
     top[:] = 0.0
-    for i in range(len(chances)):
-        chance = chances[i]
-        if chance > top[k - 1]:
+    for i in range(len(propensities)):
+        propensity = propensities[i]
+        if propensity > top[k - 1]:
             j = k - 1
-            while j > 0 and top[j - 1] < chance:
+            while j > 0 and top[j - 1] < propensity:
                 top[j] = top[j - 1]
                 j -= 1
-            top[j] = chance
+            top[j] = propensity
     return float(top.sum())
 
 
 @kernel
-def _shown(s: Accounts, items: Ints, chances: Floats, places: Ints, k: int) -> None:
-    """Bet that what was shown is not what was ranked: sums of (seen - chance) are then no martingales."""
+def _shown(s: Accounts, items: Ints, propensities: Floats, positions: Ints, k: int) -> None:
+    """Bet that what was shown is not what was ranked: sums of (seen - propensity) are then no martingales."""
     n, total, squares, found = len(items), 0.0, 0.0, 0.0
     for r in range(n):
-        if not 0.0 <= chances[r] <= 1.0 + _CERTAIN:
+        if not 0.0 <= propensities[r] <= 1.0 + _CERTAIN:
             return  # nothing is known of them
-        total += chances[r]
-        squares += chances[r] * chances[r]
-        found += chances[r] if 0 <= places[r] < k else 0.0
+        total += propensities[r]
+        squares += propensities[r] * propensities[r]
+        found += propensities[r] if 0 <= positions[r] < k else 0.0
     s.shown[0] += _RECENT * (found - s.shown[0])
     s.shown[1] += _RECENT * (squares - s.shown[1])
     lately, expected = s.shown[0], s.shown[1]
-    room = _largest_sum(chances, s.top[:k]) - squares
+    room = _largest_sum(propensities, s.top[:k]) - squares
     coin = _SHARE if room > _CERTAIN else 0.0  # of a list that is certain nothing can be learned
     bet(s.overall[UNEXPECTED], coin, (squares - found) / max(_CERTAIN, room))
     _check(s, s.overall[UNEXPECTED], UNEXPECTED, -1, expected, expected, lately)
@@ -157,22 +157,22 @@ def _shown(s: Accounts, items: Ints, chances: Floats, places: Ints, k: int) -> N
     if not _CERTAIN < total < n - _CERTAIN:
         return
     for r in range(n):
-        _item_shown(s, items[r], min(1.0, chances[r]), 1.0 if 0 <= places[r] < k else 0.0, n, total)
+        _item_shown(s, items[r], min(1.0, propensities[r]), 1.0 if 0 <= positions[r] < k else 0.0, n, total)
 
 
 @kernel
-def _item_shown(s: Accounts, item: int, chance: float, seen: float, n: int, total: float) -> None:
+def _item_shown(s: Accounts, item: int, propensity: float, seen: float, n: int, total: float) -> None:
     """Bet that an item is shown less or more often than it is ranked to be.
 
-    Coins go where they can win: in proportion to the chance, which adds up to k, or to what it lacks to 1.
+    Coins go where they can win: in proportion to the propensity, which adds up to k, or to what it lacks to 1.
     """
     recent, money = s.recent[item], s.items[item]
     recent[SEEN] += _RECENT * (seen - recent[SEEN])
-    recent[CHANCE] += _RECENT * (chance - recent[CHANCE])
-    bet(money[HIDDEN], _SHARE * chance / total, against_less(seen, min(chance, 1.0 - _CERTAIN)))
-    _check(s, money[HIDDEN], HIDDEN, item, recent[CHANCE], recent[CHANCE], recent[SEEN])
-    bet(money[PUSHED], _SHARE * (1.0 - chance) / (n - total), against_more(seen, max(chance, _CERTAIN)))
-    _check(s, money[PUSHED], PUSHED, item, recent[CHANCE], recent[CHANCE], recent[SEEN])
+    recent[PROPENSITY] += _RECENT * (propensity - recent[PROPENSITY])
+    bet(money[HIDDEN], _SHARE * propensity / total, against_less(seen, min(propensity, 1.0 - _CERTAIN)))
+    _check(s, money[HIDDEN], HIDDEN, item, recent[PROPENSITY], recent[PROPENSITY], recent[SEEN])
+    bet(money[PUSHED], _SHARE * (1.0 - propensity) / (n - total), against_more(seen, max(propensity, _CERTAIN)))
+    _check(s, money[PUSHED], PUSHED, item, recent[PROPENSITY], recent[PROPENSITY], recent[SEEN])
 
 
 @kernel
@@ -182,11 +182,11 @@ def _grade(s: Accounts, answer: float) -> float:
 
 
 @kernel
-def _answers(s: Accounts, items: Ints, places: Ints, answers: Floats, k: int) -> None:
+def _answers(s: Accounts, items: Ints, positions: Ints, answers: Floats, k: int) -> None:
     """Bet that answers are no longer as they were: how many there are, and what they say."""
     seen, told, total = 0, 0, 0.0
     for r in range(len(items)):
-        if 0 <= places[r] < k:
+        if 0 <= positions[r] < k:
             seen += 1
             if not np.isnan(answers[r]):
                 told += 1
@@ -200,7 +200,7 @@ def _answers(s: Accounts, items: Ints, places: Ints, answers: Floats, k: int) ->
         _changed(s, s.past[_GRADE], s.overall, GRADE_FELL, -1, _SHARE, total / told)
         bet(s.overall[STRAY], _SHARE, against_more(0.0, s.stray_rate))
     for r in range(len(items)):
-        if 0 <= places[r] < k:
+        if 0 <= positions[r] < k:
             item, known = items[r], not np.isnan(answers[r])
             pasts, accounts = s.item_pasts[item], s.items[item]
             _changed(s, pasts[_RATE], accounts, ITEM_RATE_FELL, item, _SHARE / seen, 1.0 if known else 0.0)
@@ -210,12 +210,12 @@ def _answers(s: Accounts, items: Ints, places: Ints, answers: Floats, k: int) ->
 
 
 @kernel
-def observe(s: Accounts, items: Ints, chances: Floats, places: Ints, answers: Floats, k: int) -> None:
+def observe(s: Accounts, items: Ints, propensities: Floats, positions: Ints, answers: Floats, k: int) -> None:
     """Take in a decision whose answers are final; what is raised is in ``raised[:number]``."""
     s.rounds[0] += 1
     if k < len(items):
-        _shown(s, items, chances, places, k)
-    _answers(s, items, places, answers, k)
+        _shown(s, items, propensities, positions, k)
+    _answers(s, items, positions, answers, k)
 
 
 @kernel
@@ -227,12 +227,19 @@ def observe_stray(s: Accounts) -> None:
 
 @kernel
 def observe_many(
-    s: Accounts, offsets: Ints, items: Ints, chances: Floats, places: Ints, answers: Floats, ks: Ints, first: int
+    s: Accounts,
+    offsets: Ints,
+    items: Ints,
+    propensities: Floats,
+    positions: Ints,
+    answers: Floats,
+    ks: Ints,
+    first: int,
 ) -> int:
     """Take in decisions from `first` on, until one raises something or all are done; how many are done by then."""
     for t in range(first, len(ks)):
         a, b = offsets[t], offsets[t + 1]
-        observe(s, items[a:b], chances[a:b], places[a:b], answers[a:b], ks[t])
+        observe(s, items[a:b], propensities[a:b], positions[a:b], answers[a:b], ks[t])
         if s.number[0] > 0:
             return t + 1
     return len(ks)

@@ -1,8 +1,7 @@
 """Alarms with a stated rate of false ones: at most alpha per decision are expected while all is well.
 
-    watch = Watch(alpha=1e-6)
-    for each decision, once its answers are final: watch.observe(Outcome(items, chances, places, answers, k))
-    watch.raised()
+    watch = Watch(alpha=1e-6) for each decision, once its answers are final: watch.observe(Outcome(items,
+    propensities, positions, answers, k)) watch.raised()
 
 docs/evidence/alarms.md has the theorem, its proof, and what each alarm assumes.
 """
@@ -51,7 +50,7 @@ _ACTIONS = {
     "item-lower-grades": "Likely the item itself changed: price, picture, stock. If it is another thing now, give "
     "it a new name; if tastes change often, let the learner forget.",
     "item-higher-grades": "Likely the item itself changed, or somebody answers in bulk. Look at who answers.",
-    "starved": "Candidates get less than the promised chance, and cannot be evaluated. Look at the learner's "
+    "starved": "Candidates get less than the promised propensity, and cannot be evaluated. Look at the learner's "
     "exploration, and at lists with more candidates than it was set up for.",
     "trouble": "The learner has stopped learning. Load the last good state, or start again with scaled features.",
     "overflow": "Rankings are arbitrary now. Load the last good state, and scale features.",
@@ -62,8 +61,8 @@ class Outcome(NamedTuple):
     """A decision, once its answers are final: they have come, or the time for them is over."""
 
     items: Ints  # numbers of the candidates
-    chances: Floats  # of each to be among the first k; NaN: not known
-    places: Ints  # where each was shown, from 0, as far as the app says; -1: not at all
+    propensities: Floats  # of each to be among the first k; NaN: not known
+    positions: Ints  # where each was shown, from 0, as far as the app says; -1: not at all
     answers: Floats  # NaN: none
     k: int
 
@@ -94,7 +93,7 @@ class Watch:
     grades
         The least and the largest answer there can be.
     promised
-        The chance that each candidate is promised to have; 0: none is.
+        The probability that each candidate is promised to have; 0: none is.
     least_rate
         The share of decisions that are answered at all, at least, while all is well.
     stray_rate
@@ -104,7 +103,7 @@ class Watch:
 
     >>> watch, rng = Watch(alpha=1e-4), np.random.default_rng(0)
     >>> for t in range(2000):
-    ...     first = int(rng.random() < 0.1)  # item 0 is to be seen with chance 0.9, and so it is ...
+    ...     first = int(rng.random() < 0.1)  # item 0 is to be seen with probability 0.9, and so it is ...
     ...     if t >= 1500:
     ...         first = 1  # ... until the app hides it
     ...     watch.observe(Outcome([0, 1], [0.9, 0.1], [first, 1 - first], [1 - first or np.nan, np.nan], k=1))
@@ -149,23 +148,28 @@ class Watch:
         """Take in a decision; once, when its answers are final."""
         items, k = _array(outcome.items, np.int64, "items"), int(outcome.k)
         n = len(items)
-        chances, answers = (
-            _array(outcome.chances, np.float64, "chances", n),
+        propensities, answers = (
+            _array(outcome.propensities, np.float64, "propensities", n),
             _array(outcome.answers, np.float64, "answers", n),
         )
-        places = _array(outcome.places, np.int64, "places", n)
-        self.observe_many(np.array([0, n]), items, chances, places, answers, np.array([k]))
+        positions = _array(outcome.positions, np.int64, "positions", n)
+        self.observe_many(np.array([0, n]), items, propensities, positions, answers, np.array([k]))
 
     def observe_many(
-        self, offsets: Ints, items: Ints, chances: Floats, places: Ints, answers: Floats, ks: Ints
+        self, offsets: Ints, items: Ints, propensities: Floats, positions: Ints, answers: Floats, ks: Ints
     ) -> None:
         """Take in many decisions: decision t is rows ``offsets[t]:offsets[t + 1]``, as in a `Log`."""
         if len(ks) == 0:
             return
-        offsets, items, places, ks = (_array(part, np.int64, "column") for part in (offsets, items, places, ks))
-        chances, answers = _array(chances, np.float64, "chances"), _array(answers, np.float64, "answers")
+        offsets, items, positions, ks = (
+            _array(part, np.int64, "column") for part in (offsets, items, positions, ks)
+        )
+        propensities, answers = (
+            _array(propensities, np.float64, "propensities"),
+            _array(answers, np.float64, "answers"),
+        )
         lengths = np.diff(offsets)
-        rows = {len(items), len(chances), len(places), len(answers), int(offsets[-1])}
+        rows = {len(items), len(propensities), len(positions), len(answers), int(offsets[-1])}
         if len(offsets) != len(ks) + 1 or offsets[0] != 0 or lengths.min() < 1 or len(rows) > 1:
             raise ValueError("columns do not fit each other: one row per candidate, and one candidate at least")
         if items.min() < 0 or ks.min() < 1:
@@ -173,9 +177,9 @@ class Watch:
         self._make_room(int(items.max()) + 1, int(ks[ks < lengths].max(initial=0)))
         first, before = 0, self.rounds
         while first < len(ks):
-            first = observe_many(self._accounts, offsets, items, chances, places, answers, ks, first)
+            first = observe_many(self._accounts, offsets, items, propensities, positions, answers, ks, first)
             self._collect()
-        self._look_for_starved(before, offsets, items, chances)
+        self._look_for_starved(before, offsets, items, propensities)
 
     def stray(self, count: int = 1) -> None:
         """Take in answers to decisions that nobody knows of."""
@@ -254,15 +258,13 @@ class Watch:
             self._raise(name, item, _cause(name, "" if item is None else self.name_of(item), *numbers))
         s.number[0] = 0
 
-    def _look_for_starved(self, before: int, offsets: Ints, items: Ints, chances: Floats) -> None:
+    def _look_for_starved(self, before: int, offsets: Ints, items: Ints, propensities: Floats) -> None:
         if self.promised > 0:
-            low = chances < self.promised * (1 - 1e-9)
+            low = propensities < self.promised * (1 - 1e-9)
             row = int(np.argmax(low))
             t = before + int(np.searchsorted(offsets, row, side="right"))
             item = excerpt(self.name_of(int(items[row])))
-            cause = (
-                f"Item '{item}' had the chance {chances[row]:.3g} in decision {t}; {self.promised:g} is promised."
-            )
+            cause = f"Item '{item}' had the propensity {propensities[row]:.3g} in decision {t}; {self.promised:g} is promised."
             self._fact("starved", cause, holds=bool(low.any()))
 
     def _fact(self, name: str, cause: str, *, holds: bool) -> None:
@@ -293,9 +295,9 @@ def order_shown(shown: Sequence[T], ranked: Sequence[T], k: int) -> list[T]:
 
 
 _CAUSES = {
-    "unexpected-order": "What is shown agrees less with the ranking than chance allows: chances of what was seen "
+    "unexpected-order": "What is shown agrees less with the ranking than chance allows: propensities of what was seen "
     "add up to {now:.3g} lately, where {low:.3g} is expected.",
-    "no-exploration": "What is shown agrees more with the ranking than chance allows: chances of what was seen "
+    "no-exploration": "What is shown agrees more with the ranking than chance allows: propensities of what was seen "
     "add up to {now:.3g} lately, where {low:.3g} is expected.",
     "fewer-answers": "The share of answers was above {low:.3g}, and is {now:.3g} lately.",
     "lower-grades": "The mean grade, on a scale from 0 to 1, was above {low:.3g}, and is {now:.3g} lately.",

@@ -1,4 +1,4 @@
-"""Which measures can be estimated from a log, and what takes their place where they cannot."""
+"""Which measures can be estimated from a log, and what takes their position where they cannot."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def refuse(measure: Measure, log: Log) -> None:
     """Raise the ValueError that says why a measure cannot be estimated from a log, and what can be.
 
     >>> from peekrank.evidence.log import log_of
-    >>> refuse(NDCG(), log_of([{"event": "1", "k": 1, "candidates": ["a", "b", "c"], "place": [0, 1, 2]}]))
+    >>> refuse(NDCG(), log_of([{"event": "1", "k": 1, "candidates": ["a", "b", "c"], "position": [0, 1, 2]}]))
     Traceback (most recent call last):
     ...
     ValueError: ndcg cannot be estimated from answers about k = 1 of 3 candidates: ... The nearest that can is dcg.

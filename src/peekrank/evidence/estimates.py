@@ -1,7 +1,7 @@
 """Estimates of what another ranking would have been worth, decision by decision, in compiled loops.
 
-A row is a candidate, or a pair of candidates. Its gain is known if it was seen, which had a known chance, and the
-value of a policy is the sum of its weights times the gains of all rows. Formulas and proofs are on the page
+A row is a candidate, or a pair of candidates. Its gain is known if it was seen, which had a known propensity, and
+the value of a policy is the sum of its weights times the gains of all rows. Formulas and proofs are on the page
 docs/evidence/mathematics.md.
 """
 
@@ -25,7 +25,7 @@ class Rows(NamedTuple):
     """What estimates are made of: decision t has the rows ``offsets[t]:offsets[t + 1]``."""
 
     offsets: Ints
-    chance: Floats  # of each row to be seen
+    propensity: Floats  # of each row to be seen
     gain: Floats  # above the least that is possible; NaN: not seen
     subject: Ints  # rows with the same number have similar gains: items, or pairs of them
     seen: Ints  # how many rows of each decision are seen
@@ -158,17 +158,17 @@ def fill_ridge(
 def fill_terms(rows: Rows, weights: Floats, predicted: Floats, largest: float, out: Floats) -> None:
     """What each decision adds to the estimates, a column for each.
 
-    IPS: sum of weight x gain / chance over rows seen, gains from the origin on; WEIGHT: the same with gain 1;
-    TOTAL: sum of weights; DR: doubly robust; CUT: by how much cutting 1/chance off at `largest` can bias the
-    decision's term; MISSING: what rows that could not be seen may add; LARGEST: largest 1/chance. WEIGHT and TOTAL
-    are of absolute weights.
+    IPS: sum of weight x gain / propensity over rows seen, gains from the origin on; WEIGHT: the same with gain 1;
+    TOTAL: sum of weights; DR: doubly robust; CUT: by how much cutting 1/probability off at `largest` can bias the
+    decision's term; MISSING: what rows that could not be seen may add; LARGEST: largest 1/propensity. WEIGHT and
+    TOTAL are of absolute weights.
 
     Parameters
     ----------
     rows, weights, predicted
         What was seen, what is estimated, and a prediction of each gain.
     largest
-        What 1/chance is cut off at; infinity for nothing.
+        What 1/propensity is cut off at; infinity for nothing.
     out
         Filled, a row for each decision.
     """
@@ -176,7 +176,7 @@ def fill_terms(rows: Rows, weights: Floats, predicted: Floats, largest: float, o
         term = out[t]
         term[:] = 0
         for i in range(rows.offsets[t], rows.offsets[t + 1]):
-            h, p = weights[i], rows.chance[i]
+            h, p = weights[i], rows.propensity[i]
             if h == 0:
                 continue
             factor = min(1 / p, largest) if p > 0 else 0.0
@@ -227,7 +227,7 @@ def _take(
     base[:] = 0
     seen[:] = 0
     for i in range(rows.offsets[t], rows.offsets[t + 1]):
-        h, p, r, gain = sign * target.weights[i], rows.chance[i], predicted[i], rows.gain[i]
+        h, p, r, gain = sign * target.weights[i], rows.propensity[i], predicted[i], rows.gain[i]
         if h == 0:
             continue
         known = not np.isnan(gain)

@@ -14,7 +14,7 @@ from peekrank.evidence import estimates as est
 from peekrank.evidence.estimable import by_items, gains_of, refuse
 from peekrank.evidence.estimates import Rows, Target
 from peekrank.evidence.log import Log
-from peekrank.evidence.pairs import fill_pairs, pair_chances
+from peekrank.evidence.pairs import fill_pairs, pair_propensities
 from peekrank.evidence.policies import Policy
 from peekrank.kernels.confidence import Interval, bet_bound, fill_bets
 from peekrank.measures import PairwiseLoss
@@ -102,7 +102,7 @@ def evaluate_log(
     Parameters
     ----------
     log
-        What was logged, with chances.
+        What was logged, with propensities.
     policies
         How each policy would have ranked.
     measure
@@ -113,7 +113,7 @@ def evaluate_log(
         What the doubly robust estimate predicts gains by, from earlier decisions only: the mean of each
         candidate's answers, ridge regression on features, or nothing.
     clip
-        What weights 1/chance are cut off at; intervals at all times never are.
+        What weights 1/propensity are cut off at; intervals at all times never are.
     looks
         After which numbers of decisions intervals are told, ascending, the last one included; None: 64 or so.
     progress
@@ -122,9 +122,9 @@ def evaluate_log(
     >>> from peekrank import DCG
     >>> from peekrank.evidence.log import log_of
     >>> from peekrank.evidence.policies import fixed_order
-    >>> shown = {"k": 1, "candidates": ["a", "b"], "chance": [0.5, 0.5]}
-    >>> first = {**shown, "event": "1", "place": [0, 1], "answer": [1, None]}
-    >>> second = {**shown, "event": "2", "place": [1, 0], "answer": [None, 0]}
+    >>> shown = {"k": 1, "candidates": ["a", "b"], "propensity": [0.5, 0.5]}
+    >>> first = {**shown, "event": "1", "position": [0, 1], "answer": [1, None]}
+    >>> second = {**shown, "event": "2", "position": [1, 0], "answer": [None, 0]}
     >>> log = log_of([first, second])
     >>> found = evaluate_log(log, [fixed_order(log, ["a", "b"])], DCG())
     >>> found.estimates[0].ips  # (1/0.5 + 0)/2
@@ -156,14 +156,14 @@ def evaluate_log(
 
 
 def check_evaluable(log: Log) -> None:
-    """Raise a ValueError if there are decisions without chances, with the reason that the log gives."""
-    unknown = np.isnan(log.chance[log.offsets[:-1]])
+    """Raise a ValueError if there are decisions without propensities, with the reason that the log gives."""
+    unknown = np.isnan(log.propensity[log.offsets[:-1]])
     if unknown.any():
         event = int(np.argmax(unknown))
         who, why = log.learners[int(log.learner[event])], log.reasons[int(log.learner[event])]
         raise ValueError(
             f"{counted(int(unknown.sum()), 'decision')} of the log cannot be evaluated, event "
-            f"'{excerpt(log.events[event])}' by '{excerpt(who)}' first: {why or 'no chances were logged'}"
+            f"'{excerpt(log.events[event])}' by '{excerpt(who)}' first: {why or 'no propensities were logged'}"
         )
 
 
@@ -188,7 +188,7 @@ class _Items:
         self.log, self.measure = log, cast("LinearMeasure", measure)
         gain, self.low, self.high = gains_of(self.measure, log)
         self.rows = Rows(
-            log.offsets, log.chance, gain - self.low, log.item, log.k, self.high - self.low, -self.low
+            log.offsets, log.propensity, gain - self.low, log.item, log.k, self.high - self.low, -self.low
         )
         sizes, which = np.unique(log.lengths, return_inverse=True)
         discounts = [self.measure.discount(int(n)) for n in sizes]
@@ -213,7 +213,7 @@ class _Items:
         none = np.zeros(len(self.log.k))
         if policy.ranks is not None:
             return Target(self.weights(policy.ranks), none, none, none, none)
-        weights = self.weights(self.log.place)  # what was shown was seen, or cannot be known
+        weights = self.weights(self.log.position)  # what was shown was seen, or cannot be known
         seen = np.where(np.isnan(self.rows.gain), 0, weights * self.rows.gain)
         unseen = np.where(np.isnan(self.rows.gain), weights, 0) * self.rows.span
         known, spare = (np.add.reduceat(part, self.log.offsets[:-1]) for part in (seen, unseen))
@@ -230,7 +230,7 @@ class _Pairs:
         if (sizes == 0).any():
             raise ValueError("pairwiseloss: there are decisions with one candidate, which have no pairs")
         self.offsets = np.append(0, np.cumsum(sizes))
-        self.chance, self.seen = pair_chances(log), log.k * (log.k - 1) // 2
+        self.propensity, self.seen = pair_propensities(log), log.k * (log.k - 1) // 2
 
     def problem(self, one: Policy, other: Policy | None) -> Problem:
         signs, first = self._pairs(one)
@@ -241,7 +241,7 @@ class _Pairs:
         else:  # or else its sign plus 1, and the weight tells who has it the other way round
             gain, weights, span = signs + 1, (first - self._pairs(other)[1]) / 2, 2.0
             subject, shift = self._subjects(np.ones(len(signs))), -np.add.reduceat(weights, self.offsets[:-1])
-        rows = Rows(self.offsets, self.chance, gain, subject, self.seen, span, span - 1)
+        rows = Rows(self.offsets, self.propensity, gain, subject, self.seen, span, span - 1)
         most = float(pairs.max())
         ends = (0.0, most) if other is None else (-2 * most, 2 * most)
         return Problem(rows, Target(weights, none, none, none, none), shift, None, float(pairs[0]), *ends)
@@ -307,7 +307,7 @@ class _Work(NamedTuple):
         )  # fmt: skip
 
     def _predicted(self, problem: Problem) -> Floats:
-        rows, out = problem.rows, np.zeros(len(problem.rows.chance))
+        rows, out = problem.rows, np.zeros(len(problem.rows.propensity))
         if self.regression == "items":
             subjects = int(rows.subject.max()) + 1
             est.fill_means(rows, np.zeros(subjects), np.zeros(subjects), out)
@@ -340,7 +340,7 @@ class _Work(NamedTuple):
         """The candidates that matter and could not be seen."""
         if isinstance(self.make, _Pairs):
             return ()
-        lost = (problem.target.weights != 0) & (problem.rows.chance == 0)
+        lost = (problem.target.weights != 0) & (problem.rows.propensity == 0)
         codes, counts = np.unique(self.log.item[lost], return_counts=True)
         order = np.argsort(-counts, kind="stable")[:10]
         return tuple((self.log.names[codes[i]], int(counts[i])) for i in order)

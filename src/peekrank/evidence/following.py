@@ -44,7 +44,7 @@ def watch_log(
 
     >>> import tempfile
     >>> from peekrank.evidence.log import log_of, write_log
-    >>> log = log_of([{"event": "1", "k": 1, "candidates": ["a", "b"], "place": [1, 0], "answer": [None, 1]}])
+    >>> log = log_of([{"event": "1", "k": 1, "candidates": ["a", "b"], "position": [1, 0], "answer": [None, 1]}])
     >>> path = Path(tempfile.mkdtemp(), "log.jsonl")
     >>> write_log(path, log)
     >>> watch_log(path, lambda low, high: Watch(grades=(low, high)), lambda watch: None).rounds
@@ -79,7 +79,7 @@ def watch_log(
 
 
 def _observe(watch: Watch, log: Log, items: Any) -> None:
-    watch.observe_many(log.offsets, items, log.chance, log.place, log.answer, log.k)
+    watch.observe_many(log.offsets, items, log.propensity, log.position, log.answer, log.k)
 
 
 class _Reader:

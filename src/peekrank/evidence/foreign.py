@@ -53,8 +53,10 @@ def read_dsjson(path: str | PathLike[str], *, lowest: float = 0.0, highest: floa
 def _of_dsjson(found: Any, number: int, where: str) -> dict[str, Any]:
     if not isinstance(found, dict) or "_outcomes" in found:
         raise ValueError(f"{where}: is no decision about one action, with fields 'a' and 'p'")
-    actions, chances = found.get("a"), found.get("p")
-    if not (isinstance(actions, list) and isinstance(chances, list) and len(actions) == len(chances) > 0):
+    actions, propensities = found.get("a"), found.get("p")
+    if not (
+        isinstance(actions, list) and isinstance(propensities, list) and len(actions) == len(propensities) > 0
+    ):
         raise ValueError(f"{where}, field 'p': must have a probability for each action of field 'a'")
     if sorted(map(str, actions)) != sorted(map(str, range(1, len(actions) + 1))):
         raise ValueError(f"{where}, field 'a': must hold each number from 1 to {len(actions)} once")
@@ -64,13 +66,13 @@ def _of_dsjson(found: Any, number: int, where: str) -> dict[str, Any]:
     context = found.get("c")
     multi = context.get("_multi") if isinstance(context, dict) else None
     names = [_name(multi, i) for i in range(len(actions))]
-    place, chance = [0] * len(actions), [0.0] * len(actions)
+    position, propensity = [0] * len(actions), [0.0] * len(actions)
     for p, action in enumerate(actions):
-        place[action - 1], chance[action - 1] = p, chances[p]
+        position[action - 1], propensity[action - 1] = p, propensities[p]
     answer = [None if cost is None or i != actions[0] - 1 else 0.0 - cost for i in range(len(actions))]
     event = str(found.get("EventId", number))
     return {
-        "event": event, "k": 1, "candidates": names, "place": place, "chance": chance, "answer": answer,
+        "event": event, "k": 1, "candidates": names, "position": position, "propensity": propensity, "answer": answer,
         "learner": "vowpal wabbit",
     }  # fmt: skip
 
@@ -88,22 +90,22 @@ def write_dsjson(path: str | PathLike[str], log: Log) -> None:
     path
         Where to.
     log
-        What to write; its chances must be known.
+        What to write; its propensities must be known.
     """
     _require_one(log, "dsjson")
     lines = []
     for t in range(len(log.k)):
         rows = slice(log.offsets[t], log.offsets[t + 1])
-        order = np.argsort(log.place[rows])
+        order = np.argsort(log.position[rows])
         answer = log.answer[rows][order[0]]
         record: dict[str, Any] = {
             "EventId": log.events[t],
             "a": (order + 1).tolist(),
-            "p": log.chance[rows][order].tolist(),
+            "p": log.propensity[rows][order].tolist(),
             "c": {"_multi": [{"id": log.names[i]} for i in log.item[rows]]},
             "_label_Action": int(order[0]) + 1,
             "_labelIndex": int(order[0]),
-            "_label_probability": float(log.chance[rows][order[0]]),
+            "_label_probability": float(log.propensity[rows][order[0]]),
         }
         if not np.isnan(answer):
             record["_label_cost"] = 0.0 - float(answer)
@@ -132,9 +134,9 @@ def read_open_bandit(path: str | PathLike[str], *, position: int | None = None) 
         why = excerpt(" ".join(str(error).split()), 160)
         raise ValueError(f"{path.name}: cannot be read as a log of Open Bandit ({why})") from None
     items = table["item_id"].unique().sort()
-    chance = table["propensity_score"].cast(pl.Float64, strict=False).fill_null(-1.0).to_numpy()
-    if len(chance) == 0 or (wrong := np.abs(chance * len(items) - 1) > _SAME * len(items)).any():
-        row = int(np.argmax(wrong)) + 2 if len(chance) else 1
+    propensity = table["propensity_score"].cast(pl.Float64, strict=False).fill_null(-1.0).to_numpy()
+    if len(propensity) == 0 or (wrong := np.abs(propensity * len(items) - 1) > _SAME * len(items)).any():
+        row = int(np.argmax(wrong)) + 2 if len(propensity) else 1
         raise ValueError(
             f"{path.name}, row {row}, field 'propensity_score': is not 1/{len(items)}. Of a policy that is not "
             "uniform, probabilities of items that were not shown would be needed, and are not in the file"
@@ -150,22 +152,22 @@ def _uniform_log(table: pl.DataFrame, names: list[str], file: str) -> Log:
     m, records = len(names), []
     for t, (item, _, click, _) in enumerate(table.iter_rows()):
         top = codes[str(item)]
-        place = [0 if i == top else i + (i < top) for i in range(m)]
+        position = [0 if i == top else i + (i < top) for i in range(m)]
         answer = [click if i == top else None for i in range(m)]
-        shown = {"event": str(t + 1), "k": 1, "candidates": names, "place": place, "chance": [1 / m] * m}
+        shown = {"event": str(t + 1), "k": 1, "candidates": names, "position": position, "propensity": [1 / m] * m}
         records.append((t + 1, {**shown, "answer": answer, "learner": "open bandit, random"}))
     return log_of_records(records, Source(file, "row"), 0.0, 1.0)
 
 
 def write_open_bandit(path: str | PathLike[str], log: Log) -> None:
-    """Write a log with k = 1 as Open Bandit's CSV; chances of what was not shown are lost.
+    """Write a log with k = 1 as Open Bandit's CSV; propensities of what was not shown are lost.
 
     Parameters
     ----------
     path
         Where to.
     log
-        What to write; its chances must be known.
+        What to write; its propensities must be known.
     """
     _require_one(log, "Open Bandit's format")
     kept = log.seen & ~np.isnan(log.answer)
@@ -174,7 +176,7 @@ def write_open_bandit(path: str | PathLike[str], log: Log) -> None:
         "item_id": [log.names[i] for i in log.item[kept]],
         "position": np.ones(int(kept.sum()), np.int64),
         "click": log.answer[kept],
-        "propensity_score": log.chance[kept],
+        "propensity_score": log.propensity[kept],
     })  # fmt: skip
     write_whole(Path(path), lambda part: table.write_csv(part))
 
@@ -184,7 +186,7 @@ def _require_one(log: Log, what: str) -> None:
         event = int(np.argmax(log.k != 1))
         raise ValueError(
             f"event '{excerpt(log.events[event])}' has k = {log.k[event]}: {what} knows one action per decision, "
-            "and has no place for the probability to be among the first k"
+            "and has no position for the probability to be among the first k"
         )
-    if np.isnan(log.chance).any():
-        raise ValueError(f"there are decisions without chances, and {what} needs them")
+    if np.isnan(log.propensity).any():
+        raise ValueError(f"there are decisions without propensities, and {what} needs them")

@@ -1,7 +1,7 @@
 """Logs as JSON lines: a header, a line per decision, and lines of answers that came later.
 
     {"format": "peekrank-log", "version": 1, "lowest": 0.0, "highest": 1.0}
-    {"event": "1", "k": 1, "candidates": ["a", "b"], "place": [1, 0], "chance": [0.25, 0.75]}
+    {"event": "1", "k": 1, "candidates": ["a", "b"], "position": [1, 0], "propensity": [0.25, 0.75]}
     {"event": "1", "answers": {"b": 1}, "time": 1700000000.5}
 
 Such a file only grows, so that a process can write what happens as it happens (`LogFile`).
@@ -122,7 +122,7 @@ def record_of(line: bytes, where: str) -> dict[str, Any]:
     return record
 
 
-_TEXTS, _LISTS = ("event", "learner", "reason"), ("place", "chance", "answer", "answered", "pairs")
+_TEXTS, _LISTS = ("event", "learner", "reason"), ("position", "propensity", "answer", "answered", "pairs")
 
 
 def check_record(record: dict[str, Any], where: str) -> None:
@@ -155,7 +155,7 @@ def _wrong(field: str, value: Any) -> str:
     if field == "features":
         right = all(isinstance(row, list) and all(map(_number, row)) for row in value)
         return "" if right else "must be a list of lists of numbers"
-    if field == "place":
+    if field == "position":
         return "" if all(type(part) is int and abs(part) < 2**53 for part in value) else "must be whole numbers"
     return "" if all(part is None or _number(part) for part in value) else "must be numbers, or null"
 
@@ -263,7 +263,7 @@ class LogFile:
             else:
                 check_record(record, f"{self._path.name}, line {number}")
                 count += 1
-                ranked = sorted(zip(record["place"], record["candidates"], strict=False))
+                ranked = sorted(zip(record["position"], record["candidates"], strict=False))
                 self._open[record["event"]] = [name for _, name in ranked[: record["k"]]]
         return count
 
@@ -297,25 +297,25 @@ class LogFile:
         """
         items = np.arange(len(decision.ranking)) if decision.items is None else decision.items
         candidates = [str(int(i)) if names is None else str(names[int(i)]) for i in items]
-        place = np.empty(len(items), np.int64)
+        position = np.empty(len(items), np.int64)
         ranked = decision.ranking.tolist()
         order = ranked if shown is None else order_shown([int(item) for item in shown], ranked, k)
-        place[np.searchsorted(items, order)] = np.arange(len(items))
+        position[np.searchsorted(items, order)] = np.arange(len(items))
         self._count += 1
-        chances = decision.chances
+        propensities = decision.propensities
         record = {
             "event": str(self._count) if event is None else event,
             "time": time,
             "learner": self._learner,
-            "reason": self._reason if chances is None else None,
+            "reason": self._reason if propensities is None else None,
             "k": min(k, len(items)),
             "candidates": candidates,
-            "place": place.tolist(),
-            "chance": None if chances is None else chances.tolist(),
+            "position": position.tolist(),
+            "propensity": None if propensities is None else propensities.tolist(),
             "features": decision.features.tolist() if decision.features.shape[1] else None,
         }
         self._write({name: value for name, value in record.items() if value is not None})
-        self._open[str(record["event"])] = [candidates[row] for row in np.argsort(place)[: record["k"]]]
+        self._open[str(record["event"])] = [candidates[row] for row in np.argsort(position)[: record["k"]]]
         return str(record["event"])
 
     def answered(self, event: str, feedback: ArrayLike, *, time: float | None = None) -> None:
@@ -357,12 +357,12 @@ class LogFile:
 
 
 def reason_for(learner: Learner) -> str:
-    """Why a learner's decisions cannot be evaluated; empty if it knows its chances.
+    """Why a learner's decisions cannot be evaluated; empty if it knows its propensities.
 
     >>> from peekrank import Thompson, Uniform
     >>> reason_for(Uniform())
     ''
     """
-    if learner.kernels.chances is not None:
+    if learner.kernels.propensities is not None:
         return ""
-    return f"{learner.name} cannot tell the chances of its items to be seen"
+    return f"{learner.name} cannot tell the propensities of its items to be seen"

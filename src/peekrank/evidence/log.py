@@ -22,15 +22,15 @@ from peekrank.spec import nearest
 from peekrank.types import Features, Floats, Ints
 
 NAME, VERSION = "peekrank-log", 1
-_SUM = 1e-6  # per candidate: how far chances may be from adding up to the number of candidates that are seen
+_SUM = 1e-6  # per candidate: how far propensities may be from adding up to the number of candidates that are seen
 
 COLUMNS: dict[str, Any] = {
     "event": pl.String, "time": pl.Float64, "learner": pl.String, "reason": pl.String, "k": pl.Int64,
-    "candidates": pl.List(pl.String), "place": pl.List(pl.Int64), "chance": pl.List(pl.Float64),
+    "candidates": pl.List(pl.String), "position": pl.List(pl.Int64), "propensity": pl.List(pl.Float64),
     "answer": pl.List(pl.Float64), "answered": pl.List(pl.Float64),
     "features": pl.List(pl.List(pl.Float32)), "pairs": pl.List(pl.Float64),
 }  # fmt: skip
-REQUIRED = ("event", "k", "candidates", "place")
+REQUIRED = ("event", "k", "candidates", "position")
 HEADER: dict[str, Any] = {"format": pl.String, "version": pl.Int64, "lowest": pl.Float64, "highest": pl.Float64}
 
 
@@ -46,13 +46,13 @@ class Log(NamedTuple):
     learner: Ints  # who made it: a number in `learners`
     offsets: Ints
     item: Ints  # which candidate: a number in `names`
-    place: Ints  # where it was shown, from 0
-    chance: Floats  # probability to be among the first k, given the past
+    position: Ints  # where it was shown, from 0
+    propensity: Floats  # probability to be among the first k, given the past
     answer: Floats  # NaN: not seen, or not answered
     answered: Floats  # when
     names: tuple[str, ...]
     learners: tuple[str, ...]  # "specification @ version"
-    reasons: tuple[str, ...]  # why chances of a learner's decisions cannot be known; "" if they are
+    reasons: tuple[str, ...]  # why propensities of a learner's decisions cannot be known; "" if they are
     lowest: float = 0.0  # what an answer can be, at least and at most: declared, not seen
     highest: float = 1.0
     features: Features | None = None  # of each row
@@ -73,12 +73,12 @@ class Log(NamedTuple):
     @property
     def seen(self) -> NDArray[np.bool_]:
         """Whether the candidate of each row was among the first k."""
-        return np.asarray(self.place < np.repeat(self.k, self.lengths))
+        return np.asarray(self.position < np.repeat(self.k, self.lengths))
 
     def select(self, events: NDArray[np.bool_]) -> Log:
         """The log of some of the decisions, in the same order.
 
-        >>> log = log_of([{"event": e, "k": 1, "candidates": ["a", "b"], "place": [1, 0]} for e in "xy"])
+        >>> log = log_of([{"event": e, "k": 1, "candidates": ["a", "b"], "position": [1, 0]} for e in "xy"])
         >>> log.select(np.array([False, True])).events.to_list()
         ['y']
         """
@@ -89,7 +89,10 @@ class Log(NamedTuple):
         return self._replace(
             events=self.events.filter(pl.Series(events)),
             **{name: getattr(self, name)[events] for name in ("time", "k", "learner")},
-            **{name: getattr(self, name)[rows] for name in ("item", "place", "chance", "answer", "answered")},
+            **{
+                name: getattr(self, name)[rows]
+                for name in ("item", "position", "propensity", "answer", "answered")
+            },
             offsets=np.append(0, np.cumsum(lengths[events])),
             features=None if self.features is None else self.features[rows],
             pairs=pairs,
@@ -118,7 +121,7 @@ def read_log(path: str | PathLike[str]) -> Log:
         A Parquet file, or JSON lines by any other ending than ``.parquet``.
 
     >>> import tempfile
-    >>> log = log_of([{"event": "1", "k": 1, "candidates": ["a", "b"], "place": [1, 0], "answer": [None, 1]}])
+    >>> log = log_of([{"event": "1", "k": 1, "candidates": ["a", "b"], "position": [1, 0], "answer": [None, 1]}])
     >>> path = Path(tempfile.mkdtemp(), "log.jsonl")
     >>> write_log(path, log)
     >>> read_log(path).answer
@@ -163,8 +166,8 @@ def log_of(records: Iterable[dict[str, Any]], *, lowest: float = 0.0, highest: f
     lowest, highest
         What an answer can be.
 
-    >>> log = log_of([{"event": "1", "k": 1, "candidates": ["a", "b"], "place": [1, 0], "chance": [0.25, 0.75]}])
-    >>> log.chance
+    >>> log = log_of([{"event": "1", "k": 1, "candidates": ["a", "b"], "position": [1, 0], "propensity": [0.25, 0.75]}])
+    >>> log.propensity
     array([0.25, 0.75])
     """
     from peekrank.evidence.lines import log_of_records
@@ -269,8 +272,8 @@ def log_of_frame(frame: pl.DataFrame, source: Source, lowest: float, highest: fl
     lengths = frame["candidates"].list.len().cast(pl.Int64).to_numpy()
     if not lengths.all():
         raise source.fault(int(np.argmin(lengths)), "candidates", "must name one at least")
-    columns = {name: _per_row(frame[name], lengths, source) for name in ("chance", "answer", "answered")}
-    place = _per_row(frame["place"], lengths, source)
+    columns = {name: _per_row(frame[name], lengths, source) for name in ("propensity", "answer", "answered")}
+    position = _per_row(frame["position"], lengths, source)
     candidates = frame["candidates"].explode()
     if candidates.null_count():
         owner = np.repeat(np.arange(len(lengths)), lengths)
@@ -281,7 +284,7 @@ def log_of_frame(frame: pl.DataFrame, source: Source, lowest: float, highest: fl
     learners, reasons = zip(*(pair.split("\0") for pair in pairs), strict=True)
     return Log(
         frame["event"], frame["time"].fill_null(np.nan).to_numpy(), frame["k"].to_numpy().copy(), learner,
-        np.append(0, np.cumsum(lengths)), item, place, columns["chance"], columns["answer"],
+        np.append(0, np.cumsum(lengths)), item, position, columns["propensity"], columns["answer"],
         columns["answered"], names, learners, reasons, lowest, highest,
         _features(frame["features"], lengths, source), _pairs(frame["pairs"], lengths, source),
     )  # fmt: skip
@@ -388,27 +391,29 @@ def checked(log: Log, source: Source) -> Log:
     refuse(
         (log.k < 1) | (log.k > lengths), "k", lambda t: f"{log.k[t]}: must be from 1 to {lengths[t]} candidates"
     )
-    misplaced = _first_repeated(log.offsets, log.place, 0, np.zeros(int(lengths.max()), np.int64))
+    misplaced = _first_repeated(log.offsets, log.position, 0, np.zeros(int(lengths.max()), np.int64))
     if misplaced >= 0:
         what = "must hold each number from 0 to the number of candidates - 1 once"
-        raise source.fault(owner(misplaced), "place", what)
+        raise source.fault(owner(misplaced), "position", what)
     twice = _first_repeated(log.offsets, log.item, len(log.names), np.zeros(len(log.names), np.int64))
     if twice >= 0:
         raise source.fault(owner(twice), "candidates", f"{named(twice)} occurs twice")
-    chance, known = log.chance, ~np.isnan(log.chance)
-    refuse(known & ~((chance >= 0) & (chance <= 1 + _SUM)), "chance", lambda row: (
-        f"{chance[row]} of {named(row)}: must be a probability, from 0 to 1"))  # fmt: skip
-    refuse(seen & (chance == 0), "chance", lambda row: f"0 of {named(row)}, which was seen")
-    sums, counts = (np.add.reduceat(part, log.offsets[:-1]) for part in (chance, known))
+    propensity, known = log.propensity, ~np.isnan(log.propensity)
+    refuse(known & ~((propensity >= 0) & (propensity <= 1 + _SUM)), "propensity", lambda row: (
+        f"{propensity[row]} of {named(row)}: must be a probability, from 0 to 1"))  # fmt: skip
+    refuse(seen & (propensity == 0), "propensity", lambda row: f"0 of {named(row)}, which was seen")
+    sums, counts = (np.add.reduceat(part, log.offsets[:-1]) for part in (propensity, known))
     refuse(
-        (counts > 0) & (counts < lengths), "chance", lambda _: "is there for some candidates and not for others"
+        (counts > 0) & (counts < lengths),
+        "propensity",
+        lambda _: "is there for some candidates and not for others",
     )
-    refuse((counts > 0) & (np.abs(sums - log.k) > _SUM * lengths), "chance", lambda t: (
-        f"the chances add up to {sums[t]:.6g}, and {log.k[t]} of the candidates are seen: a chance is the "
+    refuse((counts > 0) & (np.abs(sums - log.k) > _SUM * lengths), "propensity", lambda t: (
+        f"the propensities add up to {sums[t]:.6g}, and {log.k[t]} of the candidates are seen: a propensity is the "
         "probability to be among the first k"))  # fmt: skip
     told = ~np.isnan(log.answer)
     refuse(told & ~seen, "answer", lambda row: (
-        f"{log.answer[row]:g} about {named(row)}, which was shown at place {log.place[row] + 1} and not seen "
+        f"{log.answer[row]:g} about {named(row)}, which was shown at position {log.position[row] + 1} and not seen "
         f"(k = {log.k[owner(row)]})"))  # fmt: skip
     refuse(told & ~((log.answer >= log.lowest) & (log.answer <= log.highest)), "answer", lambda row: (
         f"{log.answer[row]:g} about {named(row)}: must be from {log.lowest:g} to {log.highest:g}"))  # fmt: skip
@@ -426,13 +431,13 @@ def frame_of(log: Log) -> pl.DataFrame:
     rows = pl.DataFrame({
         "owner": log.owner,
         "candidates": pl.Series(log.names, dtype=pl.String).gather(log.item),
-        "place": log.place,
-        **{name: pl.Series(getattr(log, name), nan_to_null=True) for name in ("chance", "answer", "answered")},
+        "position": log.position,
+        **{name: pl.Series(getattr(log, name), nan_to_null=True) for name in ("propensity", "answer", "answered")},
     })  # fmt: skip
     if log.features is not None:
         rows = rows.with_columns(features=pl.Series(log.features).cast(pl.List(pl.Float32)))
     lists = rows.group_by("owner", maintain_order=True).agg(pl.all()).drop("owner")
-    missing = [name for name in ("chance", "answered") if np.isnan(getattr(log, name)).all()]
+    missing = [name for name in ("propensity", "answered") if np.isnan(getattr(log, name)).all()]
     empty = [pl.lit(None, COLUMNS[name]).alias(name) for name in missing]
     head = pl.DataFrame({
         "event": log.events,

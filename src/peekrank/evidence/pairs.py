@@ -1,4 +1,4 @@
-"""Pairs of candidates: their chances to be both seen, and the pairwise loss as a sum over them."""
+"""Pairs of candidates: their propensities to be both seen, and the pairwise loss as a sum over them."""
 
 from __future__ import annotations
 
@@ -12,47 +12,47 @@ _SURE = 1 - 1e-9
 
 
 @kernel
-def _fill_pair_chances(offsets: Ints, k: Ints, chance: Floats, out: Floats) -> int:
-    """Fill the chances of all pairs where those of items imply them; the first decision where not, or -1."""
+def _fill_pair_propensities(offsets: Ints, k: Ints, propensity: Floats, out: Floats) -> int:
+    """Fill the propensities of all pairs where those of items imply them; the first decision where not, or -1."""
     row = 0
     for t in range(len(k)):
         first, last = offsets[t], offsets[t + 1]
         n, sure = last - first, 0
         for i in range(first, last):
-            sure += chance[i] >= _SURE
+            sure += propensity[i] >= _SURE
         if not (sure >= k[t] - 1 or k[t] >= n - 1):
             return t
         for i in range(first, last):
             for j in range(i + 1, last):
-                if sure >= k[t] - 1:  # one place is open, so two that are not sure are never seen together
-                    both = min(chance[i], chance[j]) if max(chance[i], chance[j]) >= _SURE else 0.0
+                if sure >= k[t] - 1:  # one position is open, so two that are not sure are never seen together
+                    both = min(propensity[i], propensity[j]) if max(propensity[i], propensity[j]) >= _SURE else 0.0
                 else:  # one candidate is left out
-                    both = max(0.0, chance[i] + chance[j] - 1)
+                    both = max(0.0, propensity[i] + propensity[j] - 1)
                 out[row] = both
                 row += 1
     return -1
 
 
-def pair_chances(log: Log) -> Floats:
-    """The probability of each two candidates of a decision to be both seen: logged, or implied by the chances.
+def pair_propensities(log: Log) -> Floats:
+    """The probability of each two candidates of a decision to be both seen: logged, or implied by the propensities.
 
-    Chances imply those of pairs where all places but the last are sure (greedy orders with a question at place k,
-    as doubtsort and ridge have them), and where at most one candidate is left out.
+    Propensities imply those of pairs where all positions but the last are sure (greedy orders with a question at
+    position k, as doubtsort and ridge have them), and where at most one candidate is left out.
 
     >>> from peekrank.evidence.log import log_of
-    >>> shown = {"event": "1", "k": 2, "candidates": ["a", "b", "c"], "place": [0, 1, 2]}
-    >>> pair_chances(log_of([{**shown, "chance": [1, 0.75, 0.25]}]))
+    >>> shown = {"event": "1", "k": 2, "candidates": ["a", "b", "c"], "position": [0, 1, 2]}
+    >>> pair_propensities(log_of([{**shown, "propensity": [1, 0.75, 0.25]}]))
     array([0.75, 0.25, 0.  ])
     """
     if log.pairs is not None:
         return log.pairs
     lengths = log.lengths
     out = np.empty(int((lengths * (lengths - 1) // 2).sum()))
-    event = _fill_pair_chances(log.offsets, log.k, log.chance, out)
+    event = _fill_pair_propensities(log.offsets, log.k, log.propensity, out)
     if event >= 0:
         raise ValueError(
             f"pairwiseloss needs the probability to see each pair: event '{log.events[event]}' has no field "
-            "'pairs', nor do its chances imply them; sumloss can be estimated, and for relevance that is 0 or 1 "
+            "'pairs', nor do its propensities imply them; sumloss can be estimated, and for relevance that is 0 or 1 "
             "differences of policies are the same in both"
         )
     return out

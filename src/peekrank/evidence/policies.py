@@ -53,7 +53,7 @@ def policy(text: str, log: Log, *, measure: Measure, seed: int = 0, progress: Pr
 
     >>> from peekrank import DCG
     >>> from peekrank.evidence.log import log_of
-    >>> log = log_of([{"event": "1", "k": 1, "candidates": ["a", "b", "c"], "place": [0, 1, 2]}])
+    >>> log = log_of([{"event": "1", "k": 1, "candidates": ["a", "b", "c"], "position": [0, 1, 2]}])
     >>> policy("order:c,a", log, measure=DCG()).ranks
     array([1, 2, 0])
     """
@@ -90,11 +90,11 @@ def fixed_order(log: Log, names: Sequence[str], name: str = "order") -> Policy:
         raise ValueError(f"order: '{excerpt(unknown[0])}' is no candidate: {nearest(unknown[0], codes)}")
     if len(set(names)) < len(names):
         raise ValueError(f"order: names must be different, in '{excerpt(','.join(names))}'")
-    place = np.full(len(log.names), len(names))
-    place[[codes[candidate] for candidate in names]] = np.arange(len(names))
+    position = np.full(len(log.names), len(names))
+    position[[codes[candidate] for candidate in names]] = np.arange(len(names))
     left = len(log.names) - len(names)
-    note = f"{counted(left, 'candidate')} without a place in it come last" if left else ""
-    return Policy(name, ranks_by(log, -place[log.item].astype(np.float64)), note)
+    note = f"{counted(left, 'candidate')} without a position in it come last" if left else ""
+    return Policy(name, ranks_by(log, -position[log.item].astype(np.float64)), note)
 
 
 def by_scores(log: Log, scores: Floats, name: str) -> Policy:
@@ -170,7 +170,7 @@ def replayed(
 ) -> Policy:
     """The policy of a learner that lives through the log: it ranks each list, then learns from the answers.
 
-    The learner learns from what the log's policy showed, given the logged chances, so it must be one that can
+    The learner learns from what the log's policy showed, given the logged propensities, so it must be one that can
     (`Kernels.adopt`). Its ranking is drawn independently of what was shown.
 
     Parameters
@@ -191,8 +191,8 @@ def replayed(
             f"{learner.name} learns from its own rankings only: it cannot be replayed over what somebody else "
             "showed. Those that can: doubtsort, ridge, rtopkf"
         )
-    if np.isnan(log.chance).any():
-        raise ValueError(f"{learner.name}: cannot be replayed over a log without chances")
+    if np.isnan(log.propensity).any():
+        raise ValueError(f"{learner.name}: cannot be replayed over a log without propensities")
     X = features_of(log, learner.name) if learner.contextual else np.empty((len(log.item), 0), np.float32)
     by_item = learner.kernels.enter is not None
     m = len(log.names) if by_item else int(log.lengths.max())
@@ -225,7 +225,10 @@ def _ranks_of_learner(
     state, token = learner.init(shape), np.zeros(learner.token_size(shape))
     longest = int(lengths.max())
     space = np.empty(longest, np.int64), np.empty(longest, np.int64), np.empty(shape.k)
-    loop, columns = compiled_replay(learner.kernels), (log.item[rows], log.place[rows], log.chance[rows], answers)
+    loop, columns = (
+        compiled_replay(learner.kernels),
+        (log.item[rows], log.position[rows], log.propensity[rows], answers),
+    )
     features = np.ascontiguousarray(X[rows])
     for first in range(0, len(lengths), _CHUNK):
         these = slice(first, first + _CHUNK)
@@ -256,8 +259,8 @@ def _replay(
     draws: Ints,
     uniforms: Floats,
     item: Ints,
-    place: Ints,
-    chance: Floats,
+    position: Ints,
+    propensity: Floats,
     answer: Floats,
     ranks: Ints,
     token: Floats,
@@ -275,8 +278,8 @@ def _replay(
             if not 0 <= ranking[p] < len(ranking):
                 raise ValueError("the learner's rank kernel fills a ranking with something else than its items")
             ranks[first + ranking[p]] = p
-            other[place[first + p]] = p
-        _adopt(state, X, other, chance[first:last], token)
+            other[position[first + p]] = p
+        _adopt(state, X, other, propensity[first:last], token)
         seen = feedback[: min(len(feedback), len(other))]
         for p in range(len(seen)):
             seen[p] = answer[first + other[p]]

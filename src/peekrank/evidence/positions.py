@@ -1,4 +1,4 @@
-"""How likely people look at each place, from a log of clicks in which the same items stood at different places."""
+"""How likely people look at each position, from a log of clicks in which the same items stood at different positions."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _CLOSE = 1e-10  # a step of Newton's method that changes nothing any more
 
 
 class Curve(NamedTuple):
-    """Examination of each place relative to the first, with intervals."""
+    """Examination of each position relative to the first, with intervals."""
 
     examined: Floats  # the first is 1
     low: Floats
     high: Floats
-    shown: Ints  # how often something stood at each place
+    shown: Ints  # how often something stood at each position
     clicks: Ints
 
     def form(self) -> str:
@@ -30,15 +30,15 @@ class Curve(NamedTuple):
 
 
 def estimate_curve(log: Log, *, periods: int = 1, level: float = 0.95) -> Curve:
-    """Estimate how likely each place is looked at, relative to the first.
+    """Estimate how likely each position is looked at, relative to the first.
 
-    Let a click on item i at place p have probability theta_p r_i. If i stood at p n_ip times, and had c_ip clicks
-    there, theta maximises
+    Let a click on item i at position p have probability theta_p r_i. If i stood at p n_ip times, and had c_ip
+    clicks there, theta maximises
 
         sum_i [ sum_p c_ip ln theta_p - c_i ln sum_p n_ip theta_p ],    c_i = sum_p c_ip:
 
-    given its clicks, at which of its places were they? The unknown r_i cancel, so that it does not matter that
-    better items stand higher, nor how many items there are; items that always stood at one place tell nothing.
+    given its clicks, at which of its positions were they? The unknown r_i cancel, so that it does not matter that
+    better items stand higher, nor how many items there are; items that always stood at one position tell nothing.
     Intervals are those of the logarithm, from the variance of the clicks.
 
     Parameters
@@ -53,7 +53,7 @@ def estimate_curve(log: Log, *, periods: int = 1, level: float = 0.95) -> Curve:
     >>> from peekrank.evidence.log import log_of
     >>> clicks = [[1, 0], [0, 1], [1, 1], [1, 0], [1, 0], [0, 1]] * 10  # a is on top every other time
     >>> log = log_of(
-    ...     {"event": str(t), "k": 2, "candidates": ["a", "b"], "place": [t % 2, 1 - t % 2], "answer": answer}
+    ...     {"event": str(t), "k": 2, "candidates": ["a", "b"], "position": [t % 2, 1 - t % 2], "answer": answer}
     ...     for t, answer in enumerate(clicks)
     ... )
     >>> estimate_curve(log).examined.round(2)
@@ -76,11 +76,11 @@ def estimate_curve(log: Log, *, periods: int = 1, level: float = 0.95) -> Curve:
 
 
 def _tables(log: Log, periods: int) -> tuple[Floats, Floats]:
-    """How often each item, in each period, stood at each place, and was clicked there."""
+    """How often each item, in each period, stood at each position, and was clicked there."""
     seen, most = log.seen, int(log.k.max())
     period = log.owner[seen] * periods // len(log.k)
     groups = log.item[seen] * periods + period
-    cells = np.unique(groups, return_inverse=True)[1] * most + log.place[seen]
+    cells = np.unique(groups, return_inverse=True)[1] * most + log.position[seen]
     size = (int(cells.max()) // most + 1) * most
     shown = np.bincount(cells, minlength=size).reshape(-1, most).astype(np.float64)
     clicked = np.nan_to_num(log.answer[seen], nan=log.lowest) > log.lowest
@@ -90,35 +90,35 @@ def _tables(log: Log, periods: int) -> tuple[Floats, Floats]:
 
 
 def _check_connected(shown: Floats, clicks: Floats) -> None:
-    """Refuse a log in which a place shares no item with the others, or has no click."""
-    places = shown.shape[1]
-    if places < 2:
-        raise ValueError("the log shows one place only: there is nothing to compare it with")
-    for place in np.flatnonzero(clicks.sum(axis=0) == 0):
-        times = int(shown[:, place].sum())
+    """Refuse a log in which a position shares no item with the others, or has no click."""
+    positions = shown.shape[1]
+    if positions < 2:
+        raise ValueError("the log shows one position only: there is nothing to compare it with")
+    for position in np.flatnonzero(clicks.sum(axis=0) == 0):
+        times = int(shown[:, position].sum())
         raise ValueError(
-            f"place {place + 1}: no click on an item that also stood elsewhere, though such items stood there "
+            f"position {position + 1}: no click on an item that also stood elsewhere, though such items stood there "
             f"{times:,} times; a longer log is needed, or a smaller k"
         )
-    reached, before = np.arange(places) == 0, -1
+    reached, before = np.arange(positions) == 0, -1
     while reached.sum() > before:
         before = int(reached.sum())
         reached |= (shown[(shown[:, reached] > 0).any(axis=1)] > 0).any(axis=0)
     if not reached.all():
         raise ValueError(
-            f"place {np.argmin(reached) + 1} shares no item with place 1: nothing tells places from items. The "
-            "learner must show the same items at different places, as `uniform` or `greedy` do"
+            f"position {np.argmin(reached) + 1} shares no item with position 1: nothing tells positions from items. The "
+            "learner must show the same items at different positions, as `uniform` or `greedy` do"
         )
 
 
 def _shares(shown: Floats, logs: Floats) -> Floats:
-    """P(a click on an item was at place p), given that there was one."""
+    """P(a click on an item was at position p), given that there was one."""
     weights = shown * np.exp(logs)
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def _information(clicks: Floats, shares: Floats) -> Floats:
-    """Second derivatives of minus the likelihood; the first place is fixed, and left out."""
+    """Second derivatives of minus the likelihood; the first position is fixed, and left out."""
     totals = clicks.sum(axis=1)
     whole = np.diag(totals @ shares) - (shares * totals[:, None]).T @ shares
     return np.asarray(whole[1:, 1:])
@@ -146,11 +146,11 @@ def _fitted(shown: Floats, clicks: Floats) -> Floats:
 
 def _covariance(shown: Floats, clicks: Floats, logs: Floats) -> Floats:
     """Covariance of the logarithms, if clicks are independent of each other."""
-    shares, places = _shares(shown, logs), shown.shape[1]
+    shares, positions = _shares(shown, logs), shown.shape[1]
     variances = clicks * (1 - clicks / np.maximum(1, shown))
-    meat = np.zeros((places, places))
+    meat = np.zeros((positions, positions))
     for share, variance in zip(shares, variances, strict=True):
-        left = np.eye(places) - share[:, None]
+        left = np.eye(positions) - share[:, None]
         meat += (left * variance) @ left.T
     bread = np.linalg.inv(_information(clicks, shares))
     return np.asarray(bread @ meat[1:, 1:] @ bread)

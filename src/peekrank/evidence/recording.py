@@ -9,7 +9,7 @@ import polars as pl
 
 from peekrank import __version__
 from peekrank.engine import Agent
-from peekrank.engine.telling import check_places, tell
+from peekrank.engine.telling import check_positions, tell
 from peekrank.evidence.lines import reason_for
 from peekrank.evidence.log import Log, Source, checked
 from peekrank.spec import text_of
@@ -42,17 +42,21 @@ def record(
     >>> from peekrank import CT15, DCG, DoubtSort
     >>> rounds = CT15(m=5).rounds(100, np.random.default_rng(1))
     >>> log = record(Agent(DoubtSort(DCG()), m=5, k=2), rounds)
-    >>> len(log.k), bool((log.chance[log.seen] > 0).all())
+    >>> len(log.k), bool((log.propensity[log.seen] > 0).all())
     (100, True)
     """
     features, relevance, offsets, items, _ = rounds
-    check_places(rounds, agent.shape.k)
+    check_positions(rounds, agent.shape.k)
     lists = np.arange(len(offsets) - 1) if sequence is None else np.asarray(sequence)
     lengths = np.diff(offsets)[lists]
     starts = np.append(0, np.cumsum(lengths))
     rows = np.repeat(offsets[:-1][lists] - starts[:-1], lengths) + np.arange(starts[-1])
     by_number = items is not None and not agent.learner.any_length
-    place, chance, answer = np.empty(len(rows), np.int64), np.full(len(rows), np.nan), np.full(len(rows), np.nan)
+    position, propensity, answer = (
+        np.empty(len(rows), np.int64),
+        np.full(len(rows), np.nan),
+        np.full(len(rows), np.nan),
+    )
     for t, n in enumerate(lists):
         here, there = slice(starts[t], starts[t + 1]), slice(offsets[n], offsets[n + 1])
         if by_number:
@@ -65,10 +69,10 @@ def record(
         shown = ranking[: agent.shape.k]
         told = tell(rounds, n, shown, decision.round)
         agent.update(decision, told)
-        place[here][ranking] = np.arange(lengths[t])
+        position[here][ranking] = np.arange(lengths[t])
         answer[here][shown] = told
-        if decision.chances is not None:
-            chance[here] = decision.chances
+        if decision.propensities is not None:
+            propensity[here] = decision.propensities
         if t % 1000 == 999:
             progress(1000)
     progress(len(lists) % 1000)
@@ -84,9 +88,9 @@ def record(
     none = np.full(len(lists), np.nan)
     log = Log(
         pl.Series("event", np.arange(1, len(lists) + 1)).cast(pl.String), none,
-        np.minimum(agent.shape.k, lengths), np.zeros(len(lists), np.int64), starts, item, place, chance, answer,
+        np.minimum(agent.shape.k, lengths), np.zeros(len(lists), np.int64), starts, item, position, propensity, answer,
         np.full(len(rows), np.nan), tuple(map(str, range(number))), (f"{text_of(agent.learner)} @ {__version__}",),
-        (reason_for(agent.learner) if np.isnan(chance).any() else "",), 0.0, float(largest),
+        (reason_for(agent.learner) if np.isnan(propensity).any() else "",), 0.0, float(largest),
         features[rows] if features.shape[1] else None,
     )  # fmt: skip
     return checked(log, Source("log"))

@@ -16,14 +16,14 @@ class Shadow(NamedTuple):
 
     low: float
     high: float
-    chance: float  # part of high - low that comes from the number of answers
+    propensity: float  # part of high - low that comes from the number of answers
     unseen: float  # part that comes from items that were never answered for
     unknown: Ints  # these items
 
     @property
     def may_explore(self) -> bool:
         """Whether more answers of the same kind would help less than one look at what was never shown."""
-        return self.unseen > self.chance
+        return self.unseen > self.propensity
 
     def __str__(self) -> str:
         """Two lines."""
@@ -52,7 +52,7 @@ def shadow(
     measure
         What orders are compared by; must be separable.
     order
-        The items, first place first.
+        The items, first position first.
     sums
         Sum of the gains answered for each item.
     answers
@@ -76,10 +76,10 @@ def shadow(
     mean = sums / known
     low = np.where(counts > 0, np.maximum(mean - half, 0), 0.0)
     high = np.where(counts > 0, np.minimum(mean + half, largest), largest)
-    places = np.empty(m)
-    places[np.asarray(order)] = measure.discount(m)
-    width, seen = places * (high - low), counts > 0
+    positions = np.empty(m)
+    positions[np.asarray(order)] = measure.discount(m)
+    width, seen = positions * (high - low), counts > 0
     return Shadow(
-        float(places @ low), float(places @ high), float(width[seen].sum()), float(width[~seen].sum()),
+        float(positions @ low), float(positions @ high), float(width[seen].sum()), float(width[~seen].sum()),
         np.flatnonzero(~seen),
     )  # fmt: skip

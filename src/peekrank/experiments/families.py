@@ -94,7 +94,7 @@ def lower_bound_pair(measure: str, m: int, k: int, horizon: int, grades: int = 2
     None, an empty tuple, where the game has more than 4,000 losses, is not decided, or has nothing to learn.
 
     >>> p, q = lower_bound_pair("p@1", m=2, k=1, horizon=10_000)
-    >>> p.lists, [round(a - b, 4) for a, b in zip(p.chances, q.chances)]
+    >>> p.lists, [round(a - b, 4) for a, b in zip(p.probabilities, q.probabilities)]
     (('00', '10', '01', '11'), [0.0, -0.0071, 0.0071, 0.0])
     """
     if factorial(m) * grades**m > _MOST_ENTRIES or grades > 10:

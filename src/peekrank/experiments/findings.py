@@ -18,7 +18,7 @@ class Worst(NamedTuple):
     """A learner's mean regret on the stream that is worst for it, at a horizon.
 
     That is the stream with the largest mean after two standard errors are taken off: where a few unlucky runs make
-    the mean, as they can where the environment changes, chance would otherwise choose the stream.
+    the mean, as they can where the environment changes, propensity would otherwise choose the stream.
     """
 
     horizon: int

@@ -163,7 +163,7 @@ class Sweep:
             seen: dict[str, str] = {}
             for learner, text in zip(self.learners, map(text_of, setting.parts.learners), strict=True):
                 if text in seen:
-                    where = _place(setting.stream, setting.measure, setting.k, setting.horizon)
+                    where = _position(setting.stream, setting.measure, setting.k, setting.horizon)
                     message = f"learners '{seen[text]}' and '{learner}' are the same in {where}"
                     raise FieldError(message, "learners", learner)
                 seen[text] = learner
@@ -177,12 +177,12 @@ class Sweep:
                 try:
                     Experiment((learner,), *where)
                 except (ValueError, OSError) as error:
-                    message = f"learner '{learner}' does not fit {_place(*where)}: {error}"
+                    message = f"learner '{learner}' does not fit {_position(*where)}: {error}"
                     raise FieldError(message, "learners", learner) from None
             raise
 
 
-def _place(stream: str, measure: str, k: int, horizon: int) -> str:
+def _position(stream: str, measure: str, k: int, horizon: int) -> str:
     return f"the setting with stream '{stream}', measure '{measure}', k = {k}, horizon {horizon}"
 
 
@@ -244,18 +244,18 @@ def _imported(source: object) -> str:
 def _line_of(text: str, key: str, value: object) -> int:
     """The line where a value of a key stands, or else the key: tomllib does not tell."""
     start = re.search(rf"""^\s*\[*["']?{re.escape(key)}["']?\s*[=.\]]""", text, re.M)
-    place = 0 if start is None else start.end() - 1
-    for token in _tokens(text, place):
+    position = 0 if start is None else start.end() - 1
+    for token in _tokens(text, position):
         if value is not None and token[0].strip("\"'") == str(value):
-            place = token.start()
+            position = token.start()
             break
-    return text.count("\n", 0, place) + 1
+    return text.count("\n", 0, position) + 1
 
 
-def _tokens(text: str, place: int) -> Iterator[re.Match[str]]:
-    """Strings and plain values from a place on, without comments."""
+def _tokens(text: str, position: int) -> Iterator[re.Match[str]]:
+    """Strings and plain values from a position on, without comments."""
     found = re.finditer(r""""(?:\\.|[^"\\\n])*"|'[^'\n]*'|#[^\n]*|[^\s=,\[\]#"']+""", text)
-    return (token for token in found if token.start() >= place and not token[0].startswith("#"))
+    return (token for token in found if token.start() >= position and not token[0].startswith("#"))
 
 
 def _take(name: str, value: Any) -> Any:

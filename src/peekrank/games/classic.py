@@ -256,7 +256,8 @@ CLASSIC: dict[str, Example] = {
         Rate.SQRT,
         "only a copy of an action shows what happened",
     ),
-    # In place of heads with probability q <= 1/2, ask with probability 2 q: the expected loss is the same, and the
+    # In position of heads with probability q <= 1/2, ask with probability 2 q: the expected loss is the same, and
+    # the
     # outcome is seen as often as a bandit sees its rarer arm.
     "telling-degenerate": Example(
         label_efficient("1/2"),

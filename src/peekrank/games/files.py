@@ -31,7 +31,7 @@ class _LineError(ValueError):
 
 
 def read_game(path: str | PathLike[str]) -> Game:
-    r"""Read a game from a ``.json`` or ``.csv`` file in UTF-8; what does not fit is a ValueError with its place.
+    r"""Read a game from a ``.json`` or ``.csv`` file in UTF-8; what does not fit is a ValueError with its position.
 
     **JSON**: an object with ``loss`` and ``feedback``, lists of rows, one per action with an entry per outcome,
     and where wanted ``actions`` and ``outcomes``, their names. Losses are numbers, taken for the decimals they are

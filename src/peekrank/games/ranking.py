@@ -168,14 +168,14 @@ def _discounted(measure: DCG | NDCG, shown: Ints, relevance: Ints) -> tuple[Exac
 
 
 def _cascade(shown: Ints, G: int, plain: Ints) -> tuple[Exact, tuple[int, ...], Scales, Ints]:
-    """ERR: the item at position p satisfies with chance (2^grade - 1) / G."""
+    """ERR: the item at position p satisfies with probability (2^grade - 1) / G."""
     depth = shown.shape[2]
     common = lcm(*range(1, depth + 1))
-    chance = np.array([2**grade - 1 for grade in range(int(shown.max()) + 1)], dtype=object)[shown]
-    before = np.concatenate([np.full_like(chance[:, :, :1], G), G - chance[:, :, :-1]], axis=2)
-    going_on = np.cumprod(before, axis=2)  # the chance that the p - 1 items above do not satisfy, times G^p
+    probability = np.array([2**grade - 1 for grade in range(int(shown.max()) + 1)], dtype=object)[shown]
+    before = np.concatenate([np.full_like(probability[:, :, :1], G), G - probability[:, :, :-1]], axis=2)
+    going_on = np.cumprod(before, axis=2)  # the probability that the p - 1 items above do not satisfy, times G^p
     weights = np.array([common // p * G ** (depth - p) for p in range(1, depth + 1)], dtype=object)
-    satisfied = (chance * going_on) @ weights
+    satisfied = (probability * going_on) @ weights
     return shortest(-satisfied[None]), (2,), _one(common * G ** (depth + 1)), plain
 
 

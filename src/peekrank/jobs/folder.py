@@ -122,8 +122,8 @@ class Folder:
             Fields of the manifest that only grow: names and what they stand for.
 
         >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as place:
-        ...     folder = Folder.claim(Path(place) / "new", "study", {"study": {"runs": 5}}, code=None)
+        >>> with tempfile.TemporaryDirectory() as position:
+        ...     folder = Folder.claim(Path(position) / "new", "study", {"study": {"runs": 5}}, code=None)
         ...     folder.keep("all", pl.DataFrame({"regret": [1.0]}), seconds=0.5)
         ...     folder.finished(["all", "more"], lambda *_: True).keys(), folder.seconds()
         (dict_keys(['all']), {'all': 0.5})

@@ -23,7 +23,7 @@ from peekrank.types import Floats
 
 # Stakes, as shares of an account: an account is four, and the money on the right stake grows fastest.
 STAKES = (0.9, 0.3, 0.1, 0.03)
-_LARGEST_GAIN = 1e9  # where what could not happen did; chances are rounded to 1e-16
+_LARGEST_GAIN = 1e9  # where what could not happen did; propensities are rounded to 1e-16
 _LARGEST_SLOPE = 0.5
 _RECENT = 0.05  # weight of the latest number in what is recent
 

@@ -2,8 +2,8 @@
 
 Items stand in the descending order of their estimated means; a width says how far each mean may be off. If all
 true means are within their widths, the order loses at most ``sum_i 2 width_i doubt_i`` against the best one
-(docs/learners/doubtsort.md). So an item that is not seen is asked about, by moving it to the last place that is
-seen, with a chance that makes the expected price of asking a share of ``width_i doubt_i``.
+(docs/learners/doubtsort.md). So an item that is not seen is asked about, by moving it to the last position that is
+seen, with a probability that makes the expected price of asking a share of ``width_i doubt_i``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from peekrank.kernels.sorting import SortSpace, sort_descending, sort_space
 from peekrank.kernels.vectors import copy
 from peekrank.types import Floats, Ints
 
-_MOST_QUESTIONS = 0.5  # per round, so that place k is seen as it is in every other round at least
+_MOST_QUESTIONS = 0.5  # per round, so that position k is seen as it is in every other round at least
 _COMPARE_UP_TO = 128  # items: below, comparing all pairs (no branches) beats trees
 _FAR = float(np.finfo(np.float64).max)  # beyond every mean
 
@@ -25,7 +25,7 @@ _FAR = float(np.finfo(np.float64).max)  # beyond every mean
 class DoubtSpace(NamedTuple):
     """Memory to work in.
 
-    `lows` and `highs` are trees over the places: node 1 is the root, the children of node v are 2v and 2v + 1.
+    `lows` and `highs` are trees over the positions: node 1 is the root, the children of node v are 2v and 2v + 1.
     """
 
     keys: Floats
@@ -44,20 +44,20 @@ def doubt_space(m: int) -> DoubtSpace:
 
 @kernel
 def fill_doubts(means: Floats, widths: Floats, weights: Floats, doubts: Floats, space: DoubtSpace) -> None:
-    """How much the places differ in weight that the item of each place may belong to.
+    """How much the positions differ in weight that the item of each position may belong to.
 
-    Item i may change places with j if j is known as well as i or better, and their intervals ``mean +- width``
-    meet. The doubt of i is the weight of the highest minus that of the lowest place of all these and of i.
+    Item i may change positions with j if j is known as well as i or better, and their intervals ``mean +- width``
+    meet. The doubt of i is the weight of the highest minus that of the lowest position of all these and of i.
     O(n log n).
 
     Parameters
     ----------
     means, widths
-        Mean and width of the item at each place; the means descend.
+        Mean and width of the item at each position; the means descend.
     weights
-        Weight of each place, not increasing.
+        Weight of each position, not increasing.
     doubts
-        Filled, place by place.
+        Filled, position by position.
     space
         Memory to work in.
 
@@ -82,7 +82,7 @@ def _compare_all(means: Floats, widths: Floats, weights: Floats, doubts: Floats,
     for p in range(0, n, 8):
         width, low, high = eight(keys, p), eight(lows, p), eight(highs, p)
         top = bottom = same(0.0)
-        for j in range(n):  # the last place that meets remains
+        for j in range(n):  # the last position that meets remains
             known, weight = same(at(widths, j)), same(at(weights, j))
             bottom = if_at_most(known, width, if_at_most(low, same(at(highs, j)), weight, bottom), bottom)
         for j in range(n - 1, -1, -1):  # the first one
@@ -94,7 +94,7 @@ def _compare_all(means: Floats, widths: Floats, weights: Floats, doubts: Floats,
 
 @kernel
 def _search_trees(means: Floats, widths: Floats, weights: Floats, doubts: Floats, space: DoubtSpace) -> None:
-    """Items are put into the trees as they get less well known: each finds those it may change places with."""
+    """Items are put into the trees as they get less well known: each finds those it may change positions with."""
     n = len(means)
     leaves = 1
     while leaves < n:
@@ -116,16 +116,16 @@ def _search_trees(means: Floats, widths: Floats, weights: Floats, doubts: Floats
                 node >>= 1
             known += 1
         first, last, low, high = 1, 1, means[p] - widths[p], means[p] + widths[p]
-        while first < leaves:  # the first place whose interval begins below the end of this one's
+        while first < leaves:  # the first position whose interval begins below the end of this one's
             first = 2 * first + (lows[2 * first] > high)
-        while last < leaves:  # the last place whose interval ends above the beginning of this one's
+        while last < leaves:  # the last position whose interval ends above the beginning of this one's
             last = 2 * last + (highs[2 * last + 1] >= low)
         doubts[p] = weights[first - leaves] - weights[last - leaves]
 
 
 @kernel
 def fill_prices(means: Floats, weights: Floats, k: int, prices: Floats) -> None:
-    """What it costs, by the means, to move the item of each place below k up to place k, the others down by one.
+    """What it costs, by the means, to move the item of each position below k up to position k, the others down by one.
 
     >>> prices = np.empty(3)
     >>> fill_prices(np.array([0.9, 0.5, 0.1]), np.array([1.0, 0.6, 0.5]), 1, prices)
@@ -141,62 +141,63 @@ def fill_prices(means: Floats, weights: Floats, k: int, prices: Floats) -> None:
 
 @kernel
 def fill_questions(
-    doubts: Floats, widths: Floats, prices: Floats, first: int, share: float, chances: Floats
+    doubts: Floats, widths: Floats, prices: Floats, first: int, share: float, probabilities: Floats
 ) -> float:
-    """The chance of asking about the item of each place from `first` on; 0 before. Returns their sum.
+    """The probability of asking about the item of each position from `first` on; 0 before. Returns their sum.
 
-    A chance is ``share x doubt x width / price``, 1 at most; all are scaled if they add up to more than a half.
+    A probability is ``share x doubt x width / price``, 1 at most; all are scaled if they add up to more than a
+    half.
 
-    >>> chances = np.empty(3)
+    >>> probabilities = np.empty(3)
     >>> widths, prices = np.full(3, 0.2), np.array([0.0, 0.16, 0.36])
-    >>> round(fill_questions(np.array([0.0, 0.4, 0.0]), widths, prices, 1, 0.1, chances), 3), chances
+    >>> round(fill_questions(np.array([0.0, 0.4, 0.0]), widths, prices, 1, 0.1, probabilities), 3), probabilities
     (0.05, array([0.  , 0.05, 0.  ]))
     """
-    chances[:first] = 0
+    probabilities[:first] = 0
     total = 0.0
     for p in range(first, len(doubts)):
         worth = share * doubts[p] * widths[p]
-        chances[p] = 0.0 if worth == 0 else 1.0 if worth >= prices[p] else worth / prices[p]
-        total += chances[p]
-    return _scale(chances, first, total)
+        probabilities[p] = 0.0 if worth == 0 else 1.0 if worth >= prices[p] else worth / prices[p]
+        total += probabilities[p]
+    return _scale(probabilities, first, total)
 
 
 @kernel
-def raise_questions(chances: Floats, first: int, least: float) -> float:
-    """Ask about the item of every place from `first` on with this chance at least. Returns the sum of chances.
+def raise_questions(probabilities: Floats, first: int, least: float) -> float:
+    """Ask about the item of every position from `first` on with this probability at least. Returns the sum of probabilities.
 
     All are scaled if they add up to more than a half.
 
-    >>> chances = np.array([0.0, 0.3, 0.0])
-    >>> raise_questions(chances, 1, 0.1), chances
+    >>> probabilities = np.array([0.0, 0.3, 0.0])
+    >>> raise_questions(probabilities, 1, 0.1), probabilities
     (0.4, array([0. , 0.3, 0.1]))
     """
     total = 0.0
-    for p in range(first, len(chances)):
-        chances[p] = max(chances[p], least)
-        total += chances[p]
-    return _scale(chances, first, total)
+    for p in range(first, len(probabilities)):
+        probabilities[p] = max(probabilities[p], least)
+        total += probabilities[p]
+    return _scale(probabilities, first, total)
 
 
 @kernel
-def _scale(chances: Floats, first: int, total: float) -> float:
-    """Scale chances that add up to more than a half to a half; returns what they add up to."""
+def _scale(probabilities: Floats, first: int, total: float) -> float:
+    """Scale probabilities that add up to more than a half to a half; returns what they add up to."""
     if total <= _MOST_QUESTIONS:
         return total
-    for p in range(first, len(chances)):
-        chances[p] *= _MOST_QUESTIONS / total
+    for p in range(first, len(probabilities)):
+        probabilities[p] *= _MOST_QUESTIONS / total
     return _MOST_QUESTIONS
 
 
 @kernel
-def asked(chances: Floats, first: int, uniform: float) -> int:
-    """The place that a uniform number asks about; -1 for none.
+def asked(probabilities: Floats, first: int, uniform: float) -> int:
+    """The position that a uniform number asks about; -1 for none.
 
     >>> asked(np.array([0.0, 0.25, 0.25]), 1, 0.3), asked(np.array([0.0, 0.25, 0.25]), 1, 0.6)
     (2, -1)
     """
-    for p in range(first, len(chances)):
-        uniform -= chances[p]
+    for p in range(first, len(probabilities)):
+        uniform -= probabilities[p]
         if uniform < 0:
             return p
     return -1

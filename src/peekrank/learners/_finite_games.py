@@ -42,10 +42,10 @@ def symbol_of(feedback: Floats, grades: int) -> int:
     return number
 
 
-def less_place(ranking: Ints) -> Floats:
-    """What sorts the items as this ranking does: minus the place of each, the first being 0.
+def less_position(ranking: Ints) -> Floats:
+    """What sorts the items as this ranking does: minus the position of each, the first being 0.
 
-    >>> less_place(np.array([2, 0, 1]))
+    >>> less_position(np.array([2, 0, 1]))
     array([-1., -2., -0.])
     """
     scores = np.empty(len(ranking))

@@ -229,7 +229,7 @@ def fault_in_counts(state: State, *names: str) -> str:
 
 
 @kernel
-def adopt_as_it_is(state: State, X: Features, ranking: Ints, chances: Floats, token: Floats) -> None:
+def adopt_as_it_is(state: State, X: Features, ranking: Ints, propensities: Floats, token: Floats) -> None:
     """The `adopt` of learners whose ``update`` needs no token: answers count whoever chose what was shown."""
 
 

@@ -31,7 +31,7 @@ class Auto(TeamForm):
     lift
         Columns that the lift adds at most: the time of a round grows with their square.
     alpha
-        Chance of a promotion that was wrong, ever.
+        Probability of a promotion that was wrong, ever.
     share
         How often to ask about what is in dispute.
 

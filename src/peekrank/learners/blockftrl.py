@@ -14,11 +14,11 @@ from peekrank._util.validate import share
 from peekrank.kernels.permutahedron import (
     Pairs,
     Space,
-    chances_with_questions,
     draw,
     fill_pairs,
     leader,
     pairs,
+    propensities_with_exploration,
     space,
 )
 from peekrank.learners._shared import (
@@ -63,7 +63,7 @@ class BlockFTRLState(NamedTuple):
     discount: float
     space: Space
     asked: Ints  # whether the last round had a question
-    open: Floats  # for each item, the chance that that round had of asking about it
+    open: Floats  # for each item, the probability that that round had of asking about it
     pairs: Pairs
 
 
@@ -130,11 +130,11 @@ def _rank(s: BlockFTRLState, X: Features, uniforms: Floats, ranking: Ints, token
         s.clock[_OPEN] = last
         s.questions[slot], s.questions[last] = s.questions[last], item
         token[_ASKED] = item
-        place = 0
-        while ranking[place] != item:
-            place += 1
-        if place >= s.k:
-            for p in range(place, s.k - 1, -1):
+        position = 0
+        while ranking[position] != item:
+            position += 1
+        if position >= s.k:
+            for p in range(position, s.k - 1, -1):
                 ranking[p] = ranking[p - 1]
             ranking[s.k - 1] = item
             token[0] = 1
@@ -168,12 +168,12 @@ def _update(s: BlockFTRLState, X: Features, ranking: Ints, token: Floats, feedba
 
 
 @kernel
-def _chances(s: BlockFTRLState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+def _propensities(s: BlockFTRLState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
     s.open[:] = 0
     for q in range(s.clock[_OPEN] + s.asked[0]):
         s.open[s.questions[q]] = 1 / (s.clock[_LEFT] + 1)
     fill_pairs(len(out), s.k, s.k - 1, s.k, s.pairs)
-    chances_with_questions(s.open, s.space.seen, s.clock[_POOLS], s.space, s.pairs, out)
+    propensities_with_exploration(s.open, s.space.seen, s.clock[_POOLS], s.space, s.pairs, out)
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ class BlockFTRL:
     any_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances, clocked=True)
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities, clocked=True)
     memory: ClassVar[tuple[str, ...]] = (
         *("scores", "sums", "counts", "questions", "clock", "memory"),
         *("space.order", "space.x", "space.first"),  # of the leader, which is followed for a whole block

@@ -37,7 +37,7 @@ class DoubtSortState(NamedTuple):
     """What is known of the items; then constants, and memory for one round."""
 
     items: Items
-    weights: Floats  # of places, but for a constant: the same for lists of any length
+    weights: Floats  # of positions, but for a constant: the same for lists of any length
     k: int
     largest: float
     form: int
@@ -45,7 +45,7 @@ class DoubtSortState(NamedTuple):
     forget: float
     scores: Floats
     spreads: Floats
-    rows: Ints  # from here on by place
+    rows: Ints  # from here on by position
     means: Floats
     widths: Floats
     doubts: Floats
@@ -71,7 +71,7 @@ def _estimate(s: DoubtSortState, item: int, prior: float) -> tuple[float, float]
 
 @kernel
 def _tied(weights: Floats, k: int, n: int) -> tuple[int, int]:
-    """The places that count as much as place k does, of n: begin and end."""
+    """The positions that count as much as position k does, of n: begin and end."""
     begin, end = k - 1, k
     while begin > 0 and weights[begin - 1] == weights[k - 1]:
         begin -= 1
@@ -106,9 +106,9 @@ def _explore(s: DoubtSortState, X: Features, uniforms: Floats, ranking: Ints, to
         fill_prices(means, s.weights, k, s.prices[:n])
     begin, end = _tied(s.weights, k, n)
     fill_questions(s.doubts[:n], widths, s.prices[:n], end, s.share, questions)
-    place = asked(questions, end, uniforms[0])
-    _arrange(s, ranking, place, begin, end, k)
-    token[0] = place >= 0
+    position = asked(questions, end, uniforms[0])
+    _arrange(s, ranking, position, begin, end, k)
+    token[0] = position >= 0
 
 
 @kernel
@@ -118,17 +118,17 @@ def _rank(s: DoubtSortState, X: Features, uniforms: Floats, ranking: Ints, token
 
 
 @kernel
-def _arrange(s: DoubtSortState, ranking: Ints, place: int, begin: int, end: int, k: int) -> None:
-    """Move the item asked about to place k; of the others whose places tie with k, the least known come first."""
+def _arrange(s: DoubtSortState, ranking: Ints, position: int, begin: int, end: int, k: int) -> None:
+    """Move the item asked about to position k; of the others whose positions tie with k, the least known come first."""
     size = end - begin
-    if place >= 0:  # it takes the last of the tied places first: that is what the price is for
-        move_up(ranking, place, end - 1)
+    if position >= 0:  # it takes the last of the tied positions first: that is what the price is for
+        move_up(ranking, position, end - 1)
         size -= 1
     order = s.space.order[:size]
     sort_descending(s.widths[begin : begin + size], order, s.space.sorting)
     for j in range(size):
         ranking[begin + j] = s.rows[begin + order[j]]
-    if place >= 0:
+    if position >= 0:
         move_up(ranking, end - 1, k - 1)
 
 
@@ -143,7 +143,7 @@ def _update(s: DoubtSortState, X: Features, ranking: Ints, token: Floats, feedba
 
 
 @kernel
-def _chances(s: DoubtSortState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+def _propensities(s: DoubtSortState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
     n = len(ranking)
     k, total = min(s.k, n), 0.0
     begin, end = _tied(s.weights, k, n)
@@ -167,15 +167,15 @@ class DoubtSort:
     For relevance that is stable: drawn anew in each round from the same distribution. Which items are available
     may change in any way. There is no promise where relevance changes at will; blockftrl has one.
 
-    With b_i the mean gain of item i and u_i how far it may be off, items i and j may have to change places if
-    ``|b_i - b_j| <= u_i + u_j``. The doubt D_i is by how much the highest and the lowest place differ in weight
+    With b_i the mean gain of item i and u_i how far it may be off, items i and j may have to change positions if
+    ``|b_i - b_j| <= u_i + u_j``. The doubt D_i is by how much the highest and the lowest position differ in weight
     that i shares in this way with items known as well or better; sorting by b loses at most ``sum_i 2 u_i D_i``.
-    Moving item i from its place up to place k has a price, by the means. It is done with chance
+    Moving item i from its position up to position k has a price, by the means. It is done with probability
     ``0.03 u_i D_i / price``.
 
     - Every answer counts, whenever it comes, whatever was answered beside it. Who answers must not depend on the
       answer.
-    - Places that count as much as place k does cost nothing: of the items there, the least known come first.
+    - Positions that count as much as position k does cost nothing: of the items there, the least known come first.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ class DoubtSort:
     horizon: ClassVar[None] = None
     memory: ClassVar[tuple[str, ...]] = ITEMS_MEMORY
     kernels: ClassVar[Kernels] = Kernels(
-        _rank, _update, _chances, _enter, clocked=True, adopt=adopt_as_it_is, best=_best, explore=_explore
+        _rank, _update, _propensities, _enter, clocked=True, adopt=adopt_as_it_is, best=_best, explore=_explore
     )
 
     def __post_init__(self) -> None:

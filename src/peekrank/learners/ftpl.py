@@ -52,7 +52,7 @@ def _update(state: FTPLState, X: Features, ranking: Ints, token: Floats, feedbac
 
 
 @kernel
-def _chances(state: FTPLState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+def _propensities(state: FTPLState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
     out[:] = 1  # all is seen, whatever is shown
 
 
@@ -95,7 +95,7 @@ class FTPL:
     any_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = True
     min_k: ClassVar[int] = 1
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances)
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities)
     memory: ClassVar[tuple[str, ...]] = ("scores", "answers.sums", "answers.counts")
 
     def __post_init__(self) -> None:

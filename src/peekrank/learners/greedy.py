@@ -58,10 +58,10 @@ def _best(s: GreedyState, X: Features, ranking: Ints, token: Floats) -> None:
 def _explore(s: GreedyState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
     n = len(ranking)
     k = min(s.k, n)
-    place = int(uniforms[0] / _epsilon(s) * n)
-    token[0] = k <= place < n
-    if k <= place < n:
-        move_up(ranking, place, k - 1)
+    position = int(uniforms[0] / _epsilon(s) * n)
+    token[0] = k <= position < n
+    if k <= position < n:
+        move_up(ranking, position, k - 1)
 
 
 @kernel
@@ -81,7 +81,7 @@ def _update(s: GreedyState, X: Features, ranking: Ints, token: Floats, feedback:
 
 
 @kernel
-def _chances(s: GreedyState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+def _propensities(s: GreedyState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
     n = len(ranking)
     k, each = min(s.k, n), _epsilon(s) / n
     for p in range(n):
@@ -90,7 +90,7 @@ def _chances(s: GreedyState, X: Features, ranking: Ints, token: Floats, out: Flo
 
 @dataclass(frozen=True)
 class Greedy:
-    """Sort the items by their mean gain; with chance epsilon move one, drawn uniformly, to place k.
+    """Sort the items by their mean gain; with probability epsilon move one, drawn uniformly, to position k.
 
     A baseline that everybody knows. With a falling epsilon it orders the whole list where relevance is stable, at
     the rate T^(2/3). **There is no guarantee where relevance changes: the regret can then be linear**
@@ -106,7 +106,7 @@ class Greedy:
     max_grade
         Largest relevance grade.
     epsilon
-        Chance of asking about an item drawn at random; None for ``t^(-1/3)`` in round t.
+        Probability of asking about an item drawn at random; None for ``t^(-1/3)`` in round t.
 
     >>> from peekrank import Agent, DCG
     >>> Agent(Greedy(DCG()), m=4, k=1).rank().ranking  # in the first round some item is drawn
@@ -124,7 +124,7 @@ class Greedy:
     horizon: ClassVar[None] = None
     memory: ClassVar[tuple[str, ...]] = (*ITEMS_MEMORY, "rounds")
     kernels: ClassVar[Kernels] = Kernels(
-        _rank, _update, _chances, _enter, clocked=True, adopt=adopt_as_it_is, best=_best, explore=_explore
+        _rank, _update, _propensities, _enter, clocked=True, adopt=adopt_as_it_is, best=_best, explore=_explore
     )
 
     def __post_init__(self) -> None:

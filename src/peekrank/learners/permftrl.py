@@ -50,9 +50,9 @@ def _rank(s: PermFTRLState, X: Features, uniforms: Floats, ranking: Ints, token:
     draw(s.weights, s.k, blocks, uniforms, ranking, s.space)
     token[0] = 0
     for p in range(len(ranking)):
-        place = s.space.place[p]
-        if place < s.k:
-            token[1 + place] = s.space.seen[p]
+        position = s.space.position[p]
+        if position < s.k:
+            token[1 + position] = s.space.seen[p]
 
 
 @kernel
@@ -67,7 +67,7 @@ def _update(s: PermFTRLState, X: Features, ranking: Ints, token: Floats, feedbac
 
 
 @kernel
-def _chances(s: PermFTRLState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+def _propensities(s: PermFTRLState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
     for p in range(len(out)):
         out[s.space.order[p]] = s.space.seen[p]
 
@@ -116,7 +116,7 @@ class PermFTRL:
     any_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances)
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities)
     memory: ClassVar[tuple[str, ...]] = ("scores", "answers.sums", "answers.counts", "rounds")
 
     def __post_init__(self) -> None:

@@ -33,8 +33,8 @@ class SetFTRLState(NamedTuple):
     rounds: Ints
     multiplier: Floats  # of the last round, where the search of the next begins
     n: int  # size of the set; m at most
-    inside: float  # chance of an item in the set to be seen
-    outside: float  # chance of another item to be seen
+    inside: float  # probability of an item in the set to be seen
+    outside: float  # probability of another item to be seen
     rate: float  # eta, or eta sqrt(t) in round t without a horizon
     anytime: bool
     x: Floats
@@ -68,7 +68,7 @@ def _update(s: SetFTRLState, X: Features, ranking: Ints, token: Floats, feedback
 
 
 @kernel
-def _chances(s: SetFTRLState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+def _propensities(s: SetFTRLState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
     for i in range(len(out)):
         out[i] = s.x[i] * s.inside + (1 - s.x[i]) * s.outside
 
@@ -112,7 +112,7 @@ class SetFTRL:
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     max_grade: ClassVar[int] = 255
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances, clocked=True)
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities, clocked=True)
     memory: ClassVar[tuple[str, ...]] = ("losses", "answers.sums", "answers.counts", "rounds", "multiplier")
 
     def __post_init__(self) -> None:
@@ -152,7 +152,7 @@ class SetFTRL:
         return np.asarray(1 - state.losses / max(1, state.rounds[0]))
 
     def token_size(self, shape: Shape) -> int:
-        """The explored mark, always 0, and for each of the k items its chance of being seen."""
+        """The explored mark, always 0, and for each of the k items its probability of being seen."""
         return 1 + shape.k
 
     def draws(self, shape: Shape) -> int:
@@ -192,5 +192,5 @@ class SetFTRL:
 
 
 def _outside(shape: Shape, n: int) -> float:
-    """Chance of an item outside the set to be seen: max(0, k - n) of the m - n others are."""
+    """Probability of an item outside the set to be seen: max(0, k - n) of the m - n others are."""
     return (shape.k - n) / (shape.m - n) if shape.k > n else 0.0

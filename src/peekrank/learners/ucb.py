@@ -50,7 +50,7 @@ def _update(s: UCBState, X: Features, ranking: Ints, token: Floats, feedback: Fl
 
 
 @kernel
-def _chances(s: UCBState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+def _propensities(s: UCBState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
     for p in range(len(ranking)):
         out[ranking[p]] = p < s.k
 
@@ -89,7 +89,7 @@ class UCB:
     min_k: ClassVar[int] = 1
     horizon: ClassVar[None] = None
     memory: ClassVar[tuple[str, ...]] = ITEMS_MEMORY
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances, _enter, clocked=True)
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities, _enter, clocked=True)
 
     def __post_init__(self) -> None:
         whole("max_grade", self.max_grade, 1, 255)

@@ -31,7 +31,7 @@ def _update(state: UniformState, X: Features, ranking: Ints, token: Floats, feed
 
 
 @kernel
-def _chances(state: UniformState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+def _propensities(state: UniformState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
     out[:] = min(state.k, len(out)) / len(out)
 
 
@@ -52,7 +52,7 @@ class Uniform:
     max_grade: ClassVar[int] = 255
     horizon: ClassVar[None] = None
     measure: ClassVar[None] = None
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances)
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities)
     memory: ClassVar[tuple[str, ...]] = ()
 
     def init(self, shape: Shape) -> UniformState:

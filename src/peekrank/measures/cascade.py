@@ -17,7 +17,7 @@ from peekrank.types import Floats, Ints
 
 @dataclass(frozen=True)
 class RBP(LinearForm):
-    """Rank-biased precision: (1 - p) sum_i p^(rank(i) - 1) 1[R(i) > 0], for a reader who goes on with chance p.
+    """Rank-biased precision: (1 - p) sum_i p^(rank(i) - 1) 1[R(i) > 0], for a reader who goes on with probability p.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class ReciprocalRank:
 class ERR:
     """Expected reciprocal rank of the item that satisfies a reader: sum_p q_p prod_{i<p} (1 - q_i) / p.
 
-    q_p = (2^R - 1) / 2^max_grade is the chance that the item at position p satisfies. A reader whom nothing
+    q_p = (2^R - 1) / 2^max_grade is the probability that the item at position p satisfies. A reader whom nothing
     satisfies counts 0.
 
     Parameters
@@ -123,7 +123,7 @@ class ERR:
         whole("max_grade", self.max_grade, 1, 255)
 
     def check_grade(self, largest: float) -> None:
-        """Raise a ValueError for a grade that is above the largest there is: its chance could be above 1."""
+        """Raise a ValueError for a grade that is above the largest there is: its probability could be above 1."""
         if largest > self.max_grade:
             raise ValueError(
                 f"a list has grade {largest}, above the max_grade = {self.max_grade} of {self}: "

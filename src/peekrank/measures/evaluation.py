@@ -168,9 +168,9 @@ def cascade(rankings: Ints, satisfies: Floats, depth: int, out: Floats) -> None:
     for t in range(len(rankings)):
         total, going_on = 0.0, 1.0
         for p in range(depth):
-            chance = satisfies[t, rankings[t, p]]
-            total += going_on * chance / (p + 1)
-            going_on *= 1 - chance
+            probability = satisfies[t, rankings[t, p]]
+            total += going_on * probability / (p + 1)
+            going_on *= 1 - probability
         out[t] = total
 
 

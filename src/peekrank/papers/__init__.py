@@ -78,7 +78,7 @@ _ITEMS = (
     Reproduction(
         "ct16-estimators",
         "CT16 sections 4.1, 4.2",
-        "gradients estimated from the top without bias, and the chances this takes",
+        "gradients estimated from the top without bias, and the propensities this takes",
         (1, 1),
         ct16_estimators.make,
     ),

@@ -15,7 +15,7 @@ from peekrank.reports.numbers import decimals, number, percent
 
 _PLAIN = {
     "rtop1f": "RTop-1F (CT15, Algorithm 1). Time is cut into blocks. In each block every item has its turn in a "
-    "place that people are asked about. All other rounds sort by the answers of earlier blocks, plus noise.",
+    "position that people are asked about. All other rounds sort by the answers of earlier blocks, plus noise.",
     "ftpl": "Follow the perturbed leader. Sorts the items by all answers so far, plus noise. It is told the "
     "relevance of every item after each round, and so shows what complete feedback would be worth.",
     "uniform": "A random order in every round: what knowing nothing is worth.",

@@ -86,7 +86,7 @@ def cumulative_regret(result: Result) -> Figure:
     """Regret R_t against t on log-log axes, mean and one standard deviation over runs, with bounds and exponents.
 
     A bound is dashed, in the colour of its learner, and its value at t holds for that learner tuned to t rounds.
-    Regret that is not positive has no place on a log axis and is left out.
+    Regret that is not positive has no position on a log axis and is left out.
     """
     names = result.experiment.learners
     spreads = {name: spread_of_runs(result.regrets(name)) for name in names}
@@ -106,7 +106,7 @@ def cumulative_regret(result: Result) -> Figure:
 def average_quality(outcome: Outcome) -> Figure:
     """Mean quality of the first t rounds against t, mean and one standard deviation over runs.
 
-    The first hundredth of the rounds, where chance rules, is left out.
+    The first hundredth of the rounds, where propensity rules, is left out.
 
     Parameters
     ----------
@@ -163,13 +163,13 @@ def rates(table: Table) -> Figure:
     return figure
 
 
-def shown_when(places: Floats, rounds: int, title: str) -> Figure:
+def shown_when(positions: Floats, rounds: int, title: str) -> Figure:
     """Who was shown where, and when: a row for each item, a column for each part of the rounds.
 
     Parameters
     ----------
-    places
-        Mean place, the first being 1, of each item in each of equal parts of the rounds; NaN where it was not
+    positions
+        Mean position, the first being 1, of each item in each of equal parts of the rounds; NaN where it was not
         available. The first row is drawn on top.
     rounds
         How many there were.
@@ -179,9 +179,9 @@ def shown_when(places: Floats, rounds: int, title: str) -> Figure:
     with styled():
         figure, axes = blank(title, "items, the best on top", scale="linear", legend_rows=0)
         axes.grid(visible=False)
-        extent = (0.0, float(rounds), float(len(places)), 0.0)
-        image = axes.imshow(places, cmap="viridis", aspect="auto", interpolation="nearest", extent=extent)
-        bar = figure.colorbar(image, ax=axes, label="mean place; white: not available")
+        extent = (0.0, float(rounds), float(len(positions)), 0.0)
+        image = axes.imshow(positions, cmap="viridis", aspect="auto", interpolation="nearest", extent=extent)
+        bar = figure.colorbar(image, ax=axes, label="mean position; white: not available")
         bar.ax.invert_yaxis()
         finish(figure, axes)
         axes.set_yticks([])
@@ -219,10 +219,10 @@ def inline_svg(figure: Figure) -> str:
         for child in list(element):
             if _local(child.tag) in ("metadata", "style"):  # its style would hold for the whole page
                 element.remove(child)
-    for place, (tag, text) in enumerate(zip(("title", "desc"), _describe(figure), strict=True)):
+    for position, (tag, text) in enumerate(zip(("title", "desc"), _describe(figure), strict=True)):
         element = ElementTree.Element(tag, id=prefix + tag)
         element.text = text
-        root.insert(place, element)
+        root.insert(position, element)
     root.attrib = {
         "viewBox": root.attrib["viewBox"],
         "width": "100%",

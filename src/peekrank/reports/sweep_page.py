@@ -21,7 +21,7 @@ from peekrank.experiments.sweep_runs import SETTING, Finished
 from peekrank.jobs.folder import versions
 from peekrank.regret import Exponent
 from peekrank.reports import plots
-from peekrank.reports.numbers import chance, exponent_text, interval, number, percent
+from peekrank.reports.numbers import exponent_text, interval, number, p_value_text, percent
 from peekrank.reports.pages import command, described, first_line, write_page
 from peekrank.reports.style import look, mean_and_deviation
 from peekrank.types import Floats, Ints
@@ -108,9 +108,9 @@ def write_pictures(finished: Finished, folder: Path) -> list[Path]:
     if len(finished.results) > MOST_PICTURES:
         return []
     paths = []
-    for place, result in enumerate(finished.results, 1):
-        paths += plots.save(plots.cumulative_regret(result), folder, f"{place}-regret")
-        paths += plots.save(plots.average_regret(result), folder, f"{place}-average")
+    for position, result in enumerate(finished.results, 1):
+        paths += plots.save(plots.cumulative_regret(result), folder, f"{position}-regret")
+        paths += plots.save(plots.average_regret(result), folder, f"{position}-average")
     return paths
 
 
@@ -126,8 +126,8 @@ def thin(at: Ints, most: int) -> Ints:
         return np.arange(len(at))
     half = most // 2
     wanted = np.concatenate([np.geomspace(at[0], at[-1], half), np.linspace(at[0], at[-1], half)])
-    places = np.searchsorted(at, np.rint(wanted)).clip(0, len(at) - 1)
-    return np.unique(np.concatenate([places, [0, len(at) - 1]]))
+    positions = np.searchsorted(at, np.rint(wanted)).clip(0, len(at) - 1)
+    return np.unique(np.concatenate([positions, [0, len(at) - 1]]))
 
 
 def _by_setting(table: pl.DataFrame, finished: Finished) -> Iterator[pl.DataFrame]:
@@ -157,7 +157,7 @@ def _curves(finished: Finished, summary: pl.DataFrame) -> dict[str, Any]:
     """All that the script of the page draws."""
     count = len(finished.results) * len(finished.sweep.learners)
     most = max(_FEWEST_POINTS, min(_MOST_POINTS, _ALL_POINTS // count))
-    looks = [look(place) for place in range(len(finished.sweep.learners))]
+    looks = [look(position) for position in range(len(finished.sweep.learners))]
     bounds: dict[tuple[object, ...], Floats | None] = {}
     return {
         "runs": finished.sweep.runs,
@@ -235,8 +235,8 @@ def _comparisons(finished: Finished, table: pl.DataFrame) -> Sheet:
             Entry(row["other"], code=True),
             Entry(row["verdict"]),
             Entry(interval(row["difference"], row["low"], row["high"]), row["difference"]),
-            Entry(chance(row["adjusted"]), row["adjusted"]),
-            Entry(chance(row["p"]), row["p"]),
+            Entry(p_value_text(row["adjusted"]), row["adjusted"]),
+            Entry(p_value_text(row["p"]), row["p"]),
         ]
         for row in table[:_MOST_ROWS].iter_rows(named=True)
     ]
@@ -252,7 +252,7 @@ def _sheet(finished: Finished, heads: list[tuple[str, bool]], rows: list[list[En
     each = total // len(finished.results)
     return Sheet(
         [(name, name in ("k", "horizon")) for name in varying] + heads,
-        [(place // each, settings[place // each] + row) for place, row in enumerate(rows)],
+        [(position // each, settings[position // each] + row) for position, row in enumerate(rows)],
         total,
         [f"{name} {_values(name, finished)[0]}" for name in SETTING if name not in varying],
     )

@@ -1,4 +1,4 @@
-"""What a slot's log has to tell to `peekrank.evidence`: decisions with chances and answers."""
+"""What a slot's log has to tell to `peekrank.evidence`: decisions with propensities and answers."""
 
 from __future__ import annotations
 
@@ -68,18 +68,18 @@ def _row(fold: Fold, event: Event, answered: dict[str, int]) -> _Decided:
     ranking = read_numbers(body.ranking)
     rows = np.arange(len(ranking)) if body.names else np.sort(ranking)
     names = body.names or fold.items.names(rows.tolist())
-    place = np.empty(len(rows), np.int64)
-    place[np.searchsorted(rows, read_numbers(event.shown or body.ranking))] = np.arange(len(rows))
+    position = np.empty(len(rows), np.int64)
+    position[np.searchsorted(rows, read_numbers(event.shown or body.ranking))] = np.arange(len(rows))
     k = event_k(event)
     grades = combined(event.answers, k, fold.config.combine)
     asked = np.searchsorted(rows, ranking[:k]).tolist()
     said = {
         row: float(grade)
         for row, grade in zip(asked, grades, strict=True)
-        if place[row] < k and not np.isnan(grade)
+        if position[row] < k and not np.isnan(grade)
     }
-    chances = read_floats(body.chances)
-    reason = _reason(fold, chances, place < k)
+    propensities = read_floats(body.propensities)
+    reason = _reason(fold, propensities, position < k)
     time = answered.get(event.id, 0) / SECOND
     record = {
         "event": event.id,
@@ -88,8 +88,8 @@ def _row(fold: Fold, event: Event, answered: dict[str, int]) -> _Decided:
         "reason": reason or None,
         "k": k,
         "candidates": list(names),
-        "place": place.tolist(),
-        "chance": None if reason else chances.tolist(),
+        "position": position.tolist(),
+        "propensity": None if reason else propensities.tolist(),
         "answer": [said.get(row) for row in range(len(rows))],
         "answered": [time if row in said else None for row in range(len(rows))],
         "features": _features(fold, event),
@@ -97,11 +97,11 @@ def _row(fold: Fold, event: Event, answered: dict[str, int]) -> _Decided:
     return _Decided(event.number, {name: value for name, value in record.items() if value is not None})
 
 
-def _reason(fold: Fold, chances: Floats, seen: NDArray[np.bool_]) -> str:
+def _reason(fold: Fold, propensities: Floats, seen: NDArray[np.bool_]) -> str:
     """Why a decision cannot be evaluated; empty if it can."""
-    if not len(chances):
-        return reason_for(fold.learner.learner) or "the chances were not known at that moment"
-    return "the app showed an item that had no chance to be seen" if (chances[seen] == 0).any() else ""
+    if not len(propensities):
+        return reason_for(fold.learner.learner) or "the propensities were not known at that moment"
+    return "the app showed an item that had no probability to be seen" if (propensities[seen] == 0).any() else ""
 
 
 def _features(fold: Fold, event: Event) -> list[list[float]] | None:

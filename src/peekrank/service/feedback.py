@@ -46,8 +46,8 @@ def shown_told(event: Event, ranking: list[str], request: FeedbackRequest) -> by
         order = order_shown(request.shown, ranking, event.body.k)
     except ValueError as error:
         raise problems.invalid(str(error), "$.shown") from None
-    place = {name: p for p, name in enumerate(ranking)}
-    return numbers(read_numbers(event.body.ranking)[[place[name] for name in order]])
+    position = {name: p for p, name in enumerate(ranking)}
+    return numbers(read_numbers(event.body.ranking)[[position[name] for name in order]])
 
 
 def _check_asked(names: list[str], asked: list[str], field: str) -> None:

@@ -179,7 +179,9 @@ class Fold:
         token = decision.token.astype("<f8").tobytes()
         if not body.ranking:
             body.ranking, body.token = ranking, token
-            body.chances = b"" if decision.chances is None else decision.chances.astype("<f8").tobytes()
+            body.propensities = (
+                b"" if decision.propensities is None else decision.propensities.astype("<f8").tobytes()
+            )
         elif body.ranking != ranking or body.token != token:
             self.activity.counts.differing += 1  # what was shown was shown: the record is what is learned from
 
@@ -230,7 +232,7 @@ class Fold:
         grades = [None if grade != grade else grade for grade in self._grades(event).tolist()]
         if seen:
             body = event.body
-            self.watching.closed(Closed(event.round, body.ranking, body.chances, grades, event.shown))
+            self.watching.closed(Closed(event.round, body.ranking, body.propensities, grades, event.shown))
         if not event.answers:
             self.activity.counts.expired += 1
             return

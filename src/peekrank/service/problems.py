@@ -1,4 +1,4 @@
-"""All that can go wrong with a call, in one place: kinds with their status, and the sentences that are said.
+"""All that can go wrong with a call, in one position: kinds with their status, and the sentences that are said.
 
 A `Problem` becomes ``application/problem+json`` (RFC 9457). Its `type` is an address that the service itself
 answers, so that whoever sees one in a log can read what it means.

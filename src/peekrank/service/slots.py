@@ -148,7 +148,7 @@ class Slot:
             raise problems.invalid("baseline: must be given, since this slot is in shadow mode", "$.baseline")
         known = len(fold.items)
         numbered = (
-            {name: place for place, name in enumerate(body.names)}
+            {name: position for position, name in enumerate(body.names)}
             if fold.lists
             else {name: known + n for n, name in enumerate(body.added)}
         )
@@ -273,7 +273,7 @@ def names_of(fold: Fold, event: Event) -> list[str]:
     """The ranking of an event, in names."""
     ranking = np.frombuffer(event.body.ranking, dtype="<u4").tolist()
     if event.body.names:
-        return [event.body.names[place] for place in ranking]
+        return [event.body.names[position] for position in ranking]
     return fold.items.names(ranking)
 
 

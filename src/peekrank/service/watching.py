@@ -28,11 +28,11 @@ _MOST_EARLY = 4096  # closed events that wait for those before them
 
 
 class Closed(Struct, array_like=True, order=True):
-    """An event that was closed: its ranking in numbers of items, their chances, and what was said of the first."""
+    """An event that was closed: its ranking in numbers of items, their propensities, and what was said of the first."""
 
     number: int  # of the ranking
     ranking: bytes
-    chances: bytes
+    propensities: bytes
     grades: list[float | None]
     shown: bytes = b""  # the list as the app showed it; empty: as it was ranked
 
@@ -123,8 +123,8 @@ class Watching:
         rows = [_row(event) for event in self._waiting]
         offsets = np.cumsum([0, *(len(row[0]) for row in rows)])
         ks = np.array([len(event.grades) for event in self._waiting])
-        items, chances, places, answers = (np.concatenate(column) for column in zip(*rows, strict=True))
-        self._watch.observe_many(offsets, items, chances, places, answers, ks)
+        items, propensities, positions, answers = (np.concatenate(column) for column in zip(*rows, strict=True))
+        self._watch.observe_many(offsets, items, propensities, positions, answers, ks)
         self._watch.health(trouble)
         for alarm in self._watch.raised():
             if alarm.latest > before:
@@ -169,11 +169,11 @@ def _changing(bound: Bound) -> tuple[Floats, Floats, Floats]:
 
 
 def _row(event: Closed) -> tuple[Ints, Floats, Ints, Floats]:
-    """Items, chances, places and answers of the candidates, in the order of their numbers."""
+    """Items, propensities, positions and answers of the candidates, in the order of their numbers."""
     ranking = np.frombuffer(event.ranking, dtype="<u4").astype(np.int64)
     order = np.argsort(ranking)
     answers = np.full(len(ranking), np.nan)
     answers[: len(event.grades)] = [np.nan if grade is None else grade for grade in event.grades]
-    chances = np.frombuffer(event.chances) if event.chances else np.full(len(ranking), np.nan)
-    places = np.argsort(np.frombuffer(event.shown, dtype="<u4")) if event.shown else order
-    return ranking[order], chances, places, answers[order]
+    propensities = np.frombuffer(event.propensities) if event.propensities else np.full(len(ranking), np.nan)
+    positions = np.argsort(np.frombuffer(event.shown, dtype="<u4")) if event.shown else order
+    return ranking[order], propensities, positions, answers[order]

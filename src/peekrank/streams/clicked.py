@@ -16,7 +16,7 @@ from peekrank.streams.forms import Form, Rule, correct, form
 from peekrank.types import Floats, Grades, Ints, Rounds, Stream, Visitors
 
 _CLICK = Rule("click", 1)
-COINS = 3  # uniforms for each place: two of who clicks, one of what is made of it
+COINS = 3  # uniforms for each position: two of who clicks, one of what is made of it
 
 
 def _stream(text: str) -> Stream:
@@ -99,11 +99,11 @@ class Clicked:
 
     def _visitors(self, key: int) -> Visitors:
         curve = self.form.curve
-        places = min(self.m, self.by.places or self.m, self.m if curve is None else curve.places)
-        silent, clicked = np.zeros(places), np.ones(places)
+        positions = min(self.m, self.by.positions or self.m, self.m if curve is None else curve.positions)
+        silent, clicked = np.zeros(positions), np.ones(positions)
         if curve is not None:
             silent, clicked = (self.form.odds(correct(clicks, curve)) for clicks in (silent, clicked))
-        return Visitors(self.by.habits(places), float(self.max_grade), silent, clicked, curve is None, key)
+        return Visitors(self.by.habits(positions), float(self.max_grade), silent, clicked, curve is None, key)
 
 
 @kernel
@@ -115,7 +115,7 @@ def fill_told(
     uniforms: Floats,
     out: Floats,
 ) -> int:
-    """What is made of clicks on the first places of a ranking; returns for how many, from the top, it is anything.
+    """What is made of clicks on the first positions of a ranking; returns for how many, from the top, it is anything.
 
     Parameters
     ----------
@@ -128,20 +128,20 @@ def fill_told(
     ranking
         What is shown.
     uniforms
-        Memory to work in: three for each place.
+        Memory to work in: three for each position.
     out
-        Filled, 0 or 1 for each place that is seen; NaN where nothing is told.
+        Filled, 0 or 1 for each position that is seen; NaN where nothing is told.
     """
     fill_uniforms(visitors.key, number, uniforms)
-    places, told = len(out), 0
-    for p in range(places):
+    positions, told = len(out), 0
+    for p in range(positions):
         out[p] = relevance[ranking[p]] / visitors.highest
     fill_clicks(visitors.habits, out, uniforms, out)
-    for p in range(places):
+    for p in range(positions):
         click = out[p] > 0
-        out[p] = uniforms[2 * places + p] < (visitors.clicked[p] if click else visitors.silent[p])
+        out[p] = uniforms[2 * positions + p] < (visitors.clicked[p] if click else visitors.silent[p])
         told = p + 1 if click else told
     if told == 0 or not visitors.cascade:
-        return places
+        return positions
     out[told:] = np.nan
     return told

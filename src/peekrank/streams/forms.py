@@ -1,14 +1,14 @@
-"""Forms of feedback: what people do with a list becomes a grade, an estimate of one, or nothing, for each place.
+"""Forms of feedback: what people do with a list becomes a grade, an estimate of one, or nothing, for each position.
 
 A form is a value that is parsed from a line of text, ``RULES; EXAMINATION``:
 
     grades                                                      people tell grades
-    click = 1; seen                                             clicks, and which places were looked at
+    click = 1; seen                                             clicks, and which positions were looked at
     purchase = 4, dwell > 30s = 2, click = 1; cascade           the largest grade that holds; looked at down to it
-    click = 1; curve 0.9/0.1 0.6/0.05                           P(click) if relevant / if not, for each place
+    click = 1; curve 0.9/0.1 0.6/0.05                           P(click) if relevant / if not, for each position
 
 Silence is an answer only where somebody looked. So there is no form without a word on examination: to take silence
-for 0 teaches places, not items.
+for 0 teaches positions, not items.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _RULE = re.compile(
 )
 _SILENCE = (
     "{!r} does not say who looked at what: an item without a click was either disliked or never seen, and silence "
-    "taken for 0 teaches places instead of items. Add '; seen' (the app tells which items were looked at), "
+    "taken for 0 teaches positions instead of items. Add '; seen' (the app tells which items were looked at), "
     "'; cascade' (all down to the last click were, and none below is known) or '; curve 1 0.6 0.4' (how likely "
-    "each place is looked at; `peekrank positions` estimates it)"
+    "each position is looked at; `peekrank positions` estimates it)"
 )
 
 
@@ -61,11 +61,11 @@ class Rule(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What a list taught: items, an estimate of each one's relevance, and the chance that it was seen at all."""
+    """What a list taught: items, an estimate of each one's relevance, and the probability that it was seen at all."""
 
     items: Ints
     estimates: Floats
-    chances: Floats | None  # None: the learner cannot say
+    propensities: Floats | None  # None: the learner cannot say
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,9 @@ class Form:
     rules
         What signals stand for; none where people tell grades.
     examination
-        "told": every answer is a grade that somebody gave. "seen": the app tells which places were looked at.
-        "cascade": all places down to the last with a grade above 0 were looked at, or all if there is none.
-        "curve": each place is looked at with a known probability.
+        "told": every answer is a grade that somebody gave. "seen": the app tells which positions were looked at.
+        "cascade": all positions down to the last with a grade above 0 were looked at, or all if there is none.
+        "curve": each position is looked at with a known probability.
     curve
         The probabilities, for "curve".
 
@@ -123,11 +123,11 @@ class Form:
 
     @property
     def unbiased(self) -> bool:
-        """Whether what comes out, divided by the chance to be among the first k, estimates relevance without bias.
+        """Whether what comes out, divided by the probability to be among the first k, estimates relevance without bias.
 
         So it is for grades told by all, and for a curve that is true. What is seen, or looked at by a cascade,
         depends on the visitor: of the items that *are* answered for the grades are right, but how likely an
-        answer is does not follow from the chances alone.
+        answer is does not follow from the propensities alone.
         """
         return self.examination in ("told", "curve")
 
@@ -136,7 +136,9 @@ class Form:
         """The least and the largest value that can come out."""
         if self.curve is None:
             return 0.0, float(self.max_grade)
-        ends = correct(np.array([[0.0] * self.curve.places, [self.max_grade] * self.curve.places]), self.curve)
+        ends = correct(
+            np.array([[0.0] * self.curve.positions, [self.max_grade] * self.curve.positions]), self.curve
+        )
         return float(ends.min()), float(ends.max())
 
     def grade(self, report: Report) -> int:
@@ -154,14 +156,14 @@ class Form:
         return max((rule.grade for rule in self.rules if rule.holds(report)), default=0)
 
     def estimates(self, reports: Sequence[Report | float | None], seen: Sequence[bool] | None = None) -> Floats:
-        """What is known of the relevance at each place that was shown, from the top; NaN: nothing.
+        """What is known of the relevance at each position that was shown, from the top; NaN: nothing.
 
         Parameters
         ----------
         reports
             Signals of each item; where grades are told, the grade or None.
         seen
-            Which of these places were looked at, for the form "seen".
+            Which of these positions were looked at, for the form "seen".
         """
         if (seen is None) == (self.examination == "seen"):
             raise ValueError(f"'{self}': `seen` must be given with examination 'seen', and with no other")
@@ -175,10 +177,10 @@ class Form:
         looked = np.asarray(seen, dtype=np.bool_)
         if looked.shape != grades.shape:
             raise ValueError(
-                f"seen tells of {looked.size} places: must tell of each of the {grades.size} reported"
+                f"seen tells of {looked.size} positions: must tell of each of the {grades.size} reported"
             )
         if (blind := np.flatnonzero(~looked & (grades > 0))).size:
-            raise ValueError(f"place {blind[0] + 1} has the grade {grades[blind[0]]:g} and was not looked at")
+            raise ValueError(f"position {blind[0] + 1} has the grade {grades[blind[0]]:g} and was not looked at")
         return np.where(looked, grades, np.nan)
 
     def told(
@@ -189,21 +191,23 @@ class Form:
         >>> from peekrank import DCG, Agent, Greedy
         >>> decision = Agent(Greedy(DCG(), epsilon=0.5), m=3, k=2).rank()
         >>> form("click = 1; curve 1 0.5").told(decision, [{}, {"click": 1}])
-        Told(items=array([0, 1]), estimates=array([0., 2.]), chances=array([1.        , 0.83333333]))
+        Told(items=array([0, 1]), estimates=array([0., 2.]), propensities=array([1.        , 0.83333333]))
         """
         estimates = self.estimates(reports, seen)
         known = ~np.isnan(estimates)
         items = decision.ranking[: len(estimates)][known]
-        chances = decision.chances
-        if chances is not None:
-            chances = chances[items if decision.items is None else np.searchsorted(decision.items, items)]
-        return Told(items, estimates[known], chances)
+        propensities = decision.propensities
+        if propensities is not None:
+            propensities = propensities[
+                items if decision.items is None else np.searchsorted(decision.items, items)
+            ]
+        return Told(items, estimates[known], propensities)
 
     def as_grades(self, estimates: ArrayLike, uniforms: ArrayLike) -> Floats:
         """Grades 0 and 1 for learners, which take whole grades alone, out of estimates that are not whole.
 
         With [low, high] the `spread` of the form, an estimate e becomes 1 with probability
-        (e - low) / (high - low). The expected grade is then (R - low) / (high - low) at *every* place: items
+        (e - low) / (high - low). The expected grade is then (R - low) / (high - low) at *every* position: items
         ordered by their mean grade are ordered by relevance. A learner's regret in units of relevance is
         high - low times what its bound says of grades.
 
@@ -233,7 +237,7 @@ class Form:
 
 
 def correct(observed: ArrayLike, curve: PositionBased) -> Floats:
-    """Unbiased estimates of relevance from clicks at the first places: (c - b_p) / (a_p - b_p).
+    """Unbiased estimates of relevance from clicks at the first positions: (c - b_p) / (a_p - b_p).
 
     For E[c | R] = b_p + (a_p - b_p) R. Without clicks on what is not relevant this is c / a_p: inverse propensity.
 
@@ -248,8 +252,8 @@ def correct(observed: ArrayLike, curve: PositionBased) -> Floats:
     """
     clicks = np.asarray(observed, dtype=np.float64)
     shown = clicks.shape[-1]
-    if shown > curve.places:
-        raise ValueError(f"a list of {shown} places: the curve describes the first {curve.places}")
+    if shown > curve.positions:
+        raise ValueError(f"a list of {shown} positions: the curve describes the first {curve.positions}")
     a, b = np.array(curve.relevant[:shown]), np.array(curve.irrelevant[:shown])
     return np.asarray((clicks - b) / (a - b))
 
@@ -258,7 +262,7 @@ def cascade_prefix(grades: ArrayLike) -> Floats:
     """Grades down to the last above 0, then NaN; all of them where none is above 0.
 
     Right if people look from the top down without a gap until their first click, or to the end, and like items
-    independently of each other. If they skip places, what they skipped is taken for disliked: relevance is
+    independently of each other. If they skip positions, what they skipped is taken for disliked: relevance is
     underestimated. If they go on after a click and like nothing more, that is not known: it is overestimated.
 
     >>> cascade_prefix([[0, 1, 0], [0, 0, 0]])
@@ -322,13 +326,13 @@ def _check_rules(rules: Sequence[Rule]) -> None:
 
 def _curve(numbers: Sequence[str]) -> PositionBased:
     pairs = []
-    for place, text in enumerate(numbers, start=1):
+    for position, text in enumerate(numbers, start=1):
         relevant, slash, irrelevant = text.partition("/")
         try:
             pairs.append((float(relevant), float(irrelevant) if slash else 0.0))
         except ValueError:
             raise ValueError(
-                f"curve, place {place}: '{excerpt(text)}' must be the probability of a click on a relevant item, "
+                f"curve, position {position}: '{excerpt(text)}' must be the probability of a click on a relevant item, "
                 "or that and the one for an item that is not, as in 0.9/0.1"
             ) from None
     relevant_ones, irrelevant_ones = tuple(a for a, _ in pairs), tuple(b for _, b in pairs)

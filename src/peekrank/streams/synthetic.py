@@ -19,7 +19,7 @@ from peekrank.streams.fixed import fixed_items, row_chunks
 from peekrank.types import Floats, Ints, Rounds
 
 _LOW, _HIGH = 0.1, 0.9  # probabilities of the graded and drifting streams: no item is ever certain
-_ROUNDING = 1e-9  # that chances may add up to more or less than 1
+_ROUNDING = 1e-9  # that probabilities may add up to more or less than 1
 
 
 @dataclass(frozen=True)
@@ -112,40 +112,40 @@ class Means:
 
 @dataclass(frozen=True)
 class Lists:
-    """Whole lists of grades, each drawn with its chance: any joint distribution of the items' relevance.
+    """Whole lists of grades, each drawn with its probability: any joint distribution of the items' relevance.
 
     >>> rng = np.random.default_rng(0)
-    >>> rounds = Lists(lists=("110", "001"), chances=(0.75, 0.25)).rounds(1000, rng)
+    >>> rounds = Lists(lists=("110", "001"), probabilities=(0.75, 0.25)).rounds(1000, rng)
     >>> rounds.relevance.reshape(-1, 3).mean(axis=0)
     array([0.733, 0.733, 0.267])
 
     Parameters
     ----------
     lists
-        Grades of all items, a digit from 0 to 9 for each; written ``lists:lists=110+001,chances=0.75+0.25``.
-    chances
+        Grades of all items, a digit from 0 to 9 for each; written ``lists:lists=110+001,probabilities=0.75+0.25``.
+    probabilities
         The probability of each list; they add up to 1.
     """
 
     name: ClassVar[str] = "lists"
     d: ClassVar[int] = 0
     lists: tuple[str, ...] = ("10", "01")
-    chances: tuple[float, ...] = (0.75, 0.25)
+    probabilities: tuple[float, ...] = (0.75, 0.25)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lists", tuple(map(str, self.lists)))
-        object.__setattr__(self, "chances", tuple(map(float, self.chances)))
-        for place, digits in enumerate(self.lists):
+        object.__setattr__(self, "probabilities", tuple(map(float, self.probabilities)))
+        for position, digits in enumerate(self.lists):
             if not (digits.isascii() and digits.isdigit()) or not 2 <= len(digits) == len(self.lists[0]):
                 raise ValueError(
-                    f"lists[{place}] = '{digits}': must be a digit for each item, two or more, in every list"
+                    f"lists[{position}] = '{digits}': must be a digit for each item, two or more, in every list"
                 )
-        if len(self.chances) != len(self.lists) or not self.lists:
+        if len(self.probabilities) != len(self.lists) or not self.lists:
             raise ValueError(
-                f"{len(self.chances)} chances for {len(self.lists)} lists: must be one for each, one at least"
+                f"{len(self.probabilities)} probabilities for {len(self.lists)} lists: must be one for each, one at least"
             )
-        if not min(self.chances) >= 0 or not abs(sum(self.chances) - 1) <= _ROUNDING:
-            raise ValueError(f"chances = {self.chances}: must be probabilities that add up to 1")
+        if not min(self.probabilities) >= 0 or not abs(sum(self.probabilities) - 1) <= _ROUNDING:
+            raise ValueError(f"probabilities = {self.probabilities}: must be probabilities that add up to 1")
 
     @property
     def m(self) -> int:
@@ -161,8 +161,8 @@ class Lists:
         """Draw n rounds."""
         whole("n", n, 1)
         grades = np.array([[int(digit) for digit in digits] for digits in self.lists], dtype=np.uint8)
-        chances = np.array(self.chances)
-        return fixed_items(grades[rng.choice(len(grades), size=n, p=chances / chances.sum())])
+        probabilities = np.array(self.probabilities)
+        return fixed_items(grades[rng.choice(len(grades), size=n, p=probabilities / probabilities.sum())])
 
 
 @dataclass(frozen=True)
@@ -196,8 +196,8 @@ class Graded:
         """Draw n rounds."""
         from scipy.special import bdtrc
 
-        chance = rng.permutation(np.linspace(_LOW, _HIGH, self.m))
-        tails = bdtrc(np.arange(float(self.max_grade))[:, None], self.max_grade, chance)
+        probability = rng.permutation(np.linspace(_LOW, _HIGH, self.m))
+        tails = bdtrc(np.arange(float(self.max_grade))[:, None], self.max_grade, probability)
         return _draw(n, self.m, rng, lambda _: tails)
 
 

@@ -37,9 +37,9 @@ def choose_scaling(train: Dataset, training: Training) -> Choice:
     Features without heavy tails are standardised (global), which costs nothing where they are alike. Heavy tails
     can be noise, or the very thing that counts, and features alone do not tell which. So the learners learn for
     three times 2,000 rounds with each of robust, query and global scaling, and are judged each time by the answers
-    for 4,000 documents drawn at random: for one of a list of n, ``n (2^r - 1) / log2(1 + place)`` estimates DCG@10
-    without bias. Robust scaling is used unless another is better by two standard errors. None of this counts as
-    rounds of the training, and no answers are used but those.
+    for 4,000 documents drawn at random: for one of a list of n, ``n (2^r - 1) / log2(1 + position)`` estimates
+    DCG@10 without bias. Robust scaling is used unless another is better by two standard errors. None of this
+    counts as rounds of the training, and no answers are used but those.
 
     >>> from peekrank.data.generated import Layout, make_dataset
     >>> layout = Layout(queries=60, documents=(2, 12), features=6, shares=(0.6, 0.3, 0.1))
@@ -109,7 +109,7 @@ def _estimates_of_run(trial: Training, train: Dataset, scaling: str, run: int) -
 
 
 def _discounts(agent: Agent, rounds: Rounds) -> Floats:
-    """What the place of each document counts, in the order that is best as far as the learner knows."""
+    """What the position of each document counts, in the order that is best as far as the learner knows."""
     discounts = np.zeros(rounds.offsets[-1])
     for first, last in pairwise(rounds.offsets):
         best = first + agent.order(rounds.features[first:last])[:_DEPTH]

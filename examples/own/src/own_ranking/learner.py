@@ -36,7 +36,7 @@ def _update(s: State, X: Features, ranking: Ints, token: Floats, feedback: Float
 
 
 @kernel
-def _chances(s: State, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+def _propensities(s: State, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
     sort_descending(s.scores, s.order, s.sorting)
     out[:] = s.share * s.k / len(out)
     for p in range(s.k):
@@ -56,7 +56,7 @@ class Sometimes:
     max_grade: ClassVar[int] = 255  # takes all grades
     horizon: ClassVar[None] = None  # is tuned for no number of rounds, and for no measure
     measure: ClassVar[None] = None
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances)
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities)
     memory: ClassVar[tuple[str, ...]] = ("scores",)  # what a saved agent holds; `init` makes all else
 
     def __post_init__(self) -> None:

@@ -19,5 +19,5 @@ class OneHot:
 
     def rounds(self, n: int, rng: np.random.Generator) -> Rounds:
         """Draw n rounds."""
-        chances = np.arange(self.m, 0, -1) / (self.m * (self.m + 1) / 2)
-        return fixed_items(np.eye(self.m, dtype=np.uint8)[rng.choice(self.m, size=n, p=chances)])
+        probabilities = np.arange(self.m, 0, -1) / (self.m * (self.m + 1) / 2)
+        return fixed_items(np.eye(self.m, dtype=np.uint8)[rng.choice(self.m, size=n, p=probabilities)])

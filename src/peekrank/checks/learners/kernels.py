@@ -14,14 +14,14 @@ from peekrank.measures import measure as measure_named
 from peekrank.streams import available_items
 from peekrank.types import Grades, Ints, Learner
 
-_DRAWS = 2000  # by which chances are checked
+_DRAWS = 2000  # by which propensities are checked
 _DEVIATIONS = 6  # standard deviations by which they may be off
 
 
-def chances_are_true(learner: Learner) -> None:
-    """What `chances` says of a round is the same whatever is drawn, adds up to k, and comes true."""
-    rank, chances = learner.kernels.rank, learner.kernels.chances
-    if chances is None:
+def propensities_are_true(learner: Learner) -> None:
+    """What `propensities` says of a round is the same whatever is drawn, adds up to k, and comes true."""
+    rank, propensities = learner.kernels.rank, learner.kernels.propensities
+    if propensities is None:
         return
     agent, X, rng = problem.agent(learner), problem.features(learner), np.random.default_rng(9)
     k, draws, size = agent.shape.k, learner.draws(agent.shape), learner.token_size(agent.shape)
@@ -37,35 +37,38 @@ def chances_are_true(learner: Learner) -> None:
         ranking, token = np.empty(problem.M, np.int64), np.zeros(size)
         rank(state, X, rng.random(draws), ranking, token)
         after = {name: arrays[name].copy() for name in kept}
-        chances(state, X, ranking, token, said[t])
+        propensities(state, X, ranking, token, said[t])
         require(
             all(np.array_equal(arrays[name], after[name]) for name in kept),
-            "chances changes the memory of its state",
+            "propensities changes the memory of its state",
         )
         seen[ranking[:k]] += 1
         for name, array in kept.items():
             arrays[name][...] = array
     if np.isnan(said).all():
         return
-    require(np.ptp(said, axis=0).max() < 1e-9, "chances depends on what was drawn in the round")
+    require(np.ptp(said, axis=0).max() < 1e-9, "propensities depends on what was drawn in the round")
     p = said[0]
-    require(abs(p.sum() - k) < 1e-9 and p.min() >= 0 and p.max() <= 1 + 1e-12, f"{p} are no chances of {k} places")
+    require(
+        abs(p.sum() - k) < 1e-9 and p.min() >= 0 and p.max() <= 1 + 1e-12,
+        f"{p} are no propensities of {k} positions",
+    )
     off = np.abs(seen / _DRAWS - p)
     most = _DEVIATIONS * np.sqrt(np.maximum(p * (1 - p), 1 / _DRAWS) / _DRAWS)
-    require(np.all(off <= most), f"items were seen in {seen / _DRAWS} of the rounds, their chances being {p}")
+    require(np.all(off <= most), f"items were seen in {seen / _DRAWS} of the rounds, their propensities being {p}")
 
 
 def adopts_its_own_decisions(learner: Learner) -> None:
     """If it learns from others: what it showed itself can be adopted, any number of times, and be learned from."""
     kernels, shape = learner.kernels, problem.shape(learner)
-    if kernels.adopt is None or kernels.chances is None:
+    if kernels.adopt is None or kernels.propensities is None:
         return
     features, ranking, told = problem.features(learner), np.empty(problem.M, np.int64), np.empty(problem.M)
     state, rng = learner.init(shape), np.random.default_rng(13)
     for _ in range(problem.ROUNDS):
         token = np.zeros(learner.token_size(shape))
         kernels.rank(state, features, rng.random(learner.draws(shape)), ranking, token)
-        kernels.chances(state, features, ranking, token, told)
+        kernels.propensities(state, features, ranking, token, told)
         kernels.adopt(state, features, ranking, told, token)
         once = token.copy()
         kernels.adopt(state, features, ranking, told, token)
@@ -126,7 +129,7 @@ def _told(agent: Agent, relevance: Grades, available: Ints) -> Ints:
 
 
 def knows_items_by_their_numbers(learner: Learner) -> None:
-    """If it knows items one by one: what it learns of an item is not taken for what it learns of a place in lists.
+    """If it knows items one by one: what it learns of an item is not taken for what it learns of a position in lists.
 
     Lists of the items 0 and 1, and of 1 and 2, take turns; 0 and 2 are relevant: rows of lists tell nothing.
     """

@@ -124,8 +124,8 @@ class TeamForm:
         """What all members remember, and the evidence on them."""
         team, names = self.team(), []
         for j, one in enumerate(team):
-            place = "members" + ".rest" * j + (".first" if j < len(team) - 1 else "")
-            names += [f"{place}.{name}" for name in one.memory]
+            position = "members" + ".rest" * j + (".first" if j < len(team) - 1 else "")
+            names += [f"{position}.{name}" for name in one.memory]
         return (*names, *MEMORY)
 
     def init(self, shape: Shape) -> TeamState:
@@ -133,7 +133,7 @@ class TeamForm:
         team, (m, _, k) = self.team(), shape
         discount = discount_of(self.measure, m) * (1 if self.measure.higher_is_better else -1)
         drop = discount[0] - discount[-1]
-        places = (discount - discount[-1]) / drop if drop > 0 else np.zeros(m)
+        positions = (discount - discount[-1]) / drop if drop > 0 else np.zeros(m)
         grades = np.arange(self.max_grade + 1.0)
         sizes, first = (one.token_size(shape) for one in team), WEIGHTS + k * (1 + len(team))
         return TeamState(
@@ -144,23 +144,23 @@ class TeamForm:
             history=no_history(),
             grades=np.array([one.perceive(grades) for one in team]),
             gains=self.measure.gain(grades) / largest_gain(self.measure, self.max_grade),
-            places=places,
+            positions=positions,
             everyone=np.arange(m),
             tokens=np.array([*accumulate(sizes, initial=first)]),
             k=k,
             alpha=self.alpha,
             share=self.share,
-            most=(CAUTION + len(team) - 1) * float(places.sum()) + FLOOR,
+            most=(CAUTION + len(team) - 1) * float(positions.sum()) + FLOOR,
             orders=np.zeros((len(team), m), np.int64),
             worth=np.zeros((len(team), m)),
-            chances=np.zeros(m),
+            propensities=np.zeros(m),
             seen=np.zeros(m),
             questions=np.zeros(m),
             heard=np.zeros(k),
         )
 
     def token_size(self, shape: Shape) -> int:
-        """Explored mark, period and centre, k weights, k places by each member, and the members' tokens."""
+        """Explored mark, period and centre, k weights, k positions by each member, and the members' tokens."""
         team = self.team()
         return WEIGHTS + shape.k * (1 + len(team)) + sum(one.token_size(shape) for one in team)
 
@@ -217,7 +217,7 @@ class TeamForm:
 
     def promotions(self, state: TeamState) -> list[Promotion]:
         """The changes of who is in charge, the last 32 of them, with their evidence."""
-        count, team, unit = int(state.clock[PROMOTIONS]), self.team(), self._unit(len(state.places))
+        count, team, unit = int(state.clock[PROMOTIONS]), self.team(), self._unit(len(state.positions))
         found = []
         for row in (state.history[i % KEPT] for i in range(max(0, count - KEPT), count)):
             before, after = (text_of(team[int(j)]) for j in row[1:3])
@@ -227,8 +227,8 @@ class TeamForm:
 
     def standings(self, state: TeamState) -> list[Standing]:
         """What is known of each member in the present period."""
-        charge, unit = int(state.clock[CHARGE]), self._unit(len(state.places))
-        most = float(np.abs(state.places - state.places[::-1]).sum()) / 2  # an order against its reverse
+        charge, unit = int(state.clock[CHARGE]), self._unit(len(state.positions))
+        most = float(np.abs(state.positions - state.positions[::-1]).sum()) / 2  # an order against its reverse
         found = []
         for j, one in enumerate(self.team()):
             mean, low, high = (unit * np.clip(limits(state, j), -most, most)).tolist()
@@ -237,6 +237,6 @@ class TeamForm:
         return found
 
     def _unit(self, m: int) -> float:
-        """What the difference between the first and the last place is worth for the largest grade."""
+        """What the difference between the first and the last position is worth for the largest grade."""
         discount = discount_of(self.measure, m)
         return float(abs(discount[0] - discount[-1])) * largest_gain(self.measure, self.max_grade)

@@ -1,12 +1,12 @@
 """What the members of a team are worth, as far as answers tell: questions about what they dispute, and evidence.
 
-With w_j(i) the weight of the place that member j gives to item i, g_i the gain of the item, and any number c that
-is known before the answers,
+With w_j(i) the weight of the position that member j gives to item i, g_i the gain of the item, and any number c
+that is known before the answers,
 
     value of j - value of j' = sum_i (w_j(i) - w_j'(i)) (g_i - c),
 
-since the weights of a list have the same sum for both. An answer about item i that is used with chance p_i counts
-1/p_i times: the sum over the answers used is then without bias.
+since the weights of a list have the same sum for both. An answer about item i that is used with probability p_i
+counts 1/p_i times: the sum over the answers used is then without bias.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ from peekrank.learners._team.state import (
 )
 from peekrank.types import Floats, Ints
 
-_MOST_ASKING = 0.5  # chance of a question, at most
-_CHEAPEST = 0.25  # of the first place's weight: places that count less are taken to count so much
+_MOST_ASKING = 0.5  # probability of a question, at most
+_CHEAPEST = 0.25  # of the first position's weight: positions that count less are taken to count so much
 _USUAL = 0.5  # answers about items are used without a question if they are seen at least as often as this
 _FORM = 4.0  # weight of an answer that is used without a question, at most: 1/(1 - _MOST_ASKING)/_USUAL
 
 
 @kernel
 def rate(s: TeamState) -> float:
-    """The chance of a question about an item for each unit of weight by which others put it higher.
+    """The probability of a question about an item for each unit of weight by which others put it higher.
 
-    A question takes place k, so that the more there are the less that place counts: their price is the same.
+    A question takes place k, so that the more there are the less that position counts: their price is the same.
     """
-    price = max(s.places[s.k - 1], _CHEAPEST)
+    price = max(s.positions[s.k - 1], _CHEAPEST)
     return float(s.share / price * float(max(s.clock[START], SHORTEST)) ** (-1 / 3))
 
 
@@ -67,25 +67,25 @@ def reach(s: TeamState, j: int) -> float:
 
 @kernel
 def fill_worth(s: TeamState, n: int) -> None:
-    """The weight of the place that each member gives to each item."""
+    """The weight of the position that each member gives to each item."""
     for j in range(len(s.orders)):
         for p in range(n):
-            s.worth[j, s.orders[j, p]] = s.places[p]
+            s.worth[j, s.orders[j, p]] = s.positions[p]
 
 
 @kernel
 def fill_questions(s: TeamState, n: int) -> float:
-    """The chance of a question about the item at each place of the order in charge; their sum.
+    """The probability of a question about the item at each position of the order in charge; their sum.
 
-    The largest difference between the place in charge and another member's, times the rate, and CAUTION times as
-    much where the other puts it lower: such questions are cheap, and keep small what can speak against a
+    The largest difference between the position in charge and another member's, times the rate, and CAUTION times
+    as much where the other puts it lower: such questions are cheap, and keep small what can speak against a
     challenger. And a floor, for members that learn from the same answers may agree on what is no longer true.
     """
     charge, each, total = s.clock[CHARGE], rate(s), 0.0
     for p in range(n):
         item, higher, lower = s.orders[charge, p], 0.0, 0.0
         for j in range(len(s.orders)):
-            off = s.evidence.parts[j] * (s.worth[j, item] - s.places[p])
+            off = s.evidence.parts[j] * (s.worth[j, item] - s.positions[p])
             higher, lower = max(higher, off), max(lower, -off)
         s.questions[p] = each * (higher + CAUTION * lower + FLOOR / n)
         total += s.questions[p]
@@ -98,33 +98,33 @@ def fill_questions(s: TeamState, n: int) -> float:
 
 @kernel
 def ask(s: TeamState, uniform: float, ranking: Ints) -> int:
-    """Ask about what is in dispute: show the order in charge, the item at place k at the latest.
+    """Ask about what is in dispute: show the order in charge, the item at position k at the latest.
 
     The item asked about, or -1 if there is no question, and the ranking stays.
     """
     n, charge = len(ranking), s.clock[CHARGE]
     k = min(s.k, n)
-    place = asked(s.questions[:n], 0, uniform)
-    if place < 0:
+    position = asked(s.questions[:n], 0, uniform)
+    if position < 0:
         return -1
     for p in range(n):
         ranking[p] = s.orders[charge, p]
-    item = ranking[place]
-    if place >= k:
-        move_up(ranking, place, k - 1)
+    item = ranking[position]
+    if position >= k:
+        move_up(ranking, position, k - 1)
     return int(item)
 
 
 @kernel
-def fill_chances(s: TeamState, n: int, total: float) -> None:
-    """The chance of each item to be seen: as the one in charge has it, or in a round with a question."""
+def fill_propensities(s: TeamState, n: int, total: float) -> None:
+    """The probability of each item to be seen: as the one in charge has it, or in a round with a question."""
     charge, k, above = s.clock[CHARGE], min(s.k, n), 0.0
     for p in range(k):
         above += s.questions[p]
     for p in range(n):
         item = s.orders[charge, p]
         shown = total if p < k - 1 else above if p == k - 1 else s.questions[p]
-        s.chances[item] = min(1.0, (1 - total) * s.seen[item] + shown)
+        s.propensities[item] = min(1.0, (1 - total) * s.seen[item] + shown)
 
 
 @kernel
@@ -142,11 +142,11 @@ def fill_evidence(s: TeamState, total: float, item: int, ranking: Ints, token: F
         shown = ranking[p]
         usual = s.seen[shown] >= _USUAL
         if shown == item or (item < 0 and usual):
-            place = 0
-            while s.orders[charge, place] != shown:
-                place += 1
-            chance = s.questions[place] + ((1 - total) * s.seen[shown] if usual else 0.0)
-            token[WEIGHTS + p] = 1 / chance
+            position = 0
+            while s.orders[charge, position] != shown:
+                position += 1
+            propensity = s.questions[position] + ((1 - total) * s.seen[shown] if usual else 0.0)
+            token[WEIGHTS + p] = 1 / propensity
         else:
             token[WEIGHTS + p] = 0
         for j in range(members):
@@ -177,7 +177,7 @@ def _restart(s: TeamState) -> None:
 
 @kernel
 def doubt(s: TeamState) -> float:
-    """ln(1/alpha) for each comparison of this period: over all of them the chances of errors add up to alpha."""
+    """ln(1/alpha) for each comparison of this period: over all of them the probabilities of errors add up to alpha."""
     period = s.clock[PERIOD] + 1.0
     return log(period * (period + 1) * (len(s.orders) - 1) / s.alpha)
 

@@ -12,8 +12,8 @@ import numpy as np
 from peekrank._jit import kernel, specialise, unspecialised
 from peekrank.learners._team.judging import (
     ask,
-    fill_chances,
     fill_evidence,
+    fill_propensities,
     fill_questions,
     fill_worth,
     judge,
@@ -24,7 +24,7 @@ from peekrank.types import Features, Floats, Ints, Kernels, State
 # The kernels of one member
 _best: Callable[[State, Features, Ints, Floats], None] = unspecialised
 _explore: Callable[[State, Features, Floats, Ints, Floats], None] = unspecialised
-_chances: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
+_propensities: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
 _adopt: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
 _update: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
 _enter: Callable[[State, Ints], None] = unspecialised
@@ -46,9 +46,9 @@ def _best_of(member: State, s: TeamState, X: Features, token: Floats, j: int) ->
 def _explore_of(
     member: State, s: TeamState, X: Features, uniforms: Floats, ranking: Ints, token: Floats, j: int
 ) -> None:
-    """What the member shows, and its chances, if it is in charge.
+    """What the member shows, and its propensities, if it is in charge.
 
-    Where it cannot tell its chances at present, nothing is left to chance.
+    Where it cannot tell its propensities at present, nothing is left to chance.
     """
     if s.clock[CHARGE] != j:
         return
@@ -56,7 +56,7 @@ def _explore_of(
     for p in range(n):
         ranking[p] = s.orders[j, p]
     _explore(member, X, uniforms[1:], ranking, own)
-    _chances(member, X, ranking, own, seen)
+    _propensities(member, X, ranking, own, seen)
     token[0] = own[0]
     if np.isnan(seen[0]):
         token[0] = 0
@@ -66,9 +66,9 @@ def _explore_of(
 
 
 def _adopt_of(
-    member: State, s: TeamState, X: Features, ranking: Ints, chances: Floats, token: Floats, j: int
+    member: State, s: TeamState, X: Features, ranking: Ints, propensities: Floats, token: Floats, j: int
 ) -> None:
-    _adopt(member, X, ranking, chances, token[s.tokens[j] : s.tokens[j + 1]])
+    _adopt(member, X, ranking, propensities, token[s.tokens[j] : s.tokens[j + 1]])
 
 
 def _update_of(
@@ -98,10 +98,10 @@ def _explore_in_turn(
 
 
 def _adopt_in_turn(
-    team: Team, s: TeamState, X: Features, ranking: Ints, chances: Floats, token: Floats, j: int
+    team: Team, s: TeamState, X: Features, ranking: Ints, propensities: Floats, token: Floats, j: int
 ) -> None:
-    _this(team.first, s, X, ranking, chances, token, j)
-    _others(team.rest, s, X, ranking, chances, token, j + 1)
+    _this(team.first, s, X, ranking, propensities, token, j)
+    _others(team.rest, s, X, ranking, propensities, token, j + 1)
 
 
 def _update_in_turn(
@@ -126,8 +126,8 @@ def _rank(s: TeamState, X: Features, uniforms: Floats, ranking: Ints, token: Flo
     item = ask(s, uniforms[0], ranking)
     if item >= 0:
         token[0] = s.orders[s.clock[CHARGE], min(s.k, n) - 1] != ranking[min(s.k, n) - 1]
-    fill_chances(s, n, total)
-    _all_adopt(s.members, s, X, ranking, s.chances[:n], token, 0)
+    fill_propensities(s, n, total)
+    _all_adopt(s.members, s, X, ranking, s.propensities[:n], token, 0)
     fill_evidence(s, total, item, ranking, token)
 
 
@@ -137,9 +137,9 @@ def _update_all(s: TeamState, X: Features, ranking: Ints, token: Floats, feedbac
     judge(s, token, feedback)
 
 
-def _adopt_all(s: TeamState, X: Features, ranking: Ints, chances: Floats, token: Floats) -> None:
+def _adopt_all(s: TeamState, X: Features, ranking: Ints, propensities: Floats, token: Floats) -> None:
     """All members learn from what somebody else shows; it is no evidence on them."""
-    _all_adopt(s.members, s, X, ranking, chances, token, 0)
+    _all_adopt(s.members, s, X, ranking, propensities, token, 0)
     token[PERIOD_MARK] = -1
     token[WEIGHTS : WEIGHTS + s.k] = 0
 
@@ -150,9 +150,9 @@ def _stay(member: State, items: Ints) -> None:
 
 
 @kernel
-def _fill_chances(s: TeamState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+def _fill_propensities(s: TeamState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
     for i in range(len(out)):
-        out[i] = s.chances[i]
+        out[i] = s.propensities[i]
 
 
 _TURNS: dict[str, tuple[Any, Any]] = {
@@ -178,7 +178,7 @@ def team_kernels(members: tuple[Kernels, ...]) -> Kernels:
     return Kernels(
         specialise(_rank, name, _all_enter=enter, _all_adopt=adopt, **every),
         specialise(_update_all, name, _all_enter=enter, _all_update=all_of("update")),
-        _fill_chances,
+        _fill_propensities,
         clocked=True,
         adopt=specialise(_adopt_all, name, _all_adopt=adopt),
     )
@@ -188,7 +188,7 @@ def _parts(one: Kernels) -> dict[str, Any]:
     """What each thing needs that is done with a member."""
     return {
         "best": {"_best": one.best},
-        "explore": {"_explore": one.explore, "_chances": one.chances},
+        "explore": {"_explore": one.explore, "_propensities": one.propensities},
         "adopt": {"_adopt": one.adopt},
         "update": {"_update": one.update},
         "enter": {"_enter": one.enter or _stay},
@@ -217,8 +217,8 @@ def lacking(kernels: Kernels) -> str:
     """What a learner lacks to be one of a team; empty if it lacks nothing."""
     if kernels.adopt is None:
         return "it cannot learn from rankings that another learner chose"
-    if kernels.chances is None:
-        return "it cannot tell the chance of each item to be seen"
+    if kernels.propensities is None:
+        return "it cannot tell the probability of each item to be seen"
     if kernels.best is None or kernels.explore is None:
         return "it cannot tell what it takes for best from what it explores"
     return ""

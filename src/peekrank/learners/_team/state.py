@@ -17,7 +17,8 @@ ROUNDS, CHARGE, PERIOD, START, PROMOTIONS = range(5)
 WEIGHT, GAIN = range(2)
 # The weights of the single answers that are the evidence on a member: their sum, and that of their squares
 WEIGHED, WEIGHED_SQUARE = range(2)
-# The token: explored mark, period, centre, the weights of k answers; then what the places count that each member
+# The token: explored mark, period, centre, the weights of k answers; then what the positions count that each
+# member
 # gives to the k items; then the members' own tokens
 PERIOD_MARK, CENTRE, WEIGHTS = 1, 2, 3
 
@@ -57,7 +58,7 @@ class TeamState(NamedTuple):
     history: Floats  # a row for each promotion, as `Promotion` has it
     grades: Floats  # what each member makes of each grade
     gains: Floats  # of each grade, from 0 to 1
-    places: Floats  # weight of each place, from 1 to 0
+    positions: Floats  # weight of each position, from 1 to 0
     everyone: Ints  # all items
     tokens: Ints  # where each member's token begins, then where the last one ends
     k: int
@@ -65,10 +66,10 @@ class TeamState(NamedTuple):
     share: float
     most: float  # what there is to ask about in a list, in units of the rate, at most
     orders: Ints  # members x items
-    worth: Floats  # members x items: the weight of the place that the member gives to the item
-    chances: Floats  # by item: to be seen
+    worth: Floats  # members x items: the weight of the position that the member gives to the item
+    propensities: Floats  # by item: to be seen
     seen: Floats  # by item: to be seen, as the one in charge would have it
-    questions: Floats  # by place of the order of the one in charge
+    questions: Floats  # by position of the order of the one in charge
     heard: Floats
 
 

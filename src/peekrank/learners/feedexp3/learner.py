@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from peekrank._util.validate import whole
 from peekrank.games.game import Game
-from peekrank.learners._finite_games import less_place, max_grade_of
+from peekrank.learners._finite_games import less_position, max_grade_of
 from peekrank.learners._shared import fault_in_counts, fault_in_numbers, warn_short
 from peekrank.learners.feedexp3.plan import Plan, plan_of
-from peekrank.learners.feedexp3.playing import chances, rank, update
+from peekrank.learners.feedexp3.playing import propensities, rank, update
 from peekrank.learners.feedexp3.state import FeedExp3State
 from peekrank.measures import measure as measure_named
 from peekrank.types import Features, Floats, Kernels, Measure, Shape
@@ -69,7 +69,7 @@ class FeedExp3:
     any_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
-    kernels: ClassVar[Kernels] = Kernels(rank, update, chances)
+    kernels: ClassVar[Kernels] = Kernels(rank, update, propensities)
     memory: ClassVar[tuple[str, ...]] = ("losses", "rounds")
 
     def __post_init__(self) -> None:
@@ -99,7 +99,7 @@ class FeedExp3:
             group=plan.seen.group.copy(),
             row=plan.seen.row.copy(),
             values=plan.values.copy(),
-            chances=(sums := np.cumsum(plan.q)) / sums[-1],
+            cumulative_q=(sums := np.cumsum(plan.q)) / sums[-1],
             asked=np.bincount(plan.seen.group, plan.q).astype(np.float64),
             weights=np.zeros(len(plan.action)),
         )
@@ -109,8 +109,8 @@ class FeedExp3:
         return fault_in_numbers(state, "losses") or fault_in_counts(state, "rounds")
 
     def scores(self, state: FeedExp3State, X: Features) -> Floats:
-        """Minus the place of each item in the ranking of least estimated loss."""
-        return less_place(state.rankings[state.action[np.argmin(state.losses)]])
+        """Minus the position of each item in the ranking of least estimated loss."""
+        return less_position(state.rankings[state.action[np.argmin(state.losses)]])
 
     def token_size(self, shape: Shape) -> int:
         """The explored mark, the action, and the probability of its group."""

@@ -30,7 +30,7 @@ def rank(s: FeedExp3State, X: Features, uniforms: Floats, ranking: Ints, token: 
         s.weights[i] = np.exp(-eta * (s.losses[i] - least))
         total += s.weights[i]
     if uniforms[0] < gamma:
-        action = _first_above(s.chances, uniforms[1])
+        action = _first_above(s.cumulative_q, uniforms[1])
         token[0] = 1
     else:
         action = s.action[_drawn(s.weights, uniforms[1] * total)]
@@ -48,7 +48,7 @@ def rank(s: FeedExp3State, X: Features, uniforms: Floats, ranking: Ints, token: 
 
 @kernel
 def _first_above(sums: Floats, u: float) -> int:
-    """The first place whose sum is above u; the sums do not descend, and the last one is 1."""
+    """The first position whose sum is above u; the sums do not descend, and the last one is 1."""
     low, high = 0, len(sums) - 1
     while low < high:
         middle = (low + high) // 2
@@ -61,7 +61,7 @@ def _first_above(sums: Floats, u: float) -> int:
 
 @kernel
 def _drawn(weights: Floats, u: float) -> int:
-    """The place at which the sum of weights, not all of them 0, comes above u."""
+    """The position at which the sum of weights, not all of them 0, comes above u."""
     last = 0
     for i in range(len(weights)):
         if weights[i] > 0:
@@ -90,7 +90,7 @@ def update(s: FeedExp3State, X: Features, ranking: Ints, token: Floats, feedback
 
 
 @kernel
-def chances(s: FeedExp3State, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+def propensities(s: FeedExp3State, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
     """Each action gives its probability to the first k items of its ranking."""
     gamma = min(s.mixing * _shrink(s), MOST_MIXING)
     total, before = 0.0, 0.0
@@ -100,7 +100,7 @@ def chances(s: FeedExp3State, X: Features, ranking: Ints, token: Floats, out: Fl
     for i in range(len(s.weights)):
         for p in range(s.k):
             out[s.rankings[s.action[i], p]] += (1 - gamma) * s.weights[i] / total
-    for a in range(len(s.chances)):
+    for a in range(len(s.cumulative_q)):
         for p in range(s.k):
-            out[s.rankings[a, p]] += gamma * (s.chances[a] - before)
-        before = s.chances[a]
+            out[s.rankings[a, p]] += gamma * (s.cumulative_q[a] - before)
+        before = s.cumulative_q[a]

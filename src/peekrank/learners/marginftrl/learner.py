@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 
 from peekrank._jit import kernel
 from peekrank._util.validate import share
-from peekrank.kernels.permutahedron import chances_with_questions, exchange, expect, fill_pairs, find_exchanges
+from peekrank.kernels.permutahedron import (
+    exchange,
+    expect,
+    fill_pairs,
+    find_exchanges,
+    propensities_with_exploration,
+)
 from peekrank.kernels.sorting import move_up
 from peekrank.learners._shared import (
     check_parameters,
@@ -38,12 +44,12 @@ from peekrank.learners.marginftrl.plan import (
     no_plan,
     settle_late,
 )
-from peekrank.learners.marginftrl.scale import LONGEST, SHARE, SLACK, Scale, fill_places, scale_for
+from peekrank.learners.marginftrl.scale import LONGEST, SHARE, SLACK, Scale, fill_positions, scale_for
 from peekrank.measures import learnable
 from peekrank.measures import measure as measure_named
 from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
 
-_FLOATS = ("asked", "chance", "ratios", "numbers", "space.x")
+_FLOATS = ("asked", "propensity", "ratios", "numbers", "space.x")
 
 
 @kernel
@@ -61,8 +67,8 @@ def _best(s: MarginFTRLState, X: Features, ranking: Ints, token: Floats) -> None
     if s.same[0] == 0 or s.clock[ANSWERED] >= s.clock[LENGTH]:
         make_plan(s, n)
     else:
-        fill_places(s.discounts, n, min(s.k, n), s.places)
-        find_exchanges(s.places.weights, s.clock[POOLS], s.space)
+        fill_positions(s.discounts, n, min(s.k, n), s.positions)
+        find_exchanges(s.positions.weights, s.clock[POOLS], s.space)
     for p in range(n):
         ranking[p] = s.space.order[p]
 
@@ -70,7 +76,7 @@ def _best(s: MarginFTRLState, X: Features, ranking: Ints, token: Floats) -> None
 @kernel
 def _explore(s: MarginFTRLState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
     n = len(ranking)
-    k, begin, end = min(s.k, n), s.places.ends[1], s.places.ends[2]
+    k, begin, end = min(s.k, n), s.positions.ends[1], s.positions.ends[2]
     exchange(uniforms[1:], ranking, s.space)
     if end - begin > 1:
         for p in range(begin, k):
@@ -79,21 +85,21 @@ def _explore(s: MarginFTRLState, X: Features, uniforms: Floats, ranking: Ints, t
     token[0] = 0
     if uniforms[0] >= s.numbers[ASKING]:
         for p in range(k):
-            token[1 + p] = s.chance[ranking[p]]
+            token[1 + p] = s.propensity[ranking[p]]
         return
     row, left = 0, uniforms[0] - s.asked[0]
     while left >= 0 and row < n - 1:
         row += 1
         left -= s.asked[row]
-    place = 0
-    while ranking[place] != row:
-        place += 1
-    if place >= k:
-        move_up(ranking, place, k - 1)
-        place = k - 1
+    position = 0
+    while ranking[position] != row:
+        position += 1
+    if position >= k:
+        move_up(ranking, position, k - 1)
+        position = k - 1
         token[0] = 1
     for p in range(k):
-        token[1 + p] = s.chance[row] if p == place else 0.0
+        token[1 + p] = s.propensity[row] if p == position else 0.0
 
 
 @kernel
@@ -103,10 +109,10 @@ def _rank(s: MarginFTRLState, X: Features, uniforms: Floats, ranking: Ints, toke
 
 
 @kernel
-def _adopt(s: MarginFTRLState, X: Features, ranking: Ints, chances: Floats, token: Floats) -> None:
-    """All answers are used, each divided by the chance of seeing it: without bias, whoever chose the ranking."""
+def _adopt(s: MarginFTRLState, X: Features, ranking: Ints, propensities: Floats, token: Floats) -> None:
+    """All answers are used, each divided by the probability of seeing it: without bias, whoever chose the ranking."""
     for p in range(min(s.k, len(ranking))):
-        token[1 + p] = chances[ranking[p]] if chances[ranking[p]] >= RARELY else 0.0
+        token[1 + p] = propensities[ranking[p]] if propensities[ranking[p]] >= RARELY else 0.0
 
 
 @kernel
@@ -129,12 +135,12 @@ def _update(s: MarginFTRLState, X: Features, ranking: Ints, token: Floats, feedb
 
 
 @kernel
-def _learn(s: MarginFTRLState, i: int, cost: float, chance: float) -> None:
-    """Take in an answer about an item, which had this chance to come; 0 if costs are not estimated from it."""
+def _learn(s: MarginFTRLState, i: int, cost: float, propensity: float) -> None:
+    """Take in an answer about an item, which had this probability to come; 0 if costs are not estimated from it."""
     items, off = s.items, cost - s.items.hints[i]
-    if chance > 0:
-        items.costs[i] += off / chance
-        items.moved[i] += off / chance
+    if propensity > 0:
+        items.costs[i] += off / propensity
+        items.moved[i] += off / propensity
         if not s.marks[i] & MOVED:
             s.marks[i] |= MOVED
             s.touched[s.clock[TOUCHED]] = i
@@ -147,13 +153,13 @@ def _learn(s: MarginFTRLState, i: int, cost: float, chance: float) -> None:
 
 
 @kernel
-def _chances(s: MarginFTRLState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+def _propensities(s: MarginFTRLState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
     n = len(out)
-    fill_pairs(n, min(s.k, n), s.places.ends[1], s.places.ends[2], s.pairs)
+    fill_pairs(n, min(s.k, n), s.positions.ends[1], s.positions.ends[2], s.pairs)
     for p in range(n):
-        s.seen[p] = s.places.seen_at[p]
+        s.seen[p] = s.positions.seen_at[p]
     expect(s.seen, s.space)
-    chances_with_questions(s.asked, s.seen, s.clock[POOLS], s.space, s.pairs, out)
+    propensities_with_exploration(s.asked, s.seen, s.clock[POOLS], s.space, s.pairs, out)
 
 
 @dataclass(frozen=True)
@@ -202,11 +208,11 @@ class MarginFTRL:
     min_k: ClassVar[int] = 1
     horizon: ClassVar[None] = None
     kernels: ClassVar[Kernels] = Kernels(
-        _rank, _update, _chances, _enter, clocked=True, adopt=_adopt, best=_best, explore=_explore
+        _rank, _update, _propensities, _enter, clocked=True, adopt=_adopt, best=_best, explore=_explore
     )
     memory: ClassVar[tuple[str, ...]] = (
         *(f"items.{name}" for name in Estimates._fields),
-        *("marks", "touched", "listed", "asked", "chance", "ratios", "clock", "numbers"),
+        *("marks", "touched", "listed", "asked", "propensity", "ratios", "clock", "numbers"),
         *("space.order", "space.x", "space.first"),  # of the leader, which is followed as long as the plan is
     )
 
@@ -249,11 +255,11 @@ class MarginFTRL:
         return np.where(rounds > 0, -costs / np.maximum(rounds, 1e-300), -0.5)
 
     def token_size(self, shape: Shape) -> int:
-        """The explored mark and, for each of the k items, the chance of such an answer; 0 if it does not teach."""
+        """The explored mark and, for each of the k items, the probability of such an answer; 0 if it does not teach."""
         return 1 + shape.k
 
     def draws(self, shape: Shape) -> int:
-        """One for whom to ask about, a coin for each item, and one for each place that ties are shuffled to."""
+        """One for whom to ask about, a coin for each item, and one for each position that ties are shuffled to."""
         return 1 + shape.m + shape.k
 
     def perceive(self, relevance: NDArray[Any]) -> Floats:
@@ -281,8 +287,8 @@ def _fault_in_values(state: MarginFTRLState) -> str:
         return "its items.squares and asked must not be below 0"
     if not np.all(state.ratios > 0):
         return "its ratios must be above 0"
-    if not (np.all(state.chance >= RARELY / 2) and np.all(state.chance <= 1 + 1e-9)):
-        return "its chance must be probabilities"
+    if not (np.all(state.propensity >= RARELY / 2) and np.all(state.propensity <= 1 + 1e-9)):
+        return "its propensity must be probabilities"
     return ""
 
 

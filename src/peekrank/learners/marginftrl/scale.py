@@ -1,4 +1,4 @@
-"""What lists of a length are worth to marginftrl: shifted weights of places, and the constants of its theorem."""
+"""What lists of a length are worth to marginftrl: shifted weights of positions, and the constants of its theorem."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ class Scale(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Place by place, for lists of one length: workspace that `fill_places` fills."""
+    """Position by position, for lists of one length: workspace that `fill_positions` fills."""
 
     weights: Floats  # shifted
     logs: Floats  # their logarithms
-    drops: Floats  # how much the nearest place of another weight differs from each place
-    seen_at: Floats  # the chance that an item drawn to this place is seen
-    price_at: Floats  # what moving it from this place to place k costs at most
-    ends: Ints  # the length; the first of the places that weigh as much as place k, and one after the last
+    drops: Floats  # how much the nearest position of another weight differs from each position
+    seen_at: Floats  # the probability that an item drawn to this position is seen
+    price_at: Floats  # what moving it from this position to position k costs at most
+    ends: Ints  # the length; the first of the positions that weigh as much as position k, and one after the last
     scale: Floats  # the fields of a Scale, in order
 
 
-def places(m: int) -> Places:
+def positions(m: int) -> Places:
     """Space for lists of up to m items, filled for none."""
     weights, logs, drops, seen_at, price_at = (np.zeros(m) for _ in range(5))
     ends, scale = np.zeros(3, np.int64), np.zeros(len(Scale._fields))
@@ -68,7 +68,7 @@ Sums = tuple[float, float, float, float]  # a, V, h and E
 
 
 def _scale_of(m: int, k: int, first: float, last: float, top: float, sums: Sums) -> Scale:
-    """The constants by the first weight, that of place k, the sum of the first k shifted ones, and more sums."""
+    """The constants by the first weight, that of position k, the sum of the first k shifted ones, and more sums."""
     shift, V, h, E = sums
     if first == 0:
         return Scale(shift, V, 0.0, 0.0, 1.5, 0.0, 1.0, 0.0, 0.0, 1.0)
@@ -96,7 +96,7 @@ _compiled_scale = kernel(_scale_of)
 
 @lru_cache(maxsize=64)
 def scale_for(measure: LinearMeasure, m: int, k: int) -> Scale:
-    """The constants for lists of m items, without the compiler: those of `fill_places`, but for rounding."""
+    """The constants for lists of m items, without the compiler: those of `fill_positions`, but for rounding."""
     first, W, shift, h = _entropy(measure, m)
     below, E = weights_below(measure, m, k), max(price_of_questions(measure, m, k), 0.0)
     last = (E + below) / (m - k) if k < m else 0.0
@@ -114,11 +114,11 @@ def _entropy(measure: LinearMeasure, m: int) -> tuple[float, float, float, float
 
 
 @kernel
-def fill_places(discounts: Floats, n: int, k: int, s: Places) -> None:
+def fill_positions(discounts: Floats, n: int, k: int, s: Places) -> None:
     """Weights, ties, prices and constants for lists of n items, of which k are seen; nothing if they are there.
 
-    >>> found = places(3)
-    >>> fill_places(np.array([1.0, 0.5, 0.0]), 3, 1, found)
+    >>> found = positions(3)
+    >>> fill_positions(np.array([1.0, 0.5, 0.0]), 3, 1, found)
     >>> found.weights, found.price_at, found.drops
     (array([1.125, 0.625, 0.125]), array([0. , 0.5, 1. ]), array([0.5, 0.5, 0.5]))
     """
@@ -147,7 +147,7 @@ def fill_places(discounts: Floats, n: int, k: int, s: Places) -> None:
 
 @kernel
 def _find_ties(n: int, k: int, s: Places) -> None:
-    """The places that weigh as much as place k, the chances to be seen there, and the steps between weights."""
+    """The positions that weigh as much as position k, the propensities to be seen there, and the steps between weights."""
     begin = 0
     while begin < n:
         end = begin + 1

@@ -14,7 +14,7 @@ from peekrank._util.validate import whole
 from peekrank.games.game import Game
 from peekrank.games.rate import Rate
 from peekrank.games.theorems import theorem_of
-from peekrank.learners._finite_games import NO_SYMBOL, less_place, max_grade_of, symbol_of
+from peekrank.learners._finite_games import NO_SYMBOL, less_position, max_grade_of, symbol_of
 from peekrank.learners._shared import fault_in_counts, fault_in_numbers, warn_short
 from peekrank.learners.nw2.shares import ShareSpace, settle, share_space
 from peekrank.learners.nw2.tables import (
@@ -51,16 +51,16 @@ class NW2State(NamedTuple):
     even: bool  # whether all actions of a class share its probability
     k: int
     tables: Tables
-    first: Floats  # chance of the first action of each class
-    other: Floats  # chance of each of its other actions
-    between: Floats  # chance of each degenerate action
-    seldom: Floats  # sum of one over the chances of each class
+    first: Floats  # probability of the first action of each class
+    other: Floats  # probability of each of its other actions
+    between: Floats  # probability of each degenerate action
+    seldom: Floats  # sum of one over the probabilities of each class
     space: ShareSpace
 
 
 @kernel
-def _action_chances(s: NW2State, shares: Floats, eta: float) -> None:
-    """Fill the chances of all actions (REDISTRIBUTE, then some of everything).
+def _action_probabilities(s: NW2State, shares: Floats, eta: float) -> None:
+    """Fill the probabilities of all actions (REDISTRIBUTE, then some of everything).
 
     A degenerate action takes from its two classes in the proportion that leaves the expected loss as it is, and
     never more than half of either for all such actions together.
@@ -87,7 +87,7 @@ def _action_chances(s: NW2State, shares: Floats, eta: float) -> None:
 
 @kernel
 def _draw(s: NW2State, u: float) -> int:
-    """An action with the chances of `_action_chances`; the last one, should rounding leave a rest."""
+    """An action with the probabilities of `_action_probabilities`; the last one, should rounding leave a rest."""
     t = s.tables
     for c in range(len(s.shares)):
         others = t.actions[c + 1] - t.actions[c] - 1
@@ -108,7 +108,7 @@ def _draw(s: NW2State, u: float) -> int:
 def _rank(s: NW2State, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
     eta = min(s.most, s.rate / sqrt(s.rounds[0] + 1)) if s.anytime else s.rate
     settle(s.sums, eta, s.tables, s.space, s.shares)
-    _action_chances(s, s.shares, eta)
+    _action_probabilities(s, s.shares, eta)
     action = _draw(s, uniforms[0])
     token[0], token[1], token[2] = 0, action, eta
     for c in range(len(s.shares)):
@@ -129,15 +129,15 @@ def _update(s: NW2State, X: Features, ranking: Ints, token: Floats, feedback: Fl
     symbol = symbol_of(feedback[: t.read], t.grades)
     if symbol == NO_SYMBOL:
         return
-    _action_chances(s, shares, eta)
-    chance = 0.0
+    _action_probabilities(s, shares, eta)
+    probability = 0.0
     for c in range(classes):
         others = t.actions[c + 1] - t.actions[c] - 1
         s.seldom[c] = 1 / s.first[c] + (others / s.other[c] if others else 0.0)
         if t.actions[c] <= action < t.actions[c + 1]:
-            chance = s.first[c] if action == t.actions[c] else s.other[c]
+            probability = s.first[c] if action == t.actions[c] else s.other[c]
     if action >= t.actions[-1]:
-        chance = s.between[action - t.actions[-1]]
+        probability = s.between[action - t.actions[-1]]
     bonus = eta * t.largest**2
     for c in range(classes):  # what the own edge gets is left out: all edges of the class get it
         row, target = s.sums[t.edges[c] + 1 : t.edges[c + 1]], t.target[t.edges[c] + 1 : t.edges[c + 1]]
@@ -150,20 +150,20 @@ def _update(s: NW2State, X: Features, ranking: Ints, token: Floats, feedback: Fl
         s.sums[t.reverse[e]] -= bonus * shares[t.target[e]] ** 2 / s.between[d]
     for i in range(t.told_of[action], t.told_of[action + 1]):
         e = t.told[i]
-        s.sums[e] += shares[t.source[e]] * t.values[i, symbol] / chance
+        s.sums[e] += shares[t.source[e]] * t.values[i, symbol] / probability
     s.rounds[0] += 1
 
 
 @kernel
-def _chances(s: NW2State, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+def _propensities(s: NW2State, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
     """Each action gives its probability to the first k items of its ranking."""
     t = s.tables
     out[:] = 0
     for c in range(len(s.shares)):
         for a in range(t.actions[c], t.actions[c + 1]):
-            chance = s.first[c] if a == t.actions[c] else s.other[c]
+            probability = s.first[c] if a == t.actions[c] else s.other[c]
             for p in range(s.k):
-                out[t.rankings[a, p]] += chance
+                out[t.rankings[a, p]] += probability
     for d in range(len(t.border)):
         for p in range(s.k):
             out[t.rankings[t.actions[-1] + d, p]] += s.between[d]
@@ -226,7 +226,7 @@ class NW2:
     any_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances, clocked=True)
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities, clocked=True)
     memory: ClassVar[tuple[str, ...]] = ("sums", "rounds", "shares", "space.inverse", "space.spent")
 
     def __post_init__(self) -> None:
@@ -277,8 +277,8 @@ class NW2:
         return ""
 
     def scores(self, state: NW2State, X: Features) -> Floats:
-        """Minus the place of each item in a ranking of the class that has the largest share."""
-        return less_place(state.tables.rankings[state.tables.actions[np.argmax(state.shares)]])
+        """Minus the position of each item in a ranking of the class that has the largest share."""
+        return less_position(state.tables.rankings[state.tables.actions[np.argmax(state.shares)]])
 
     def token_size(self, shape: Shape) -> int:
         """The explored mark, always 0, the action, eta, and the share of each class."""

@@ -114,9 +114,9 @@ def precision_tables(m: int, n: int, offset: float = 1 / 2) -> Tables:
     number = np.array([[comb(item, p + 1) for p in range(n)] for item in range(m)])  # a set is the sum of these
     target = number[swapped, np.arange(n)].sum(axis=3)
     degree = 1 + n * (m - n)
-    place_of_new = np.count_nonzero(swapped < new[..., None], axis=3)
-    place_of_out = out - np.count_nonzero(swapped < out[..., None], axis=3)
-    reverse = target * degree + 1 + place_of_new * (m - n) + place_of_out
+    position_of_new = np.count_nonzero(swapped < new[..., None], axis=3)
+    position_of_out = out - np.count_nonzero(swapped < out[..., None], axis=3)
+    reverse = target * degree + 1 + position_of_new * (m - n) + position_of_out
     own = np.arange(len(sets))
     every = np.arange(len(sets) * degree).reshape(len(sets), degree)
     leaving = every[:, 1:].reshape(-1, m - n)  # for each action the edges that take its top item away

@@ -13,8 +13,8 @@ from peekrank.learners.ridge.regression import look_at
 from peekrank.learners.ridge.state import ONE, ROUNDS, RidgeState, answers_per_column, deviation, most_weight
 from peekrank.types import Features, Floats, Ints
 
-_LASTING = 0.1  # a round asks about anything with chance 0.1 (1 + answers per column)^(-1/3) at least
-_FORCED = 0.3  # a round that samples forces a question with chance min(1, 0.3 k) t^(-1/3)
+_LASTING = 0.1  # a round asks about anything with probability 0.1 (1 + answers per column)^(-1/3) at least
+_FORCED = 0.3  # a round that samples forces a question with probability min(1, 0.3 k) t^(-1/3)
 
 
 @kernel
@@ -61,7 +61,7 @@ def _anything(s: RidgeState, n: int) -> float:
 
 @kernel
 def _ask(s: RidgeState, k: int, uniform: float, ranking: Ints) -> None:
-    """Move the item that a question is about to place k."""
+    """Move the item that a question is about to position k."""
     n = len(ranking)
     means, widths, weights, questions = s.means[:n], s.widths[:n], s.weights[:n], s.questions[:n]
     _fill_widths(s, n)
@@ -74,9 +74,9 @@ def _ask(s: RidgeState, k: int, uniform: float, ranking: Ints) -> None:
     fill_questions(s.doubts[:n], widths, s.prices[:n], k, s.share, questions)
     if s.uniform > 0:
         raise_questions(questions, k, _anything(s, n) / n)
-    place = asked(questions, k, uniform)
-    if place >= 0:
-        move_up(ranking, place, k - 1)
+    position = asked(questions, k, uniform)
+    if position >= 0:
+        move_up(ranking, position, k - 1)
 
 
 @kernel
@@ -142,7 +142,7 @@ def _mark(s: RidgeState, ranking: Ints, token: Floats) -> None:
 
 
 @kernel
-def chances(s: RidgeState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+def propensities(s: RidgeState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
     """After `rank_by_doubt`; by sampling they are integrals over the posterior."""
     n = len(ranking)
     k, questions = min(s.k, n), 0.0
@@ -153,12 +153,12 @@ def chances(s: RidgeState, X: Features, ranking: Ints, token: Floats, out: Float
 
 
 @kernel
-def adopt(s: RidgeState, X: Features, ranking: Ints, chances: Floats, token: Floats) -> None:
+def adopt(s: RidgeState, X: Features, ranking: Ints, propensities: Floats, token: Floats) -> None:
     """Weigh answers by how seldom their items are seen, as far as the number of answers allows."""
     most = most_weight(s)
     for p in range(min(s.k, len(ranking))):
-        chance = chances[ranking[p]]
-        token[1 + p] = 1 / chance if most * chance > 1 else most
+        propensity = propensities[ranking[p]]
+        token[1 + p] = 1 / propensity if most * propensity > 1 else most
 
 
 @kernel
@@ -169,12 +169,12 @@ def best(s: RidgeState, X: Features, ranking: Ints, token: Floats) -> None:
 
 @kernel
 def ask_in_doubt(s: RidgeState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
-    """Move an item that is asked about to place k; `best` comes before."""
+    """Move an item that is asked about to position k; `best` comes before."""
     if s.k < len(ranking) and all_finite(s.scores[: len(ranking)]):
         _ask(s, s.k, uniforms[0], ranking)
     _mark(s, ranking, token)
     seen = s.sampled[: len(ranking)]
-    chances(s, X, ranking, token, seen)
+    propensities(s, X, ranking, token, seen)
     adopt(s, X, ranking, seen, token)
 
 

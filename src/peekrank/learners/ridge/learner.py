@@ -17,7 +17,7 @@ from peekrank.learners.ridge.exploring import (
     adopt,
     ask_in_doubt,
     best,
-    chances,
+    propensities,
     rank_by_doubt,
     rank_by_sampling,
 )
@@ -31,7 +31,9 @@ _UNIFORM = 1.2  # questions about anything, in the share of noise in the scores 
 MOST_COLUMNS = 2000  # of the factor, which is a matrix of so many rows and columns
 
 # rank looks at columns
-_BY_DOUBT = Kernels(rank_by_doubt, update, chances, clocked=True, adopt=adopt, best=best, explore=ask_in_doubt)
+_BY_DOUBT = Kernels(
+    rank_by_doubt, update, propensities, clocked=True, adopt=adopt, best=best, explore=ask_in_doubt
+)
 _BY_SAMPLING = Kernels(rank_by_sampling, update, clocked=True, adopt=adopt_as_it_is)
 
 
@@ -45,13 +47,13 @@ class Ridge:
     whatever was answered beside them.
 
     By doubt (see doubtsort): u_i is how far the score of item i may be off against the mean of its list, D_i what
-    this puts at stake in the list, by the discount of DCG. An item below place k is moved to place k with chance
-    ``share u_i D_i / price``, where the price is what that costs by the scores. Each may be asked about, with
-    chance ``1.2 rho/n`` at least, where rho is the share of the variance of a list's scores that is expected to be
-    error, and ``0.1 (1 + N/d)^(-1/3)/n`` after N answers in d columns. An answer is weighed by the inverse of its
-    item's chance to be seen, up to ``(N/d)^0.6``: few answers are fitted as they are, many as if whole lists were
-    seen. By sampling: the k best by weights drawn from the posterior are shown, in the order of their scores; now
-    and then a uniform item replaces one.
+    this puts at stake in the list, by the discount of DCG. An item below position k is moved to position k with
+    probability ``share u_i D_i / price``, where the price is what that costs by the scores. Each may be asked
+    about, with probability ``1.2 rho/n`` at least, where rho is the share of the variance of a list's scores that
+    is expected to be error, and ``0.1 (1 + N/d)^(-1/3)/n`` after N answers in d columns. An answer is weighed by
+    the inverse of its item's probability to be seen, up to ``(N/d)^0.6``: few answers are fitted as they are, many
+    as if whole lists were seen. By sampling: the k best by weights drawn from the posterior are shown, in the
+    order of their scores; now and then a uniform item replaces one.
 
     Answers to what somebody else showed count as well: ``kernels.adopt`` gives the token that ``update`` needs;
     with a token of zeros each answer counts once.

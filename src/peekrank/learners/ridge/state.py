@@ -41,7 +41,7 @@ class RidgeState(NamedTuple):
     k: int
     d: int
     columns: int  # features, and what the lift adds
-    weights: Floats  # of the places
+    weights: Floats  # of the positions
     lift: Lift
     x: Floats
     y: Floats
@@ -52,7 +52,7 @@ class RidgeState(NamedTuple):
     sampled: Floats
     order: Ints
     drawn: Ints
-    means: Floats  # from here on by place
+    means: Floats  # from here on by position
     widths: Floats
     doubts: Floats
     prices: Floats

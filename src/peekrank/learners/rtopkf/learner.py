@@ -13,7 +13,7 @@ from peekrank.kernels.sorting import sort_space
 from peekrank.kernels.vectors import Weights, score
 from peekrank.learners._shared import fault_in_numbers
 from peekrank.learners.rtopkf.descent import kernels_for
-from peekrank.learners.rtopkf.state import BIAS, CHANCES, OVERFLOWED, RTopKFState
+from peekrank.learners.rtopkf.state import BIAS, OVERFLOWED, PROPENSITIES, RTopKFState
 from peekrank.surrogates import Squared, Surrogate
 from peekrank.surrogates import surrogate as surrogate_named
 from peekrank.surrogates.estimates import Estimates, Estimator
@@ -40,7 +40,7 @@ class RTopKF:
     - gamma = t^(-1/3) in round t (1/2 at most), after t - 1 answered rounds.
     - *scale-free* steps: ``rate z / (M sqrt(sum of |z|^2))`` with M the largest norm of an item: multiplying all
       features or the loss by a number does not change the rankings (without a ball; not with doubly robust).
-    - else an item is drawn from ``softmax(s / (temperature (max s - min s)))``, and moves up to place k: those
+    - else an item is drawn from ``softmax(s / (temperature (max s - min s)))``, and moves up to position k: those
       nearly as good as the best are seen often. With temperature 0 the greedy order is shown.
 
     A list of k items or fewer is seen as a whole: nothing is explored, and the gradient is exact. So k = m is full
@@ -170,7 +170,7 @@ class RTopKF:
             z=np.zeros(d, dtype=np.float32),
             scores=np.zeros(m),
             slopes=np.zeros(m),
-            chances=np.zeros(m),
+            propensities=np.zeros(m),
             pairs=np.zeros((pairs, pairs)),
             order=np.zeros(m, dtype=np.int64),
             items=np.zeros(m, dtype=np.int64),
@@ -190,8 +190,8 @@ class RTopKF:
         return scores
 
     def token_size(self, shape: Shape) -> int:
-        """Explored mark, gamma, a chance, k propensities, the scores, and predictions if there are any."""
-        return CHANCES + shape.k + shape.m * (2 if self.estimator == "doubly_robust" else 1)
+        """Explored mark, gamma, a propensity, k propensities, the scores, and predictions if there are any."""
+        return PROPENSITIES + shape.k + shape.m * (2 if self.estimator == "doubly_robust" else 1)
 
     def draws(self, shape: Shape) -> int:
         """One for whether to explore, and one for each item that may be drawn."""

@@ -7,25 +7,25 @@ from math import exp
 from peekrank._jit import kernel
 from peekrank.kernels.sorting import shuffle, sort_descending
 from peekrank.kernels.vectors import all_finite, copy, score
-from peekrank.learners.rtopkf.state import BIAS, CHANCES, GAMMA, ROUNDS, TOP, RTopKFState
+from peekrank.learners.rtopkf.state import BIAS, GAMMA, PROPENSITIES, ROUNDS, TOP, RTopKFState
 from peekrank.types import Features, Floats, Ints
 
 
 @kernel
-def _top_chances(s: RTopKFState, n: int) -> None:
-    """Chance of each item to be put on top of the greedy order: all on its first, or a softmax of the scores."""
+def _top_propensities(s: RTopKFState, n: int) -> None:
+    """Probability of each item to be put on top of the greedy order: all on its first, or a softmax of the scores."""
     if s.temperature == 0:
-        s.chances[:n] = 0
-        s.chances[s.order[0]] = 1
+        s.propensities[:n] = 0
+        s.propensities[s.order[0]] = 1
         return
     best = s.scores[s.order[0]]
     unit = s.temperature * (best - s.scores[s.order[n - 1]])
     total = 0.0
     for i in range(n):
-        s.chances[i] = exp((s.scores[i] - best) / unit) if unit > 0 else 1.0
-        total += s.chances[i]
+        s.propensities[i] = exp((s.scores[i] - best) / unit) if unit > 0 else 1.0
+        total += s.propensities[i]
     for i in range(n):
-        s.chances[i] /= total
+        s.propensities[i] /= total
 
 
 @kernel
@@ -52,10 +52,10 @@ def _show_random_items(s: RTopKFState, k: int, uniforms: Floats, ranking: Ints) 
 
 @kernel
 def _show_greedy_order(s: RTopKFState, k: int, uniform: float, ranking: Ints) -> None:
-    """The greedy order; an item drawn by the chances takes the last place that is seen if it would not be seen."""
+    """The greedy order; an item drawn by the propensities takes the last position that is seen if it would not be seen."""
     drawn = 0
-    while uniform >= s.chances[s.order[drawn]] and drawn < len(ranking) - 1:
-        uniform -= s.chances[s.order[drawn]]
+    while uniform >= s.propensities[s.order[drawn]] and drawn < len(ranking) - 1:
+        uniform -= s.propensities[s.order[drawn]]
         drawn += 1
     copy(s.order[: len(ranking)], ranking)
     for p in range(drawn, k - 1, -1):
@@ -65,10 +65,10 @@ def _show_greedy_order(s: RTopKFState, k: int, uniform: float, ranking: Ints) ->
 
 
 @kernel
-def _seen_chance(s: RTopKFState, place: int, k: int, n: int, token: Floats) -> float:
-    """Probability of the item at a place of the greedy order to be among the first k."""
+def _seen_propensity(s: RTopKFState, position: int, k: int, n: int, token: Floats) -> float:
+    """Probability of the item at a position of the greedy order to be among the first k."""
     gamma = token[GAMMA]
-    exploited = 1.0 if place < k - 1 else token[TOP] if place == k - 1 else s.chances[s.order[place]]
+    exploited = 1.0 if position < k - 1 else token[TOP] if position == k - 1 else s.propensities[s.order[position]]
     return float(min(1.0, gamma * k / n + (1 - gamma) * exploited))
 
 
@@ -79,7 +79,7 @@ def best(s: RTopKFState, X: Features, ranking: Ints, token: Floats) -> None:
     score(X, s.w, s.scores)
     overflowed = not all_finite(s.scores[:n])
     if s.robust:
-        predicted = token[CHANCES + s.k + len(s.scores) :]
+        predicted = token[PROPENSITIES + s.k + len(s.scores) :]
         score(X, s.v, predicted)
         for i in range(n):
             predicted[i] += s.sums[BIAS]
@@ -91,7 +91,7 @@ def best(s: RTopKFState, X: Features, ranking: Ints, token: Floats) -> None:
             ranking[i] = i
         return
     sort_descending(s.scores[:n], s.order[:n], s.sorting)
-    copy(s.scores[:n], token[CHANCES + s.k :])
+    copy(s.scores[:n], token[PROPENSITIES + s.k :])
     copy(s.order[:n], ranking)
 
 
@@ -103,10 +103,10 @@ def explore(s: RTopKFState, X: Features, uniforms: Floats, ranking: Ints, token:
     if token[GAMMA] < 0:
         return
     if k == n:  # all is seen whatever is shown
-        token[CHANCES : CHANCES + n] = 1
+        token[PROPENSITIES : PROPENSITIES + n] = 1
         return
     gamma = s.gamma if s.gamma > 0 else min(0.5, (s.sums[ROUNDS] + 1) ** (-1 / 3))
-    _top_chances(s, n)
+    _top_propensities(s, n)
     if uniforms[0] < gamma:
         token[0] = 1
         if s.random_below:
@@ -118,12 +118,12 @@ def explore(s: RTopKFState, X: Features, uniforms: Floats, ranking: Ints, token:
     token[GAMMA] = gamma
     token[TOP] = 0
     for p in range(k):
-        token[TOP] += s.chances[s.order[p]]
+        token[TOP] += s.propensities[s.order[p]]
     for p in range(k):
-        item, place = ranking[p], 0
-        while s.order[place] != item:
-            place += 1
-        token[CHANCES + p] = _seen_chance(s, place, k, n, token)
+        item, position = ranking[p], 0
+        while s.order[position] != item:
+            position += 1
+        token[PROPENSITIES + p] = _seen_propensity(s, position, k, n, token)
 
 
 @kernel
@@ -134,19 +134,19 @@ def rank(s: RTopKFState, X: Features, uniforms: Floats, ranking: Ints, token: Fl
 
 
 @kernel
-def fill_chances(s: RTopKFState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+def fill_propensities(s: RTopKFState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
     """Probability of each item to be seen."""
     n = len(ranking)
     k = min(s.k, n)
-    for place in range(n):
+    for position in range(n):
         if token[GAMMA] < 0:  # scores overflowed, and nothing was left to chance
-            out[ranking[place]] = place < k
+            out[ranking[position]] = position < k
         else:
-            out[s.order[place]] = 1.0 if k == n else _seen_chance(s, place, k, n, token)
+            out[s.order[position]] = 1.0 if k == n else _seen_propensity(s, position, k, n, token)
 
 
 @kernel
-def adopt(s: RTopKFState, X: Features, ranking: Ints, chances: Floats, token: Floats) -> None:
+def adopt(s: RTopKFState, X: Features, ranking: Ints, propensities: Floats, token: Floats) -> None:
     """What was seen is divided by the probability of seeing it, whoever chose the ranking; scores are our own."""
     for p in range(min(s.k, len(ranking))):
-        token[CHANCES + p] = chances[ranking[p]]
+        token[PROPENSITIES + p] = propensities[ranking[p]]

@@ -11,7 +11,7 @@ from peekrank.types import Floats, Ints
 
 # The token: explored mark, gamma (-1: scores overflowed), P(first k of the greedy order), k propensities, scores,
 # predictions
-GAMMA, TOP, CHANCES = 1, 2, 3
+GAMMA, TOP, PROPENSITIES = 1, 2, 3
 # Sums: rounds answered; for w and for the regression, squared norms of gradients and the largest of an item; the
 # constant of the regression; whether scores overflowed in the last round
 ROUNDS, SQUARES, LARGEST, SQUARES_V, LARGEST_V, BIAS, OVERFLOWED = range(7)
@@ -36,8 +36,8 @@ class RTopKFState(NamedTuple):
     z: Weights
     scores: Floats
     slopes: Floats
-    chances: Floats
-    pairs: Floats  # chances of two answers to be seen both; empty where no pairs count, or all are seen
+    propensities: Floats
+    pairs: Floats  # propensities of two answers to be seen both; empty where no pairs count, or all are seen
     order: Ints
     items: Ints
     sorting: SortSpace

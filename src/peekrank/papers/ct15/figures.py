@@ -85,7 +85,7 @@ def claims_1(simulated: Simulated) -> Iterator[Claim]:
     """What the paper says of Figure 1, for either order below the shown item."""
     result = simulated.result
     at, everybody = falls(result, result.experiment.learners)
-    (by_chance,) = (fall for fall in everybody if fall.learner == NOTHING)
+    (at_random,) = (fall for fall in everybody if fall.learner == NOTHING)
     for fall in everybody:
         if fall.learner == NOTHING:
             continue
@@ -97,11 +97,11 @@ def claims_1(simulated: Simulated) -> Iterator[Claim]:
             ", ".join(map(number, fall.levels)) + f" ± {number(float(spread))} ({result.experiment.runs} runs)",
             sorted(fall.levels, reverse=True) == fall.levels,
         )
-        share = fall.last / by_chance.last
+        share = fall.last / at_random.last
         yield Claim(
             f"`{name}`: mostly correct rankings after the learning phase",
             "in the last tenth, less than half of the regret of random orders",
-            f"{number(fall.last)} against {number(by_chance.last)} per round: {share:.0%} "
+            f"{number(fall.last)} against {number(at_random.last)} per round: {share:.0%} "
             f"({result.experiment.runs} runs)",
             share < 1 / 2,
         )

@@ -360,8 +360,8 @@ def picture(played: Played) -> Figure:
     with styled():
         title = f"{played.title}\nmean of {played.runs} runs, band: ± 1 standard deviation"
         figure, axes = blank(title, "average NDCG@10", scale="linear", legend_rows=6)
-        for place, (name, _, _, colour, dashes) in enumerate(contestants(played.rounds)):
-            look = Look(place, colour, "o^sDvP"[place % 6], dashes)
+        for position, (name, _, _, colour, dashes) in enumerate(contestants(played.rounds)):
+            look = Look(position, colour, "o^sDvP"[position % 6], dashes)
             draw(axes, played.at, spread_of_runs(played.curves[name]), look, label=name)
         figure.legend(loc="outside lower left", ncols=2)
         finish(figure, axes)

@@ -207,8 +207,8 @@ def pair_claims(cell: Cell, pair: Pair) -> Iterator[Claim]:
         alike == len(sets),
     )
 
-    def value(scores: Floats, chances: Floats) -> float:
-        return float(chances @ [NDCGSquared().value(scores, row) for row in relevance.astype(np.float64)])
+    def value(scores: Floats, probabilities: Floats) -> float:
+        return float(probabilities @ [NDCGSquared().value(scores, row) for row in relevance.astype(np.float64)])
 
     best = [best_scores(relevance, side) for side in (p, q)]
     least, rng = value(best[0], p) + value(best[1], q), np.random.default_rng(0)
@@ -237,9 +237,9 @@ def pair_of(cell: Cell) -> Pair:
     return Pair(relevance, p, q, float(distance @ distance) / 2)
 
 
-def best_scores(relevance: Grades, chances: Floats) -> Floats:
+def best_scores(relevance: Grades, probabilities: Floats) -> Floats:
     """The expected target, which the surrogate is least at."""
-    return np.asarray(chances @ np.array([NDCGSquared().target(row) for row in relevance]))
+    return np.asarray(probabilities @ np.array([NDCGSquared().target(row) for row in relevance]))
 
 
 def regret_of(
