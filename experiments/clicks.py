@@ -42,7 +42,7 @@ RAW = form("click = 1; curve" + " 1" * K)
 PEOPLE: dict[str, ClickModel] = {
     "look at position p with probability 1/p": TRUTH,
     "the same, and click on one in ten that they do not like": PositionBased(
-        TRUTH.relevant, tuple(part / 10 for part in TRUTH.relevant)
+        TRUTH.if_relevant, tuple(part / 10 for part in TRUTH.if_relevant)
     ),
     "leave after a click": Cascade(),
     "leave after a click, and skip every other position": Cascade(skip=0.5),
@@ -52,7 +52,7 @@ PEOPLE: dict[str, ClickModel] = {
 
 def assumed(strength: float) -> Form:
     """A power of the true curve."""
-    return Form((Rule("click", 1),), "curve", PositionBased(tuple(a**strength for a in TRUTH.relevant)))
+    return Form((Rule("click", 1),), "curve", PositionBased(tuple(a**strength for a in TRUTH.if_relevant)))
 
 
 def lost(name: str, people: ClickModel, taken: Form | None, run: int, rounds: int = ROUNDS) -> float:

@@ -167,7 +167,7 @@ def use(agent: Agent) -> None:
             agent.update(*late.pop(0))
     order = agent.order(features)
     assert len(order) == len(set(order.tolist())) == n, f"{order} is no order"
-    str(agent.summary()), repr(agent), agent.trouble()
+    str(agent.summary()), repr(agent), agent.failure()
     again = agent.dump()
     Agent.load(again)
 

@@ -24,27 +24,27 @@ class Shape(NamedTuple):
     k: int
 
 
-class Habits(NamedTuple):
+class ClickProbabilities(NamedTuple):
     """What people who go through a list from the top do at each position.
 
     They click with a probability that rises with relevance, and after a click they go on with another.
     """
 
-    relevant: Floats  # probability of a click on what is relevant
-    irrelevant: Floats  # and on what is not
-    go_on: Floats
+    if_relevant: Floats  # probability of a click on what is relevant
+    if_irrelevant: Floats  # and on what is not
+    continuation: Floats
 
 
-class Visitors(NamedTuple):
+class ClickFeedback(NamedTuple):
     """Those who see lists and click, instead of telling grades, and what a learner is told of it: 0, 1 or nothing.
 
     The round with number n draws its luck from `key` and n alone, whoever ranks.
     """
 
-    habits: Habits
+    habits: ClickProbabilities
     highest: float  # the grade of what is fully relevant
-    silent: Floats  # probability that a position without a click is told as 1
-    clicked: Floats  # and that one with a click is
+    p_one_without_click: Floats  # probability that a position without a click is told as 1
+    p_one_with_click: Floats  # and that one with a click is
     cascade: bool  # whether nothing is told of the positions below the last click
     key: int
 
@@ -60,7 +60,7 @@ class Rounds(NamedTuple):
     relevance: Grades
     offsets: Ints
     items: Ints | None = None
-    visitors: Visitors | None = None
+    visitors: ClickFeedback | None = None
 
 
 class Decision(NamedTuple):
@@ -123,7 +123,7 @@ class Kernels(NamedTuple):
     what is believed now, which is no matter of chance, and the second turns it into what is shown. A learner that
     is not in charge of a round gets no further than ``best``.
 
-    `clocked` tells that ``rank`` changes what is remembered, if only a count of rounds: such a learner cannot be
+    `counts_rounds` tells that ``rank`` changes what is remembered, if only a count of rounds: such a learner cannot be
     rebuilt from answers alone.
     """
 
@@ -131,7 +131,7 @@ class Kernels(NamedTuple):
     update: Callable[[State, Features, Ints, Floats, Floats], None]
     propensities: Callable[[State, Features, Ints, Floats, Floats], None] | None = None
     enter: Callable[[State, Ints], None] | None = None
-    clocked: bool = False
+    counts_rounds: bool = False
     adopt: Callable[[State, Features, Ints, Floats, Floats], None] | None = None
     best: Callable[[State, Features, Ints, Floats], None] | None = None
     explore: Callable[[State, Features, Floats, Ints, Floats], None] | None = None
@@ -149,7 +149,7 @@ class Learner(Protocol):
         ...
 
     @property
-    def any_length(self) -> bool:
+    def variable_length(self) -> bool:
         """Whether lists may differ in length: it keeps nothing about single items."""
         ...
 
@@ -211,7 +211,7 @@ class Learner(Protocol):
         """How many uniforms a round takes."""
         ...
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """What the learner makes of revealed relevance, element by element; NaN stays NaN."""
         ...
 
@@ -224,32 +224,32 @@ def missing_members(learner: object) -> list[str]:
     """What a value lacks to be a learner, in the order of `Learner`.
 
     >>> missing_members("rtop1f")[:3]
-    ['name', 'contextual', 'any_length']
+    ['name', 'contextual', 'variable_length']
     """
     members = [*Learner.__annotations__, *vars(Learner)]
     return [name for name in members if not name.startswith("_") and not hasattr(learner, name)]
 
 
 @runtime_checkable
-class ForStable(Protocol):
+class StochasticBound(Protocol):
     """A learner with a theorem for stable relevance: drawn in each round from the same distribution."""
 
-    def stable_bound(self, shape: Shape, horizon: int) -> float | None:
+    def stochastic_bound(self, shape: Shape, horizon: int) -> float | None:
         """Bound on the expected regret where relevance is stable; None where the theorem does not apply."""
         ...
 
 
 @runtime_checkable
-class Fallible(Protocol):
+class CanFail(Protocol):
     """A learner whose state can become one that nothing is learned from."""
 
-    def trouble(self, state: State) -> str:
+    def failure(self, state: State) -> str:
         """Why the learner has stopped learning; empty while it is healthy."""
         ...
 
 
 @runtime_checkable
-class Weighted(Protocol):
+class LinearScorer(Protocol):
     """A learner that scores an item by a weighted sum of its features."""
 
     def weights(self, state: State) -> Features:
@@ -258,7 +258,7 @@ class Weighted(Protocol):
 
 
 @runtime_checkable
-class Lifted(Protocol):
+class ExpandsFeatures(Protocol):
     """A learner that can add columns to the features; its weights are then of all columns, features first."""
 
     @property
@@ -267,7 +267,7 @@ class Lifted(Protocol):
         ...
 
 
-class Trained(Protocol):
+class HasAgent(Protocol):
     """Something that holds a trained agent, such as a model."""
 
     @property
@@ -278,7 +278,7 @@ class Trained(Protocol):
 
 def linear_in_features(learner: object) -> bool:
     """Whether a learner's weights, one for each feature, say all about its scores."""
-    return isinstance(learner, Weighted) and not (isinstance(learner, Lifted) and learner.lift > 0)
+    return isinstance(learner, LinearScorer) and not (isinstance(learner, ExpandsFeatures) and learner.lift > 0)
 
 
 @runtime_checkable
@@ -355,7 +355,7 @@ class Stream(Protocol):
 
 
 @runtime_checkable
-class FromFile(Protocol):
+class FileBacked(Protocol):
     """A stream whose rounds are read from a file."""
 
     @property

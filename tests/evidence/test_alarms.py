@@ -234,7 +234,7 @@ def test_facts_are_raised_once_until_they_are_over() -> None:
     watch.health("weights are not finite", [1.0, np.inf])
     watch.health("weights are not finite", [1.0, np.inf])
     assert [(alarm.name, alarm.times) for alarm in watch.raised()] == [
-        ("starved", 1), ("trouble", 1), ("overflow", 1),
+        ("starved", 1), ("failure", 1), ("overflow", 1),
     ]  # fmt: skip
     assert "Item '2' had the propensity 0.05 in decision 1; 0.06 is promised" in watch.raised()[0].cause
     watch.health()
@@ -258,10 +258,10 @@ def test_alarms_are_json_and_metrics() -> None:
     watch = Watch()
     watch.health("stuck")
     made = json.loads(json.dumps([alarm.as_dict() for alarm in watch.raised()]))
-    assert made[0]["name"] == "trouble"
+    assert made[0]["name"] == "failure"
     assert made[0]["item"] is None
     metrics = watch.metrics()
-    assert metrics['peekrank_alarms_total{alarm="trouble"}'] == 1
+    assert metrics['peekrank_alarms_total{alarm="failure"}'] == 1
     assert len(metrics) == 1 + len(NAMES)
 
 

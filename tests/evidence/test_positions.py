@@ -99,7 +99,7 @@ def test_the_form_it_suggests_is_one() -> None:
     found = estimate_curve(clicked_log(2000, 3))
     made = form(found.form())
     assert made.curve is not None
-    assert made.curve.relevant == pytest.approx(found.examined, rel=1e-3)
+    assert made.curve.if_relevant == pytest.approx(found.examined, rel=1e-3)
 
 
 def test_logs_that_cannot_tell_positions_from_items_are_refused() -> None:

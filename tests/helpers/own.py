@@ -48,7 +48,7 @@ class Stubborn:
     first: int = 0
     name: ClassVar[str] = "stubborn"
     contextual: ClassVar[bool] = False
-    any_length: ClassVar[bool] = False
+    variable_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     max_grade: ClassVar[int] = 255
@@ -72,7 +72,7 @@ class Stubborn:
     def draws(self, shape):
         return 0
 
-    def perceive(self, relevance):
+    def transform_feedback(self, relevance):
         return relevance.astype(np.float64)
 
     def bound(self, shape, horizon):

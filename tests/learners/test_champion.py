@@ -228,7 +228,7 @@ def test_a_late_answer_from_an_older_period_is_no_evidence_but_is_learned_from()
     agent.update(late, [1])
     np.testing.assert_array_equal(agent.state.evidence.below.observed, before)
     assert agent.answers == answers + 1
-    assert champion.trouble(agent.state) == ""
+    assert champion.failure(agent.state) == ""
 
 
 def test_what_members_agree_on_is_still_asked_about() -> None:

@@ -206,9 +206,9 @@ def test_the_theorem_term_by_term(measure: Any, k: int) -> None:
     crowded = 4 * g * W * (L / 2 * (4 * m * w1 / wk) ** 2 + 1) if wk else 0.0
     expected = m * (below + seen + crowded + g * W * pi**2 / 6)
     safe = DoubtSort(measure, max_grade=grade, form="safe")
-    assert safe.stable_bound(Shape(m, 0, k), T) == pytest.approx(expected, rel=1e-6)
-    assert DoubtSort(measure).stable_bound(Shape(m, 0, k), T) is None
-    assert DoubtSort(measure, form="safe", forget=0.99).stable_bound(Shape(m, 0, k), T) is None
+    assert safe.stochastic_bound(Shape(m, 0, k), T) == pytest.approx(expected, rel=1e-6)
+    assert DoubtSort(measure).stochastic_bound(Shape(m, 0, k), T) is None
+    assert DoubtSort(measure, form="safe", forget=0.99).stochastic_bound(Shape(m, 0, k), T) is None
 
 
 @pytest.mark.parametrize("k", [1, 2])
@@ -230,6 +230,6 @@ def test_regret_of_the_safe_form_grows_slowly() -> None:
     means, safe = np.linspace(0.9, 0.1, 5), DoubtSort(DCG(), form="safe")
     short, long = (np.mean([lost(safe, means, T, 1, s, DCG()) for s in range(4)]) for T in (10_000, 40_000))
     assert long < 4 ** (2 / 3) * short
-    bound = safe.stable_bound(Shape(5, 0, 1), 40_000)
+    bound = safe.stochastic_bound(Shape(5, 0, 1), 40_000)
     assert bound is not None
     assert long < bound

@@ -167,7 +167,7 @@ class Broken:
     scale: float = 1.0
     name: ClassVar[str] = "broken"
     contextual: ClassVar[bool] = False
-    any_length: ClassVar[bool] = False
+    variable_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     max_grade: ClassVar[int] = 1
@@ -195,7 +195,7 @@ class Broken:
     def draws(self, shape: Shape) -> int:
         return shape.m + 1
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         return relevance.astype(np.float64)
 
     def bound(self, shape: Shape, horizon: int) -> float | None:
@@ -219,7 +219,7 @@ class ChangesItsInput(Broken):
 
 
 class LooksAround(Broken):
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         return np.asarray(relevance - relevance.mean())
 
 
@@ -378,10 +378,10 @@ class Nameless:
 
 def test_a_learner_that_lacks_a_member_is_told_which() -> None:
     incomplete: Any = Nameless()
-    with pytest.raises(ValueError, match="is no learner: it lacks name, any_length, memory, kernels, "):
+    with pytest.raises(ValueError, match="is no learner: it lacks name, variable_length, memory, kernels, "):
         Agent(incomplete, m=3, k=1)
     with pytest.raises(
-        CheckError, match=r"^every_member_is_there: Nameless lacks name, any_length, memory, kernels, "
+        CheckError, match=r"^every_member_is_there: Nameless lacks name, variable_length, memory, kernels, "
     ):
         check_learner(incomplete)
 

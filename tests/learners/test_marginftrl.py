@@ -634,7 +634,7 @@ def test_foreign_tokens_are_refused(wrong: float) -> None:
 def test_grades_of_any_size() -> None:
     """Gains up to 2^255: costs are parts of the largest gain, and nothing overflows."""
     grades = np.array([0, 1, 3, np.nan])
-    np.testing.assert_allclose(MarginFTRL(DCG(), max_grade=3).perceive(grades), [1, 6 / 7, 0, np.nan])
+    np.testing.assert_allclose(MarginFTRL(DCG(), max_grade=3).transform_feedback(grades), [1, 6 / 7, 0, np.nan])
     rng = np.random.default_rng(0)
     rounds = fixed_items(rng.choice([0, 255], size=(2000, 5), p=[0.7, 0.3]).astype(np.uint8))
     learner = MarginFTRL(DCG(), max_grade=255)

@@ -104,8 +104,8 @@ def test_estimates_are_unbiased_and_the_draw_is_the_leader(
 
 def test_costs_not_grades_are_perceived() -> None:
     grades = np.array([0, 1, 3, np.nan])
-    np.testing.assert_array_equal(PermFTRL(DCG(), max_grade=3).perceive(grades), [7, 6, 0, np.nan])
-    np.testing.assert_array_equal(PermFTRL(SumLoss(), max_grade=3).perceive(grades), [3, 2, 0, np.nan])
+    np.testing.assert_array_equal(PermFTRL(DCG(), max_grade=3).transform_feedback(grades), [7, 6, 0, np.nan])
+    np.testing.assert_array_equal(PermFTRL(SumLoss(), max_grade=3).transform_feedback(grades), [3, 2, 0, np.nan])
 
 
 @pytest.mark.parametrize("text", ["sumloss", "dcg", "dcg@2", "p@2+mean", "pairwiseloss"])
@@ -116,7 +116,7 @@ def test_weights_times_costs_are_the_measure_up_to_a_constant(text: str) -> None
     rankings = np.array(list(permutations(range(4))))
     for _ in range(5):
         relevance = rng.integers(0, 2, 4)
-        costs = PermFTRL(of).perceive(relevance)
+        costs = PermFTRL(of).transform_feedback(relevance)
         difference = sign * of.values(rankings, np.tile(relevance, (24, 1))) - costs[rankings] @ w
         np.testing.assert_allclose(difference, difference[0], atol=1e-12)
 

@@ -304,7 +304,7 @@ def test_wild_features(kind: str, learner: Ridge) -> None:
     for name, array in arrays_of(agent.state):
         assert np.isfinite(array).all(), name
     assert not learner.fault(agent.state)
-    assert not agent.trouble()
+    assert not agent.failure()
 
 
 @pytest.mark.parametrize("kind", ["constant", "duplicates", "huge", "far away"])

@@ -507,8 +507,10 @@ def test_exploiting_rounds_teach_nothing() -> None:
 
 def test_gains_not_grades_are_perceived() -> None:
     grades = np.array([0, 1, 3, np.nan])
-    np.testing.assert_array_equal(RTop1F(DCG(), horizon=9, max_grade=3).perceive(grades), [0, 1, 7, np.nan])
-    np.testing.assert_array_equal(RTop1F(SumLoss(), horizon=9, max_grade=3).perceive(grades), grades)
+    np.testing.assert_array_equal(
+        RTop1F(DCG(), horizon=9, max_grade=3).transform_feedback(grades), [0, 1, 7, np.nan]
+    )
+    np.testing.assert_array_equal(RTop1F(SumLoss(), horizon=9, max_grade=3).transform_feedback(grades), grades)
 
 
 # --- parameters

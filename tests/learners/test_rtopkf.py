@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from peekrank import NDCG, Agent, Rounds, Shape, Uniform, play, simulate
-from peekrank.engine import TroubleWarning, drive, loop, simulate_all
+from peekrank.engine import LearningStoppedWarning, drive, loop, simulate_all
 from peekrank.kernels.vectors import dot
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.learners.rtopkf.state import RTopKFState
@@ -294,7 +294,7 @@ def too_long(rounds: Rounds) -> Rounds:
 def test_weights_that_overflow_are_reported(estimator: Any, temperature: float) -> None:
     rounds, at = too_long(synthetic(seed=0)), np.array([4000])
     learner = RTopKF(horizon=100, estimator=estimator, temperature=temperature, step="theorem")
-    with pytest.warns(TroubleWarning, match="rtopkf: weights, scores or steps have overflowed"):
+    with pytest.warns(LearningStoppedWarning, match="rtopkf: weights, scores or steps have overflowed"):
         trace = simulate(learner, rounds, k=1, measure=NDCG(), at=at)
     assert 0 < trace.value[0] < 4000
 
@@ -309,16 +309,16 @@ def test_a_list_whose_scores_overflow_is_left_out() -> None:
     agent.update(decision, [2])
     assert decision.ranking.tolist() == [0, 1, 2, 3, 4]
     assert np.array_equal(agent._state.w, before)
-    assert learner.trouble(agent._state)
+    assert learner.failure(agent._state)
     agent.update(agent.rank(items(5, 9)), [2])
     assert not np.array_equal(agent._state.w, before)
-    assert not learner.trouble(agent._state)
+    assert not learner.failure(agent._state)
 
 
 def test_features_that_are_too_large_for_steps_are_reported() -> None:
     rounds = synthetic(seed=0, queries=50)
     huge = rounds._replace(features=rounds.features * np.float32(1e19))
-    with pytest.warns(TroubleWarning, match="features are too large"):
+    with pytest.warns(LearningStoppedWarning, match="features are too large"):
         simulate(RTopKF(), huge, k=1, measure=NDCG())
 
 

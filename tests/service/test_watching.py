@@ -145,12 +145,12 @@ def test_waiting_for_one_event_does_not_take_memory() -> None:
     for n in range(1, 20_000):
         order = rng.permutation(4).astype("<u4").tobytes()
         watching.closed(Closed(n, order, propensities, [float(rng.random() < 0.3), None]))
-        watching.go_on(0, n, str)
+        watching.continuation(0, n, str)
     kept = watching.saved()
     assert 2048 <= len(kept.early) <= 4096
     assert kept.stride == 8
     assert all(event.number % 8 == 0 for event in kept.early)
-    watching.go_on(20_000, 0, str)
+    watching.continuation(20_000, 0, str)
     value = watching.value()
     assert value is not None
     assert value.low < 0.3 < value.high
@@ -178,7 +178,7 @@ def test_going_on_from_what_is_remembered() -> None:
     for n in rng.permutation(500).tolist():
         for one in (whole, first):
             one.closed(events[n])
-            one.go_on(400, n, str)
+            one.continuation(400, n, str)
         if n in (63, 100, 250):
             kept = msgspec.msgpack.decode(msgspec.msgpack.encode(first.saved()), type=Watched)
             first = Watching.restored(kept, NAMES.__getitem__)

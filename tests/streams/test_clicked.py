@@ -36,12 +36,16 @@ def naive_clicks(model: ClickModel, relevance: Floats, u: Floats) -> list[int]:
     clicks: list[int] = []
     for p, r in enumerate(relevance):
         if isinstance(model, PositionBased):
-            clicks.append(int(u[2 * p] < model.relevant[p] * r + model.irrelevant[p] * (1 - r)))
+            clicks.append(int(u[2 * p] < model.if_relevant[p] * r + model.if_irrelevant[p] * (1 - r)))
             continue
         assert isinstance(model, Cascade | DependentClick)
         left = any(
             c
-            and not (isinstance(model, DependentClick) and q < len(model.go_on) and u[2 * q + 1] < model.go_on[q])
+            and not (
+                isinstance(model, DependentClick)
+                and q < len(model.continuation)
+                and u[2 * q + 1] < model.continuation[q]
+            )
             for q, c in enumerate(clicks)
         )
         clicks.append(int(not left and u[2 * p] < (1 - model.skip) * r))
@@ -106,11 +110,11 @@ def test_raw_clicks_in_a_log_tell_the_curve() -> None:
     people = PositionBased((1.0, 0.6, 0.3))
     source = Clicked(Means((0.3, 0.4, 0.5, 0.6, 0.7)), people, form("click = 1; curve 1 1 1"))
     log = record(Agent(Uniform(), m=5, k=3, seed=1), source.rounds(8_000, np.random.default_rng(2)))
-    assert estimate_curve(log).examined == pytest.approx(people.relevant, abs=0.05)
+    assert estimate_curve(log).examined == pytest.approx(people.if_relevant, abs=0.05)
 
 
 def test_more_positions_than_the_curve_has_are_refused() -> None:
-    rounds = stream("clicks:of=ct15,by=position:relevant=1+0.5").rounds(5, np.random.default_rng(0))
+    rounds = stream("clicks:of=ct15,by=position:if_relevant=1+0.5").rounds(5, np.random.default_rng(0))
     for run in (simulate, play):
         with pytest.raises(ValueError, match="k = 3: the curve of the visitors describes the first 2 positions"):
             run(Uniform(), rounds, k=3, measure=DCG())
@@ -132,7 +136,7 @@ def test_a_file_below_clicks_counts_as_data(tmp_path: Path) -> None:
 
 
 def test_an_experiment_takes_clicks_by_their_specification() -> None:
-    text = "clicks:of=[means:means=0.9+0.5],by=[position:relevant=1+0.5],taken=[click = 1; curve 1 1]"
+    text = "clicks:of=[means:means=0.9+0.5],by=[position:if_relevant=1+0.5],taken=[click = 1; curve 1 1]"
     made = Experiment(("doubtsort",), text, "dcg", k=2, horizon=10)
     assert made.rounds(0).visitors is not None
     assert made.shape.m == 2

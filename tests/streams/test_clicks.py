@@ -46,13 +46,13 @@ def test_the_same_generator_draws_the_same_clicks() -> None:
 def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(ValueError, match="one at least"):
         PositionBased(())
-    with pytest.raises(ValueError, match="must have as many as relevant, 2"):
+    with pytest.raises(ValueError, match="must have as many as if_relevant, 2"):
         PositionBased((0.5, 0.4), (0.1,))
     with pytest.raises(ValueError, match=r"position 2: a click has probability 0\.1 if relevant and 0\.1 if not"):
         PositionBased((0.5, 0.1), (0.1, 0.1))
     with pytest.raises(ValueError, match=r"skip = 1\.5: must be a probability"):
         Cascade(1.5)
-    with pytest.raises(ValueError, match=r"go_on = -1: must be a probability"):
+    with pytest.raises(ValueError, match=r"continuation = -1: must be a probability"):
         DependentClick((-1,))
     with pytest.raises(ValueError, match="relevance must be from 0 to 1"):
         draw_clicks(Cascade(), [[2]], np.random.default_rng(0))
@@ -61,7 +61,11 @@ def test_what_makes_no_sense_is_refused() -> None:
 
 
 def test_models_are_known_by_their_names() -> None:
-    for text in ("position:relevant=0.9+0.5,irrelevant=0.1+0.0", "cascade:skip=0.25", "dependent:go_on=0.5+0.1"):
+    for text in (
+        "position:if_relevant=0.9+0.5,if_irrelevant=0.1+0.0",
+        "cascade:skip=0.25",
+        "dependent:continuation=0.5+0.1",
+    ):
         assert str(click_model(text)) == text
     with pytest.raises(ValueError, match="unknown click model 'cascad': did you mean 'cascade'"):
         click_model("cascad")

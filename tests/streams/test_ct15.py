@@ -82,7 +82,7 @@ class Show:
     notes: Notes
     name: ClassVar[str] = "show"
     contextual: ClassVar[bool] = False
-    any_length: ClassVar[bool] = False
+    variable_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     max_grade: ClassVar[int] = 255
@@ -106,7 +106,7 @@ class Show:
     def draws(self, shape: Shape) -> int:
         return 0
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         return relevance.astype(np.float64)
 
     def bound(self, shape: Shape, horizon: int) -> None:

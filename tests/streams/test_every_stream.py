@@ -34,8 +34,8 @@ SPECIFICATIONS = [
     "ratings:path=ratings.csv,rule=quantile3",
     "adversary:path=proof.json,side=q",
     "clicks:of=ct15",
-    "clicks:of=[graded:m=4,max_grade=2],by=[dependent:go_on=0.5+0.1,skip=0.25],taken=[click = 1; curve 1 0.5]",
-    "clicks:of=orders:path=votes.soc,by=[position:relevant=0.9+0.5,irrelevant=0.1+0.0]",
+    "clicks:of=[graded:m=4,max_grade=2],by=[dependent:continuation=0.5+0.1,skip=0.25],taken=[click = 1; curve 1 0.5]",
+    "clicks:of=orders:path=votes.soc,by=[position:if_relevant=0.9+0.5,if_irrelevant=0.1+0.0]",
 ]
 
 

@@ -18,7 +18,7 @@ CURVE = PositionBased((0.95, 0.7, 0.4), (0.15, 0.1, 0.0))
 
 def click_propensity(position: int, relevance: float, curve: PositionBased) -> float:
     """The probability of a click, written out as in the paper: theta (eps+ R + eps- (1 - R))."""
-    return curve.relevant[position] * relevance + curve.irrelevant[position] * (1 - relevance)
+    return curve.if_relevant[position] * relevance + curve.if_irrelevant[position] * (1 - relevance)
 
 
 @pytest.mark.parametrize("relevance", [(1, 0, 0), (1, 1, 0), (0, 0, 0), (0.3, 0.8, 0.5)])
@@ -56,7 +56,7 @@ def test_grades_seen_through_a_curve_are_unbiased_by_enumeration() -> None:
 
 def test_a_wrong_curve_is_biased_by_the_ratio_of_the_curves() -> None:
     true, wrong = PositionBased((1.0, 0.4)), PositionBased((1.0, 0.8))
-    expected = [p * correct([1, 1], wrong)[position] for position, p in enumerate(true.relevant)]
+    expected = [p * correct([1, 1], wrong)[position] for position, p in enumerate(true.if_relevant)]
     assert expected == pytest.approx([1.0, 0.5])
 
 

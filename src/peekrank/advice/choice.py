@@ -16,7 +16,7 @@ from peekrank.games.rate import Rate, Verdict
 from peekrank.games.rates import rate_of
 from peekrank.learners._shared import constants, position_weights
 from peekrank.measures import learnable
-from peekrank.types import ForStable, Learner, LinearMeasure, Measure, Shape
+from peekrank.types import Learner, LinearMeasure, Measure, Shape, StochasticBound
 
 _NEVER = 10**18  # a bound that says nothing up to here is taken to say nothing ever
 _LONG = 10**6  # rounds at which bounds are compared where no number of rounds is known
@@ -96,7 +96,7 @@ def for_stable(p: Problem) -> Learner | None:
     found = [
         learner
         for learner in _fitting(_quick(), p)
-        if (isinstance(learner, ForStable) or _promises(learner, p)) and usually(learner, p) < inf
+        if (isinstance(learner, StochasticBound) or _promises(learner, p)) and usually(learner, p) < inf
     ]
     return min(found, key=lambda learner: usually(learner, p), default=None)
 

@@ -6,13 +6,13 @@ for bit. A learner sees its k answers and nothing else.
 
 from peekrank.engine.agent import Agent
 from peekrank.engine.border import Seed, generator, problem_shape
-from peekrank.engine.loop import TroubleWarning, drive, play, simulate, simulate_all
+from peekrank.engine.loop import LearningStoppedWarning, drive, play, simulate, simulate_all
 from peekrank.engine.replay import replay
 
 __all__ = [
     "Agent",
+    "LearningStoppedWarning",
     "Seed",
-    "TroubleWarning",
     "drive",
     "generator",
     "play",

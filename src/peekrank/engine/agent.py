@@ -24,7 +24,7 @@ from peekrank.engine.calls import (
 from peekrank.engine.knowledge import Knowledge
 from peekrank.engine.uniforms import Uniforms
 from peekrank.spec import text_of
-from peekrank.types import Decision, Features, Floats, Ints, Learner, Shape, Trained
+from peekrank.types import Decision, Features, Floats, HasAgent, Ints, Learner, Shape
 
 
 class Agent(Knowledge):
@@ -63,7 +63,10 @@ class Agent(Knowledge):
         self._token_shape = (learner.token_size(self.shape),)
         self._no_propensities, self._answer = np.empty(0), np.empty(1)
         self._featured, self._seen, self._latest = d > 0, self.shape.k, 0
-        self._says_propensities, self._clocked = learner.kernels.propensities is not None, learner.kernels.clocked
+        self._says_propensities, self._clocked = (
+            learner.kernels.propensities is not None,
+            learner.kernels.counts_rounds,
+        )
         ranking, token, numbers = np.empty(m, dtype=np.int64), np.empty(self._token_shape), np.empty(self.shape.k)
         (rank, update), X = compiled_calls(learner.kernels), self._no_features
         self._rank = machine_code(
@@ -294,7 +297,7 @@ class Agent(Knowledge):
 
     @classmethod
     def from_model(
-        cls, model: Trained, *, m: int | None = None, k: int | None = None, learner: Learner | None = None
+        cls, model: HasAgent, *, m: int | None = None, k: int | None = None, learner: Learner | None = None
     ) -> Agent:
         """An agent that goes on learning where the training of a model ended, bit for bit.
 
@@ -319,7 +322,7 @@ class Agent(Knowledge):
         m, k = m or shape.m, k or shape.k
         if (m, k) == (shape.m, shape.k):
             return trained
-        if not trained.learner.any_length:
+        if not trained.learner.variable_length:
             raise ValueError(f"{trained.learner.name} knows its items one by one: m and k stay as in training")
         agent = cls(trained.learner, m=m, k=k, d=shape.d, seed=trained._random.settled().bit_generator)
         saved.copy_memory(trained.learner, trained._state, trained._counts, agent._state, agent._counts)

@@ -33,9 +33,9 @@ class Memory(NamedTuple):
 
     state: State
     counts: Counts
-    perceived_grades: Floats  # what the learner makes of each grade
+    feedback_values: Floats  # what the learner makes of each grade
     seen: NDArray[np.bool_]  # space to check a ranking in
-    perceived: Floats  # space for what it makes of answers
+    transformed: Floats  # space for what it makes of answers
 
 
 class Calls(NamedTuple):
@@ -188,7 +188,7 @@ def _rank_once(
 
 def _update_once(memory: Memory, items: Ints, X: Features, ranking: Ints, token: Floats, answers: Floats) -> int:
     """Update, if all that the decision and the answers hold is as it should be; else what is not."""
-    state, perceived, grades = memory.state, memory.perceived, memory.perceived_grades
+    state, transformed, grades = memory.state, memory.transformed, memory.feedback_values
     if first_not_finite(X) >= 0:
         return BAD_FEATURES
     if not is_permutation(ranking, memory.seen):
@@ -199,13 +199,13 @@ def _update_once(memory: Memory, items: Ints, X: Features, ranking: Ints, token:
     for p in range(len(answers)):
         answer = answers[p]
         if np.isnan(answer):
-            perceived[p] = answer
+            transformed[p] = answer
         elif 0 <= answer < len(grades) and answer == np.floor(answer):
-            perceived[p] = grades[int(answer)]
+            transformed[p] = grades[int(answer)]
         else:
             return p
     _enter(state, items)
-    _update(state, X, ranking, token, perceived[: len(answers)])
+    _update(state, X, ranking, token, transformed[: len(answers)])
     counted = memory.counts.answers
     for p in range(len(answers)):
         if not np.isnan(answers[p]):

@@ -22,7 +22,7 @@ from peekrank.engine.calls import (
     read_only,
 )
 from peekrank.engine.summary import Summary
-from peekrank.types import Fallible, Features, Floats, Ints, Learner, Shape, State, Weighted
+from peekrank.types import CanFail, Features, Floats, Ints, Learner, LinearScorer, Shape, State
 
 
 class Knowledge:
@@ -42,7 +42,9 @@ class Knowledge:
         self._lock = Lock()  # kernels release the GIL, and share the state
         self._by_item = learner.kernels.enter is not None  # whether it can rank any of its items
         grades = np.arange(learner.max_grade + 1.0)
-        self._grades = array_of(learner.perceive(grades), np.float64, grades.shape, "perceived relevance")
+        self._grades = array_of(
+            learner.transform_feedback(grades), np.float64, grades.shape, "perceived relevance"
+        )
         self._make_room(shape.m)
         self._check = machine_code(first_not_finite, self._no_features)
         if self._by_item:
@@ -53,7 +55,7 @@ class Knowledge:
         """Make state and space for so many items, and keep what is known of those there are."""
         learner, (m, d, k) = self.learner, self.shape
         state = learner.init(self.shape._replace(m=room))
-        counts = no_counts(1 if learner.any_length else room, room if self._by_item else 0)
+        counts = no_counts(1 if learner.variable_length else room, room if self._by_item else 0)
         if room > m:
             saved.copy_memory(learner, self._state, self._counts, state, counts)
         self._state, self._counts = state, counts
@@ -152,8 +154,8 @@ class Knowledge:
         """The features of a list, which may be shorter than m if the learner keeps nothing about single items."""
         m, d, _ = self.shape
         X = np.ascontiguousarray(features, dtype=np.float32)
-        rows = len(X) if self.learner.any_length and X.ndim == 2 and 1 <= len(X) <= m else m
-        if self.learner.any_length and X.shape != (rows, d):
+        rows = len(X) if self.learner.variable_length and X.ndim == 2 and 1 <= len(X) <= m else m
+        if self.learner.variable_length and X.shape != (rows, d):
             raise ValueError(f"{name} of shape {X.shape}: must be of shape (n, {d}), n from 1 to {m}")
         return array_of(X, np.float32, (rows, d), name)
 
@@ -208,10 +210,10 @@ class Knowledge:
                0            0          5
         """
         with self._lock:
-            if isinstance(self.learner, Weighted):
+            if isinstance(self.learner, LinearScorer):
                 weights = self.learner.weights(self._state).astype(np.float64)
                 return Summary("feature", weights, np.full(len(weights), self._counts.answers.sum()))
-            if self.learner.any_length:
+            if self.learner.variable_length:
                 return Summary("item", np.empty(0), np.empty(0, dtype=np.int64))
             m = self.shape.m
             return Summary("item", self._scores(self._no_features[:m]).copy(), self._counts.answers[:m].copy())
@@ -231,6 +233,6 @@ class Knowledge:
         """What the learner remembers now, not to be written to."""
         return read_only(self._state)
 
-    def trouble(self) -> str:
+    def failure(self) -> str:
         """Why the learner has stopped learning; empty while it is healthy."""
-        return self.learner.trouble(self._state) if isinstance(self.learner, Fallible) else ""
+        return self.learner.failure(self._state) if isinstance(self.learner, CanFail) else ""

@@ -38,7 +38,7 @@ _CACHE = 2**22  # bytes of features that learners who take turns find in cache
 _SHORTEST_TURN = 16  # rounds, so that changing turns costs little
 
 
-class TroubleWarning(UserWarning):
+class LearningStoppedWarning(UserWarning):
     """A learner has come into a state from which it does not learn any more."""
 
 
@@ -134,8 +134,8 @@ def simulate_all(
     agents = [_agent(learner, rounds, k, seed) for learner, seed in zip(learners, seeds, strict=True)]
     traces = drive(agents, rounds, measure=measure, sequence=sequence, at=at, progress=progress)
     for agent in agents:
-        if what := agent.trouble():
-            warnings.warn(f"{agent.learner.name}: {what}", TroubleWarning, stacklevel=2)
+        if what := agent.failure():
+            warnings.warn(f"{agent.learner.name}: {what}", LearningStoppedWarning, stacklevel=2)
     return traces
 
 
@@ -195,7 +195,7 @@ def play(
 
 def _agent(learner: Learner, rounds: Rounds, k: int, seed: Seed) -> Agent:
     lengths = list_lengths(rounds)
-    if learner.any_length:
+    if learner.variable_length:
         m = int(lengths.max())
     elif rounds.items is None:
         m = list_shape(rounds)[1]
@@ -221,7 +221,7 @@ class _PlainRun:
         for t in range(low, high):
             n, here = chunk.lists[t], slice(chunk.starts[t], chunk.starts[t + 1])
             rows = slice(offsets[n], offsets[n + 1])
-            if items is None or self._agent.learner.any_length:
+            if items is None or self._agent.learner.variable_length:
                 decision = self._agent.rank(features[rows])
                 ranking = decision.ranking
             else:
@@ -242,7 +242,7 @@ class _CompiledRun:
         self._rng = agent._random.settled()
         feedback, token = np.empty(shape.k), np.zeros(learner.token_size(shape))
         memory, everyone = (agent._state, agent._counts), np.arange(shape.m)
-        items = everyone[:0] if rounds.items is None or learner.any_length else rounds.items
+        items = everyone[:0] if rounds.items is None or learner.variable_length else rounds.items
         lists = rounds.features, rounds.offsets, items, everyone
         listening = Listening(rounds.visitors or NOBODY, agent._grades, np.empty(COINS * shape.k))
         self._fixed = (*memory, listening, *lists, feedback, token)
@@ -274,7 +274,7 @@ def _fitting(agent: Agent, rounds: Rounds) -> Ints:
     """The lengths of the lists, if they, their features and their grades are what the agent was made for."""
     learner, shape = agent.learner, agent.shape
     lengths, d = list_lengths(rounds), rounds.features.shape[1]
-    if learner.any_length:
+    if learner.variable_length:
         fits = lengths.max() <= shape.m
     elif rounds.items is None:
         fits = lengths.min() == lengths.max() == shape.m and not agent._counts.retired.any()

@@ -157,7 +157,7 @@ def _shape(numbers: object, learner: Learner, size: int) -> Shape:
         raise ValueError("this saved agent is no agent: its shape must be three numbers")
     shape = Shape(*numbers)
     try:
-        most = _LONGEST_LIST if learner.any_length else size // np.dtype(np.int64).itemsize
+        most = _LONGEST_LIST if learner.variable_length else size // np.dtype(np.int64).itemsize
         whole("m", shape.m, 1, max(1, most))
         whole("d", shape.d, 0, _LONGEST_LIST)
         whole("k", shape.k, 1, shape.m)

@@ -9,18 +9,20 @@ import numpy as np
 from peekrank._jit import kernel
 from peekrank.engine.calls import Counts, count_answer
 from peekrank.streams.clicked import COINS, fill_told
-from peekrank.types import Floats, Grades, Habits, Ints, Rounds, Visitors
+from peekrank.types import ClickFeedback, ClickProbabilities, Floats, Grades, Ints, Rounds
 
 _NOTHING: Floats = np.empty(0)
 _NO_RANKING = "the learner's rank kernel fills a ranking with something else than its items"
-NOBODY = Visitors(Habits(_NOTHING, _NOTHING, _NOTHING), 1.0, _NOTHING, _NOTHING, cascade=False, key=0)
+NOBODY = ClickFeedback(
+    ClickProbabilities(_NOTHING, _NOTHING, _NOTHING), 1.0, _NOTHING, _NOTHING, cascade=False, key=0
+)
 
 
 class Listening(NamedTuple):
     """Who tells a learner something, what it makes of each grade, and memory to work in."""
 
-    visitors: Visitors
-    perceived: Floats
+    visitors: ClickFeedback
+    transformed: Floats
     coins: Floats
 
 
@@ -38,7 +40,7 @@ def tell_relevance(
     for p in range(len(seen)):
         if not 0 <= ranking[p] < len(relevance):
             raise ValueError(_NO_RANKING)
-        seen[p] = listening.perceived[relevance[ranking[p]]]
+        seen[p] = listening.transformed[relevance[ranking[p]]]
         count_answer(counts.answers, here[ranking[p]])
 
 
@@ -69,7 +71,7 @@ def tell_clicks(
     uniforms = listening.coins[: COINS * len(seen)]
     told = fill_told(listening.visitors, counts.rounds[0] + t + 1, relevance, ranking, uniforms, seen)
     for p in range(told):
-        seen[p] = listening.perceived[int(seen[p])]
+        seen[p] = listening.transformed[int(seen[p])]
         count_answer(counts.answers, here[ranking[p]])
 
 
@@ -103,5 +105,5 @@ def tell(rounds: Rounds, n: int, ranking: Ints, number: int) -> Floats:
 def check_positions(rounds: Rounds, k: int) -> None:
     """Raise a ValueError if visitors do not know what to do at some of the positions that are seen."""
     visitors, longest = rounds.visitors, int(np.diff(rounds.offsets).max())
-    if visitors is not None and min(k, longest) > (known := len(visitors.silent)):
+    if visitors is not None and min(k, longest) > (known := len(visitors.p_one_without_click)):
         raise ValueError(f"k = {k}: the curve of the visitors describes the first {known} positions")

@@ -27,7 +27,7 @@ PER_ITEM = (
     "item-fewer-answers", "item-more-answers", "item-lower-grades", "item-higher-grades",
 )  # fmt: skip
 _MOST_KEPT = 1000  # alarms
-FACTS = ("starved", "trouble", "overflow")
+FACTS = ("starved", "failure", "overflow")
 NAMES = (*OVERALL, *PER_ITEM, *FACTS)
 _ACTIONS = {
     "unexpected-order": "Likely the app sorts, filters or caches lists after they were ranked. Show them as they "
@@ -52,7 +52,7 @@ _ACTIONS = {
     "item-higher-grades": "Likely the item itself changed, or somebody answers in bulk. Look at who answers.",
     "starved": "Candidates get less than the promised propensity, and cannot be evaluated. Look at the learner's "
     "exploration, and at lists with more candidates than it was set up for.",
-    "trouble": "The learner has stopped learning. Load the last good state, or start again with scaled features.",
+    "failure": "The learner has stopped learning. Load the last good state, or start again with scaled features.",
     "overflow": "Rankings are arbitrary now. Load the last good state, and scale features.",
 }
 
@@ -187,17 +187,17 @@ class Watch:
             observe_stray(self._accounts)
             self._collect()
 
-    def health(self, trouble: str = "", scores: ArrayLike = ()) -> None:
+    def health(self, failure: str = "", scores: ArrayLike = ()) -> None:
         """Take in what the learner says of itself, now and then.
 
         Parameters
         ----------
-        trouble
-            Why it has stopped learning (`Agent.trouble`); empty while it is healthy.
+        failure
+            Why it has stopped learning (`Agent.failure`); empty while it is healthy.
         scores
             What it believes of items; none need be given.
         """
-        self._fact("trouble", f"The learner says: {excerpt(trouble, 200)}.", holds=bool(trouble))
+        self._fact("failure", f"The learner says: {excerpt(failure, 200)}.", holds=bool(failure))
         bad = np.flatnonzero(~np.isfinite(np.asarray(scores, dtype=np.float64)))
         self._fact("overflow", f"{counted(bad.size, 'score')} of items: no finite numbers.", holds=bad.size > 0)
 

@@ -196,7 +196,7 @@ def replayed(
     X = features_of(log, learner.name) if learner.contextual else np.empty((len(log.item), 0), np.float32)
     by_item = learner.kernels.enter is not None
     m = len(log.names) if by_item else int(log.lengths.max())
-    if not (by_item or learner.any_length):
+    if not (by_item or learner.variable_length):
         raise ValueError(f"{learner.name} ranks a fixed set of items, all of them in every round")
     shape = problem_shape(learner, m=m, k=min(int(log.k.max()), m), d=X.shape[1])
     rows = np.lexsort((log.item, log.owner)) if by_item else np.arange(len(log.item))
@@ -216,7 +216,7 @@ def _ranks_of_learner(
 ) -> Ints:
     """The ranks that a learner gives to these rows, decision by decision."""
     lengths, by_item = log.lengths, learner.kernels.enter is not None
-    answers = learner.perceive(log.answer[rows])
+    answers = learner.transform_feedback(log.answer[rows])
     draws = {
         n: learner.draws(Shape(n, shape.d, min(shape.k, n)) if by_item else shape) for n in set(lengths.tolist())
     }

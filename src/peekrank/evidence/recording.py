@@ -51,7 +51,7 @@ def record(
     lengths = np.diff(offsets)[lists]
     starts = np.append(0, np.cumsum(lengths))
     rows = np.repeat(offsets[:-1][lists] - starts[:-1], lengths) + np.arange(starts[-1])
-    by_number = items is not None and not agent.learner.any_length
+    by_number = items is not None and not agent.learner.variable_length
     position, propensity, answer = (
         np.empty(len(rows), np.int64),
         np.full(len(rows), np.nan),

@@ -17,7 +17,7 @@ from peekrank.experiments.playing import CURVE_COLUMNS, Curve, Stage, compile_ke
 from peekrank.jobs.executor import Threads, Tick
 from peekrank.jobs.folder import Belongs, Code, Folder, median_seconds, write_table
 from peekrank.regret import checkpoints
-from peekrank.types import FromFile, Stream
+from peekrank.types import FileBacked, Stream
 
 SEEDS = "SeedSequence(seed, spawn_key=(run, 0)) draws the rounds, (run, 1) is the learner's"
 
@@ -113,7 +113,7 @@ def summary_rows(result: Result) -> list[dict[str, Any]]:
 
 def data_digest(stream: Stream) -> str | None:
     """Digest of the content of the file that a stream reads, if it reads one."""
-    return hashlib.sha256(stream.path.read_bytes()).hexdigest() if isinstance(stream, FromFile) else None
+    return hashlib.sha256(stream.path.read_bytes()).hexdigest() if isinstance(stream, FileBacked) else None
 
 
 def _play(stage: Stage, job: _Job, tick: Tick) -> Iterator[Curve]:

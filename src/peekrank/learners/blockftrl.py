@@ -219,10 +219,10 @@ class BlockFTRL:
     discount: float = 1.0
     name: ClassVar[str] = "blockftrl"
     contextual: ClassVar[bool] = False
-    any_length: ClassVar[bool] = False
+    variable_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities, clocked=True)
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities, counts_rounds=True)
     memory: ClassVar[tuple[str, ...]] = (
         *("scores", "sums", "counts", "questions", "clock", "memory"),
         *("space.order", "space.x", "space.first"),  # of the leader, which is followed for a whole block
@@ -306,7 +306,7 @@ class BlockFTRL:
         """One for whom to ask about, and one coin for each item."""
         return shape.m + 1
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """The cost: what the measure's gain lacks to the largest one."""
         return largest_gain(self.measure, self.max_grade) - self.measure.gain(relevance)
 

@@ -186,7 +186,7 @@ class DoubtSort:
     form
         "usual": u_i is the root of ``variance ln(e + rounds) / (answers + 1)``. "cautious" adds ``0.3 g ln(e +
         rounds) / (answers + 1)``: quicker with new items, and dearer. "safe" is the one with a theorem
-        (`stable_bound`): ``u_i = g sqrt(ln(2 rounds^3) / (2 answers))``, and much dearer. g is the largest gain.
+        (`stochastic_bound`): ``u_i = g sqrt(ln(2 rounds^3) / (2 answers))``, and much dearer. g is the largest gain.
     forget
         What is known of an item is multiplied by this at each answer about it: less than 1 to follow change.
 
@@ -205,13 +205,20 @@ class DoubtSort:
     forget: float = 1.0
     name: ClassVar[str] = "doubtsort"
     contextual: ClassVar[bool] = False
-    any_length: ClassVar[bool] = False
+    variable_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     horizon: ClassVar[None] = None
     memory: ClassVar[tuple[str, ...]] = ITEMS_MEMORY
     kernels: ClassVar[Kernels] = Kernels(
-        _rank, _update, _propensities, _enter, clocked=True, adopt=adopt_as_it_is, best=_best, explore=_explore
+        _rank,
+        _update,
+        _propensities,
+        _enter,
+        counts_rounds=True,
+        adopt=adopt_as_it_is,
+        best=_best,
+        explore=_explore,
     )
 
     def __post_init__(self) -> None:
@@ -251,7 +258,7 @@ class DoubtSort:
         """One: whom to ask about."""
         return 1
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """The measure's gain."""
         return self.measure.gain(relevance)
 
@@ -268,9 +275,9 @@ class DoubtSort:
         return means
 
     def bound(self, shape: Shape, horizon: int) -> None:
-        """None: nothing is promised where relevance changes; `stable_bound` is for relevance that does not."""
+        """None: nothing is promised where relevance changes; `stochastic_bound` is for relevance that does not."""
 
-    def stable_bound(self, shape: Shape, horizon: int) -> float | None:
+    def stochastic_bound(self, shape: Shape, horizon: int) -> float | None:
         """Bound on the expected regret where relevance is stable and all items are always available.
 
         The theorem of docs/learners/doubtsort.md for the safe form; None for the others, and with forgetting.

@@ -118,13 +118,20 @@ class Greedy:
     epsilon: float | None = None
     name: ClassVar[str] = "greedy"
     contextual: ClassVar[bool] = False
-    any_length: ClassVar[bool] = False
+    variable_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     horizon: ClassVar[None] = None
     memory: ClassVar[tuple[str, ...]] = (*ITEMS_MEMORY, "rounds")
     kernels: ClassVar[Kernels] = Kernels(
-        _rank, _update, _propensities, _enter, clocked=True, adopt=adopt_as_it_is, best=_best, explore=_explore
+        _rank,
+        _update,
+        _propensities,
+        _enter,
+        counts_rounds=True,
+        adopt=adopt_as_it_is,
+        best=_best,
+        explore=_explore,
     )
 
     def __post_init__(self) -> None:
@@ -155,7 +162,7 @@ class Greedy:
         """One: whether to ask, and about whom."""
         return 1
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """The measure's gain."""
         return self.measure.gain(relevance)
 

@@ -113,7 +113,7 @@ class PermFTRL:
     max_grade: int = 1
     name: ClassVar[str] = "permftrl"
     contextual: ClassVar[bool] = False
-    any_length: ClassVar[bool] = False
+    variable_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities)
@@ -163,7 +163,7 @@ class PermFTRL:
         """One coin for each item."""
         return shape.m
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """The cost: what the measure's gain lacks to the largest one."""
         return largest_gain(self.measure, self.max_grade) - self.measure.gain(relevance)
 

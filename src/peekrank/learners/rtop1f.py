@@ -182,10 +182,10 @@ class RTop1F:
     epsilon: float | None = None
     name: ClassVar[str] = "rtop1f"
     contextual: ClassVar[bool] = False
-    any_length: ClassVar[bool] = False
+    variable_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, clocked=True)
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, counts_rounds=True)
     memory: ClassVar[tuple[str, ...]] = (
         *("scores", "pending", "answers.sums", "answers.counts"),
         *("clock", "open_questions", "owed_questions"),
@@ -253,7 +253,7 @@ class RTop1F:
         """One for whether and what to explore, and one for the noise of each item."""
         return shape.m + 1
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """The measure's gain."""
         return self.measure.gain(relevance)
 

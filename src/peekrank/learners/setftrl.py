@@ -108,11 +108,11 @@ class SetFTRL:
     horizon: int | None = None
     name: ClassVar[str] = "setftrl"
     contextual: ClassVar[bool] = False
-    any_length: ClassVar[bool] = False
+    variable_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     max_grade: ClassVar[int] = 255
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities, clocked=True)
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities, counts_rounds=True)
     memory: ClassVar[tuple[str, ...]] = ("losses", "answers.sums", "answers.counts", "rounds", "multiplier")
 
     def __post_init__(self) -> None:
@@ -159,7 +159,7 @@ class SetFTRL:
         """One for the set and one for each swap of the shuffles."""
         return shape.m
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """1[R > 0], whether the measure is a number or a mean."""
         return self.measure.gain(relevance)
 

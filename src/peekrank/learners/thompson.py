@@ -80,7 +80,7 @@ class Thompson:
     max_grade: int = 1
     name: ClassVar[str] = "thompson"
     contextual: ClassVar[bool] = False
-    any_length: ClassVar[bool] = False
+    variable_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     horizon: ClassVar[None] = None
@@ -106,7 +106,7 @@ class Thompson:
         """One for each item, or one more: normal numbers come in pairs."""
         return shape.m + shape.m % 2
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """The measure's gain."""
         return self.measure.gain(relevance)
 

@@ -84,12 +84,12 @@ class UCB:
     max_grade: int = 1
     name: ClassVar[str] = "ucb"
     contextual: ClassVar[bool] = False
-    any_length: ClassVar[bool] = False
+    variable_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     horizon: ClassVar[None] = None
     memory: ClassVar[tuple[str, ...]] = ITEMS_MEMORY
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities, _enter, clocked=True)
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities, _enter, counts_rounds=True)
 
     def __post_init__(self) -> None:
         whole("max_grade", self.max_grade, 1, 255)
@@ -108,7 +108,7 @@ class UCB:
         """None: nothing is left to chance."""
         return 0
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """The measure's gain."""
         return self.measure.gain(relevance)
 

@@ -46,7 +46,7 @@ class Uniform:
 
     name: ClassVar[str] = "uniform"
     contextual: ClassVar[bool] = False
-    any_length: ClassVar[bool] = True
+    variable_length: ClassVar[bool] = True
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     max_grade: ClassVar[int] = 255
@@ -75,7 +75,7 @@ class Uniform:
         """One for each swap of the shuffle."""
         return shape.m - 1
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """The relevance as it is, which nothing is made of."""
         return relevance.astype(np.float64)
 

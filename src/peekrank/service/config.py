@@ -277,7 +277,7 @@ def _check_learner(document: Document, position: Place, slot: SlotConfig) -> Non
         document.refuse((*position, "learner"), str(error))
     if learner.full_information:
         document.refuse((*position, "learner"), f"{learner.name} needs answers about all items, in every list")
-    lists = learner.any_length
+    lists = learner.variable_length
     if slot.mode == "shadow" and learner.kernels.adopt is None:
         document.refuse(
             (*position, "mode"), f"{learner.name} learns from lists of its own only; doubtsort can do it"

@@ -105,13 +105,13 @@ class Fold:
     @property
     def lists(self) -> bool:
         """Whether each list brings its own items, of which nothing is kept."""
-        return self.learner.learner.any_length and self.config.features_from == "request"
+        return self.learner.learner.variable_length and self.config.features_from == "request"
 
     @property
     def changing(self) -> bool:
         """Whether items may come and go."""
         learner = self.learner.learner
-        return learner.kernels.enter is not None or learner.any_length
+        return learner.kernels.enter is not None or learner.variable_length
 
     @property
     def name_of(self) -> Callable[[int], str] | None:
@@ -148,7 +148,7 @@ class Fold:
     def _candidates(self, body: Ranked) -> tuple[Features | None, Ints | None, Ints | None]:
         """Features of the list, its items if the learner knows them, and if only the registry does."""
         agent = self.learner
-        if not agent.learner.any_length:
+        if not agent.learner.variable_length:
             if agent.learner.kernels.enter is None:
                 return None, None, None
             return None, read_numbers(body.items) if body.items else self.items.present, None
@@ -218,7 +218,7 @@ class Fold:
             self._forget(event)
             first = next(iter(self.open.values()), None)
             before = first.round if first else self.learner.rounds + 1
-            self.watching.go_on(before, self.time, self.learner.trouble)
+            self.watching.continuation(before, self.time, self.learner.failure)
 
     def _forget(self, event: Event) -> None:
         """A closed event is in the log; the last ones stay at hand."""
@@ -264,7 +264,7 @@ class Fold:
         """What the learner decided, from what was kept of it."""
         body, agent = event.body, self.learner
         ranking, token = read_numbers(body.ranking), read_floats(body.token)
-        if not agent.learner.any_length:
+        if not agent.learner.variable_length:
             chosen = np.sort(ranking) if agent.learner.kernels.enter is not None else None
             return Decision(_no_features(len(ranking)), ranking, token, None, chosen, event.round)
         X = self.seen(event)
@@ -315,7 +315,7 @@ class Fold:
         before, self.settings = self.settings, body
         if before is None or identity(before.config) != identity(body.config):
             fixed = body.config.made
-            if fixed.kernels.enter is None and not fixed.any_length:
+            if fixed.kernels.enter is None and not fixed.variable_length:
                 self.items = Items([])
             self.open.clear()
             self.since = self.number
@@ -329,7 +329,7 @@ class Fold:
 def new_agent(config: SlotConfig, known: int) -> Agent:
     """A learner that has seen nothing, for a slot that knows so many items."""
     learner = config.made
-    if learner.any_length:
+    if learner.variable_length:
         m = config.longest
     elif learner.kernels.enter is not None:
         m = max(config.k, known, 1)  # numbers without a name are given one when it comes
@@ -341,8 +341,8 @@ def new_agent(config: SlotConfig, known: int) -> Agent:
 def identity(config: SlotConfig) -> tuple[Any, ...]:
     """What makes a learner another one: all that its memory depends on."""
     learner = config.made
-    fixed = learner.kernels.enter is None and not learner.any_length
-    items = config.items if fixed else config.longest if learner.any_length else None
+    fixed = learner.kernels.enter is None and not learner.variable_length
+    items = config.items if fixed else config.longest if learner.variable_length else None
     features = (config.features, config.context, config.features_from, config.item_effects)
     return specification(config), config.k, config.max_grade, items, *features
 

@@ -98,7 +98,7 @@ class Slot:
         if items is None:
             if not len(fold.items.present):
                 raise problems.invalid("items: none is known yet; name some, or register them", "$.items")
-            if fold.learner.learner.any_length and len(fold.items.present) > fold.config.longest:
+            if fold.learner.learner.variable_length and len(fold.items.present) > fold.config.longest:
                 raise problems.too_large("items of a list", fold.config.longest)
             return
         if not fold.changing:
@@ -106,7 +106,7 @@ class Slot:
             return
         names = [item if isinstance(item, str) else item.id for item in items]
         _check_once(names)
-        if fold.learner.learner.any_length and len(names) > fold.config.longest:
+        if fold.learner.learner.variable_length and len(names) > fold.config.longest:
             raise problems.too_large("items of a list", fold.config.longest)
         if any(not isinstance(item, str) and item.features is not None for item in items):
             raise problems.invalid("items: this slot takes no features in a call; register them", "$.items")
@@ -121,7 +121,7 @@ class Slot:
     def _add(self, body: Ranked, unknown: list[str]) -> None:
         fold = self.fold
         retired = [name for name in unknown if fold.items.number(name) is not None]
-        if retired or fold.config.new_items == "refuse" or fold.learner.learner.any_length:
+        if retired or fold.config.new_items == "refuse" or fold.learner.learner.variable_length:
             raise problems.unknown_items(unknown, (item.name for item in fold.items.known if item.present))
         self._check_room(len(unknown))
         body.added = unknown

@@ -90,14 +90,14 @@ class Watching:
             self._early = [early for early in self._early if early.number % self._stride == 0]
             heapify(self._early)
 
-    def go_on(self, before: int, time: int, trouble: Callable[[], str]) -> None:
+    def continuation(self, before: int, time: int, failure: Callable[[], str]) -> None:
         """Look at the closed events that were ranked before the first one that is open."""
         while self._early and self._early[0].number < before:
             self._waiting.append(heappop(self._early))
             if len(self._waiting) == _TOGETHER:
                 self._look()
                 if self._by_item:
-                    self._watch_for_alarms(time, trouble())
+                    self._watch_for_alarms(time, failure())
                 self._waiting = []
 
     def late(self) -> None:
@@ -118,14 +118,14 @@ class Watching:
             if said := [grade for grade in event.grades if grade is not None]:
                 observe_between(self._interval, sum(said) / len(said), 0.0, float(self._max_grade))
 
-    def _watch_for_alarms(self, time: int, trouble: str) -> None:
+    def _watch_for_alarms(self, time: int, failure: str) -> None:
         before = self._watch.rounds
         rows = [_row(event) for event in self._waiting]
         offsets = np.cumsum([0, *(len(row[0]) for row in rows)])
         ks = np.array([len(event.grades) for event in self._waiting])
         items, propensities, positions, answers = (np.concatenate(column) for column in zip(*rows, strict=True))
         self._watch.observe_many(offsets, items, propensities, positions, answers, ks)
-        self._watch.health(trouble)
+        self._watch.health(failure)
         for alarm in self._watch.raised():
             if alarm.latest > before:
                 self._note(Raised(alarm.name, alarm.item, time, alarm.cause, alarm.action))

@@ -13,7 +13,7 @@ from peekrank._jit import kernel
 from peekrank.kernels.philox import fill_uniforms
 from peekrank.streams.clicks import Cascade, ClickModel, PositionBased, click_model, fill_clicks
 from peekrank.streams.forms import Form, Rule, correct, form
-from peekrank.types import Floats, Grades, Ints, Rounds, Stream, Visitors
+from peekrank.types import ClickFeedback, Floats, Grades, Ints, Rounds, Stream
 
 _CLICK = Rule("click", 1)
 COINS = 3  # uniforms for each position: two of who clicks, one of what is made of it
@@ -37,7 +37,7 @@ class Clicked:
     >>> str(clicked.form)
     'click = 1; curve 1.0 0.5'
     >>> rounds = clicked.rounds(3, np.random.default_rng(0))
-    >>> rounds.visitors.habits.relevant
+    >>> rounds.visitors.habits.if_relevant
     array([1. , 0.5])
 
     Parameters
@@ -88,7 +88,7 @@ class Clicked:
 
     @property
     def path(self) -> Path:
-        """Where the file is, if the stream is one `FromFile`."""
+        """Where the file is, if the stream is one `FileBacked`."""
         found: Path = self.of.path  # type: ignore[attr-defined]
         return found
 
@@ -97,18 +97,18 @@ class Clicked:
         drawn = self.of.rounds(n, rng)
         return drawn._replace(visitors=self._visitors(int(rng.integers(2**62))))
 
-    def _visitors(self, key: int) -> Visitors:
+    def _visitors(self, key: int) -> ClickFeedback:
         curve = self.form.curve
         positions = min(self.m, self.by.positions or self.m, self.m if curve is None else curve.positions)
         silent, clicked = np.zeros(positions), np.ones(positions)
         if curve is not None:
             silent, clicked = (self.form.odds(correct(clicks, curve)) for clicks in (silent, clicked))
-        return Visitors(self.by.habits(positions), float(self.max_grade), silent, clicked, curve is None, key)
+        return ClickFeedback(self.by.habits(positions), float(self.max_grade), silent, clicked, curve is None, key)
 
 
 @kernel
 def fill_told(
-    visitors: Visitors,
+    visitors: ClickFeedback,
     number: int,
     relevance: Grades,
     ranking: Ints,
@@ -139,7 +139,9 @@ def fill_told(
     fill_clicks(visitors.habits, out, uniforms, out)
     for p in range(positions):
         click = out[p] > 0
-        out[p] = uniforms[2 * positions + p] < (visitors.clicked[p] if click else visitors.silent[p])
+        out[p] = uniforms[2 * positions + p] < (
+            visitors.p_one_with_click[p] if click else visitors.p_one_without_click[p]
+        )
         told = p + 1 if click else told
     if told == 0 or not visitors.cascade:
         return positions

@@ -105,7 +105,7 @@ class Form:
             )
         if (self.curve is None) == (self.examination == "curve"):
             raise ValueError("a curve goes with examination 'curve', and with no other")
-        if self.curve is not None and any(self.curve.irrelevant) and self.max_grade > 1:
+        if self.curve is not None and any(self.curve.if_irrelevant) and self.max_grade > 1:
             raise ValueError(
                 f"'{self}': clicks on what is not relevant can be corrected for where there is one grade, 1; for "
                 "more, give probabilities of being looked at alone, as in 'curve 1 0.6 0.4'"
@@ -231,7 +231,7 @@ class Form:
     def __str__(self) -> str:
         rules = ", ".join(map(str, self.rules)) or "grades"
         if self.curve is not None:
-            pairs = zip(self.curve.relevant, self.curve.irrelevant, strict=True)
+            pairs = zip(self.curve.if_relevant, self.curve.if_irrelevant, strict=True)
             return f"{rules}; curve {' '.join(f'{a!r}/{b!r}' if b else repr(a) for a, b in pairs)}"
         return rules if self.examination == "told" else f"{rules}; {self.examination}"
 
@@ -241,7 +241,7 @@ def correct(observed: ArrayLike, curve: PositionBased) -> Floats:
 
     For E[c | R] = b_p + (a_p - b_p) R. Without clicks on what is not relevant this is c / a_p: inverse propensity.
 
-    >>> correct([[1, 1], [0, 0]], PositionBased(relevant=(1.0, 0.5), irrelevant=(0.0, 0.25)))
+    >>> correct([[1, 1], [0, 0]], PositionBased(if_relevant=(1.0, 0.5), if_irrelevant=(0.0, 0.25)))
     array([[ 1.,  3.],
            [ 0., -1.]])
 
@@ -254,7 +254,7 @@ def correct(observed: ArrayLike, curve: PositionBased) -> Floats:
     shown = clicks.shape[-1]
     if shown > curve.positions:
         raise ValueError(f"a list of {shown} positions: the curve describes the first {curve.positions}")
-    a, b = np.array(curve.relevant[:shown]), np.array(curve.irrelevant[:shown])
+    a, b = np.array(curve.if_relevant[:shown]), np.array(curve.if_irrelevant[:shown])
     return np.asarray((clicks - b) / (a - b))
 
 

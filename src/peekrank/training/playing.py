@@ -22,7 +22,7 @@ from peekrank.spec import text_of
 from peekrank.training.hindsight import Best, best_fixed, loss_along
 from peekrank.training.model import Model, Preparation, Ranked
 from peekrank.training.training import Material, Training
-from peekrank.types import Ints, Learner, Rounds, Weighted, linear_in_features
+from peekrank.types import Ints, Learner, LinearScorer, Rounds, linear_in_features
 
 if TYPE_CHECKING:
     from peekrank.jobs.executor import Tick
@@ -112,7 +112,7 @@ def play_run(training: Training, material: Material, run: int, progress: Tick) -
     regrets = _Regrets(training, lists, seed)
     frames, models = [], []
     for text, agent, curve in zip(training.learners, played.agents, played.curves, strict=True):
-        learner, finite, model = agent.learner, not agent.trouble(), None
+        learner, finite, model = agent.learner, not agent.failure(), None
         if learner.contextual and finite:
             model = make_model(agent, lists.preparation, training, run, material.train)
         loss, best = regrets.of(learner, progress) if training.regret and finite else (None, None)
@@ -132,7 +132,7 @@ def play_run(training: Training, material: Material, run: int, progress: Tick) -
 def make_model(agent: Agent, prepared: Preparation, training: Training, run: int, train: Dataset) -> Model:
     """The model of an agent that has learned from a training part."""
     learner, weights = agent.learner, np.empty(0, np.float32)
-    if isinstance(learner, Weighted) and linear_in_features(learner):
+    if isinstance(learner, LinearScorer) and linear_in_features(learner):
         weights = learner.weights(agent.state).copy()
     return Model(
         weights, prepared, text_of(learner), training.k, training.measure, training.rounds, training.seed, run,

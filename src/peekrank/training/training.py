@@ -36,7 +36,7 @@ class AsPrinted:
 
 def _fitting() -> dict[str, type[Any]]:
     """The learners for lists with features."""
-    known = {name: cls for name, cls in LEARNERS.items() if cls.any_length}
+    known = {name: cls for name, cls in LEARNERS.items() if cls.variable_length}
     return {**known, AsPrinted.name: AsPrinted}
 
 

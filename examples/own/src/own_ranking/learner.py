@@ -50,7 +50,7 @@ class Sometimes:
     share: float = 0.1
     name: ClassVar[str] = "sometimes"
     contextual: ClassVar[bool] = False  # uses no features of items ...
-    any_length: ClassVar[bool] = False  # ... and keeps a score for each of a fixed set of them
+    variable_length: ClassVar[bool] = False  # ... and keeps a score for each of a fixed set of them
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     max_grade: ClassVar[int] = 255  # takes all grades
@@ -83,7 +83,7 @@ class Sometimes:
         """One to decide, m - 1 to shuffle."""
         return shape.m
 
-    def perceive(self, relevance: np.ndarray[Any, Any]) -> Floats:
+    def transform_feedback(self, relevance: np.ndarray[Any, Any]) -> Floats:
         """The grades as they are."""
         return relevance.astype(np.float64)
 

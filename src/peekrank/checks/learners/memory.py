@@ -31,7 +31,7 @@ def dump_resumes(learner: Learner) -> None:
 
 
 def says_whether_rank_is_remembered(learner: Learner) -> None:
-    """`clocked` is said if rankings that nobody answers change its memory: then answers alone do not make it."""
+    """`counts_rounds` is said if rankings that nobody answers change its memory: then answers alone do not make it."""
     agent = problem.agent(learner)
     for row in problem.relevance(learner)[:20]:
         problem.step(agent, row)
@@ -39,7 +39,10 @@ def says_whether_rank_is_remembered(learner: Learner) -> None:
     for _ in range(20):
         problem.rank(agent)
     changed = [name for name, array in arrays_of(agent.state) if name in before and np.any(array != before[name])]
-    require(learner.kernels.clocked or not changed, f"rank changes {', '.join(changed)}, and it is not clocked")
+    require(
+        learner.kernels.counts_rounds or not changed,
+        f"rank changes {', '.join(changed)}, and it is not counts_rounds",
+    )
 
 
 def damaged_memory_is_refused(learner: Learner) -> None:

@@ -31,7 +31,7 @@ from peekrank.learners._team.state import (
 )
 from peekrank.measures import learnable
 from peekrank.spec import text_of
-from peekrank.types import Fallible, Features, Floats, Kernels, Learner, LinearMeasure, Shape
+from peekrank.types import CanFail, Features, Floats, Kernels, Learner, LinearMeasure, Shape
 
 
 class Promotion(NamedTuple):
@@ -105,9 +105,9 @@ class TeamForm:
         return self.team()[0].contextual
 
     @property
-    def any_length(self) -> bool:
+    def variable_length(self) -> bool:
         """Whether lists may differ in length."""
-        return all(one.any_length for one in self.team())
+        return all(one.variable_length for one in self.team())
 
     @property
     def min_k(self) -> int:
@@ -142,7 +142,7 @@ class TeamForm:
             sums=np.zeros(2),
             evidence=no_evidence(len(team)),
             history=no_history(),
-            grades=np.array([one.perceive(grades) for one in team]),
+            grades=np.array([one.transform_feedback(grades) for one in team]),
             gains=self.measure.gain(grades) / largest_gain(self.measure, self.max_grade),
             positions=positions,
             everyone=np.arange(m),
@@ -168,7 +168,7 @@ class TeamForm:
         """One for a question, and those of whoever is in charge."""
         return 1 + max(one.draws(shape) for one in self.team())
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """The grades as they are: each member makes of them what it does."""
         return np.asarray(relevance, dtype=np.float64)
 
@@ -201,14 +201,12 @@ class TeamForm:
         charge, team = int(state.clock[CHARGE]), self.team()
         return team[charge].scores(members_of(state, len(team))[charge], X)
 
-    def trouble(self, state: TeamState) -> str:
+    def failure(self, state: TeamState) -> str:
         """Why a member has stopped learning; empty while all are healthy."""
         team = self.team()
         said = zip(team, members_of(state, len(team)), strict=True)
         found = [
-            f"{one.name}: {one.trouble(own)}"
-            for one, own in said
-            if isinstance(one, Fallible) and one.trouble(own)
+            f"{one.name}: {one.failure(own)}" for one, own in said if isinstance(one, CanFail) and one.failure(own)
         ]
         return "; ".join(found)
 

@@ -179,7 +179,7 @@ def team_kernels(members: tuple[Kernels, ...]) -> Kernels:
         specialise(_rank, name, _all_enter=enter, _all_adopt=adopt, **every),
         specialise(_update_all, name, _all_enter=enter, _all_update=all_of("update")),
         _fill_propensities,
-        clocked=True,
+        counts_rounds=True,
         adopt=specialise(_adopt_all, name, _all_adopt=adopt),
     )
 

@@ -66,7 +66,7 @@ class FeedExp3:
     max_grade: int = 1
     name: ClassVar[str] = "feedexp3"
     contextual: ClassVar[bool] = False
-    any_length: ClassVar[bool] = False
+    variable_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     kernels: ClassVar[Kernels] = Kernels(rank, update, propensities)
@@ -120,7 +120,7 @@ class FeedExp3:
         """One for whether to explore, and one for the action."""
         return 2
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """The grades, or numbers of symbols, as they are."""
         return np.asarray(relevance, dtype=np.float64)
 

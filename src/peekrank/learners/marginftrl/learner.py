@@ -203,12 +203,12 @@ class MarginFTRL:
     discount: float = 1.0
     name: ClassVar[str] = "marginftrl"
     contextual: ClassVar[bool] = False
-    any_length: ClassVar[bool] = False
+    variable_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     horizon: ClassVar[None] = None
     kernels: ClassVar[Kernels] = Kernels(
-        _rank, _update, _propensities, _enter, clocked=True, adopt=_adopt, best=_best, explore=_explore
+        _rank, _update, _propensities, _enter, counts_rounds=True, adopt=_adopt, best=_best, explore=_explore
     )
     memory: ClassVar[tuple[str, ...]] = (
         *(f"items.{name}" for name in Estimates._fields),
@@ -262,7 +262,7 @@ class MarginFTRL:
         """One for whom to ask about, a coin for each item, and one for each position that ties are shuffled to."""
         return 1 + shape.m + shape.k
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """The cost: what the measure's gain lacks to the largest one, as a part of that."""
         return 1 - self.measure.gain(relevance) / largest_gain(self.measure, self.max_grade)
 

@@ -223,10 +223,10 @@ class NW2:
     printed: bool = False
     name: ClassVar[str] = "nw2"
     contextual: ClassVar[bool] = False
-    any_length: ClassVar[bool] = False
+    variable_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities, clocked=True)
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities, counts_rounds=True)
     memory: ClassVar[tuple[str, ...]] = ("sums", "rounds", "shares", "space.inverse", "space.spent")
 
     def __post_init__(self) -> None:
@@ -290,7 +290,7 @@ class NW2:
         """One, for the action."""
         return 1
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """1[R > 0] for P@n; for other measures the grade, for a game the number of the symbol."""
         if isinstance(self.measure, Precision):
             return self.measure.gain(relevance)

@@ -32,9 +32,9 @@ MOST_COLUMNS = 2000  # of the factor, which is a matrix of so many rows and colu
 
 # rank looks at columns
 _BY_DOUBT = Kernels(
-    rank_by_doubt, update, propensities, clocked=True, adopt=adopt, best=best, explore=ask_in_doubt
+    rank_by_doubt, update, propensities, counts_rounds=True, adopt=adopt, best=best, explore=ask_in_doubt
 )
-_BY_SAMPLING = Kernels(rank_by_sampling, update, clocked=True, adopt=adopt_as_it_is)
+_BY_SAMPLING = Kernels(rank_by_sampling, update, counts_rounds=True, adopt=adopt_as_it_is)
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Ridge:
     lift: int = 0
     name: ClassVar[str] = "ridge"
     contextual: ClassVar[bool] = True
-    any_length: ClassVar[bool] = True
+    variable_length: ClassVar[bool] = True
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     max_grade: ClassVar[int] = 255
@@ -173,7 +173,7 @@ class Ridge:
         """One for a question; or two for a forced one, and one for each column and for the constant, made even."""
         return 1 if self.explore == "doubt" else 2 + 2 * (self._columns(shape.d) // 2 + 1)
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """The grades as they are."""
         return np.asarray(relevance, dtype=np.float64)
 
@@ -202,7 +202,7 @@ class Ridge:
             return "its sums of squares are below 0"
         return "" if state.sums[RENEW] < columns else "there is no column whose prior it could renew"
 
-    def trouble(self, state: RidgeState) -> str:
+    def failure(self, state: RidgeState) -> str:
         """Why nothing is learned any more; empty if nothing is wrong."""
         return "" if np.isfinite(state.w).all() else "weights have overflowed: features are too large"
 

@@ -72,7 +72,7 @@ def _precision(s: RidgeState, j: int) -> float:
     """The prior precision of a weight: the column's variance, or its mean square if it is constant.
 
     It is divided by the share of items for which the column is not 0: the weight of a one-hot column has the same
-    prior however rarely it is hot. Lifted columns have it multiplied, at first by their number: all of them
+    prior however rarely it is hot. ExpandsFeatures columns have it multiplied, at first by their number: all of them
     together are expected to matter as much as one feature.
     """
     squares = s.moments[SQUARES, j]

@@ -91,7 +91,7 @@ class RTopKF:
     radius: float | None = None
     name: ClassVar[str] = "rtopkf"
     contextual: ClassVar[bool] = True
-    any_length: ClassVar[bool] = True
+    variable_length: ClassVar[bool] = True
     measure: ClassVar[None] = None
     memory: ClassVar[tuple[str, ...]] = ("w", "v", "sums")
 
@@ -197,7 +197,7 @@ class RTopKF:
         """One for whether to explore, and one for each item that may be drawn."""
         return 1 + (shape.m if self.below == "random" else shape.k)
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """The grades as they are."""
         return np.asarray(relevance, dtype=np.float64)
 
@@ -205,7 +205,7 @@ class RTopKF:
         """The weight of each feature."""
         return state.w
 
-    def trouble(self, state: RTopKFState) -> str:
+    def failure(self, state: RTopKFState) -> str:
         """Why the learner has stopped learning; empty while it is healthy."""
         if np.isfinite(state.w).all() and np.isfinite(state.sums).all() and not state.sums[OVERFLOWED]:
             return ""

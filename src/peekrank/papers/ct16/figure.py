@@ -220,7 +220,7 @@ def play_run(
             {
                 "learner": contestant.name,
                 "value": trace.value / counted,
-                "lost": bool(agent.trouble()),
+                "lost": bool(agent.failure()),
             }
         )
         for contestant, agent, trace in zip(all_of_them, agents, traces, strict=True)
