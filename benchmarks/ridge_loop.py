@@ -23,7 +23,7 @@ from rich.table import Table
 
 from peekrank import NDCG, Agent, Ridge, RTopKF
 from peekrank.data.generated import Layout, make_dataset
-from peekrank.engine import drive
+from peekrank.engine import run_agents
 from peekrank.types import Floats, Rounds
 
 DOCUMENTS = 20
@@ -107,7 +107,7 @@ def looped(rounds: Rounds, d: int) -> Floats:
 
 def driven(learner: Ridge | RTopKF, rounds: Rounds, d: int) -> Floats:
     agent, end = Agent(learner, m=DOCUMENTS, k=1, d=d), np.array([len(rounds.offsets) - 1])
-    drive([agent], rounds, measure=QUALITY, at=end)
+    run_agents([agent], rounds, measure=QUALITY, at=end)
     return np.asarray(learner.weights(agent.state), np.float64)
 
 

@@ -23,7 +23,7 @@ from judged import boosted_trees
 from ridge import KINDS, Split, generated, mq2008, yandex
 
 from peekrank import NDCG, Agent, Auto
-from peekrank.engine import drive
+from peekrank.engine import run_agents
 from peekrank.papers.ct16.figure import passes
 from peekrank.papers.ours.judged import Split as Parts
 from peekrank.papers.ours.judged import held_out
@@ -49,7 +49,7 @@ def play(learner: Learner, split: Split, k: int, at: list[int], seed: int) -> It
     value = 0.0
     for first, last in pairwise([0, *at]):
         part = sequence[first:last]
-        (trace,) = drive([agent], split.train, measure=QUALITY, sequence=part, at=np.array([len(part)]))
+        (trace,) = run_agents([agent], split.train, measure=QUALITY, sequence=part, at=np.array([len(part)]))
         value += float(trace.value[0])
         promoted = ", ".join(
             f"{p.after.partition(',')[0]} at {p.round:,}"

@@ -19,7 +19,7 @@ import numpy as np
 from margin import LAB, LINEAR, Draw, drawn, opponents
 
 from peekrank import DCG, Agent, Champion, DoubtSort, MarginFTRL
-from peekrank.engine import drive
+from peekrank.engine import run_agents
 from peekrank.regret import best_values, regret
 from peekrank.types import Learner, Rounds
 
@@ -45,7 +45,7 @@ STREAMS: dict[str, Draw] = {
 def lost(learner: Learner, rounds: Rounds, k: int, seed: int) -> tuple[float, int]:
     """Regret after all rounds, and promotions."""
     agent, end = Agent(learner, m=M, k=k, seed=seed), np.array([LAB])
-    (trace,) = drive([agent], rounds, measure=JUDGE, at=end)
+    (trace,) = run_agents([agent], rounds, measure=JUDGE, at=end)
     promoted = len(learner.promotions(agent.state)) if isinstance(learner, Champion) else 0
     return float(regret(JUDGE, trace, best_values(JUDGE, rounds, end))[0]), promoted
 

@@ -23,7 +23,7 @@ from peekrank import DCG, Agent, Ridge, Rounds, RTopKF
 from peekrank.data.dataset import Dataset
 from peekrank.data.generated import Kind, Layout, make_dataset
 from peekrank.data.letor import read_letor
-from peekrank.engine import drive
+from peekrank.engine import run_agents
 from peekrank.papers.ct16.figure import passes
 from peekrank.papers.ours.judged import divided, held_out
 from peekrank.types import Features, Floats
@@ -74,7 +74,7 @@ def play(learner: Ridge | RTopKF, split: Split, k: int, rounds: int, seed: int) 
     lengths = np.diff(split.train.offsets)
     agent = Agent(learner, m=int(lengths.max()), k=k, d=split.train.features.shape[1], seed=seed)
     sequence = passes(len(lengths), rounds, np.random.default_rng([4, seed]))
-    (trace,) = drive([agent], split.train, measure=ON_TOP, sequence=sequence, at=np.array([rounds]))
+    (trace,) = run_agents([agent], split.train, measure=ON_TOP, sequence=sequence, at=np.array([rounds]))
     scores = learner.scores(agent.state, split.test.features)
     return held_out(scores, split.test), float(trace.value[0] / rounds)
 

@@ -45,7 +45,7 @@ def log_of_visits(learner: Learner, drawn: float, visits: int, seed: int) -> Log
                     if rng.random() < drawn:
                         lucky = rng.choice(order)
                         order = np.append(lucky, order[order != lucky])
-                    decision = agent.adopt(decision, order, propensities)
+                    decision = agent.override(decision, order, propensities)
                 event = log.decided(decision, k=1, names=NAMES)
                 if rng.random() < ANSWERED:
                     answer = [int(rng.random() < HELPS[decision.ranking[0]])]

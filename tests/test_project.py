@@ -12,7 +12,7 @@ import yaml
 
 from helpers.scripts import ROOT
 from peekrank.data import peek
-from peekrank.engine import saved
+from peekrank.engine import serialization
 from peekrank.evidence import log
 from peekrank.games import certificate
 from peekrank.jobs import folder
@@ -86,7 +86,7 @@ def test_the_citation_has_all_three_papers() -> None:
 def test_the_table_of_formats_is_that_of_the_code() -> None:
     table = dict(re.findall(r"^\| ([a-z ]+) \(.*\) \| (\d+) \|", (ROOT / "docs/releases.md").read_text(), re.M))
     assert table == {
-        "saved agent": str(saved._FORMAT),
+        "saved agent": str(serialization._FORMAT),
         "model": str(model._FORMAT),
         "data set": str(peek._VERSION),
         "folder of results": str(folder.FORMAT),

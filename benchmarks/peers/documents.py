@@ -25,7 +25,7 @@ from peers.playing import (
 
 from peekrank import Ridge, RTopKF
 from peekrank.data.generated import Layout, make_dataset
-from peekrank.engine import generator
+from peekrank.engine import make_rng
 from peekrank.types import Features, Ints, Rounds
 
 DOCUMENTS = Layout(2000 + TESTED, (20, 20), 46, (0.8, 0.13, 0.07))
@@ -49,7 +49,7 @@ class RiverRegression:
         from river import linear_model, preprocessing
 
         self.model = preprocessing.StandardScaler() | linear_model.LinearRegression()
-        self.rng = generator(seed)
+        self.rng = make_rng(seed)
         self.lists, self.tests = (self._named(lists) for lists in (task.lists, task.tests))
 
     @staticmethod
@@ -73,7 +73,7 @@ class RiverRegression:
 class WabbitOne(Wabbit):
     def __init__(self, task: Task, seed: int) -> None:
         super().__init__(f"--cb_explore_adf --epsilon {EPSILON}", seed)
-        self.rng = generator(seed)
+        self.rng = make_rng(seed)
         self.lists, self.tests = (self._texts(lists) for lists in (task.lists, task.tests))
 
     @staticmethod

@@ -94,7 +94,7 @@ def parts_of(blob: bytes, agent: Agent) -> Parts:
     end = _HEAD + _LENGTH + int.from_bytes(blob[_HEAD : _HEAD + _LENGTH], "big")
     about = json.loads(blob[_HEAD + _LENGTH : end])
     arrays, state = [], agent.state
-    for name in about["memory"]:
+    for name in about["persistent"]:
         array: Any = agent._counts if not name.startswith("state.") else state
         for part in name.removeprefix("state.").split("."):
             array = getattr(array, part)
@@ -145,7 +145,7 @@ def use(agent: Agent) -> None:
     _, d, k = agent.shape
     n = min(agent.shape.m, 50)
     features = rng.normal(size=(n, d)).astype(np.float32) if d or n < agent.shape.m else None
-    by_item = agent.learner.kernels.enter is not None
+    by_item = agent.learner.kernels.set_items is not None
     late = []
     for t in range(_ROUNDS):
         if by_item and t == _ROUNDS // 2:
@@ -165,7 +165,7 @@ def use(agent: Agent) -> None:
             agent.update(*late.pop())
         if t % 2:
             agent.update(*late.pop(0))
-    order = agent.order(features)
+    order = agent.best_ranking(features)
     assert len(order) == len(set(order.tolist())) == n, f"{order} is no order"
     str(agent.summary()), repr(agent), agent.failure()
     again = agent.dump()

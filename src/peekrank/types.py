@@ -106,22 +106,22 @@ class Kernels(NamedTuple):
     It is called directly after ``rank``, leaves the state as it is, and fills ``out`` with the probability of each
     item to be among the first k given the past, or with NaN where that cannot be said at present.
 
-    ``enter(state, items)`` is for learners that know items one by one, and so can rank any of them. It is called
+    ``set_items(state, items)`` is for learners that know items one by one, and so can rank any of them. It is called
     before ``rank`` and before ``update`` with the item that each row of the list is, ascending. The other kernels
     deal in rows, as ever. Such a learner's tokens have the same size for every m, a list of n items takes
-    ``draws`` of n, and the arrays of its memory have more entries, and the same first ones, for a larger m: items
+    ``n_uniforms`` of n, and the arrays of its memory have more entries, and the same first ones, for a larger m: items
     can be added.
 
-    ``adopt(state, X, ranking, propensities, token)`` is for learners that can learn from what somebody else
+    ``off_policy(state, X, ranking, propensities, token)`` is for learners that can learn from what somebody else
     showed. It is called after ``rank`` of the same list, and turns the token of that call into the one that
     ``update`` needs for another ranking, given the probability of each item to have been among its first k. A
     learner's own ranking with its own propensities leaves the token as it is, or as one from which as much is
     learned in expectation.
 
-    ``best(state, X, ranking, token)`` and ``explore(state, X, uniforms, ranking, token)`` are the two halves of
+    ``exploit(state, X, ranking, token)`` and ``explore(state, X, uniforms, ranking, token)`` are the two halves of
     ``rank``, for learners that can be one of several (see champion): the first fills the order that is best by
     what is believed now, which is no matter of chance, and the second turns it into what is shown. A learner that
-    is not in charge of a round gets no further than ``best``.
+    is not in charge of a round gets no further than ``exploit``.
 
     `counts_rounds` tells that ``rank`` changes what is remembered, if only a count of rounds: such a learner cannot be
     rebuilt from answers alone.
@@ -130,10 +130,10 @@ class Kernels(NamedTuple):
     rank: Callable[[State, Features, Floats, Ints, Floats], None]
     update: Callable[[State, Features, Ints, Floats, Floats], None]
     propensities: Callable[[State, Features, Ints, Floats, Floats], None] | None = None
-    enter: Callable[[State, Ints], None] | None = None
+    set_items: Callable[[State, Ints], None] | None = None
     counts_rounds: bool = False
-    adopt: Callable[[State, Features, Ints, Floats, Floats], None] | None = None
-    best: Callable[[State, Features, Ints, Floats], None] | None = None
+    off_policy: Callable[[State, Features, Ints, Floats, Floats], None] | None = None
+    exploit: Callable[[State, Features, Ints, Floats], None] | None = None
     explore: Callable[[State, Features, Floats, Ints, Floats], None] | None = None
 
 
@@ -154,7 +154,7 @@ class Learner(Protocol):
         ...
 
     @property
-    def memory(self) -> tuple[str, ...]:
+    def persistent(self) -> tuple[str, ...]:
         """Arrays of the state that are saved, as in "scores" or "space.order"."""
         ...
 
@@ -207,7 +207,7 @@ class Learner(Protocol):
         """How many numbers a decision carries until its feedback comes; at least one."""
         ...
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """How many uniforms a round takes."""
         ...
 

@@ -140,4 +140,4 @@ def test_the_command_line_is_no_part_of_what_a_learner_computes() -> None:
     assert "peekrank.learners._shared" in found
     assert not any(name.startswith(("peekrank.cli", "peekrank.reports", "peekrank.papers")) for name in found)
     assert "peekrank.learners.nw2.learner" not in found
-    assert len(code_digest("peekrank.engine.loop")) == 16
+    assert len(code_digest("peekrank.engine.simulation")) == 16

@@ -98,7 +98,7 @@ def check_learner_fits(advice: Advice) -> None:
     names = [found.learner for found in advice.evidence]
     assert names == [*dict.fromkeys(name for name in (advice.stable, advice.learner) if name)]
     assert [found.items_come_and_go for found in advice.evidence] == [
-        learner(name).kernels.enter is not None for name in names
+        learner(name).kernels.set_items is not None for name in names
     ]
 
 

@@ -33,8 +33,8 @@ from peekrank import (
 )
 from peekrank.data.dataset import About, Dataset
 from peekrank.data.peek import open_dataset, save_dataset
-from peekrank.engine import generator, loop, problem_shape, simulate_all
-from peekrank.engine.loop import chunk_length
+from peekrank.engine import make_rng, problem_shape, simulate_all, simulation
+from peekrank.engine.simulation import chunk_length
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.measures import AUC, AveragePrecision, Precision
 from peekrank.streams import Means
@@ -191,7 +191,7 @@ def test_memory_mapped_lists_are_as_others(tmp_path: Path) -> None:
 
 
 def test_learners_taking_turns_are_as_by_themselves(rounds: Rounds, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "_CACHE", 1)  # so that turns are short
+    monkeypatch.setattr(simulation, "_CACHE", 1)  # so that turns are short
     learners: list[Learner] = [Uniform(), RTop1F(DCG(), horizon=T), FTPL(DCG(), horizon=T)]
     together = simulate_all(learners, rounds, k=2, measure=DCG(), seeds=[1, 2, 3])
     for learner, seed, trace in zip(learners, (1, 2, 3), together, strict=True):
@@ -352,7 +352,7 @@ def test_threads_may_share_an_agent() -> None:
 
 
 def test_seeds_of_any_integer_type_are_the_same() -> None:
-    assert generator(np.int64(3)).random() == generator(3).random() != np.random.default_rng(3).random()
+    assert make_rng(np.int64(3)).random() == make_rng(3).random() != np.random.default_rng(3).random()
 
 
 def test_agents_can_be_pickled() -> None:
@@ -425,21 +425,21 @@ def test_answers_are_counted_for_each_item() -> None:
         agent.update(decision, answers)
     with pytest.raises(ValueError, match="feedback"):
         agent.update(decision, [1, 7])  # what is refused is not counted
-    assert agent.summary().answers.tolist() == counted.tolist()
-    assert (agent.rounds, agent.answers) == (50, counted.sum())
+    assert agent.summary().n_feedback.tolist() == counted.tolist()
+    assert (agent.rounds, agent.n_feedback) == (50, counted.sum())
 
 
 def test_the_order_is_by_what_is_believed_and_ties_go_by_index() -> None:
     agent = Agent(FTPL(DCG(), horizon=9), m=4, k=4)
     agent._state.scores[:] = [1, 3, 1, 2]
-    assert agent.order().tolist() == [1, 3, 0, 2]
+    assert agent.best_ranking().tolist() == [1, 3, 0, 2]
     lists = Agent(RTopKF(), m=4, k=1, d=2)
     lists._state.w[:] = [1, -1]
-    assert lists.order([[0, 1], [2, 0], [1, 1]]).tolist() == [1, 2, 0]
+    assert lists.best_ranking([[0, 1], [2, 0], [1, 1]]).tolist() == [1, 2, 0]
     with pytest.raises(ValueError, match="features of shape"):
-        lists.order()
+        lists.best_ranking()
     with pytest.raises(ValueError, match="features of item 0"):
-        lists.order([[np.nan, 1]])
+        lists.best_ranking([[np.nan, 1]])
 
 
 def test_a_summary_is_of_items_or_of_weights_or_of_nothing() -> None:
@@ -449,7 +449,7 @@ def test_a_summary_is_of_items_or_of_weights_or_of_nothing() -> None:
         "       0          0.5          0",
         "       1           -1          0",
     ]
-    assert len(Agent(Uniform(), m=4, k=1).summary().believed) == 0
+    assert len(Agent(Uniform(), m=4, k=1).summary().estimate) == 0
 
 
 def test_orders_of_finite_games_are_those_of_the_best_action() -> None:
@@ -457,14 +457,14 @@ def test_orders_of_finite_games_are_those_of_the_best_action() -> None:
     for a, ranking in enumerate(agent.state.rankings[agent.state.action]):
         agent._state.losses[:] = 1
         agent._state.losses[a] = 0
-        assert agent.order().tolist() == ranking.tolist()
+        assert agent.best_ranking().tolist() == ranking.tolist()
 
 
 @pytest.mark.parametrize("rounds_before", [0, 1, 63, 64, 65, 130])
 def test_uniforms_drawn_ahead_are_those_of_each_round(rounds_before: int) -> None:
     """Whether an agent is saved, driven or reseeded in between: its rounds get one stream of uniforms in turn."""
     learner = FTPL(DCG(), horizon=100)
-    agent, uniforms = Agent(learner, m=3, k=3, seed=4), generator(4)
+    agent, uniforms = Agent(learner, m=3, k=3, seed=4), make_rng(4)
 
     def expected() -> Any:
         return np.argsort(-uniforms.random(3), kind="stable").tolist()
@@ -480,11 +480,11 @@ def test_uniforms_drawn_ahead_are_those_of_each_round(rounds_before: int) -> Non
             seen.extend(rankings.tolist())
             return super().values(rankings, relevance)
 
-    loop.drive([agent], fixed_items(np.zeros((5, 3), dtype=np.uint8)), measure=Notes())
+    simulation.run_agents([agent], fixed_items(np.zeros((5, 3), dtype=np.uint8)), measure=Notes())
     assert seen == [expected() for _ in range(5)]
     assert agent.rank().ranking.tolist() == expected()
     agent.reseed(9)
-    uniforms = generator(9)
+    uniforms = make_rng(9)
     assert agent.rank().ranking.tolist() == expected()
 
 
@@ -503,7 +503,7 @@ def test_features_of_items_that_are_not_available_are_left_out() -> None:
     assert sorted(decision.ranking.tolist()) == [1, 3]
     assert decision.features.tolist() == [[2, 3], [6, 7]]
     agent.update(decision, [1])
-    assert agent.answers == 1
+    assert agent.n_feedback == 1
 
 
 @pytest.mark.parametrize("answer", [1, 1.0, True, np.int64(1), np.float32(1), math.nan])
@@ -525,21 +525,21 @@ def test_a_single_answer_that_is_none_changes_nothing(feedback: Any) -> None:
         agent.update(decision, feedback)
     assert agent.dump() == before
     agent.update(decision, [1])
-    assert agent.answers == 1
+    assert agent.n_feedback == 1
 
 
 @pytest.mark.parametrize("learner", [DoubtSort(DCG()), MarginFTRL(DCG()), Uniform()], ids=str)
 def test_uniforms_from_outside_are_those_of_the_round(learner: Any) -> None:
     """An agent that is given what another one draws does what the other one does."""
     own, told = (Agent(learner, m=5, k=2, seed=seed) for seed in (3, 4))
-    rng = generator(3)
+    rng = make_rng(3)
     for _ in range(50):
-        one, two = own.rank(), told.rank(uniforms=rng.random(told.draws()))
+        one, two = own.rank(), told.rank(uniforms=rng.random(told.n_uniforms()))
         assert np.array_equal(one.ranking, two.ranking)
         assert np.array_equal(one.token, two.token)
         for agent, decision in ((own, one), (told, two)):
             agent.update(decision, [int(item == 2) for item in decision.ranking[:2]])
-    assert np.array_equal(own.summary().believed, told.summary().believed)
+    assert np.array_equal(own.summary().estimate, told.summary().estimate)
 
 
 @pytest.mark.parametrize("wrong", [[0.5], [1.0] * 6, [-0.1] * 6, [np.nan] * 6, [0.5] * 7])
@@ -555,12 +555,12 @@ def test_what_somebody_else_showed_is_learned_from() -> None:
     adopting, own = (Agent(DoubtSort(DCG()), m=5, k=2, seed=1) for _ in range(2))
     for n in range(40):
         shown = np.roll(np.arange(5), n)
-        one, two = adopting.adopt(adopting.rank(), shown), own.rank()
+        one, two = adopting.override(adopting.rank(), shown), own.rank()
         assert one.propensities is not None
         assert np.flatnonzero(one.propensities).tolist() == sorted(shown[:2].tolist())
         adopting.update(one, [n % 2, 1])
         own.update(two._replace(ranking=shown), [n % 2, 1])
-    assert np.array_equal(adopting.summary().believed, own.summary().believed)
+    assert np.array_equal(adopting.summary().estimate, own.summary().estimate)
 
 
 def test_what_cannot_be_adopted_is_refused() -> None:
@@ -568,9 +568,9 @@ def test_what_cannot_be_adopted_is_refused() -> None:
     old = agent.rank()
     agent.rank()
     with pytest.raises(ValueError, match="only the latest decision"):
-        agent.adopt(old, [0, 1, 2])
+        agent.override(old, [0, 1, 2])
     with pytest.raises(ValueError, match="must hold the items of the decision"):
-        agent.adopt(agent.rank(), [0, 1, 1])
+        agent.override(agent.rank(), [0, 1, 1])
     fixed = Agent(BlockFTRL(DCG(), horizon=100), m=3, k=1)
     with pytest.raises(ValueError, match="learns from lists of its own only"):
-        fixed.adopt(fixed.rank(), [0, 1, 2])
+        fixed.override(fixed.rank(), [0, 1, 2])

@@ -36,7 +36,7 @@ from peekrank import (
     measure,
 )
 from peekrank._jit import machine_code
-from peekrank.engine.saved import arrays_of
+from peekrank.engine.serialization import arrays_of
 from peekrank.evidence.estimates import DR, LARGEST, Rows, fill_terms
 from peekrank.evidence.evaluation import Estimate, evaluate_log
 from peekrank.evidence.log import Log, log_of
@@ -117,8 +117,8 @@ def sets_of(agent: Agent, X: Features) -> tuple[dict[Any, float], Floats]:
     arrays = dict(arrays_of(state))
     for array in arrays.values():
         array.flags.writeable = True
-    kept = {name: arrays[name].copy() for name in learner.memory}
-    draws = learner.draws(shape)
+    kept = {name: arrays[name].copy() for name in learner.persistent}
+    draws = learner.n_uniforms(shape)
     ranking, token, told = np.empty(len(X), np.int64), np.zeros(learner.token_size(shape)), np.empty(len(X))
     rank = machine_code(learner.kernels.rank, state, X, np.empty(draws), ranking, token)
 

@@ -36,24 +36,24 @@ def test_what_was_never_seen_can_be_worth_anything() -> None:
 def test_learners_learn_from_what_the_app_shows(learner: DoubtSort | MarginFTRL | Ridge) -> None:
     agent, X = Agent(learner, m=3, k=2, d=3 if learner.contextual else 0), np.eye(3)
     for _ in range(50):
-        decision = agent.adopt(agent.rank(X if learner.contextual else None), [2, 1, 0])
+        decision = agent.override(agent.rank(X if learner.contextual else None), [2, 1, 0])
         agent.update(decision, [0, 1])
     assert decision.propensities is not None
     assert decision.propensities.tolist() == [0, 1, 1]
-    order = agent.order(X if learner.contextual else None).tolist()
+    order = agent.best_ranking(X if learner.contextual else None).tolist()
     assert order.index(1) < order.index(2)
 
 
 def test_some_items_only() -> None:
     agent = Agent(DoubtSort(DCG()), m=5, k=1)
-    decision = agent.adopt(agent.rank(available=[1, 4]), [4, 1])
+    decision = agent.override(agent.rank(available=[1, 4]), [4, 1])
     agent.update(decision, [1])
-    assert agent.summary().answers.tolist() == [0, 0, 0, 0, 1]
+    assert agent.summary().n_feedback.tolist() == [0, 0, 0, 0, 1]
 
 
 def test_bad_orders_and_learners_are_refused() -> None:
     fixed, known = Agent(BlockFTRL(DCG()), m=3, k=1), Agent(DoubtSort(DCG()), m=3, k=1)
     with pytest.raises(ValueError, match="blockftrl learns from lists of its own only"):
-        fixed.adopt(fixed.rank(), [0, 1, 2])
+        fixed.override(fixed.rank(), [0, 1, 2])
     with pytest.raises(ValueError, match="must hold the items of the decision, each once"):
-        known.adopt(known.rank(), [0, 1, 1])
+        known.override(known.rank(), [0, 1, 1])

@@ -28,7 +28,7 @@ def test_capabilities_are_those_of_the_learners(choosing: Any) -> None:
         name, comes_and_goes = line.split("|")[2].strip(" []").partition("]")[0], line.split("|")[6].strip()
         if name != "none":
             made = learner(name, measure=measure("p@3"), horizon=1000)
-            assert comes_and_goes == ("no" if made.kernels.enter is None else "yes")
+            assert comes_and_goes == ("no" if made.kernels.set_items is None else "yes")
 
 
 def test_all_is_measured_that_fits(choosing: Any) -> None:

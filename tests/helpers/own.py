@@ -55,7 +55,7 @@ class Stubborn:
     horizon: ClassVar[None] = None
     measure: ClassVar[None] = None
     kernels: ClassVar[Kernels] = Kernels(_rank, _update)
-    memory: ClassVar[tuple[str, ...]] = ("answers",)
+    persistent: ClassVar[tuple[str, ...]] = ("answers",)
 
     def init(self, shape):
         return State(np.zeros(shape.m), self.first)
@@ -69,7 +69,7 @@ class Stubborn:
     def token_size(self, shape):
         return 1
 
-    def draws(self, shape):
+    def n_uniforms(self, shape):
         return 0
 
     def transform_feedback(self, relevance):

@@ -55,7 +55,7 @@ def changed(file: Path, more: str) -> Iterator[None]:
 @pytest.mark.parametrize(
     "file",
     [
-        "learners/rtop1f.py", "learners/uniform.py", "learners/_shared.py", "kernels/sorting.py", "engine/loop.py",
+        "learners/rtop1f.py", "learners/uniform.py", "learners/_shared.py", "kernels/sorting.py", "engine/simulation.py",
         "measures/dcg.py", "streams/synthetic.py", "experiments/playing.py", "regret.py",
     ],
 )  # fmt: skip
@@ -67,7 +67,7 @@ def test_what_can_change_results_counts(file: str, copy: Path, digest: str) -> N
 def test_nothing_else_counts(copy: Path, digest: str) -> None:
     """Comments, words, the command line, reports, what keeps results, and a learner that takes no part."""
     files = {
-        "learners/rtop1f.py": COMMENT, "learners/uniform.py": '\n"""More words."""\n', "engine/loop.py": COMMENT,
+        "learners/rtop1f.py": COMMENT, "learners/uniform.py": '\n"""More words."""\n', "engine/simulation.py": COMMENT,
         "cli/app.py": COMMENT, "cli/simulate.py": CODE, "reports/templates/report.html": "<p>more</p>",
         "reports/plots.py": CODE, "papers/ct15/figures.py": CODE, "advice/measures.py": CODE,
         "jobs/folder.py": CODE, "jobs/executor.py": CODE, "experiments/runs.py": CODE,
@@ -141,7 +141,13 @@ def test_comments_compile_nothing_anew(copy: Path, tmp_path: Path) -> None:
 
     before = kernels()
     assert before
-    for file in ("cli/app.py", "reports/plots.py", "learners/rtop1f.py", "kernels/sorting.py", "engine/loop.py"):
+    for file in (
+        "cli/app.py",
+        "reports/plots.py",
+        "learners/rtop1f.py",
+        "kernels/sorting.py",
+        "engine/simulation.py",
+    ):
         path = copy / file
         path.write_bytes(b"# a thought\n" + path.read_bytes())
     (copy / "reports" / "templates" / "report.html").write_text("<p>other</p>")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from peekrank import DCG, Agent, Auto, Champion, Ridge, Rounds, RTopKF
-from peekrank.engine import drive
+from peekrank.engine import run_agents
 
 
 def products(lists: int, seed: int) -> Rounds:
@@ -20,7 +20,7 @@ def test_it_is_the_champion_of_its_members() -> None:
     auto = Auto(max_grade=1, lift=6)
     same = Champion(DCG(10), (Ridge(), Ridge(lift=6), RTopKF()), max_grade=1)
     rounds = products(400, 1)
-    one, two = (drive([Agent(who, m=6, k=2, d=3)], rounds, measure=DCG())[0] for who in (auto, same))
+    one, two = (run_agents([Agent(who, m=6, k=2, d=3)], rounds, measure=DCG())[0] for who in (auto, same))
     np.testing.assert_array_equal(one.value, two.value)
 
 
@@ -28,7 +28,7 @@ def test_it_is_the_champion_of_its_members() -> None:
 def test_a_lift_takes_over_where_relevance_is_a_product(k: int) -> None:
     auto = Auto(max_grade=1, lift=6)
     agent = Agent(auto, m=6, k=k, d=3)
-    drive([agent], products(12_000, 2), measure=DCG())
+    run_agents([agent], products(12_000, 2), measure=DCG())
     assert auto.in_charge(agent.state) == Ridge(lift=6)
     X = np.array([[1, 1, 0], [1, -1, 0], [-1, -1, 0], [-1, 1, 0]], np.float32)
     assert set(np.argsort(-auto.scores(agent.state, X))[:2].tolist()) == {0, 2}

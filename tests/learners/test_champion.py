@@ -26,8 +26,8 @@ from peekrank import (
     simulate,
 )
 from peekrank._jit import machine_code
-from peekrank.engine import drive
-from peekrank.engine.saved import arrays_of
+from peekrank.engine import run_agents
+from peekrank.engine.serialization import arrays_of
 from peekrank.learners import learner as learner_named
 from peekrank.learners._team.judging import reach
 from peekrank.learners._team.state import CAUTION, CENTRE, CHARGE, WEIGHTS
@@ -46,7 +46,7 @@ def stable(T: int, seed: int) -> Any:
 def played(team: tuple[Learner, ...], T: int, seed: int = 0, **options: Any) -> tuple[Champion, Agent]:
     champion = Champion(DCG(), team, **options)
     agent = Agent(champion, m=len(MEANS), k=1, seed=seed)
-    drive([agent], stable(T, seed), measure=DCG())
+    run_agents([agent], stable(T, seed), measure=DCG())
     return champion, agent
 
 
@@ -92,7 +92,7 @@ def test_equals_take_over_no_more_often_than_alpha() -> None:
     for seed in range(60):
         agent = Agent(champion, m=2, k=1, seed=seed)
         luck = np.random.default_rng(seed).integers(0, 2, (1500, 2), dtype=np.uint8)
-        drive([agent], fixed_items(luck), measure=DCG())
+        run_agents([agent], fixed_items(luck), measure=DCG())
         wrong += len(champion.promotions(agent.state)) > 0
     assert wrong <= 60 * 0.05 + 3
 
@@ -111,8 +111,8 @@ def test_evidence_is_without_bias_by_enumeration(team: tuple[Learner, ...], k: i
     for array in arrays.values():
         array.flags.writeable = True
     arrays["evidence.parts"][:] = 1
-    kept = {name: arrays[name].copy() for name in champion.memory}
-    X, draws = np.empty((4, 0), np.float32), champion.draws(shape)
+    kept = {name: arrays[name].copy() for name in champion.persistent}
+    X, draws = np.empty((4, 0), np.float32), champion.n_uniforms(shape)
     ranking, token, propensities = np.empty(4, np.int64), np.zeros(champion.token_size(shape)), np.empty(4)
     rank = machine_code(champion.kernels.rank, state, X, np.empty(draws), ranking, token)
     gains = rng.random(4)
@@ -155,19 +155,19 @@ def test_marginftrl_learns_from_others_without_bias() -> None:
     follower, found = MarginFTRL(DCG()), np.zeros((300, 3))
     shape = Shape(3, 0, 1)
     X, ranking, propensities = np.empty((3, 0), np.float32), np.empty(3, np.int64), np.array([0.6, 0.3, 0.1])
-    assert follower.kernels.adopt is not None
-    assert follower.kernels.best is not None
-    assert follower.kernels.enter is not None
+    assert follower.kernels.off_policy is not None
+    assert follower.kernels.exploit is not None
+    assert follower.kernels.set_items is not None
     for run in range(runs):
         state, rng = follower.init(shape), np.random.default_rng(run)
         for _ in range(T):
             token = np.zeros(follower.token_size(shape))
-            follower.kernels.enter(state, np.arange(3))
-            follower.kernels.best(state, X, ranking, token)
+            follower.kernels.set_items(state, np.arange(3))
+            follower.kernels.exploit(state, X, ranking, token)
             shown = rng.permuted(np.arange(3))
             first = rng.choice(3, p=propensities)
             shown = np.r_[first, shown[shown != first]]
-            follower.kernels.adopt(state, X, shown, propensities, token)
+            follower.kernels.off_policy(state, X, shown, propensities, token)
             cost = np.array([1.0 - (rng.random() < means[first])])
             follower.kernels.update(state, X, shown, token, cost)
         found[run] = -follower.scores(state, X)
@@ -181,14 +181,14 @@ def test_own_propensities_leave_the_token(learner: Learner) -> None:
     kernels, shape = learner.kernels, Shape(6, 4 if learner.contextual else 0, 2)
     X, rng = np.random.default_rng(3).normal(size=(6, shape.d)).astype(np.float32), np.random.default_rng(13)
     state, ranking, told = learner.init(shape), np.empty(6, np.int64), np.empty(6)
-    assert kernels.adopt is not None
+    assert kernels.off_policy is not None
     assert kernels.propensities is not None
     for _ in range(100):
         token = np.zeros(learner.token_size(shape))
-        kernels.rank(state, X, rng.random(learner.draws(shape)), ranking, token)
+        kernels.rank(state, X, rng.random(learner.n_uniforms(shape)), ranking, token)
         kernels.propensities(state, X, ranking, token, told)
         before = token.copy()
-        kernels.adopt(state, X, ranking, told, token)
+        kernels.off_policy(state, X, ranking, told, token)
         np.testing.assert_allclose(token, before, atol=1e-12)
         kernels.update(state, X, ranking, token, rng.integers(0, 2, 2).astype(np.float64))
 
@@ -222,12 +222,12 @@ def test_members_in_a_specification_are_filled_from_around_them() -> None:
 def test_a_late_answer_from_an_older_period_is_no_evidence_but_is_learned_from() -> None:
     champion, agent = played((GOOD, Greedy(DCG())), 1000)
     late = agent.rank()
-    drive([agent], stable(100, 9), measure=DCG())  # a new period has begun
+    run_agents([agent], stable(100, 9), measure=DCG())  # a new period has begun
     before = agent.state.evidence.below.observed.copy()
-    answers = agent.answers
+    answers = agent.n_feedback
     agent.update(late, [1])
     np.testing.assert_array_equal(agent.state.evidence.below.observed, before)
-    assert agent.answers == answers + 1
+    assert agent.n_feedback == answers + 1
     assert champion.failure(agent.state) == ""
 
 

@@ -174,7 +174,7 @@ class Broken:
     horizon: ClassVar[None] = None
     measure: ClassVar[None] = None
     kernels: ClassVar[Kernels] = Kernels(_rank_by_sum, _add_answers)
-    memory: ClassVar[tuple[str, ...]] = ("scores",)
+    persistent: ClassVar[tuple[str, ...]] = ("scores",)
 
     def __post_init__(self) -> None:
         if self.scale <= 0:
@@ -192,7 +192,7 @@ class Broken:
     def token_size(self, shape: Shape) -> int:
         return 1
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         return shape.m + 1
 
     def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
@@ -231,7 +231,7 @@ class SilentParameter(Broken):
 class RandomTable(Broken):
     """What it remembers differs in size from one construction to the next, so that no copy can resume."""
 
-    memory: ClassVar[tuple[str, ...]] = ("scores", "perturbed")
+    persistent: ClassVar[tuple[str, ...]] = ("scores", "perturbed")
 
     def init(self, shape: Shape) -> CountState:
         state = super().init(shape)
@@ -241,7 +241,7 @@ class RandomTable(Broken):
 class Forgets(Broken):
     """It does not save what it learned."""
 
-    memory: ClassVar[tuple[str, ...]] = ()
+    persistent: ClassVar[tuple[str, ...]] = ()
 
 
 class BelievesAnything(Broken):
@@ -305,12 +305,12 @@ def _rank_first_rows(s: CountState, X: Features, uniforms: Floats, ranking: Ints
 
 
 @kernel
-def _enter_nothing(s: CountState, items: Ints) -> None:
+def _set_no_items(s: CountState, items: Ints) -> None:
     pass
 
 
 class TakesRowsForItems(Broken):
-    kernels: ClassVar[Kernels] = Kernels(_rank_first_rows, _add_answers, enter=_enter_nothing)
+    kernels: ClassVar[Kernels] = Kernels(_rank_first_rows, _add_answers, set_items=_set_no_items)
 
 
 class ForgetsAField(Broken):

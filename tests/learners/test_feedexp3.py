@@ -15,7 +15,7 @@ from scipy.optimize import linprog
 
 from peekrank import DCG, NDCG, Agent, PairwiseLoss, Precision, SumLoss, rate_of
 from peekrank.checks import check_learner
-from peekrank.engine import generator
+from peekrank.engine import make_rng
 from peekrank.experiments.arena import face
 from peekrank.games.analysis import analyse
 from peekrank.games.classic import CLASSIC, classic
@@ -194,7 +194,7 @@ class Twin:
     """The algorithm in NumPy, from the page; of the learner it takes v, q and the classes only."""
 
     def __init__(self, case: Case, seed: int) -> None:
-        self.case, self.plan, self.rng = case, case.learner.plan(case.shape), generator(seed)
+        self.case, self.plan, self.rng = case, case.learner.plan(case.shape), make_rng(seed)
         self.L, self.t = np.zeros(len(self.plan.action)), 1
 
     def tuning(self) -> tuple[float, float]:

@@ -15,7 +15,7 @@ from helpers.naive_margin import Twin, led
 from helpers.permutahedron import ALWAYS, Outcomes
 from peekrank import DCG, Agent, MarginFTRL, PairwiseLoss, Precision, Shape, SumLoss, fixed_items, measure
 from peekrank.checks import LEARNER_CHECKS
-from peekrank.engine.saved import arrays_of
+from peekrank.engine.serialization import arrays_of
 from peekrank.learners._shared import position_weights
 from peekrank.learners.marginftrl.plan import (
     ALLOWED,
@@ -42,26 +42,26 @@ def show(state: MarginFTRLState, uniforms: Floats, items: Ints | None = None) ->
     """The rows of a list, of all items if none is given, in the order shown."""
     items = np.arange(len(state.marks)) if items is None else items
     shown = Shown(np.full(len(items), -1, dtype=np.int64), np.zeros(1 + state.k))
-    enter(state, items)
+    set_items(state, items)
     MarginFTRL.kernels.rank(state, NO_FEATURES, uniforms, *shown)
     return shown
 
 
-def enter(state: MarginFTRLState, items: Ints) -> None:
-    assert MarginFTRL.kernels.enter is not None
-    MarginFTRL.kernels.enter(state, items)
+def set_items(state: MarginFTRLState, items: Ints) -> None:
+    assert MarginFTRL.kernels.set_items is not None
+    MarginFTRL.kernels.set_items(state, items)
 
 
 def tell(state: MarginFTRLState, shown: Shown, costs: Any, items: Ints | None = None) -> None:
     """Costs are those of the rows."""
-    enter(state, np.arange(len(state.marks)) if items is None else items)
+    set_items(state, np.arange(len(state.marks)) if items is None else items)
     feedback = np.asarray(costs, dtype=np.float64)[shown.ranking[: state.k]]
     MarginFTRL.kernels.update(state, NO_FEATURES, *shown, feedback)
 
 
 def memory(state: MarginFTRLState) -> list[Any]:
     arrays = dict(arrays_of(state))
-    return [arrays[name] for name in MarginFTRL.memory]
+    return [arrays[name] for name in MarginFTRL.persistent]
 
 
 def by_item(state: MarginFTRLState, of_order: Floats) -> Floats:
@@ -83,11 +83,11 @@ def played(
     rng, state = np.random.default_rng(seed), learner.init(shape)
     means = rng.random(shape.m) if means is None else means
     for _ in range(rounds):
-        tell(state, show(state, rng.random(learner.draws(shape))), rng.random(shape.m) < means)
+        tell(state, show(state, rng.random(learner.n_uniforms(shape))), rng.random(shape.m) < means)
     if rounds:
         close(state)
     else:
-        show(state, rng.random(learner.draws(shape)))
+        show(state, rng.random(learner.n_uniforms(shape)))
     return state
 
 
@@ -331,7 +331,7 @@ def test_pathwise_inequality(of: LinearMeasure, k: int, kind: str) -> None:
     costs = np.zeros((T, m)) if kind == "opponent" else hard(kind, T, m, seed=3)
     gained, estimates, price, beta = 0.0, np.zeros(m), 0.0, 1.0
     for row in costs:
-        shown = show(state, rng.random(learner.draws(shape)))
+        shown = show(state, rng.random(learner.n_uniforms(shape)))
         after = float(state.numbers[BETA])
         assert beta <= after <= (1 + c.jump) * beta + c.hop
         beta = after
@@ -368,7 +368,7 @@ def test_discounted_regret_is_what_beta_has_become(of: LinearMeasure, k: int, ki
         if row is None:
             close(state)
         else:
-            shown = show(state, rng.random(learner.draws(shape)))
+            shown = show(state, rng.random(learner.n_uniforms(shape)))
         if ends or row is None:
             lost, estimates, now, new = (lost + now) * part, (estimates + new) * part, 0.0, np.zeros(m)
             np.testing.assert_allclose(state.items.costs, estimates, atol=1e-9 * T)
@@ -395,7 +395,7 @@ def test_the_point_travels_no_farther_than_late_answers_are_charged_for(
     for row in hard(kind, T, m, seed=4):
         beta, spent = float(state.numbers[BETA]), state.clock[ANSWERED] * state.numbers[PRICE]
         ends = state.clock[ANSWERED] >= state.clock[LENGTH]
-        shown = show(state, rng.random(learner.draws(shape)))
+        shown = show(state, rng.random(learner.n_uniforms(shape)))
         if ends:
             after, before, x = float(state.numbers[BETA]), x, by_item(state, state.space.x)
             B = max((after - beta) * 2 * c.h - spent, 0.0)
@@ -420,7 +420,7 @@ def test_a_round_at_safe_rates_loses_no_more_than_the_proof_says(of: LinearMeasu
         state = learner.init(shape)
         state.items.costs[:] = rng.random(m) * scale * c.start
         state.numbers[BETA] = 1.5 * c.start
-        show(state, np.zeros(learner.draws(shape)))
+        show(state, np.zeros(learner.n_uniforms(shape)))
         beta, R = float(state.numbers[BETA]), sqrt(c.E * c.V / 2)
         assert state.clock[SAFE] == 1
         assert beta == 1.5 * c.start
@@ -450,7 +450,7 @@ def test_a_round_at_safe_rates_loses_no_more_than_the_proof_says(of: LinearMeasu
 def test_safe_rates_are_taken_for_good_when_beta_has_grown_too_fast() -> None:
     learner, shape, rng = MarginFTRL(DCG()), Shape(5, 0, 1), np.random.default_rng(0)
     state, c = learner.init(shape), learner.scale(shape)
-    show(state, rng.random(learner.draws(shape)))
+    show(state, rng.random(learner.n_uniforms(shape)))
     assert state.clock[SAFE] == 0
     state.numbers[BETA] = (c.start - c.hop) / (1 + c.jump) * (1 - 1e-9)
     close(state)
@@ -460,7 +460,7 @@ def test_safe_rates_are_taken_for_good_when_beta_has_grown_too_fast() -> None:
     assert state.clock[SAFE] == 1
     assert state.numbers[BETA] == c.start
     for _ in range(300):
-        tell(state, show(state, rng.random(learner.draws(shape))), rng.random(5) < np.linspace(0.1, 0.9, 5))
+        tell(state, show(state, rng.random(learner.n_uniforms(shape))), rng.random(5) < np.linspace(0.1, 0.9, 5))
         assert np.all(state.items.hints == 0.5)
         assert np.ptp(state.asked) < 0.5
         assert state.clock[SAFE] == 1
@@ -576,8 +576,8 @@ def test_a_round_without_any_answer_is_as_if_it_had_not_been() -> None:
     states = [played(learner, shape, 50, 0) for _ in range(2)]
     rng = np.random.default_rng(2)
     for _ in range(50):
-        uniforms, costs = rng.random(learner.draws(shape)), rng.random(5)
-        tell(states[1], show(states[1], rng.random(learner.draws(shape))), np.full(5, np.nan))
+        uniforms, costs = rng.random(learner.n_uniforms(shape)), rng.random(5)
+        tell(states[1], show(states[1], rng.random(learner.n_uniforms(shape))), np.full(5, np.nan))
         for state in states:
             tell(state, show(state, uniforms), costs)
         for one, two in zip(memory(states[0]), memory(states[1]), strict=True):
@@ -602,7 +602,7 @@ def test_answers_in_any_order_come_to_the_same() -> None:
     """Under one plan, what a decision teaches is in its token."""
     learner, shape, rng = MarginFTRL(SumLoss()), Shape(5, 0, 2), np.random.default_rng(0)
     states = [played(learner, shape, 60, 1) for _ in range(2)]
-    shown = [show(states[0], rng.random(learner.draws(shape))) for _ in range(8)]
+    shown = [show(states[0], rng.random(learner.n_uniforms(shape))) for _ in range(8)]
     costs = rng.random((8, 5))
     for state, order in zip(states, (np.arange(8), rng.permutation(8)), strict=True):
         for i in order:
@@ -618,7 +618,7 @@ def test_an_item_that_is_never_answered_for_is_not_favoured() -> None:
     for _ in range(6000):
         costs = (rng.random(5) < means).astype(np.float64)
         costs[2] = np.nan
-        tell(state, show(state, rng.random(learner.draws(shape))), costs)
+        tell(state, show(state, rng.random(learner.n_uniforms(shape))), costs)
     assert np.argsort(state.items.costs + state.clock[ANSWERED] * state.items.hints).tolist() == [0, 1, 2, 3, 4]
 
 

@@ -23,7 +23,7 @@ from peekrank import (
     measure,
 )
 from peekrank.checks import LEARNER_CHECKS, check_learner
-from peekrank.engine import drive
+from peekrank.engine import run_agents
 from peekrank.learners._shared import position_weights
 from peekrank.learners.permftrl import PermFTRL, PermFTRLState
 from peekrank.types import Features, Floats, Ints, LinearMeasure
@@ -297,7 +297,7 @@ def test_nothing_drifts_in_a_million_rounds(k: int, horizon: int | None) -> None
     learner = PermFTRL(SumLoss(), horizon)
     costs = np.random.default_rng(4).random((T, m)) < p
     agent = Agent(learner, m=m, k=k, seed=0)
-    (trace,) = drive([agent], fixed_items(~costs), measure=Precision(1), at=np.array([T // 2, T]))
+    (trace,) = run_agents([agent], fixed_items(~costs), measure=Precision(1), at=np.array([T // 2, T]))
     state = agent._state
     assert state.rounds[0] == T
     if k == m:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from helpers.naive_doubt import doubts, price
 from peekrank import NDCG, Agent, Decision, Ridge, Rounds, RTopKF, Shape, Uniform, simulate
-from peekrank.engine.saved import arrays_of
+from peekrank.engine.serialization import arrays_of
 from peekrank.learners.ridge.learner import MOST_COLUMNS
 from peekrank.learners.ridge.state import RESERVE, RidgeState
 from peekrank.types import Features, Floats, linear_in_features
@@ -174,7 +174,7 @@ def test_the_order_of_answers_does_not_matter(learner: Ridge) -> None:
             answers = relevance[t][decisions[t].ranking[:3]]
             answers[t % 4 : t % 4 + 1] = np.nan  # none, or one that is not answered
             agent.update(decisions[t], answers)
-    for name in learner.memory:
+    for name in learner.persistent:
         one, *others = (dict(arrays_of(agent.state))[name] for agent in agents)
         for other in others:
             assert np.allclose(one, other, rtol=1e-9, atol=1e-9), name
@@ -507,7 +507,7 @@ def test_scores_are_what_lists_are_sorted_by() -> None:
         agent, X = Agent(learner, m=M, k=M, d=D), lists(50)
         for decision in play(agent, X[:-1], grades(X[:-1])).decisions:
             assert not decision.explored
-        assert np.array_equal(agent.order(X[-1]), agent.rank(X[-1]).ranking)
+        assert np.array_equal(agent.best_ranking(X[-1]), agent.rank(X[-1]).ranking)
     assert Ridge().weights(Agent(Ridge(), m=M, k=1, d=D).state).shape == (D,)
     assert Ridge(lift=7).weights(agent.state).shape == (D + 7,)
     assert linear_in_features(Ridge())

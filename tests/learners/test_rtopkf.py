@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from peekrank import NDCG, Agent, Rounds, Shape, Uniform, play, simulate
-from peekrank.engine import LearningStoppedWarning, drive, loop, simulate_all
+from peekrank.engine import LearningStoppedWarning, run_agents, simulate_all, simulation
 from peekrank.kernels.vectors import dot
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.learners.rtopkf.state import RTopKFState
@@ -340,9 +340,9 @@ def test_grades_that_are_too_large_for_exponentials(surrogate: Surrogate) -> Non
         agent = Agent(learner, m=9, k=1, d=6)
         if highest == 31:
             with pytest.raises(ValueError, match="relevance 31 occurs, but rtopkf has max_grade = 30"):
-                drive([agent], rounds._replace(relevance=relevance), measure=NDCG())
+                run_agents([agent], rounds._replace(relevance=relevance), measure=NDCG())
         else:
-            drive([agent], rounds._replace(relevance=relevance), measure=NDCG())
+            run_agents([agent], rounds._replace(relevance=relevance), measure=NDCG())
             assert np.isfinite(agent._state.w).all()
 
 
@@ -361,7 +361,7 @@ def test_step_by_step_is_compiled_bit_for_bit() -> None:
 
 
 def test_learners_taking_turns_are_as_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "_CACHE", 1)  # so that turns are short
+    monkeypatch.setattr(simulation, "_CACHE", 1)  # so that turns are short
     rounds = synthetic(seed=3, queries=500)
     learners = [RTopKF(), RTopKF(KL()), RTopKF(ListNet())]
     sequence = np.random.default_rng(0).integers(0, 500, 3000)
@@ -436,7 +436,7 @@ def test_without_a_gamma_it_is_one_half_at_most(rounds: int, gamma: float) -> No
     state = RTopKF().init(Shape(5, D, 1))
     state.sums[0] = rounds
     token = np.zeros(RTopKF().token_size(Shape(5, D, 1)))
-    uniforms, ranking = np.full(RTopKF().draws(Shape(5, D, 1)), 0.99), np.empty(5, dtype=np.int64)
+    uniforms, ranking = np.full(RTopKF().n_uniforms(Shape(5, D, 1)), 0.99), np.empty(5, dtype=np.int64)
     RTopKF().kernels.rank(state, np.zeros((5, D), np.float32), uniforms, ranking, token)
     assert token[1] == pytest.approx(gamma, rel=1e-12)
 

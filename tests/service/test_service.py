@@ -45,7 +45,7 @@ def test_the_state_is_the_fold_of_the_log(tmp_path: Path) -> None:
         assert taken(fold).body == expected[slot.name]
         assert passed == []
         assert fold.activity.counts.differing == 0
-        assert fold.learner.answers > 5
+        assert fold.learner.n_feedback > 5
     it.close()
     again, clock = service(tmp_path, *ALL)  # from snapshots
     assert states(again) == expected
@@ -448,14 +448,14 @@ def test_a_change_of_configuration_is_in_the_log(tmp_path: Path) -> None:
     it, clock = service(tmp_path)
     live(it, clock, rounds=10)
     it.rank("home", RankRequest(event_id="open"))
-    answers = it._memory.slots["home"].fold.learner.answers
+    answers = it._memory.slots["home"].fold.learner.n_feedback
     it.close()
     it, clock = service(tmp_path, wait=50.0)  # the learner goes on
-    assert it._memory.slots["home"].fold.learner.answers == answers
+    assert it._memory.slots["home"].fold.learner.n_feedback == answers
     assert it.event("open").state == "shown"
     it.close()
     it, clock = service(tmp_path, learner="greedy")  # another one begins anew
-    assert it._memory.slots["home"].fold.learner.answers == 0
+    assert it._memory.slots["home"].fold.learner.n_feedback == 0
     assert it.event("open").state == "expired"
     assert len(it._memory.slots["home"].fold.items) > 4  # items are known still
     live(it, clock, rounds=5, seed=4)

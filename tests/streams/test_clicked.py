@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from peekrank import CT15, DCG, Agent, DoubtSort, Greedy, Means, Uniform, play, simulate
-from peekrank.engine.telling import tell
+from peekrank.engine.feedback import tell
 from peekrank.evidence.positions import estimate_curve
 from peekrank.evidence.recording import record
 from peekrank.experiments.experiment import Experiment

@@ -89,7 +89,7 @@ class Show:
     horizon: ClassVar[None] = None
     measure: ClassVar[None] = None
     kernels: ClassVar[Kernels] = Kernels(_rank, _update)
-    memory: ClassVar[tuple[str, ...]] = ("seen", "rounds")
+    persistent: ClassVar[tuple[str, ...]] = ("seen", "rounds")
 
     def init(self, shape: Shape) -> Notes:
         return self.notes
@@ -103,7 +103,7 @@ class Show:
     def token_size(self, shape: Shape) -> int:
         return 1
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         return 0
 
     def transform_feedback(self, relevance: NDArray[Any]) -> Floats:

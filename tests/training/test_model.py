@@ -220,9 +220,9 @@ def test_lists_may_be_longer_and_more_answered_than_in_training(learner: str) ->
     model = trained(learner, 60)
     short, agent = Agent.from_model(model), Agent.from_model(model, m=40, k=3)
     X = model.prepare(np.random.default_rng(1).random((40, 4)))
-    assert agent.order(X[:5]).tolist() == short.order(X[:5]).tolist()
+    assert agent.best_ranking(X[:5]).tolist() == short.best_ranking(X[:5]).tolist()
     agent.update(agent.rank(X), [1, 0, float("nan")])
-    assert agent.answers == short.answers + 2
+    assert agent.n_feedback == short.n_feedback + 2
 
 
 def test_without_weights_the_agent_scores(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_without_weights_the_agent_scores(tmp_path: Path) -> None:
     assert len(loaded.weights) == 0
     assert (
         ranked.rankings[: data.offsets[1]].tolist()
-        == agent.order(ranked.data.features[: data.offsets[1]]).tolist()
+        == agent.best_ranking(ranked.data.features[: data.offsets[1]]).tolist()
     )
 
 

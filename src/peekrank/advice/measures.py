@@ -302,7 +302,7 @@ def _champion(members: tuple[Learner, ...], p: Problem) -> str | None:
 
 
 def _evidence(learner: Learner, p: Problem) -> Evidence:
-    come_and_go, name = learner.kernels.enter is not None, text_of(learner)
+    come_and_go, name = learner.kernels.set_items is not None, text_of(learner)
     if usually(learner, p) == inf or p.verdict.rate is Rate.ZERO:
         return Evidence(name, str(p.measure), p.k, {}, {}, come_and_go)
     game, told = p.measured, learner.horizon is not None

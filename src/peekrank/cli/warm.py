@@ -98,7 +98,7 @@ def _compile_learner(text: str) -> None:
 
 def _problem(text: str) -> tuple[Learner, int, Measure, Rounds]:
     """A learner, and the first of a few small problems that it takes: k answers, a measure, and rounds."""
-    from peekrank.engine.border import problem_shape
+    from peekrank.engine.validation import problem_shape
     from peekrank.learners import learner as learner_named
     from peekrank.measures import measure as measure_named
 

@@ -48,24 +48,33 @@ class Calls(NamedTuple):
 @cache
 def compiled_calls(kernels: Kernels) -> Calls:
     """The calls for these kernels; `name_of` tells them from those for others."""
-    name, enter = name_of(kernels), enter_of(kernels)
+    name, set_items = name_of(kernels), set_items_of(kernels)
     return Calls(
         specialise(
-            _rank_once, name, _enter=enter, _rank=kernels.rank, _propensities=kernels.propensities or _unknown
+            _rank_once,
+            name,
+            _set_items=set_items,
+            _rank=kernels.rank,
+            _propensities=kernels.propensities or _unknown,
         ),
-        specialise(_update_once, name, _enter=enter, _update=kernels.update),
+        specialise(_update_once, name, _set_items=set_items, _update=kernels.update),
     )
 
 
 @cache
-def compiled_adopt(kernels: Kernels) -> Callable[..., None]:
+def compiled_off_policy(kernels: Kernels) -> Callable[..., None]:
     """The call that takes over what somebody else showed, for kernels that can."""
-    return specialise(_adopt_once, name_of(kernels), _enter=enter_of(kernels), _adopt=kernels.adopt or _unknown)
+    return specialise(
+        _off_policy_once,
+        name_of(kernels),
+        _set_items=set_items_of(kernels),
+        _off_policy=kernels.off_policy or _unknown,
+    )
 
 
-def enter_of(kernels: Kernels) -> Callable[[State, Ints], None]:
+def set_items_of(kernels: Kernels) -> Callable[[State, Ints], None]:
     """What tells a learner which items are there, if it wants to know."""
-    return kernels.enter or _fixed
+    return kernels.set_items or _fixed
 
 
 def name_of(kernels: Kernels) -> str:
@@ -76,8 +85,8 @@ def name_of(kernels: Kernels) -> str:
 _rank: Callable[[State, Features, Floats, Ints, Floats], None] = unspecialised
 _update: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
 _propensities: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
-_enter: Callable[[State, Ints], None] = unspecialised
-_adopt: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
+_set_items: Callable[[State, Ints], None] = unspecialised
+_off_policy: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
 
 
 @kernel
@@ -174,7 +183,7 @@ def _rank_once(
     Which round it was, from 1 on; with a minus sign if the propensities are not known.
     """
     state, rounds = memory.state, memory.counts.rounds
-    _enter(state, items)
+    _set_items(state, items)
     _rank(state, X, uniforms[row], ranking, token)
     if not is_permutation(ranking, memory.seen):
         raise ValueError("the learner's rank kernel fills a ranking with something else than its items")
@@ -204,7 +213,7 @@ def _update_once(memory: Memory, items: Ints, X: Features, ranking: Ints, token:
             transformed[p] = grades[int(answer)]
         else:
             return p
-    _enter(state, items)
+    _set_items(state, items)
     _update(state, X, ranking, token, transformed[: len(answers)])
     counted = memory.counts.answers
     for p in range(len(answers)):
@@ -213,12 +222,12 @@ def _update_once(memory: Memory, items: Ints, X: Features, ranking: Ints, token:
     return WELL
 
 
-def _adopt_once(
+def _off_policy_once(
     memory: Memory, items: Ints, X: Features, ranking: Ints, propensities: Floats, token: Floats
 ) -> None:
     """Turn the token of what was ranked last into that of another ranking of the same list."""
-    _enter(memory.state, items)
-    _adopt(memory.state, X, ranking, propensities, token)
+    _set_items(memory.state, items)
+    _off_policy(memory.state, X, ranking, propensities, token)
 
 
 def read_only(part: Any) -> Any:

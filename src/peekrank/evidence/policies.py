@@ -12,7 +12,7 @@ import numpy as np
 from peekrank._jit import kernel, specialise, unspecialised
 from peekrank._util.text import counted, excerpt
 from peekrank.engine import problem_shape
-from peekrank.engine.calls import enter_of, name_of
+from peekrank.engine.calls import name_of, set_items_of
 from peekrank.evidence.log import Log, single_learner
 from peekrank.kernels.sorting import merge_descending
 from peekrank.learners import learner as learner_named
@@ -171,7 +171,7 @@ def replayed(
     """The policy of a learner that lives through the log: it ranks each list, then learns from the answers.
 
     The learner learns from what the log's policy showed, given the logged propensities, so it must be one that can
-    (`Kernels.adopt`). Its ranking is drawn independently of what was shown.
+    (`Kernels.off_policy`). Its ranking is drawn independently of what was shown.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def replayed(
     progress
         Called with numbers of decisions done.
     """
-    if learner.kernels.adopt is None:
+    if learner.kernels.off_policy is None:
         raise ValueError(
             f"{learner.name} learns from its own rankings only: it cannot be replayed over what somebody else "
             "showed. Those that can: doubtsort, ridge, rtopkf"
@@ -194,7 +194,7 @@ def replayed(
     if np.isnan(log.propensity).any():
         raise ValueError(f"{learner.name}: cannot be replayed over a log without propensities")
     X = features_of(log, learner.name) if learner.contextual else np.empty((len(log.item), 0), np.float32)
-    by_item = learner.kernels.enter is not None
+    by_item = learner.kernels.set_items is not None
     m = len(log.names) if by_item else int(log.lengths.max())
     if not (by_item or learner.variable_length):
         raise ValueError(f"{learner.name} ranks a fixed set of items, all of them in every round")
@@ -215,10 +215,11 @@ def _ranks_of_learner(
     progress: Progress,
 ) -> Ints:
     """The ranks that a learner gives to these rows, decision by decision."""
-    lengths, by_item = log.lengths, learner.kernels.enter is not None
+    lengths, by_item = log.lengths, learner.kernels.set_items is not None
     answers = learner.transform_feedback(log.answer[rows])
     draws = {
-        n: learner.draws(Shape(n, shape.d, min(shape.k, n)) if by_item else shape) for n in set(lengths.tolist())
+        n: learner.n_uniforms(Shape(n, shape.d, min(shape.k, n)) if by_item else shape)
+        for n in set(lengths.tolist())
     }
     wanted = np.array([draws[n] for n in lengths.tolist()])
     ranks = np.empty(len(rows), np.int64)
@@ -242,14 +243,14 @@ def _ranks_of_learner(
 @cache
 def compiled_replay(kernels: Kernels) -> Callable[..., None]:
     """The loop over decisions of somebody else, for the kernels of a learner that can adopt them."""
-    parts = {"_rank": kernels.rank, "_adopt": kernels.adopt, "_update": kernels.update}
-    return specialise(_replay, name_of(kernels), _enter=enter_of(kernels), **cast("Any", parts))
+    parts = {"_rank": kernels.rank, "_off_policy": kernels.off_policy, "_update": kernels.update}
+    return specialise(_replay, name_of(kernels), _set_items=set_items_of(kernels), **cast("Any", parts))
 
 
 _rank: Callable[[State, Features, Floats, Ints, Floats], None] = unspecialised
 _update: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
-_adopt: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
-_enter: Callable[[State, Ints], None] = unspecialised
+_off_policy: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
+_set_items: Callable[[State, Ints], None] = unspecialised
 
 
 def _replay(
@@ -272,16 +273,16 @@ def _replay(
         first, last = offsets[t], offsets[t + 1]
         X, ranking, other = features[first:last], ranked[: last - first], shown[: last - first]
         token[:] = 0
-        _enter(state, item[first:last])
+        _set_items(state, item[first:last])
         _rank(state, X, uniforms[t, : draws[t]], ranking, token)
         for p in range(len(ranking)):
             if not 0 <= ranking[p] < len(ranking):
                 raise ValueError("the learner's rank kernel fills a ranking with something else than its items")
             ranks[first + ranking[p]] = p
             other[position[first + p]] = p
-        _adopt(state, X, other, propensity[first:last], token)
+        _off_policy(state, X, other, propensity[first:last], token)
         seen = feedback[: min(len(feedback), len(other))]
         for p in range(len(seen)):
             seen[p] = answer[first + other[p]]
-        _enter(state, item[first:last])
+        _set_items(state, item[first:last])
         _update(state, X, other, token, seen)

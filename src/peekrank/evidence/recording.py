@@ -9,7 +9,7 @@ import polars as pl
 
 from peekrank import __version__
 from peekrank.engine import Agent
-from peekrank.engine.telling import check_positions, tell
+from peekrank.engine.feedback import check_positions, tell
 from peekrank.evidence.lines import reason_for
 from peekrank.evidence.log import Log, Source, checked
 from peekrank.spec import text_of

@@ -36,11 +36,11 @@ def unknown_items(m: int) -> Items:
 
 
 @kernel
-def enter(items: Items, available: Ints) -> None:
+def set_items(items: Items, available: Ints) -> None:
     """Note which items the rows of the next list are.
 
     >>> known = unknown_items(5)
-    >>> enter(known, np.array([1, 4]))
+    >>> set_items(known, np.array([1, 4]))
     >>> known.here[:2]
     array([1, 4])
     """

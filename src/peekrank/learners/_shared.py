@@ -229,11 +229,11 @@ def fault_in_counts(state: State, *names: str) -> str:
 
 
 @kernel
-def adopt_as_it_is(state: State, X: Features, ranking: Ints, propensities: Floats, token: Floats) -> None:
-    """The `adopt` of learners whose ``update`` needs no token: answers count whoever chose what was shown."""
+def off_policy_unchanged(state: State, X: Features, ranking: Ints, propensities: Floats, token: Floats) -> None:
+    """The `off_policy` of learners whose ``update`` needs no token: answers count whoever chose what was shown."""
 
 
-ITEMS_MEMORY = tuple(f"items.{name}" for name in ("sums", "squares", "answers", "rounds", "pool"))
+PERSISTENT_STATS = tuple(f"items.{name}" for name in ("sums", "squares", "answers", "rounds", "pool"))
 
 
 def fault_in_items(state: State) -> str:

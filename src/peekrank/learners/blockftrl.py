@@ -223,7 +223,7 @@ class BlockFTRL:
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities, counts_rounds=True)
-    memory: ClassVar[tuple[str, ...]] = (
+    persistent: ClassVar[tuple[str, ...]] = (
         *("scores", "sums", "counts", "questions", "clock", "memory"),
         *("space.order", "space.x", "space.first"),  # of the leader, which is followed for a whole block
     )
@@ -302,7 +302,7 @@ class BlockFTRL:
         """The explored mark: whether an item was moved; the block; the item asked about."""
         return 3
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """One for whom to ask about, and one coin for each item."""
         return shape.m + 1
 

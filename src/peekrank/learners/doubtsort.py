@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from peekrank._jit import kernel
 from peekrank._util.validate import choice, share, whole
 from peekrank.kernels.doubt import DoubtSpace, asked, doubt_space, fill_doubts, fill_prices, fill_questions
-from peekrank.kernels.items import Items, average, enter, learn_from_answers, mean, unknown_items, width
+from peekrank.kernels.items import Items, average, learn_from_answers, mean, set_items, unknown_items, width
 from peekrank.kernels.sorting import move_up, sort_descending
 from peekrank.learners._shared import (
-    ITEMS_MEMORY,
-    adopt_as_it_is,
+    PERSISTENT_STATS,
     discount_of,
     fault_in_items,
     largest_gain,
     means_of_items,
+    off_policy_unchanged,
     position_weights,
 )
 from peekrank.measures import learnable
@@ -81,7 +81,7 @@ def _tied(weights: Floats, k: int, n: int) -> tuple[int, int]:
 
 
 @kernel
-def _best(s: DoubtSortState, X: Features, ranking: Ints, token: Floats) -> None:
+def _exploit(s: DoubtSortState, X: Features, ranking: Ints, token: Floats) -> None:
     n = len(ranking)
     prior = average(s.items, s.largest)
     for r in range(n):
@@ -113,7 +113,7 @@ def _explore(s: DoubtSortState, X: Features, uniforms: Floats, ranking: Ints, to
 
 @kernel
 def _rank(s: DoubtSortState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
-    _best(s, X, ranking, token)
+    _exploit(s, X, ranking, token)
     _explore(s, X, uniforms, ranking, token)
 
 
@@ -133,8 +133,8 @@ def _arrange(s: DoubtSortState, ranking: Ints, position: int, begin: int, end: i
 
 
 @kernel
-def _enter(s: DoubtSortState, items: Ints) -> None:
-    enter(s.items, items)
+def _set_items(s: DoubtSortState, items: Ints) -> None:
+    set_items(s.items, items)
 
 
 @kernel
@@ -209,15 +209,15 @@ class DoubtSort:
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     horizon: ClassVar[None] = None
-    memory: ClassVar[tuple[str, ...]] = ITEMS_MEMORY
+    persistent: ClassVar[tuple[str, ...]] = PERSISTENT_STATS
     kernels: ClassVar[Kernels] = Kernels(
         _rank,
         _update,
         _propensities,
-        _enter,
+        _set_items,
         counts_rounds=True,
-        adopt=adopt_as_it_is,
-        best=_best,
+        off_policy=off_policy_unchanged,
+        exploit=_exploit,
         explore=_explore,
     )
 
@@ -254,7 +254,7 @@ class DoubtSort:
         """The explored mark: whether an item was moved."""
         return 1
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """One: whom to ask about."""
         return 1
 

@@ -96,7 +96,7 @@ class FTPL:
     full_information: ClassVar[bool] = True
     min_k: ClassVar[int] = 1
     kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities)
-    memory: ClassVar[tuple[str, ...]] = ("scores", "answers.sums", "answers.counts")
+    persistent: ClassVar[tuple[str, ...]] = ("scores", "answers.sums", "answers.counts")
 
     def __post_init__(self) -> None:
         check_parameters(horizon=self.horizon, max_grade=self.max_grade, epsilon=self.epsilon)
@@ -121,7 +121,7 @@ class FTPL:
         """The explored mark, always 0."""
         return 1
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """One for the noise of each item."""
         return shape.m
 

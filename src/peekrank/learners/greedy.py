@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from peekrank._jit import kernel
 from peekrank._util.validate import share, whole
-from peekrank.kernels.items import Items, average, enter, learn_from_answers, mean, unknown_items
+from peekrank.kernels.items import Items, average, learn_from_answers, mean, set_items, unknown_items
 from peekrank.kernels.sorting import SortSpace, move_up, sort_descending, sort_space
 from peekrank.learners._shared import (
-    ITEMS_MEMORY,
-    adopt_as_it_is,
+    PERSISTENT_STATS,
     fault_in_counts,
     fault_in_items,
     largest_gain,
     means_of_items,
+    off_policy_unchanged,
 )
 from peekrank.measures import learnable
 from peekrank.measures import measure as measure_named
@@ -44,7 +44,7 @@ def _epsilon(s: GreedyState) -> float:
 
 
 @kernel
-def _best(s: GreedyState, X: Features, ranking: Ints, token: Floats) -> None:
+def _exploit(s: GreedyState, X: Features, ranking: Ints, token: Floats) -> None:
     n, prior = len(ranking), average(s.items, s.largest)
     s.rounds[0] += 1
     for r in range(n):
@@ -66,13 +66,13 @@ def _explore(s: GreedyState, X: Features, uniforms: Floats, ranking: Ints, token
 
 @kernel
 def _rank(s: GreedyState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
-    _best(s, X, ranking, token)
+    _exploit(s, X, ranking, token)
     _explore(s, X, uniforms, ranking, token)
 
 
 @kernel
-def _enter(s: GreedyState, items: Ints) -> None:
-    enter(s.items, items)
+def _set_items(s: GreedyState, items: Ints) -> None:
+    set_items(s.items, items)
 
 
 @kernel
@@ -122,15 +122,15 @@ class Greedy:
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     horizon: ClassVar[None] = None
-    memory: ClassVar[tuple[str, ...]] = (*ITEMS_MEMORY, "rounds")
+    persistent: ClassVar[tuple[str, ...]] = (*PERSISTENT_STATS, "rounds")
     kernels: ClassVar[Kernels] = Kernels(
         _rank,
         _update,
         _propensities,
-        _enter,
+        _set_items,
         counts_rounds=True,
-        adopt=adopt_as_it_is,
-        best=_best,
+        off_policy=off_policy_unchanged,
+        exploit=_exploit,
         explore=_explore,
     )
 
@@ -158,7 +158,7 @@ class Greedy:
         """The explored mark: whether an item was moved."""
         return 1
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """One: whether to ask, and about whom."""
         return 1
 

@@ -117,7 +117,7 @@ class PermFTRL:
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities)
-    memory: ClassVar[tuple[str, ...]] = ("scores", "answers.sums", "answers.counts", "rounds")
+    persistent: ClassVar[tuple[str, ...]] = ("scores", "answers.sums", "answers.counts", "rounds")
 
     def __post_init__(self) -> None:
         check_parameters(horizon=1 if self.horizon is None else self.horizon, max_grade=self.max_grade)
@@ -159,7 +159,7 @@ class PermFTRL:
         """The explored mark, always 0, and the probability that each of the k items would be seen."""
         return 1 + shape.k
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """One coin for each item."""
         return shape.m
 

@@ -186,7 +186,7 @@ class RTop1F:
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     kernels: ClassVar[Kernels] = Kernels(_rank, _update, counts_rounds=True)
-    memory: ClassVar[tuple[str, ...]] = (
+    persistent: ClassVar[tuple[str, ...]] = (
         *("scores", "pending", "answers.sums", "answers.counts"),
         *("clock", "open_questions", "owed_questions"),
     )
@@ -249,7 +249,7 @@ class RTop1F:
         """The explored mark, which cell was asked about, and in which block."""
         return 3
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """One for whether and what to explore, and one for the noise of each item."""
         return shape.m + 1
 

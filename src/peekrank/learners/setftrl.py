@@ -113,7 +113,7 @@ class SetFTRL:
     min_k: ClassVar[int] = 1
     max_grade: ClassVar[int] = 255
     kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities, counts_rounds=True)
-    memory: ClassVar[tuple[str, ...]] = ("losses", "answers.sums", "answers.counts", "rounds", "multiplier")
+    persistent: ClassVar[tuple[str, ...]] = ("losses", "answers.sums", "answers.counts", "rounds", "multiplier")
 
     def __post_init__(self) -> None:
         if self.horizon is not None:
@@ -155,7 +155,7 @@ class SetFTRL:
         """The explored mark, always 0, and for each of the k items its probability of being seen."""
         return 1 + shape.k
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """One for the set and one for each swap of the shuffles."""
         return shape.m
 

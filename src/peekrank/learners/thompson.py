@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from peekrank._jit import kernel
 from peekrank._util.validate import whole
-from peekrank.kernels.items import Items, average, enter, learn_from_answers, mean, unknown_items, variance
+from peekrank.kernels.items import Items, average, learn_from_answers, mean, set_items, unknown_items, variance
 from peekrank.kernels.sorting import SortSpace, sort_descending, sort_space
 from peekrank.kernels.vectors import fill_normals
-from peekrank.learners._shared import ITEMS_MEMORY, fault_in_items, largest_gain, means_of_items
+from peekrank.learners._shared import PERSISTENT_STATS, fault_in_items, largest_gain, means_of_items
 from peekrank.measures import learnable
 from peekrank.measures import measure as measure_named
 from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
@@ -43,8 +43,8 @@ def _rank(s: ThompsonState, X: Features, uniforms: Floats, ranking: Ints, token:
 
 
 @kernel
-def _enter(s: ThompsonState, items: Ints) -> None:
-    enter(s.items, items)
+def _set_items(s: ThompsonState, items: Ints) -> None:
+    set_items(s.items, items)
 
 
 @kernel
@@ -84,8 +84,8 @@ class Thompson:
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     horizon: ClassVar[None] = None
-    memory: ClassVar[tuple[str, ...]] = ITEMS_MEMORY
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, enter=_enter)
+    persistent: ClassVar[tuple[str, ...]] = PERSISTENT_STATS
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, set_items=_set_items)
 
     def __post_init__(self) -> None:
         whole("max_grade", self.max_grade, 1, 255)
@@ -102,7 +102,7 @@ class Thompson:
         """The explored mark, always 0."""
         return 1
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """One for each item, or one more: normal numbers come in pairs."""
         return shape.m + shape.m % 2
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from peekrank._jit import kernel
 from peekrank._util.validate import whole
-from peekrank.kernels.items import Items, average, enter, learn_from_answers, mean, unknown_items, width
+from peekrank.kernels.items import Items, average, learn_from_answers, mean, set_items, unknown_items, width
 from peekrank.kernels.sorting import SortSpace, sort_descending, sort_space
-from peekrank.learners._shared import ITEMS_MEMORY, fault_in_items, largest_gain, means_of_items
+from peekrank.learners._shared import PERSISTENT_STATS, fault_in_items, largest_gain, means_of_items
 from peekrank.measures import learnable
 from peekrank.measures import measure as measure_named
 from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
@@ -40,8 +40,8 @@ def _rank(s: UCBState, X: Features, uniforms: Floats, ranking: Ints, token: Floa
 
 
 @kernel
-def _enter(s: UCBState, items: Ints) -> None:
-    enter(s.items, items)
+def _set_items(s: UCBState, items: Ints) -> None:
+    set_items(s.items, items)
 
 
 @kernel
@@ -88,8 +88,8 @@ class UCB:
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     horizon: ClassVar[None] = None
-    memory: ClassVar[tuple[str, ...]] = ITEMS_MEMORY
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities, _enter, counts_rounds=True)
+    persistent: ClassVar[tuple[str, ...]] = PERSISTENT_STATS
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities, _set_items, counts_rounds=True)
 
     def __post_init__(self) -> None:
         whole("max_grade", self.max_grade, 1, 255)
@@ -104,7 +104,7 @@ class UCB:
         """The explored mark, always 0."""
         return 1
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """None: nothing is left to chance."""
         return 0
 

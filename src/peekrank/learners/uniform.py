@@ -53,7 +53,7 @@ class Uniform:
     horizon: ClassVar[None] = None
     measure: ClassVar[None] = None
     kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities)
-    memory: ClassVar[tuple[str, ...]] = ()
+    persistent: ClassVar[tuple[str, ...]] = ()
 
     def init(self, shape: Shape) -> UniformState:
         """State before the first round."""
@@ -71,7 +71,7 @@ class Uniform:
         """The explored mark, always 0."""
         return 1
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """One for each swap of the shuffle."""
         return shape.m - 1
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 
 from peekrank._util.text import excerpt
 from peekrank._util.validate import whole
-from peekrank.engine.border import problem_shape
+from peekrank.engine.validation import problem_shape
 from peekrank.learners import learner as learner_named
 from peekrank.measures import measure as measure_named
 from peekrank.service.messages import MAX_BODY, MAX_FEATURES, MAX_ID, MAX_ITEMS, MAX_LINES, MAX_OPEN
@@ -278,7 +278,7 @@ def _check_learner(document: Document, position: Place, slot: SlotConfig) -> Non
     if learner.full_information:
         document.refuse((*position, "learner"), f"{learner.name} needs answers about all items, in every list")
     lists = learner.variable_length
-    if slot.mode == "shadow" and learner.kernels.adopt is None:
+    if slot.mode == "shadow" and learner.kernels.off_policy is None:
         document.refuse(
             (*position, "mode"), f"{learner.name} learns from lists of its own only; doubtsort can do it"
         )
@@ -295,7 +295,7 @@ def _check_learner(document: Document, position: Place, slot: SlotConfig) -> Non
             (*position, "item_effects"),
             'items are remembered beside registered features: features_from = "registry"',
         )
-    by_name = learner.kernels.enter is not None
+    by_name = learner.kernels.set_items is not None
     if not (lists or by_name) and len(slot.items) < 2:
         document.refuse(
             (*position, "items"),

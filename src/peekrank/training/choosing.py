@@ -112,6 +112,6 @@ def _discounts(agent: Agent, rounds: Rounds) -> Floats:
     """What the position of each document counts, in the order that is best as far as the learner knows."""
     discounts = np.zeros(rounds.offsets[-1])
     for first, last in pairwise(rounds.offsets):
-        best = first + agent.order(rounds.features[first:last])[:_DEPTH]
+        best = first + agent.best_ranking(rounds.features[first:last])[:_DEPTH]
         discounts[best] = 1 / np.log2(2.0 + np.arange(len(best)))
     return discounts

@@ -14,7 +14,7 @@ import polars as pl
 from peekrank._util.signals import interrupt_later
 from peekrank.data.dataset import Dataset
 from peekrank.data.scaling import standardise_online
-from peekrank.engine import Agent, drive
+from peekrank.engine import Agent, run_agents
 from peekrank.engine.scoring import values_of_lists
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.regret import checkpoints
@@ -87,7 +87,7 @@ def play(
     rounds, sequence, _ = lists
     measure, agents = training.make_measure(), fresh_agents(training, rounds, seed)
     began = time.perf_counter()
-    traces = drive(
+    traces = run_agents(
         agents, rounds, measure=measure, sequence=sequence, at=at, progress=lambda n: progress(n * len(agents))
     )
     seconds = time.perf_counter() - began

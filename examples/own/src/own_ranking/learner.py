@@ -57,7 +57,7 @@ class Sometimes:
     horizon: ClassVar[None] = None  # is tuned for no number of rounds, and for no measure
     measure: ClassVar[None] = None
     kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities)
-    memory: ClassVar[tuple[str, ...]] = ("scores",)  # what a saved agent holds; `init` makes all else
+    persistent: ClassVar[tuple[str, ...]] = ("scores",)  # what a saved agent holds; `init` makes all else
 
     def __post_init__(self) -> None:
         if not 0 < self.share <= 1:
@@ -79,7 +79,7 @@ class Sometimes:
         """The mark of a round that explores, and nothing else."""
         return 1
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """One to decide, m - 1 to shuffle."""
         return shape.m
 

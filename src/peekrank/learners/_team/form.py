@@ -120,12 +120,12 @@ class TeamForm:
         return team_kernels(tuple(one.kernels for one in self.team()))
 
     @property
-    def memory(self) -> tuple[str, ...]:
+    def persistent(self) -> tuple[str, ...]:
         """What all members remember, and the evidence on them."""
         team, names = self.team(), []
         for j, one in enumerate(team):
             position = "members" + ".rest" * j + (".first" if j < len(team) - 1 else "")
-            names += [f"{position}.{name}" for name in one.memory]
+            names += [f"{position}.{name}" for name in one.persistent]
         return (*names, *MEMORY)
 
     def init(self, shape: Shape) -> TeamState:
@@ -164,9 +164,9 @@ class TeamForm:
         team = self.team()
         return WEIGHTS + shape.k * (1 + len(team)) + sum(one.token_size(shape) for one in team)
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """One for a question, and those of whoever is in charge."""
-        return 1 + max(one.draws(shape) for one in self.team())
+        return 1 + max(one.n_uniforms(shape) for one in self.team())
 
     def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """The grades as they are: each member makes of them what it does."""

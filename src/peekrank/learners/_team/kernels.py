@@ -22,25 +22,25 @@ from peekrank.learners._team.state import CHARGE, PERIOD_MARK, WEIGHTS, Team, Te
 from peekrank.types import Features, Floats, Ints, Kernels, State
 
 # The kernels of one member
-_best: Callable[[State, Features, Ints, Floats], None] = unspecialised
+_exploit: Callable[[State, Features, Ints, Floats], None] = unspecialised
 _explore: Callable[[State, Features, Floats, Ints, Floats], None] = unspecialised
 _propensities: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
-_adopt: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
+_off_policy: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
 _update: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
-_enter: Callable[[State, Ints], None] = unspecialised
+_set_items: Callable[[State, Ints], None] = unspecialised
 # What is done with one member, and with all after it
 _this: Callable[..., None] = unspecialised
 _others: Callable[..., None] = unspecialised
 # What is done with all members
-_all_best: Callable[..., None] = unspecialised
+_exploit_in_all: Callable[..., None] = unspecialised
 _all_explore: Callable[..., None] = unspecialised
-_all_adopt: Callable[..., None] = unspecialised
+_off_policy_in_all: Callable[..., None] = unspecialised
 _all_update: Callable[..., None] = unspecialised
-_all_enter: Callable[..., None] = unspecialised
+_set_items_in_all: Callable[..., None] = unspecialised
 
 
-def _best_of(member: State, s: TeamState, X: Features, token: Floats, j: int) -> None:
-    _best(member, X, s.orders[j][: len(X)], token[s.tokens[j] : s.tokens[j + 1]])
+def _exploit_of(member: State, s: TeamState, X: Features, token: Floats, j: int) -> None:
+    _exploit(member, X, s.orders[j][: len(X)], token[s.tokens[j] : s.tokens[j + 1]])
 
 
 def _explore_of(
@@ -65,10 +65,10 @@ def _explore_of(
             seen[ranking[p]] = p < s.k
 
 
-def _adopt_of(
+def _off_policy_of(
     member: State, s: TeamState, X: Features, ranking: Ints, propensities: Floats, token: Floats, j: int
 ) -> None:
-    _adopt(member, X, ranking, propensities, token[s.tokens[j] : s.tokens[j + 1]])
+    _off_policy(member, X, ranking, propensities, token[s.tokens[j] : s.tokens[j + 1]])
 
 
 def _update_of(
@@ -81,11 +81,11 @@ def _update_of(
     heard[:] = 0
 
 
-def _enter_of(member: State, items: Ints, j: int) -> None:
-    _enter(member, items)
+def _set_items_of(member: State, items: Ints, j: int) -> None:
+    _set_items(member, items)
 
 
-def _best_in_turn(team: Team, s: TeamState, X: Features, token: Floats, j: int) -> None:
+def _exploit_in_turn(team: Team, s: TeamState, X: Features, token: Floats, j: int) -> None:
     _this(team.first, s, X, token, j)
     _others(team.rest, s, X, token, j + 1)
 
@@ -97,7 +97,7 @@ def _explore_in_turn(
     _others(team.rest, s, X, uniforms, ranking, token, j + 1)
 
 
-def _adopt_in_turn(
+def _off_policy_in_turn(
     team: Team, s: TeamState, X: Features, ranking: Ints, propensities: Floats, token: Floats, j: int
 ) -> None:
     _this(team.first, s, X, ranking, propensities, token, j)
@@ -111,15 +111,15 @@ def _update_in_turn(
     _others(team.rest, s, X, ranking, token, feedback, j + 1)
 
 
-def _enter_in_turn(team: Team, items: Ints, j: int) -> None:
+def _set_items_in_turn(team: Team, items: Ints, j: int) -> None:
     _this(team.first, items, j)
     _others(team.rest, items, j + 1)
 
 
 def _rank(s: TeamState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
     n = len(ranking)
-    _all_enter(s.members, s.everyone[:n], 0)
-    _all_best(s.members, s, X, token, 0)
+    _set_items_in_all(s.members, s.everyone[:n], 0)
+    _exploit_in_all(s.members, s, X, token, 0)
     _all_explore(s.members, s, X, uniforms, ranking, token, 0)
     fill_worth(s, n)
     total = fill_questions(s, n)
@@ -127,19 +127,19 @@ def _rank(s: TeamState, X: Features, uniforms: Floats, ranking: Ints, token: Flo
     if item >= 0:
         token[0] = s.orders[s.clock[CHARGE], min(s.k, n) - 1] != ranking[min(s.k, n) - 1]
     fill_propensities(s, n, total)
-    _all_adopt(s.members, s, X, ranking, s.propensities[:n], token, 0)
+    _off_policy_in_all(s.members, s, X, ranking, s.propensities[:n], token, 0)
     fill_evidence(s, total, item, ranking, token)
 
 
 def _update_all(s: TeamState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
-    _all_enter(s.members, s.everyone[: len(ranking)], 0)
+    _set_items_in_all(s.members, s.everyone[: len(ranking)], 0)
     _all_update(s.members, s, X, ranking, token, feedback, 0)
     judge(s, token, feedback)
 
 
-def _adopt_all(s: TeamState, X: Features, ranking: Ints, propensities: Floats, token: Floats) -> None:
+def _off_policy_all(s: TeamState, X: Features, ranking: Ints, propensities: Floats, token: Floats) -> None:
     """All members learn from what somebody else shows; it is no evidence on them."""
-    _all_adopt(s.members, s, X, ranking, propensities, token, 0)
+    _off_policy_in_all(s.members, s, X, ranking, propensities, token, 0)
     token[PERIOD_MARK] = -1
     token[WEIGHTS : WEIGHTS + s.k] = 0
 
@@ -156,11 +156,11 @@ def _fill_propensities(s: TeamState, X: Features, ranking: Ints, token: Floats, 
 
 
 _TURNS: dict[str, tuple[Any, Any]] = {
-    "best": (_best_of, _best_in_turn),
+    "exploit": (_exploit_of, _exploit_in_turn),
     "explore": (_explore_of, _explore_in_turn),
-    "adopt": (_adopt_of, _adopt_in_turn),
+    "off_policy": (_off_policy_of, _off_policy_in_turn),
     "update": (_update_of, _update_in_turn),
-    "enter": (_enter_of, _enter_in_turn),
+    "set_items": (_set_items_of, _set_items_in_turn),
 }
 
 
@@ -173,25 +173,25 @@ def team_kernels(members: tuple[Kernels, ...]) -> Kernels:
     def all_of(what: str) -> Any:
         return _in_turn(what, [each[what] for each in parts])
 
-    enter, adopt = all_of("enter"), all_of("adopt")
-    every = {"_all_best": all_of("best"), "_all_explore": all_of("explore")}
+    set_items, off_policy = all_of("set_items"), all_of("off_policy")
+    every = {"_exploit_in_all": all_of("exploit"), "_all_explore": all_of("explore")}
     return Kernels(
-        specialise(_rank, name, _all_enter=enter, _all_adopt=adopt, **every),
-        specialise(_update_all, name, _all_enter=enter, _all_update=all_of("update")),
+        specialise(_rank, name, _set_items_in_all=set_items, _off_policy_in_all=off_policy, **every),
+        specialise(_update_all, name, _set_items_in_all=set_items, _all_update=all_of("update")),
         _fill_propensities,
         counts_rounds=True,
-        adopt=specialise(_adopt_all, name, _all_adopt=adopt),
+        off_policy=specialise(_off_policy_all, name, _off_policy_in_all=off_policy),
     )
 
 
 def _parts(one: Kernels) -> dict[str, Any]:
     """What each thing needs that is done with a member."""
     return {
-        "best": {"_best": one.best},
+        "exploit": {"_exploit": one.exploit},
         "explore": {"_explore": one.explore, "_propensities": one.propensities},
-        "adopt": {"_adopt": one.adopt},
+        "off_policy": {"_off_policy": one.off_policy},
         "update": {"_update": one.update},
-        "enter": {"_enter": one.enter or _stay},
+        "set_items": {"_set_items": one.set_items or _stay},
     }
 
 
@@ -215,10 +215,10 @@ def _name(kernels: Kernels) -> str:
 
 def lacking(kernels: Kernels) -> str:
     """What a learner lacks to be one of a team; empty if it lacks nothing."""
-    if kernels.adopt is None:
+    if kernels.off_policy is None:
         return "it cannot learn from rankings that another learner chose"
     if kernels.propensities is None:
         return "it cannot tell the probability of each item to be seen"
-    if kernels.best is None or kernels.explore is None:
+    if kernels.exploit is None or kernels.explore is None:
         return "it cannot tell what it takes for best from what it explores"
     return ""

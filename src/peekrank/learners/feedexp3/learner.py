@@ -70,7 +70,7 @@ class FeedExp3:
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     kernels: ClassVar[Kernels] = Kernels(rank, update, propensities)
-    memory: ClassVar[tuple[str, ...]] = ("losses", "rounds")
+    persistent: ClassVar[tuple[str, ...]] = ("losses", "rounds")
 
     def __post_init__(self) -> None:
         if self.horizon is not None:
@@ -116,7 +116,7 @@ class FeedExp3:
         """The explored mark, the action, and the probability of its group."""
         return 3
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """One for whether to explore, and one for the action."""
         return 2
 

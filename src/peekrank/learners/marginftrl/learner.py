@@ -53,7 +53,7 @@ _FLOATS = ("asked", "propensity", "ratios", "numbers", "space.x")
 
 
 @kernel
-def _enter(s: MarginFTRLState, items: Ints) -> None:
+def _set_items(s: MarginFTRLState, items: Ints) -> None:
     same = len(items) == s.clock[LISTED]
     for r in range(len(items)):
         s.here[r] = items[r]
@@ -62,7 +62,7 @@ def _enter(s: MarginFTRLState, items: Ints) -> None:
 
 
 @kernel
-def _best(s: MarginFTRLState, X: Features, ranking: Ints, token: Floats) -> None:
+def _exploit(s: MarginFTRLState, X: Features, ranking: Ints, token: Floats) -> None:
     n = len(ranking)
     if s.same[0] == 0 or s.clock[ANSWERED] >= s.clock[LENGTH]:
         make_plan(s, n)
@@ -104,12 +104,12 @@ def _explore(s: MarginFTRLState, X: Features, uniforms: Floats, ranking: Ints, t
 
 @kernel
 def _rank(s: MarginFTRLState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
-    _best(s, X, ranking, token)
+    _exploit(s, X, ranking, token)
     _explore(s, X, uniforms, ranking, token)
 
 
 @kernel
-def _adopt(s: MarginFTRLState, X: Features, ranking: Ints, propensities: Floats, token: Floats) -> None:
+def _off_policy(s: MarginFTRLState, X: Features, ranking: Ints, propensities: Floats, token: Floats) -> None:
     """All answers are used, each divided by the probability of seeing it: without bias, whoever chose the ranking."""
     for p in range(min(s.k, len(ranking))):
         token[1 + p] = propensities[ranking[p]] if propensities[ranking[p]] >= RARELY else 0.0
@@ -208,9 +208,16 @@ class MarginFTRL:
     min_k: ClassVar[int] = 1
     horizon: ClassVar[None] = None
     kernels: ClassVar[Kernels] = Kernels(
-        _rank, _update, _propensities, _enter, counts_rounds=True, adopt=_adopt, best=_best, explore=_explore
+        _rank,
+        _update,
+        _propensities,
+        _set_items,
+        counts_rounds=True,
+        off_policy=_off_policy,
+        exploit=_exploit,
+        explore=_explore,
     )
-    memory: ClassVar[tuple[str, ...]] = (
+    persistent: ClassVar[tuple[str, ...]] = (
         *(f"items.{name}" for name in Estimates._fields),
         *("marks", "touched", "listed", "asked", "propensity", "ratios", "clock", "numbers"),
         *("space.order", "space.x", "space.first"),  # of the leader, which is followed as long as the plan is
@@ -258,7 +265,7 @@ class MarginFTRL:
         """The explored mark and, for each of the k items, the probability of such an answer; 0 if it does not teach."""
         return 1 + shape.k
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """One for whom to ask about, a coin for each item, and one for each position that ties are shuffled to."""
         return 1 + shape.m + shape.k
 

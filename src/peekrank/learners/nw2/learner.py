@@ -227,7 +227,7 @@ class NW2:
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities, counts_rounds=True)
-    memory: ClassVar[tuple[str, ...]] = ("sums", "rounds", "shares", "space.inverse", "space.spent")
+    persistent: ClassVar[tuple[str, ...]] = ("sums", "rounds", "shares", "space.inverse", "space.spent")
 
     def __post_init__(self) -> None:
         if self.horizon is not None:
@@ -286,7 +286,7 @@ class NW2:
             return _TOKEN + comb(shape.m, min(self.measure.n, shape.m))
         return _TOKEN + len(self._game(shape)[0].actions) - 1
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """One, for the action."""
         return 1
 

@@ -153,7 +153,7 @@ def propensities(s: RidgeState, X: Features, ranking: Ints, token: Floats, out: 
 
 
 @kernel
-def adopt(s: RidgeState, X: Features, ranking: Ints, propensities: Floats, token: Floats) -> None:
+def off_policy(s: RidgeState, X: Features, ranking: Ints, propensities: Floats, token: Floats) -> None:
     """Weigh answers by how seldom their items are seen, as far as the number of answers allows."""
     most = most_weight(s)
     for p in range(min(s.k, len(ranking))):
@@ -162,26 +162,26 @@ def adopt(s: RidgeState, X: Features, ranking: Ints, propensities: Floats, token
 
 
 @kernel
-def best(s: RidgeState, X: Features, ranking: Ints, token: Floats) -> None:
+def exploit(s: RidgeState, X: Features, ranking: Ints, token: Floats) -> None:
     """The items by score."""
     _sort(s, X, ranking)
 
 
 @kernel
 def ask_in_doubt(s: RidgeState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
-    """Move an item that is asked about to position k; `best` comes before."""
+    """Move an item that is asked about to position k; `exploit` comes before."""
     if s.k < len(ranking) and all_finite(s.scores[: len(ranking)]):
         _ask(s, s.k, uniforms[0], ranking)
     _mark(s, ranking, token)
     seen = s.sampled[: len(ranking)]
     propensities(s, X, ranking, token, seen)
-    adopt(s, X, ranking, seen, token)
+    off_policy(s, X, ranking, seen, token)
 
 
 @kernel
 def rank_by_doubt(s: RidgeState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
     """Show the items by score, but for an item that is asked about."""
-    best(s, X, ranking, token)
+    exploit(s, X, ranking, token)
     ask_in_doubt(s, X, uniforms, ranking, token)
 
 

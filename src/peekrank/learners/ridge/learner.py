@@ -12,11 +12,11 @@ from peekrank._util.validate import choice, positive, whole
 from peekrank.kernels.doubt import doubt_space
 from peekrank.kernels.sorting import sort_space
 from peekrank.kernels.triangular import BLOCK, aligned, panel, row_ends, whole_blocks
-from peekrank.learners._shared import adopt_as_it_is, fault_in_numbers
+from peekrank.learners._shared import fault_in_numbers, off_policy_unchanged
 from peekrank.learners.ridge.exploring import (
-    adopt,
     ask_in_doubt,
-    best,
+    exploit,
+    off_policy,
     propensities,
     rank_by_doubt,
     rank_by_sampling,
@@ -32,9 +32,15 @@ MOST_COLUMNS = 2000  # of the factor, which is a matrix of so many rows and colu
 
 # rank looks at columns
 _BY_DOUBT = Kernels(
-    rank_by_doubt, update, propensities, counts_rounds=True, adopt=adopt, best=best, explore=ask_in_doubt
+    rank_by_doubt,
+    update,
+    propensities,
+    counts_rounds=True,
+    off_policy=off_policy,
+    exploit=exploit,
+    explore=ask_in_doubt,
 )
-_BY_SAMPLING = Kernels(rank_by_sampling, update, counts_rounds=True, adopt=adopt_as_it_is)
+_BY_SAMPLING = Kernels(rank_by_sampling, update, counts_rounds=True, off_policy=off_policy_unchanged)
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,7 @@ class Ridge:
     as if whole lists were seen. By sampling: the k best by weights drawn from the posterior are shown, in the
     order of their scores; now and then a uniform item replaces one.
 
-    Answers to what somebody else showed count as well: ``kernels.adopt`` gives the token that ``update`` needs;
+    Answers to what somebody else showed count as well: ``kernels.off_policy`` gives the token that ``update`` needs;
     with a token of zeros each answer counts once.
 
     A round takes time in proportion to the square of the number of columns; columns that are mostly 0, such as
@@ -99,7 +105,7 @@ class Ridge:
     max_grade: ClassVar[int] = 255
     horizon: ClassVar[None] = None
     measure: ClassVar[None] = None
-    memory: ClassVar[tuple[str, ...]] = ("R", "ends", "sides", "w", "prior", "moments", "sums", "lift.units")
+    persistent: ClassVar[tuple[str, ...]] = ("R", "ends", "sides", "w", "prior", "moments", "sums", "lift.units")
 
     def __post_init__(self) -> None:
         choice("explore", self.explore, Explore)
@@ -169,7 +175,7 @@ class Ridge:
         """Whether the first k are others than the best ones by score, and how often each of k answers counts."""
         return 1 + shape.k
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """One for a question; or two for a forced one, and one for each column and for the constant, made even."""
         return 1 if self.explore == "doubt" else 2 + 2 * (self._columns(shape.d) // 2 + 1)
 
@@ -191,7 +197,7 @@ class Ridge:
     def fault(self, state: RidgeState) -> str:
         """What is wrong with a memory that was read."""
         columns = len(state.w)
-        if fault := fault_in_numbers(state, *self.memory):
+        if fault := fault_in_numbers(state, *self.persistent):
             return fault
         if not np.all((row_ends(columns) <= state.ends) & (state.ends <= columns) & (state.ends % BLOCK == 0)):
             return "its rows do not end where they can"

@@ -12,7 +12,7 @@ from peekrank._jit import kernel, specialise, unspecialised
 from peekrank.kernels.sorting import position_of
 from peekrank.kernels.vectors import add, add_rows, dot, shrink_into_ball
 from peekrank.learners._shared import answered
-from peekrank.learners.rtopkf.showing import adopt, best, explore, fill_propensities, rank
+from peekrank.learners.rtopkf.showing import exploit, explore, fill_propensities, off_policy, rank
 from peekrank.learners.rtopkf.state import (
     BIAS,
     GAMMA,
@@ -164,4 +164,6 @@ def kernels_for(name: str, estimates: Estimates, estimator: Estimator, *, pairs:
     if estimates.target is not None and estimator == "doubly_robust":
         parts["regress"] = specialise(_regress, name, target=estimates.target)
     update = specialise(_update, f"{name}-{estimator}", **parts)
-    return Kernels(rank, update, fill_propensities, adopt=None if pairs else adopt, best=best, explore=explore)
+    return Kernels(
+        rank, update, fill_propensities, off_policy=None if pairs else off_policy, exploit=exploit, explore=explore
+    )

@@ -93,7 +93,7 @@ class RTopKF:
     contextual: ClassVar[bool] = True
     variable_length: ClassVar[bool] = True
     measure: ClassVar[None] = None
-    memory: ClassVar[tuple[str, ...]] = ("w", "v", "sums")
+    persistent: ClassVar[tuple[str, ...]] = ("w", "v", "sums")
 
     def __post_init__(self) -> None:
         if self.horizon is not None:
@@ -193,7 +193,7 @@ class RTopKF:
         """Explored mark, gamma, a propensity, k propensities, the scores, and predictions if there are any."""
         return PROPENSITIES + shape.k + shape.m * (2 if self.estimator == "doubly_robust" else 1)
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """One for whether to explore, and one for each item that may be drawn."""
         return 1 + (shape.m if self.below == "random" else shape.k)
 

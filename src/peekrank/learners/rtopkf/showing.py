@@ -73,7 +73,7 @@ def _seen_propensity(s: RTopKFState, position: int, k: int, n: int, token: Float
 
 
 @kernel
-def best(s: RTopKFState, X: Features, ranking: Ints, token: Floats) -> None:
+def exploit(s: RTopKFState, X: Features, ranking: Ints, token: Floats) -> None:
     """The greedy order."""
     n = len(ranking)
     score(X, s.w, s.scores)
@@ -129,7 +129,7 @@ def explore(s: RTopKFState, X: Features, uniforms: Floats, ranking: Ints, token:
 @kernel
 def rank(s: RTopKFState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
     """The greedy order, with what was drawn on top."""
-    best(s, X, ranking, token)
+    exploit(s, X, ranking, token)
     explore(s, X, uniforms, ranking, token)
 
 
@@ -146,7 +146,7 @@ def fill_propensities(s: RTopKFState, X: Features, ranking: Ints, token: Floats,
 
 
 @kernel
-def adopt(s: RTopKFState, X: Features, ranking: Ints, propensities: Floats, token: Floats) -> None:
+def off_policy(s: RTopKFState, X: Features, ranking: Ints, propensities: Floats, token: Floats) -> None:
     """What was seen is divided by the probability of seeing it, whoever chose the ranking; scores are our own."""
     for p in range(min(s.k, len(ranking))):
         token[PROPENSITIES + p] = propensities[ranking[p]]

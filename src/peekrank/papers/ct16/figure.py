@@ -16,7 +16,7 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from peekrank.data.generated import Kind, make_dataset
-from peekrank.engine import Agent, drive
+from peekrank.engine import Agent, run_agents
 from peekrank.learners import Uniform
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.measures import NDCG
@@ -214,7 +214,7 @@ def play_run(
     counted = np.maximum(1, np.cumsum(best_grades(data)[sequence] > 0)[at - 1])
     all_of_them = contestants(rounds)
     agents = [Agent(c.learner, m=int(lengths.max()), k=c.k, d=d, seed=run) for c in all_of_them]
-    traces = drive(agents, data, measure=MEASURE, sequence=sequence, at=at, progress=lambda _: alive())
+    traces = run_agents(agents, data, measure=MEASURE, sequence=sequence, at=at, progress=lambda _: alive())
     return pl.concat(
         pl.DataFrame(
             {

@@ -17,7 +17,7 @@ import polars as pl
 
 from peekrank._util.text import counted
 from peekrank.advice import Witness, advise_surrogate
-from peekrank.engine import generator
+from peekrank.engine import make_rng
 from peekrank.games.analysis import analyse
 from peekrank.games.certificate import Adversaries, adversaries
 from peekrank.games.ranking import ranking_game
@@ -248,11 +248,11 @@ def regret_of(
     """Regret after some numbers of rounds; that of a round is its expectation over the list, |w - best|^2."""
     m = lists.shape[1]
     shape = Shape(m, m, k)
-    state, X, rng = learner.init(shape), np.eye(m, dtype=np.float32), generator(seed)
+    state, X, rng = learner.init(shape), np.eye(m, dtype=np.float32), make_rng(seed)
     ranking, token = np.empty(m, dtype=np.int64), np.zeros(learner.token_size(shape))
     rank, update = learner.kernels[:2]
     weights = np.empty((len(lists), m))
-    for t, draws in enumerate(rng.random((len(lists), learner.draws(shape)))):
+    for t, draws in enumerate(rng.random((len(lists), learner.n_uniforms(shape)))):
         if t % BEAT == 0:
             alive()
         weights[t] = state.w

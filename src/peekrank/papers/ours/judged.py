@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 from peekrank.data.generated import LAYOUTS, Kind, Layout, make_dataset
-from peekrank.engine import Agent, drive
+from peekrank.engine import Agent, run_agents
 from peekrank.learners import Uniform
 from peekrank.learners.ridge.learner import Ridge
 from peekrank.learners.rtopkf.learner import RTopKF
@@ -182,7 +182,7 @@ def learned(split: Split, rounds: int, seed: int, alive: Beat = lambda: None) ->
     tried = [(e, k) for e in entries(rounds) for k in e.answers or (0,)]
     agents = [Agent(e.learner, m=int(lengths.max()), k=k or 1, d=d, seed=seed) for e, k in tried]
     sequence = passes(len(lengths), rounds, np.random.default_rng(seed))
-    drive(
+    run_agents(
         agents, split.train, measure=MEASURE, sequence=sequence, at=np.array([rounds]), progress=lambda _: alive()
     )
     with np.errstate(over="ignore", invalid="ignore"):  # as printed, weights may be anything
@@ -202,7 +202,7 @@ def learned_by_rounds(
     sequence, found = passes(len(lengths), max(counts), np.random.default_rng(seed)), {}
     for begin, end in pairwise((0, *counts)):
         at, part = np.array([end - begin]), sequence[begin:end]
-        drive(agents, split.train, measure=MEASURE, sequence=part, at=at, progress=lambda _: alive())
+        run_agents(agents, split.train, measure=MEASURE, sequence=part, at=at, progress=lambda _: alive())
         for (name, learner), agent in zip(learners.items(), agents, strict=True):
             found[name, end] = held_out(learner.scores(agent.state, split.test.features), split.test)
     return found
@@ -377,5 +377,5 @@ def learned_once(layout: Layout, kind: Kind, run: int, alive: Beat = lambda: Non
     agents = [Agent(learner, m=m, k=1, d=d, seed=run) for _, learner in named]
     counted = np.sum(best_grades(rounds) > 0)
     at = np.array([layout.queries])
-    traces = drive(agents, rounds, measure=MEASURE, at=at, progress=lambda _: alive())
+    traces = run_agents(agents, rounds, measure=MEASURE, at=at, progress=lambda _: alive())
     return {name: float(trace.value[-1] / counted) for (name, _), trace in zip(named, traces, strict=True)}

@@ -1,4 +1,4 @@
-"""Learning from what another learner showed: the kernel `adopt`, by enumeration and over many rounds."""
+"""Learning from what another learner showed: the kernel `off_policy`, by enumeration and over many rounds."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def adopted(kernels: Kernels, state: State, shape: Shape, size: int, ranking: In
     """A copy of the state after an answer to somebody else's ranking."""
     state, token = deepcopy(state), np.zeros(size)
     kernels.rank(state, X, np.full(8, 0.5), np.empty(M, np.int64), token)
-    assert kernels.adopt is not None
-    kernels.adopt(state, X, ranking, propensities, token)
+    assert kernels.off_policy is not None
+    kernels.off_policy(state, X, ranking, propensities, token)
     kernels.update(state, X, ranking, token, GRADES[ranking[: shape.k]])
     return state
 
@@ -43,27 +43,27 @@ def test_gradients_of_rtopkf_have_no_bias_whoever_chose_the_ranking() -> None:
 def test_ridge_weighs_what_others_showed_by_how_seldom_they_show_it() -> None:
     learner, shape = Ridge(), Shape(M, D, 1)
     agent, token = Agent(learner, m=M, k=1, d=D, seed=0), np.zeros(learner.token_size(shape))
-    adopt = learner.kernels.adopt
-    assert adopt is not None
+    off_policy = learner.kernels.off_policy
+    assert off_policy is not None
     for answers in range(41):
         most = max(1.0, answers / D) ** 0.6
         for p in (1.0, 0.4, 0.01, 0.0):
-            adopt(agent.state, X, np.arange(M), np.full(M, p), token)
+            off_policy(agent.state, X, np.arange(M), np.full(M, p), token)
             assert np.isclose(token[1], min(most, 1 / p) if p else most)
         decision = agent.rank(X)
         agent.update(decision, GRADES[decision.ranking[:1]])
 
 
 def test_who_needs_propensities_of_pairs_does_not_adopt() -> None:
-    assert RTopKF(RankSVM()).kernels.adopt is None
-    assert RTopKF().kernels.adopt is not None
+    assert RTopKF(RankSVM()).kernels.off_policy is None
+    assert RTopKF().kernels.off_policy is not None
 
 
 def test_rtopkf_learns_from_what_ridge_shows() -> None:
     rng, learner, shape = np.random.default_rng(1), RTopKF(), Shape(M, D, 2)
     agent, state = Agent(Ridge(share=0.2), m=M, k=2, d=D, seed=0), learner.init(shape)
     kernels, ranking = learner.kernels, np.empty(M, np.int64)
-    assert kernels.adopt is not None
+    assert kernels.off_policy is not None
     for _ in range(2000):
         features = rng.normal(size=(M, D)).astype(np.float32)
         decision = agent.rank(features)
@@ -71,7 +71,7 @@ def test_rtopkf_learns_from_what_ridge_shows() -> None:
         agent.update(decision, answers)
         token, shown = np.zeros(learner.token_size(shape)), decision.ranking.copy()
         assert decision.propensities is not None
-        kernels.rank(state, features, rng.random(learner.draws(shape)), ranking, token)
-        kernels.adopt(state, features, shown, decision.propensities.copy(), token)
+        kernels.rank(state, features, rng.random(learner.n_uniforms(shape)), ranking, token)
+        kernels.off_policy(state, features, shown, decision.propensities.copy(), token)
         kernels.update(state, features, shown, token, answers.astype(np.float64))
     assert np.corrcoef(state.w, [1.0, -1.0, 0.0, 0.5])[0, 1] > 0.95

@@ -53,14 +53,14 @@ def test_load_without_a_learner_uses_the_registry(agent: Agent) -> None:
         for a, decision in ((agent, one), (copy, two)):
             a.update(decision, [t % 3 == 0])
     assert agent.dump() == copy.dump()
-    assert (copy.rounds, copy.answers) == (140, 140)
+    assert (copy.rounds, copy.n_feedback) == (140, 140)
 
 
 def test_the_file_holds_a_description_and_the_memory_only(agent: Agent) -> None:
     body = agent.dump()[HEADER:]
     end = 4 + int.from_bytes(body[:4], "big")
-    names = ["rounds", "answers", "retired", *(f"state.{name}" for name in RTop1F.memory)]
-    assert json.loads(body[4:end])["memory"] == names
+    names = ["rounds", "answers", "retired", *(f"state.{name}" for name in RTop1F.persistent)]
+    assert json.loads(body[4:end])["persistent"] == names
     assert len(body) - end == 8 * (1 + 5 + 5 + 5 + 5 + 5 + 4 + 5 + 5)
     assert np.frombuffer(body, "<i8", 1, end).tolist() == [40]
 
@@ -123,8 +123,8 @@ def test_foreign_or_damaged_bytes_are_refused(agent: Agent, spoil: Any, message:
         ({"generator": {}}, "its generator is not one of NumPy's default kind"),
         ({"generator": {"state": -1, "inc": 1, "has_uint32": 0, "uinteger": 0}}, "its generator is not"),
         ({"generator": {"state": 2**200, "inc": 1, "has_uint32": 0, "uinteger": 0}}, "its generator is not"),
-        ({"memory": None}, "its memory has no names"),
-        ({"memory": ["scores"]}, "does not fit learner"),
+        ({"persistent": None}, "its memory has no names"),
+        ({"persistent": ["scores"]}, "does not fit learner"),
     ],
 )
 def test_descriptions_that_cannot_be_right_are_refused(agent: Agent, changes: Any, message: str) -> None:

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from peekrank._jit import kernel, machine_code, specialise, unspecialised
 from peekrank._util.validate import ascending
 from peekrank.engine.agent import Agent
-from peekrank.engine.border import Seed
-from peekrank.engine.calls import Counts, enter_of, name_of
-from peekrank.engine.scoring import list_worth, values_of_lists
-from peekrank.engine.telling import NOBODY, Listening, check_positions, tell, tell_clicks, tell_relevance
+from peekrank.engine.calls import Counts, name_of, set_items_of
+from peekrank.engine.feedback import NOBODY, FeedbackSource, check_positions, reveal_clicks, reveal_relevance, tell
+from peekrank.engine.scoring import precompute_values, values_of_lists
+from peekrank.engine.validation import Seed
 from peekrank.measures import LinearForm
 from peekrank.streams.clicked import COINS
 from peekrank.streams.fixed import known_items, list_lengths, list_shape
@@ -132,14 +132,14 @@ def simulate_all(
         As for `simulate`.
     """
     agents = [_agent(learner, rounds, k, seed) for learner, seed in zip(learners, seeds, strict=True)]
-    traces = drive(agents, rounds, measure=measure, sequence=sequence, at=at, progress=progress)
+    traces = run_agents(agents, rounds, measure=measure, sequence=sequence, at=at, progress=progress)
     for agent in agents:
         if what := agent.failure():
             warnings.warn(f"{agent.learner.name}: {what}", LearningStoppedWarning, stacklevel=2)
     return traces
 
 
-def drive(
+def run_agents(
     agents: Sequence[Agent],
     rounds: Rounds,
     *,
@@ -160,7 +160,7 @@ def drive(
     >>> from peekrank import CT15, DCG, RTop1F
     >>> rounds = CT15().rounds(100, np.random.default_rng(1))
     >>> agent = Agent(RTop1F(DCG(), horizon=100), m=10, k=1)
-    >>> (trace,) = drive([agent], rounds, measure=DCG())
+    >>> (trace,) = run_agents([agent], rounds, measure=DCG())
     >>> len(trace.at), bool(agent.rank().token[2] > 1)  # it is in a later block now
     (100, True)
     """
@@ -239,15 +239,15 @@ class _CompiledRun:
     def __init__(self, agent: Agent, rounds: Rounds) -> None:
         learner, shape = agent.learner, agent.shape
         lengths = _fitting(agent, rounds)
-        self._rng = agent._random.settled()
+        self._rng = agent._random.rewound_generator()
         feedback, token = np.empty(shape.k), np.zeros(learner.token_size(shape))
         memory, everyone = (agent._state, agent._counts), np.arange(shape.m)
         items = everyone[:0] if rounds.items is None or learner.variable_length else rounds.items
         lists = rounds.features, rounds.offsets, items, everyone
-        listening = Listening(rounds.visitors or NOBODY, agent._grades, np.empty(COINS * shape.k))
+        listening = FeedbackSource(rounds.visitors or NOBODY, agent._grades, np.empty(COINS * shape.k))
         self._fixed = (*memory, listening, *lists, feedback, token)
         sizes, which = np.unique(lengths, return_inverse=True)
-        self._draws = np.array([agent._draws(int(n)) for n in sizes])[which]
+        self._draws = np.array([agent._n_uniforms(int(n)) for n in sizes])[which]
         self._uniforms = np.zeros((chunk_length(int(lengths.max())), self._draws.max()))
         numbers, marks = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
         relevance = np.empty(0, dtype=np.uint8)
@@ -295,21 +295,21 @@ def _fitting(agent: Agent, rounds: Rounds) -> Ints:
 @cache
 def compiled_loop(kernels: Kernels, *, clicks: bool = False) -> Callable[..., None]:
     """The loop over rounds for the kernels of a learner, which is told relevance, or what is made of clicks."""
-    name, told = (f"{name_of(kernels)}-clicks", tell_clicks) if clicks else (name_of(kernels), tell_relevance)
-    enter = enter_of(kernels)
-    return specialise(_loop, name, _enter=enter, _rank=kernels.rank, _update=kernels.update, _tell=told)
+    name, told = (f"{name_of(kernels)}-clicks", reveal_clicks) if clicks else (name_of(kernels), reveal_relevance)
+    set_items = set_items_of(kernels)
+    return specialise(_loop, name, _set_items=set_items, _rank=kernels.rank, _update=kernels.update, _tell=told)
 
 
 _rank: Callable[[State, Features, Floats, Ints, Floats], None] = unspecialised
 _update: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
-_enter: Callable[[State, Ints], None] = unspecialised
-_tell: Callable[[Listening, Counts, int, Ints, Grades, Ints, Floats], None] = unspecialised
+_set_items: Callable[[State, Ints], None] = unspecialised
+_tell: Callable[[FeedbackSource, Counts, int, Ints, Grades, Ints, Floats], None] = unspecialised
 
 
 def _loop(
     state: State,
     counts: Counts,
-    listening: Listening,
+    listening: FeedbackSource,
     features: Features,
     offsets: Ints,
     items: Ints,
@@ -330,7 +330,7 @@ def _loop(
         ranking = rankings[start : start + len(X)]
         seen = feedback[: min(len(feedback), len(X))]
         token[:] = 0
-        _enter(state, here)
+        _set_items(state, here)
         _rank(state, X, uniforms[t], ranking, token)
         _tell(listening, counts, t, here, relevance[start : start + len(X)], ranking, seen)
         _update(state, X, ranking, token, seen)
@@ -405,7 +405,7 @@ def _evaluation(measure: Measure, rounds: Rounds, lengths: Ints) -> Callable[[Ch
     """What gives the value of each ranking of a chunk: sums of gains, if that is what the measure is."""
     linear = isinstance(measure, LinearForm) and type(measure).values is LinearForm.values
     if linear and lengths.min() < lengths.max():
-        worth = list_worth(cast("LinearMeasure", measure), rounds.relevance, rounds.offsets)
+        worth = precompute_values(cast("LinearMeasure", measure), rounds.relevance, rounds.offsets)
         return lambda chunk: worth.values(chunk.lists, chunk.rankings[: chunk.starts[-1]])
     return lambda chunk: values_of_lists(measure, chunk.rankings, chunk.relevance, chunk.starts)
 

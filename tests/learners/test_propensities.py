@@ -26,7 +26,7 @@ from peekrank import (
     Uniform,
 )
 from peekrank._jit import machine_code
-from peekrank.engine.saved import arrays_of
+from peekrank.engine.serialization import arrays_of
 from peekrank.surrogates import KL, RankSVM
 from peekrank.types import Features, Floats, Learner
 
@@ -57,8 +57,8 @@ def enumerated(agent: Agent, X: Features) -> tuple[Floats, Floats]:
     arrays = dict(arrays_of(state))
     for array in arrays.values():
         array.flags.writeable = True
-    kept = {name: arrays[name].copy() for name in learner.memory}
-    draws, k = learner.draws(shape), min(shape.k, len(X))
+    kept = {name: arrays[name].copy() for name in learner.persistent}
+    draws, k = learner.n_uniforms(shape), min(shape.k, len(X))
     ranking, token, out = np.empty(len(X), np.int64), np.zeros(learner.token_size(shape)), np.empty(len(X))
     assert learner.kernels.propensities is not None
     rank = machine_code(learner.kernels.rank, state, X, np.empty(draws), ranking, token)

@@ -18,7 +18,7 @@ NOBODY = ClickFeedback(
 )
 
 
-class Listening(NamedTuple):
+class FeedbackSource(NamedTuple):
     """Who tells a learner something, what it makes of each grade, and memory to work in."""
 
     visitors: ClickFeedback
@@ -27,8 +27,8 @@ class Listening(NamedTuple):
 
 
 @kernel
-def tell_relevance(
-    listening: Listening,
+def reveal_relevance(
+    listening: FeedbackSource,
     counts: Counts,
     t: int,  # noqa: ARG001
     here: Ints,
@@ -36,7 +36,7 @@ def tell_relevance(
     ranking: Ints,
     seen: Floats,
 ) -> None:
-    """Tell the relevance of the items that are seen. Parameters as for `tell_clicks`."""
+    """Tell the relevance of the items that are seen. Parameters as for `reveal_clicks`."""
     for p in range(len(seen)):
         if not 0 <= ranking[p] < len(relevance):
             raise ValueError(_NO_RANKING)
@@ -45,8 +45,8 @@ def tell_relevance(
 
 
 @kernel
-def tell_clicks(
-    listening: Listening, counts: Counts, t: int, here: Ints, relevance: Grades, ranking: Ints, seen: Floats
+def reveal_clicks(
+    listening: FeedbackSource, counts: Counts, t: int, here: Ints, relevance: Grades, ranking: Ints, seen: Floats
 ) -> None:
     """Tell what is made of clicks on the items that are seen.
 

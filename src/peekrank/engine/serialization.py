@@ -33,7 +33,7 @@ _MOST_WORDS = 300
 _PCG64 = {"state": 2**128, "inc": 2**128, "has_uint32": 2, "uinteger": 2**32}
 
 
-class Saved(NamedTuple):
+class SavedAgent(NamedTuple):
     """What a blob holds; the numbers of the memory are still bytes."""
 
     learner: Learner
@@ -45,15 +45,15 @@ class Saved(NamedTuple):
 
 def dump(learner: Learner, shape: Shape, state: State, counts: Counts, rng: np.random.Generator) -> bytes:
     """Pack the memory of a state with the specification that makes the rest of it, and the generator."""
-    generator: Any = rng.bit_generator.state
-    if generator["bit_generator"] != "PCG64":
-        raise ValueError(f"a {generator['bit_generator']} generator cannot be saved; use numpy.random.default_rng")
+    make_rng: Any = rng.bit_generator.state
+    if make_rng["bit_generator"] != "PCG64":
+        raise ValueError(f"a {make_rng['bit_generator']} generator cannot be saved; use numpy.random.default_rng")
     memory = _memory(learner, state, counts)
     about = {
         "learner": text_of(learner),
         "shape": list(shape),
-        "generator": {key: (generator | generator["state"])[key] for key in _PCG64},
-        "memory": list(memory),
+        "generator": {key: (make_rng | make_rng["state"])[key] for key in _PCG64},
+        "persistent": list(memory),
         "peekrank": __version__,
     }
     text = json.dumps(about).encode()
@@ -62,7 +62,7 @@ def dump(learner: Learner, shape: Shape, state: State, counts: Counts, rng: np.r
     return _MAGIC + _FORMAT.to_bytes(_FORMAT_BYTES, "big") + hashlib.sha256(body).digest() + body
 
 
-def read(blob: bytes, learner: Learner | None = None) -> Saved:
+def read(blob: bytes, learner: Learner | None = None) -> SavedAgent:
     """Read all but the memory; a ValueError says what is wrong with bytes that are foreign, damaged or forged."""
     if not blob.startswith(_MAGIC):
         raise ValueError("these bytes are not a saved peekrank agent")
@@ -76,13 +76,13 @@ def read(blob: bytes, learner: Learner | None = None) -> Saved:
     about, numbers = _described(body[_LENGTH_BYTES:end]), body[end:]
     made = _learner(about["learner"], learner)
     shape = _shape(about["shape"], made, len(numbers))
-    names = about["memory"]
+    names = about["persistent"]
     if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
         raise ValueError("this saved agent is no agent: its memory has no names")
-    return Saved(made, shape, _generator(about["generator"]), names, numbers)
+    return SavedAgent(made, shape, _generator(about["generator"]), names, numbers)
 
 
-def fill(found: Saved, state: State, counts: Counts) -> None:
+def fill(found: SavedAgent, state: State, counts: Counts) -> None:
     """Put the numbers into a state that the learner made; a ValueError if it cannot have reached them."""
     memory, learner = _memory(found.learner, state, counts), text_of(found.learner)
     size = sum(array.nbytes for array in memory.values())
@@ -103,7 +103,7 @@ def fill(found: Saved, state: State, counts: Counts) -> None:
         raise ValueError(f"this saved agent cannot be right: {fault}")
 
 
-def copy_memory(learner: Learner, state: State, counts: Counts, new_state: State, new_counts: Counts) -> None:
+def copy_persistent(learner: Learner, state: State, counts: Counts, new_state: State, new_counts: Counts) -> None:
     """Copy what is remembered of items to a state and counts for more items, or for fewer."""
     old, new = _memory(learner, state, counts), _memory(learner, new_state, new_counts)
     for name, array in new.items():
@@ -114,9 +114,9 @@ def copy_memory(learner: Learner, state: State, counts: Counts, new_state: State
 def _memory(learner: Learner, state: State, counts: Counts) -> dict[str, NDArray[Any]]:
     """The arrays that are saved, by name."""
     arrays = dict(arrays_of(state))
-    if missing := [name for name in learner.memory if name not in arrays]:
+    if missing := [name for name in learner.persistent if name not in arrays]:
         raise ValueError(f"{learner.name}: its memory names {missing[0]!r}, and its state has no such array")
-    return counts._asdict() | {f"state.{name}": arrays[name] for name in learner.memory}
+    return counts._asdict() | {f"state.{name}": arrays[name] for name in learner.persistent}
 
 
 def _portable(array: NDArray[Any]) -> np.dtype[Any]:
@@ -129,7 +129,7 @@ def _described(text: bytes) -> dict[str, Any]:
         about = json.loads(text)
     except (ValueError, RecursionError):
         raise ValueError("this saved agent is no agent: its description is not JSON") from None
-    needed = ("learner", "shape", "generator", "memory")
+    needed = ("learner", "shape", "generator", "persistent")
     if not isinstance(about, dict) or any(name not in about for name in needed):
         raise ValueError(f"this saved agent is no agent: its description must have {', '.join(needed)}")
     return about
@@ -170,14 +170,14 @@ def _generator(numbers: Any) -> np.random.BitGenerator:
     right = isinstance(numbers, dict) and numbers.keys() == _PCG64.keys()
     if not (right and all(type(numbers[key]) is int and 0 <= numbers[key] < end for key, end in _PCG64.items())):
         raise ValueError("this saved agent cannot be right: its generator is not one of NumPy's default kind")
-    generator = np.random.PCG64()
-    generator.state = {
+    make_rng = np.random.PCG64()
+    make_rng.state = {
         "bit_generator": "PCG64",
         "state": {"state": numbers["state"], "inc": numbers["inc"] | 1},  # it is odd in all there are
         "has_uint32": numbers["has_uint32"],
         "uinteger": numbers["uinteger"],
     }
-    return generator
+    return make_rng
 
 
 def arrays_of(state: State, prefix: str = "") -> Iterator[tuple[str, NDArray[Any]]]:

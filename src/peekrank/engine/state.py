@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 
 from peekrank._jit import held, machine_code
 from peekrank._util.validate import whole
-from peekrank.engine import saved
-from peekrank.engine.border import array_of, line_of, whole_numbers
+from peekrank.engine import serialization
 from peekrank.engine.calls import (
     Counts,
     Memory,
@@ -22,10 +21,11 @@ from peekrank.engine.calls import (
     read_only,
 )
 from peekrank.engine.summary import Summary
+from peekrank.engine.validation import abbreviate, as_array, as_ranking
 from peekrank.types import CanFail, Features, Floats, Ints, Learner, LinearScorer, Shape, State
 
 
-class Knowledge:
+class AgentState:
     """What a learner knows after some rounds, and of which items; an `Agent` also ranks and learns."""
 
     # Room for so many items, m at least, and for one call at a time
@@ -40,9 +40,9 @@ class Knowledge:
     def __init__(self, learner: Learner, shape: Shape) -> None:
         self.learner, self.shape = learner, shape
         self._lock = Lock()  # kernels release the GIL, and share the state
-        self._by_item = learner.kernels.enter is not None  # whether it can rank any of its items
+        self._by_item = learner.kernels.set_items is not None  # whether it can rank any of its items
         grades = np.arange(learner.max_grade + 1.0)
-        self._grades = array_of(
+        self._grades = as_array(
             learner.transform_feedback(grades), np.float64, grades.shape, "perceived relevance"
         )
         self._make_room(shape.m)
@@ -57,7 +57,7 @@ class Knowledge:
         state = learner.init(self.shape._replace(m=room))
         counts = no_counts(1 if learner.variable_length else room, room if self._by_item else 0)
         if room > m:
-            saved.copy_memory(learner, self._state, self._counts, state, counts)
+            serialization.copy_persistent(learner, self._state, self._counts, state, counts)
         self._state, self._counts = state, counts
         self._room, self._everyone, self._present = room, np.arange(room), None
         self._no_features = np.empty((room, d), dtype=np.float32)
@@ -103,16 +103,16 @@ class Knowledge:
         """Numbers of items, ascending, if they are known, different, and not retired."""
         given, m = np.asarray(items), self.shape.m
         if given.ndim != 1 or given.dtype.kind not in "iu" or len(given) == 0:
-            raise ValueError(f"{name} = {line_of(given)}: must be numbers of items, one at least")
+            raise ValueError(f"{name} = {abbreviate(given)}: must be numbers of items, one at least")
         found: Ints = given.astype(np.int64)  # a copy
         if not self._are_known(found, m):
             found = np.unique(found)
         if len(found) < len(given):
-            raise ValueError(f"{name} = {line_of(given)}: must name each item once")
+            raise ValueError(f"{name} = {abbreviate(given)}: must name each item once")
         if found[0] < 0 or found[-1] >= m:
-            raise ValueError(f"{name} = {line_of(given)}: must be numbers of known items, from 0 to {m - 1}")
+            raise ValueError(f"{name} = {abbreviate(given)}: must be numbers of known items, from 0 to {m - 1}")
         if (gone := found[self._counts.retired[found] > 0]).size:
-            raise ValueError(f"{name} = {line_of(given)}: item {gone[0]} has retired")
+            raise ValueError(f"{name} = {abbreviate(given)}: item {gone[0]} has retired")
         return found
 
     def _available(self, available: ArrayLike | None) -> Ints | None:
@@ -141,12 +141,14 @@ class Knowledge:
             or items.dtype != np.int64
             or not self._are_known(items, self.shape.m)
         ):
-            raise ValueError(f"items of the decision {line_of(items)}: must be numbers of known items, ascending")
-        shown = whole_numbers(ranking, len(items))
+            raise ValueError(
+                f"items of the decision {abbreviate(items)}: must be numbers of known items, ascending"
+            )
+        shown = as_ranking(ranking, len(items))
         rows = np.empty_like(shown)
         if not self._fill_rows(items, shown, rows):
             raise ValueError(
-                f"ranking of the decision {line_of(shown)}: must hold each of its items {line_of(items)} once"
+                f"ranking of the decision {abbreviate(shown)}: must hold each of its items {abbreviate(items)} once"
             )
         return items, rows
 
@@ -157,13 +159,13 @@ class Knowledge:
         rows = len(X) if self.learner.variable_length and X.ndim == 2 and 1 <= len(X) <= m else m
         if self.learner.variable_length and X.shape != (rows, d):
             raise ValueError(f"{name} of shape {X.shape}: must be of shape (n, {d}), n from 1 to {m}")
-        return array_of(X, np.float32, (rows, d), name)
+        return as_array(X, np.float32, (rows, d), name)
 
     def _check_finite(self, X: Features, name: str) -> None:
         if (item := self._check(X)) >= 0:
-            raise ValueError(f"{name} of item {item}, {line_of(X[item])}: must be finite numbers")
+            raise ValueError(f"{name} of item {item}, {abbreviate(X[item])}: must be finite numbers")
 
-    def order(self, features: ArrayLike | None = None, *, available: ArrayLike | None = None) -> Ints:
+    def best_ranking(self, features: ArrayLike | None = None, *, available: ArrayLike | None = None) -> Ints:
         """The order that is best as far as the learner knows now; no round is spent on it, and no randomness.
 
         Parameters as for `rank`.
@@ -174,7 +176,7 @@ class Knowledge:
         >>> for _ in range(4):
         ...     decision = agent.rank()
         ...     agent.update(decision, [int(item == 1) for item in decision.ranking])
-        >>> agent.order()
+        >>> agent.best_ranking()
         array([1, 0, 2])
         """
         X, chosen = self._no_features[: self.shape.m], self._available(available)
@@ -188,7 +190,7 @@ class Knowledge:
         return chosen[np.argsort(-scores[chosen], kind="stable")]
 
     def _scores(self, X: Features) -> Floats:
-        scores: Floats = array_of(
+        scores: Floats = as_array(
             self.learner.scores(self._state, X), np.float64, (len(X),), "scores of the learner"
         )
         return scores
@@ -205,7 +207,7 @@ class Knowledge:
         ...     decision = agent.rank()
         ...     agent.update(decision, [int(item == 1) for item in decision.ranking])
         >>> print(agent.summary())
-            item     believed    answers
+            item     estimate   feedback
                1            1          5
                0            0          5
         """
@@ -224,7 +226,7 @@ class Knowledge:
         return int(self._counts.rounds[0])
 
     @property
-    def answers(self) -> int:
+    def n_feedback(self) -> int:
         """Number of answers learned from so far."""
         return int(self._counts.answers.sum())
 

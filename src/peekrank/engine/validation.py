@@ -14,7 +14,7 @@ from peekrank.types import Ints, Learner, Shape, missing_members
 Seed = int | np.integer[Any] | np.random.SeedSequence | np.random.BitGenerator | np.random.Generator
 
 
-def generator(seed: Seed) -> np.random.Generator:
+def make_rng(seed: Seed) -> np.random.Generator:
     """The randomness of a learner.
 
     A number gives another generator than ``default_rng`` makes of it, so that rounds drawn from
@@ -51,21 +51,21 @@ def problem_shape(learner: Learner, *, m: int, k: int, d: int = 0) -> Shape:
     return Shape(int(m), int(d), int(m if learner.full_information else k))
 
 
-def whole_numbers(ranking: ArrayLike, n: int) -> Ints:
+def as_ranking(ranking: ArrayLike, n: int) -> Ints:
     """The ranking of a decision over n items, if it holds whole numbers."""
     given = np.asarray(ranking)
     if given.dtype.kind not in "iu":
         what = f"must hold whole numbers, and not {given.dtype}"
-        raise ValueError(f"ranking of the decision {line_of(given)}: {what}")
-    return array_of(given, np.int64, (n,), "ranking of the decision")
+        raise ValueError(f"ranking of the decision {abbreviate(given)}: {what}")
+    return as_array(given, np.int64, (n,), "ranking of the decision")
 
 
-def line_of(array: NDArray[Any]) -> str:
+def abbreviate(array: NDArray[Any]) -> str:
     """An array as far as a line has room for it."""
     return excerpt(" ".join(str(array).split()), 200)
 
 
-def array_of(values: ArrayLike | None, dtype: type[Any], shape: tuple[int, ...], name: str) -> NDArray[Any]:
+def as_array(values: ArrayLike | None, dtype: type[Any], shape: tuple[int, ...], name: str) -> NDArray[Any]:
     """What kernels are compiled for; a ValueError if the shape is not as it must be."""
     array = np.ascontiguousarray(values, dtype=dtype)
     if array.shape != shape:
