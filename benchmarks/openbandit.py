@@ -53,7 +53,7 @@ def main(folder: Path) -> None:
         })  # fmt: skip
         ranks.append(np.argsort([chosen[t], *(i for i in range(M) if i != chosen[t])]))
     log = log_of(records)
-    ours = evaluate_log(log, [Policy("other", np.concatenate(ranks))], Precision(1)).estimates[0]
+    ours = evaluate_log(log, [Policy("other", np.concatenate(ranks))], Precision(1, mean=False)).estimates[0]
     guess, sums, counts, total, number = np.empty((N, M, 1)), np.zeros(M), np.zeros(M), 0.5, 1.0
     for t in range(N):  # means of the past, as ours, written down once more
         guess[t, :, 0] = (sums + total / number) / (counts + 1)

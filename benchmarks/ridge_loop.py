@@ -30,7 +30,7 @@ DOCUMENTS = 20
 SIZES = {16: (2000, 15.0), 46: (2000, 15.0), 136: (2000, 5.0), 700: (500, 2.0)}  # features: rounds, wanted
 TESTED = 200  # lists
 REPETITIONS = 3
-QUALITY = NDCG(10, blank="skip")
+QUALITY = NDCG(10, no_relevant="skip")
 
 
 class Loop:

@@ -29,7 +29,7 @@ from peekrank.papers.ours.judged import Split as Parts
 from peekrank.papers.ours.judged import held_out
 from peekrank.types import Learner
 
-QUALITY = NDCG(10, blank="skip")
+QUALITY = NDCG(10, no_relevant="skip")
 FIRST = 7000  # nothing was chosen by the seeds from here on
 
 

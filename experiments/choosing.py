@@ -38,12 +38,12 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "learners" / "index.md"
 BEGIN = "<!-- begin: python experiments/choosing.py -->"
 BEGIN_LABORATORY = "<!-- begin: python experiments/choosing.py --laboratory -->"
 NAMES = ("doubtsort", "marginftrl", "blockftrl", "setftrl", "permftrl", "greedy", "thompson")
-GAMES = (("dcg", 1), ("dcg", 9), ("dcg", 10), ("p@3", 1))
+GAMES = (("dcg", 1), ("dcg", 9), ("dcg", 10), ("p@3+sum", 1))
 STREAMS = ("ct15", "linear means", "graded")
 LENGTHS = (10_000, 100_000)
 FIRST_SEED = 820_000  # of runs that no constant of a learner was chosen by
 RUNS, VISITED = 10, 5
-IN_LABORATORY = (("blockftrl", "dcg", 1), ("blockftrl", "sumloss", 1), ("setftrl", "p@2", 1),
+IN_LABORATORY = (("blockftrl", "dcg", 1), ("blockftrl", "sumloss", 1), ("setftrl", "p@2+sum", 1),
                  ("permftrl", "dcg", 4), ("permftrl", "sumloss", 4))  # fmt: skip
 
 
@@ -143,10 +143,10 @@ class When(NamedTuple):
 DCG_PROBLEM = ("dcg", 10, 1, 2)
 WHEN = (
     When("taste is stable; any measure that is learned item by item, any k", DCG_PROBLEM, stable=True),
-    When("the same, `p@n`", ("p@3", 10, 1, 2), stable=True),
+    When("the same, `p@n+sum`", ("p@3+sum", 10, 1, 2), stable=True),
     When("the same, and items come and go", DCG_PROBLEM, stable=True),
     When("relevance may change at will", DCG_PROBLEM),
-    When("the same, `p@n` at any k", ("p@3", 10, 1, 2)),
+    When("the same, `p@n+sum` at any k", ("p@3+sum", 10, 1, 2)),
     When("the same, all positions that count are seen: `dcg@3`, k = 3", ("dcg@3", 10, 3, 2)),
     When("the same, everything is seen: k = m", ("dcg", 10, 10, 2)),
     When("a measure that is not learned item by item, at most six items, k = m", ("ndcg", 4, 4, 2)),

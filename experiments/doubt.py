@@ -205,8 +205,8 @@ def lists(runs: Sequence[int]) -> list[str]:
         ("10 of 50, the better the rarer", Available(rule="rare"), DCG(), 1),
         ("one of 20 replaced every 500 rounds", Available(m=219, n=20, rule="churn"), DCG(), 1),
         ("10 of 50 at random, grades 0 and 3", Available(grade=3), DCG(), 1),
-        ("10 of 50 at random, p@3, k = 1", Available(), Precision(3), 1),
-        ("10 of 50 at random, p@3, k = 5", Available(), Precision(3), 5),
+        ("10 of 50 at random, p@3+sum, k = 1", Available(), Precision(3, mean=False), 1),
+        ("10 of 50 at random, p@3+sum, k = 5", Available(), Precision(3, mean=False), 5),
     )
     for title, stream, measure, k in settings:
         rows.append(compared(title, measure, k, [drawn(stream, run, measure) for run in runs], runs))
@@ -270,7 +270,7 @@ def replaced(runs: Sequence[int]) -> list[str]:
 def orders(path: Path, runs: Sequence[int]) -> list[str]:
     """Orders of people, each item hidden from a list with probability 1/2: what a list loses to the order of means."""
     rows = []
-    for measure, k in ((DCG(), 1), (DCG(), 3), (Precision(3), 1)):
+    for measure, k in ((DCG(), 1), (DCG(), 3), (Precision(3, mean=False), 1)):
         worlds = []
         for run in runs:
             rng = np.random.default_rng([run, 6])

@@ -44,7 +44,7 @@ STATIONARY = {
     "last two close": "means:means=" + "+".join(["0.9"] * 8 + ["0.55", "0.45"]),
     "graded": "graded:m=10,max_grade=4",
 }
-GAMES = (("dcg", 1), ("dcg", 3), ("sumloss", 1), ("p@3", 1))
+GAMES = (("dcg", 1), ("dcg", 3), ("sumloss", 1), ("p@3+sum", 1))
 TUTORIAL = (0.6, 0.55, 0.5, 0.4, 0.35, 0.3, 0.25, 0.2, 0.15, 0.1)
 VISITS = 50_000
 
@@ -137,7 +137,7 @@ def opponents(m: int) -> dict[str, Draw]:
 def laboratory(runs: int) -> Iterator[list[str]]:
     """The worst stream of each learner, and where ours loses more than the better of the others."""
     yield ["game, m = 5, k = 1", "learner", "worst of the laboratory", "worst of the opponents", "bound"]
-    for name in ("dcg", "sumloss", "p@2"):
+    for name in ("dcg", "sumloss", "p@2+sum"):
         judge = measure(name)
         luck = {source.label: drawn_from(source.stream) for source in family(name, 5, 1, LAB)}
         for who in (OURS, BLOCK, SETS):

@@ -25,7 +25,7 @@ from peekrank.games.theorems import theorem_of
 from peekrank.measures import measure
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "games" / "open-rates.md"
-MEASURES = ("ndcg", "ap", "auc")
+MEASURES = ("ndcg", "ap", "aucloss")
 DEFINITIONS = {2: 6, 3: 4}  # grades: largest m
 GAPS = {2: 5, 3: 3}
 EXPANSIONS = {2: 10, 3: 7}
@@ -55,12 +55,12 @@ the same answer where the game of NDCG is hopeless: regret in a calibrated surro
 |---|---|---|---|---|---|
 | `ndcg`, m >= 3 | binary | k <= m - 2 | k = m - 1 | k = m | 5 |
 | `ap`, m >= 3 | any | k <= m - 2 | k = m - 1 | k = m | 7 |
-| `auc`, m >= 4 even | binary | k <= m - 2 | k = m - 1 | k = m | 6 |
-| `auc`, m >= 5 odd | binary | k <= m - 3 | k = m - 2, m - 1 | k = m | 6 |
+| `aucloss`, m >= 4 even | binary | k <= m - 2 | k = m - 1 | k = m | 6 |
+| `aucloss`, m >= 5 odd | binary | k <= m - 3 | k = m - 2, m - 1 | k = m | 6 |
 | `ndcg`, m >= 2 | 3 or more grades | k <= m - 1 | | k = m | 8 |
-| `auc`, m >= 2 | 3 or more grades | k <= m - 1 | | k = m | 9 |
+| `aucloss`, m >= 2 | 3 or more grades | k <= m - 1 | | k = m | 9 |
 
-For m = 2, `ap` and the binary games of `ndcg` and `auc` have sqrt(T) for both k. The binary game of `auc` with
+For m = 2, `ap` and the binary games of `ndcg` and `aucloss` have sqrt(T) for both k. The binary game of `aucloss` with
 m = 3 is half the pairwise loss: T^(2/3) for k = 1, sqrt(T) for k >= 2 (Theorem 3).
 
 ## What is proved, what is certified, what is conjectured

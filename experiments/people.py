@@ -46,7 +46,7 @@ from peekrank.reports.style import (
 from peekrank.streams.preference_files import read_orders, read_ratings
 from peekrank.types import LinearMeasure
 
-MEASURES = ("dcg", "p@3")
+MEASURES = ("dcg", "p@3+sum")
 ANSWERS = (1, 2, 5)
 LONG = 50_000
 RUNS = 10

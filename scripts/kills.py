@@ -44,7 +44,7 @@ COMMANDS = {
     "simulate": "rtop1f blockftrl uniform --horizon 200000 --runs 8",
     "learn": "data.peek rtopkf rtopkf:surrogate=kl --rounds 100000 --runs 8 --scaling online",
     "sweep": "kills.toml",
-    "rates": "p@2 setftrl rtop1f --m 4 --k 1 --horizons 8000,16000 --runs 4",
+    "rates": "p@2+sum setftrl rtop1f --m 4 --k 1 --horizons 8000,16000 --runs 4",
 }
 
 

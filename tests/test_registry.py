@@ -14,7 +14,7 @@ import pytest
 from helpers.own import MEASURE
 from peekrank import registry
 from peekrank.learners import RTop1F, Uniform
-from peekrank.measures import DCG, LinearForm, Relevance, measure
+from peekrank.measures import DCG, LinearMeasureMixin, Relevance, measure
 from peekrank.registry import KINDS, LEARNERS, MEASURES, STREAMS, SURROGATES, load, origins, register
 from peekrank.streams import CT15
 from peekrank.surrogates import Squared
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("own_registry")
 
 
 @dataclass(frozen=True)
-class Half(LinearForm):
+class Half(LinearMeasureMixin):
     """Half the relevance of all."""
 
     name: ClassVar[str] = "half"

@@ -49,7 +49,9 @@ class Question(NamedTuple):
 
 
 QUESTIONS = (
-    Question("NDCG@10", NDCG(10, gains="linear", blank="0"), "ndcg_score", {"k": 10}, "ndcg@10", "ndcg_cut_10"),
+    Question(
+        "NDCG@10", NDCG(10, gains="linear", no_relevant="0"), "ndcg_score", {"k": 10}, "ndcg@10", "ndcg_cut_10"
+    ),
     Question("DCG@10", DCG(10, gains="linear"), "dcg_score", {"k": 10}, None, None),
     Question("average precision", AveragePrecision(), "label_ranking_average_precision_score", {}, "map", "map"),
 )

@@ -14,7 +14,7 @@ from peekrank import DCG, NDCG, Agent, evaluate
 from peekrank.engine import run_agents
 from peekrank.types import Features, Floats, Ints, Learner, Rounds
 
-QUALITY = NDCG(10, gains="linear", blank="skip")
+QUALITY = NDCG(10, gains="linear", no_relevant="skip")
 ON_TOP = DCG(1, gains="linear")  # the relevance of the first item
 EPSILON = 0.1
 TESTED = 500  # lists
@@ -154,5 +154,5 @@ class Wabbit:
     def in_turn(self, m: int, best: Callable[[list[int]], int]) -> list[int]:
         """The items that QUALITY looks at, then the others."""
         left = list(range(m))
-        found = [left.pop(best(left)) for _ in range(min(m, QUALITY.n or m))]
+        found = [left.pop(best(left)) for _ in range(min(m, QUALITY.cutoff or m))]
         return found + left

@@ -42,7 +42,7 @@ from peekrank.measures.cascade import RBP as RBP
 from peekrank.measures.cascade import ReciprocalRank as ReciprocalRank
 from peekrank.measures.dcg import DCG as DCG
 from peekrank.measures.dcg import NDCG as NDCG
-from peekrank.measures.pairs import AUC as AUC
+from peekrank.measures.pairs import AUCLoss as AUCLoss
 from peekrank.measures.pairs import PairwiseLoss as PairwiseLoss
 from peekrank.measures.pairs import SumLoss as SumLoss
 from peekrank.measures.precision import AveragePrecision as AveragePrecision
@@ -79,7 +79,6 @@ from peekrank.types import Trace as Trace
 __version__: str
 
 __all__ = [
-    "AUC",
     "CT15",
     "DCG",
     "ERR",
@@ -89,6 +88,7 @@ __all__ = [
     "NW2",
     "RBP",
     "UCB",
+    "AUCLoss",
     "Adversary",
     "Agent",
     "Auto",

@@ -166,7 +166,7 @@ MEASURES = Registry(
         "p": "peekrank.measures.precision:Precision",
         "ndcg": "peekrank.measures.dcg:NDCG",
         "ap": "peekrank.measures.precision:AveragePrecision",
-        "auc": "peekrank.measures.pairs:AUC",
+        "aucloss": "peekrank.measures.pairs:AUCLoss",
         "rbp": "peekrank.measures.cascade:RBP",
         "rr": "peekrank.measures.cascade:ReciprocalRank",
         "err": "peekrank.measures.cascade:ERR",
@@ -219,7 +219,7 @@ def register(cls: C) -> C:
     ...     name = "first-two"
     ...     n: int = 2
     >>> measure("first-two")
-    FirstTwo(n=2, gains='exponential')
+    FirstTwo(cutoff=2, gains='exponential')
     """
     _nearest_kind(cls).add(cls)
     return cls

@@ -300,7 +300,7 @@ class Cutoff(Protocol):
     """A measure that can be told to look at the first n positions only."""
 
     @property
-    def n(self) -> int | None:
+    def cutoff(self) -> int | None:
         """How many positions count; None: all."""
         ...
 

@@ -23,14 +23,14 @@ from peekrank.games.rate import Rate, Verdict
 from peekrank.games.rates import rate_of
 from peekrank.learners import learner
 from peekrank.learners._shared import constants
-from peekrank.measures import LinearForm, Relevance, learnable, name_of
-from peekrank.measures.sense import wants_the_best_on_top
+from peekrank.measures import LinearMeasureMixin, Relevance, learnable, name_of
+from peekrank.measures.sanity import prefers_relevant_first
 from peekrank.registry import LEARNERS, SURROGATES
 from peekrank.spec import text_of
 from peekrank.surrogates import surrogate
 from peekrank.types import Floats, Ints, Measure, Shape
 
-MEASURES = ("sumloss", "pairwiseloss", "dcg", "dcg@2", "dcg+linear", "p@1", "p@3", "ndcg", "ndcg@2", "ap", "auc",
+MEASURES = ("sumloss", "pairwiseloss", "dcg", "dcg@2", "dcg+linear", "p@1+sum", "p@3+sum", "ndcg", "ndcg@2", "ap", "aucloss",
             "rbp", "rbp@2:p=0.5", "rr", "err@2", "recall@2", "hit@2")  # fmt: skip
 PROBLEMS = [
     (name, m, k, horizon, grades)
@@ -136,11 +136,11 @@ def test_the_best_rate_comes_first_then_what_was_lost() -> None:
         assert advise("dcg", 5, 3, horizon).learner == "marginftrl:measure=dcg"
         assert advise("dcg", 5, 4, horizon).learner == "permftrl:measure=dcg"
         assert advise("dcg@3", 5, 5, horizon, grades=4).learner == "permftrl:measure=dcg@3,max_grade=3"
-        assert advise("p@2", 5, 1, horizon).learner == "setftrl:measure=p@2"
+        assert advise("p@2+sum", 5, 1, horizon).learner == "setftrl:measure=p@2+sum"
         assert (
             advise("dcg@1", 5, 1, horizon).learner == "permftrl:measure=dcg@1"
         )  # not measured: no horizon is told
-        for problem in (("dcg", 5, 3), ("dcg", 5, 4), ("p@2", 5, 1), ("sumloss", 9, 9)):
+        for problem in (("dcg", 5, 3), ("dcg", 5, 4), ("p@2+sum", 5, 1), ("sumloss", 9, 9)):
             assert advise(*problem, horizon).stable == f"doubtsort:measure={problem[0]}"
 
 
@@ -152,7 +152,7 @@ def test_a_champion_is_advised_where_both_can_be_members() -> None:
         assert made.max_grade == grades - 1
         assert [text_of(one) for one in made.team()] == [advice.stable, advice.learner]
         assert f"{advice.undecided} where that is not known" in str(advice)
-    assert advise("p@2", 5, 1).undecided is None  # setftrl needs its own questions
+    assert advise("p@2+sum", 5, 1).undecided is None  # setftrl needs its own questions
     assert advise("ndcg", 5, 1).undecided is None
 
 
@@ -161,11 +161,11 @@ def test_what_advice_rests_on() -> None:
 
     def loses(name: str, game: str, k: int, *, told: bool = False) -> float:
         rows = [row for row in evidence.streams() if row[:4] == (name, told, game, k) and row.rounds == 100_000]
-        assert len(rows) == (2 if game == "p@3" else 3)
+        assert len(rows) == (2 if game == "p@3+sum" else 3)
         return float(np.prod([row.mean for row in rows]))
 
     for game, k, chosen, others in (
-        ("dcg", 1, "marginftrl", ["blockftrl"]), ("dcg", 9, "permftrl", []), ("p@3", 1, "setftrl", []),
+        ("dcg", 1, "marginftrl", ["blockftrl"]), ("dcg", 9, "permftrl", []), ("p@3+sum", 1, "setftrl", []),
         ("dcg", 10, "permftrl", ["marginftrl"]),
     ):  # fmt: skip
         assert advise(game, 10, k).learner == f"{chosen}:measure={game}"
@@ -178,8 +178,8 @@ def test_what_advice_rests_on() -> None:
 def test_a_learner_told_its_horizon_is_advised_where_it_lost_less(monkeypatch: pytest.MonkeyPatch) -> None:
     better = tuple(row._replace(mean=row.mean / 100) if row.told else row for row in evidence.streams())
     monkeypatch.setattr(evidence, "streams", lambda: better)
-    assert advise("p@2", 5, 1, 1000).learner == "setftrl:measure=p@2,horizon=1000"
-    assert advise("p@2", 5, 1).learner == "setftrl:measure=p@2"
+    assert advise("p@2+sum", 5, 1, 1000).learner == "setftrl:measure=p@2+sum,horizon=1000"
+    assert advise("p@2+sum", 5, 1).learner == "setftrl:measure=p@2+sum"
 
 
 def test_evidence_is_what_was_measured() -> None:
@@ -213,17 +213,17 @@ def test_without_a_number_of_rounds_there_are_rates_but_no_numbers() -> None:
 
 
 def test_advice_fits_on_a_screen() -> None:
-    for problem in (("dcg", 10, 1), ("sumloss", 10, 3), ("p@3", 10, 1), ("ndcg@10", 100, 3), ("dcg", 10, 9)):
+    for problem in (("dcg", 10, 1), ("sumloss", 10, 3), ("p@3+sum", 10, 1), ("ndcg@10", 100, 3), ("dcg", 10, 9)):
         for horizon in (None, 50_000):
             lines = [line for _, text in advise(*problem, horizon).rows for line in textwrap.wrap(text, 67)]
             assert len(lines) <= 24, problem
 
 
 def test_a_weaker_guarantee_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "guarantees" not in str(advise("p@3", 10, 1, horizon=10**6))
+    assert "guarantees" not in str(advise("p@3+sum", 10, 1, horizon=10**6))
     fewer = {name: cls for name, cls in LEARNERS.items() if name not in ("setftrl", "permftrl", "marginftrl")}
     monkeypatch.setattr("peekrank.registry.LEARNERS", fewer)
-    for problem in (("p@3", 10, 1), ("dcg", 10, 9)):
+    for problem in (("p@3+sum", 10, 1), ("dcg", 10, 9)):
         advice = advise(*problem, horizon=10**6)
         assert advice.verdict.rate is Rate.SQRT
         assert advice.guarantee is Rate.TWO_THIRDS
@@ -239,15 +239,15 @@ def test_hopeless_problems_name_the_closest_measure() -> None:
         assert "hopeless" in str(advice)
         return [change.measure for change in advice.changes if change.measure != name]
 
-    assert learned("ndcg@3+linear+blank0") == ["dcg@3+linear"]
-    assert learned("ap") == ["dcg", "p@1"]
-    assert learned("auc") == ["pairwiseloss"]
-    assert learned("auc", grades=3) == ["sumloss"]
+    assert learned("ndcg@3+linear+norel0") == ["dcg@3+linear"]
+    assert learned("ap") == ["dcg", "p@1+sum"]
+    assert learned("aucloss") == ["pairwiseloss"]
+    assert learned("aucloss", grades=3) == ["sumloss"]
     assert learned("pairwiseloss", grades=3) == ["sumloss"]
     assert learned("rr") == ["dcg"]
     assert learned("err@3", grades=3) == ["dcg@3"]
-    assert learned("recall@3") == ["p@3"]
-    assert learned("hit@3") == ["p@3"]
+    assert learned("recall@3") == ["p@3+sum"]
+    assert learned("hit@3") == ["p@3+sum"]
 
 
 def test_without_a_learner_for_what_can_be_learned_another_measure_is_named() -> None:
@@ -268,7 +268,7 @@ def test_a_silent_bound_is_named_with_what_would_make_it_speak() -> None:
 
 
 def test_nothing_to_learn() -> None:
-    advice = advise("p@5", m=3, k=1, horizon=10)
+    advice = advise("p@5+sum", m=3, k=1, horizon=10)
     assert advice.verdict.rate is advice.guarantee is Rate.ZERO
     assert (advice.bound, advice.vacuous, advice.changes) == (0, False, ())
     assert "show any" in str(advice)
@@ -283,12 +283,12 @@ def test_undecided_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     advice = advise("ap", m=5, k=2, horizon=1000)
     assert "rate: unknown (undecided): nobody knows" in str(advice)
     assert "it is not known how fast regret must grow here" in advice.notes
-    assert [change.measure for change in advice.changes] == ["dcg", "p@2"]
+    assert [change.measure for change in advice.changes] == ["dcg", "p@2+sum"]
     assert advise("dcg", m=5, k=5, horizon=1000).changes == ()
 
 
 @dataclass(frozen=True)
-class Halving(LinearForm):
+class Halving(LinearMeasureMixin):
     """Of one's own: linear and separable."""
 
     name: ClassVar[str] = "halving"
@@ -368,7 +368,7 @@ class FirstIsWorst(FirstIsBest):
 
 @pytest.mark.parametrize(("own", "m"), [(LastCounts(), 5), (LastCounts(rises_from=9), 10), (FirstIsWorst(), 3)])
 def test_measures_that_reward_the_bottom_are_refused(own: Any, m: int) -> None:
-    assert not wants_the_best_on_top(own, m, 1)
+    assert not prefers_relevant_first(own, m, 1)
     with pytest.raises(ValueError, match="rewards a ranking that does not have the most relevant items on top"):
         advise(own, m=m, k=1)
     with pytest.raises(CheckError, match="a ranking is better than the order of relevance"):
@@ -433,7 +433,7 @@ def test_large_grades() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["dcg", "dcg@10", "sumloss", "p@10", "ndcg@10", "ap", "auc", "rbp", "rr", "recall@10"]
+    "name", ["dcg", "dcg@10", "sumloss", "p@10+sum", "ndcg@10", "ap", "aucloss", "rbp", "rr", "recall@10"]
 )
 def test_millions_of_items(name: str) -> None:
     advice = advise(name, m=2_000_000, k=10, horizon=10**6)

@@ -49,7 +49,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for i in range(2):
         learn(TRAINING, gather(part(30, i)), root / f"untested{i}")
         runs.run(replace(EXPERIMENT, seed=i), root / f"simulated{i}")
-    runs.run(replace(EXPERIMENT, measure="p@2", redraw=False), root / "precision")
+    runs.run(replace(EXPERIMENT, measure="p@2+sum", redraw=False), root / "precision")
     runs.run(replace(EXPERIMENT, learners=("uniform",)), root / "lonely")
     run_sweep(Sweep("s", ("uniform",), ("ct15:m=5",), ("dcg",), (1,), (50,), 1), root / "sweep")
     shutil.copytree(root / "fold0", root / "copy")
@@ -200,7 +200,7 @@ def test_a_learner_that_diverged_is_not_compared_and_the_others_are(tmp_path: Pa
         ("fold0 short --folds", "short: rounds = 120, but 150 in fold0; folds have the same"),
         ("fold0 scaled --folds", "scaled: scaling = query, but none in fold0; folds have the same"),
         ("fold0 two --folds", "two: learners = rtopkf rtopkf:surrogate=kl, but rtopkf rtopkf:surrogate=kl"),
-        ("simulated0 precision --folds", "precision: measure = p@2, but dcg in simulated0; folds have the same"),
+        ("simulated0 precision --folds", "precision: measure = p@2+sum, but dcg in simulated0; folds have the same"),
         ("fold0 copy --folds", "copy has the same test part as fold0; each fold has its own"),
         ("fold0 --csv fold0/manifest.json", "fold0/manifest.json: a manifest is never replaced by a table"),
         ("fold0 --csv fold0/runs/0001.parquet", "0001.parquet would be among the results in fold0; choose a file"),

@@ -113,7 +113,9 @@ def test_agents_log_in_three_lines() -> None:
             event = log.decided(decision, k=1)
             agent.update(decision, [1])
             log.answered(event, [1])
-    done = peekrank("evaluate", "own.jsonl", "--policy", "order:3,2,1,0", "--policy", "logged", "--measure", "p@1")
+    done = peekrank(
+        "evaluate", "own.jsonl", "--policy", "order:3,2,1,0", "--policy", "logged", "--measure", "p@1+sum"
+    )
     assert done.exit_code == 0, done.output
 
 

@@ -17,7 +17,7 @@ from peekrank.experiments.findings import Worst
 from peekrank.jobs.executor import InterruptedRunError, Threads
 from peekrank.reports.numbers import bound_text
 
-QUICK = ("p@1", "--m", "3", "--k", "1", "--horizons", "40,80,160", "--runs", "2")
+QUICK = ("p@1+sum", "--m", "3", "--k", "1", "--horizons", "40,80,160", "--runs", "2")
 TWO = (*QUICK, "setftrl", "uniform")
 
 
@@ -34,7 +34,7 @@ def test_a_table_is_printed_and_everything_written() -> None:
     done = rates(*TWO, "--out", "found")
     assert done.exit_code == 0, done.output
     summary = pl.read_csv("found/summary.csv").filter(pl.col("horizon") == 160)
-    assert "p@1, m = 3, k = 1: rate of the game sqrt(T)" in done.stdout
+    assert "p@1+sum, m = 3, k = 1: rate of the game sqrt(T)" in done.stdout
     for row in summary.iter_rows(named=True):
         (line,) = [line for line in done.stdout.splitlines() if line.strip().startswith(row["learner"])]
         assert row["stream"] in line
@@ -133,7 +133,7 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Threads, "do_all", stopped)
     done = rates(*TWO)
     assert done.exit_code == 130
-    settings = 3 * len(family("p@1", 3, 1, 40))
+    settings = 3 * len(family("p@1+sum", 3, 1, 40))
     said = done.output.replace("\n", " ")
     assert f"stopped; {settings - 1} of {settings} settings are finished and kept in rates/" in said
     assert "the same command goes on from there" in said

@@ -20,7 +20,7 @@ ASKED = {
     "list": [""],
     "data": ["train.txt"],
     "learn": ["train.txt uniform --rounds 50 --runs 1 --test test.txt --out learned-again"],
-    "rank": ["learned/models/ridge-0.json test.txt --out ranked.tsv --measure p@3"],
+    "rank": ["learned/models/ridge-0.json test.txt --out ranked.tsv --measure p@3+sum"],
     "simulate": ["doubtsort uniform --horizon 50 --runs 2 --out simulated-again"],
     "compare": ["simulated"],
     "evaluate": ["log.parquet --policy logged --policy order:2,0,1"],

@@ -31,13 +31,13 @@ from peekrank.types import Decision, Rounds
 
 LEARNERS: list[Any] = [
     DoubtSort(DCG()),
-    DoubtSort(Precision(2), form="safe"),
+    DoubtSort(Precision(2, mean=False), form="safe"),
     DoubtSort(SumLoss(), form="cautious", forget=0.99),
     Greedy(DCG()),
     Thompson(DCG()),
     UCB(DCG()),
     MarginFTRL(DCG()),
-    MarginFTRL(Precision(2), discount=0.99),
+    MarginFTRL(Precision(2, mean=False), discount=0.99),
 ]
 
 

@@ -36,7 +36,7 @@ from peekrank.data.peek import open_dataset, save_dataset
 from peekrank.engine import make_rng, problem_shape, simulate_all, simulation
 from peekrank.engine.simulation import chunk_length
 from peekrank.learners.rtopkf.learner import RTopKF
-from peekrank.measures import AUC, AveragePrecision, Precision
+from peekrank.measures import AUCLoss, AveragePrecision, Precision
 from peekrank.streams import Means
 from peekrank.types import Kernels, Learner, Measure, Rounds, Shape
 
@@ -91,7 +91,7 @@ def test_full_information_sees_everything_whatever_k_is(rounds: Rounds) -> None:
 
 def test_skipped_lists_count_nothing() -> None:
     rounds = fixed_items([[0, 0], [0, 1], [0, 0]])
-    trace = simulate(Uniform(), rounds, k=1, measure=NDCG(blank="skip"))
+    trace = simulate(Uniform(), rounds, k=1, measure=NDCG(no_relevant="skip"))
     assert trace.value[0] == 0
     assert trace.value[1] > 0
     assert trace.value[2] == trace.value[1]
@@ -159,7 +159,15 @@ def uneven_lists(seed: int, shortest: int = 1, longest: int = 8) -> Rounds:
 
 @pytest.mark.parametrize(
     "measure",
-    [DCG(), DCG(2, "linear"), NDCG(3), NDCG(blank="skip"), Precision(2), AveragePrecision(), AUC()],
+    [
+        DCG(),
+        DCG(2, "linear"),
+        NDCG(3),
+        NDCG(no_relevant="skip"),
+        Precision(2, mean=False),
+        AveragePrecision(),
+        AUCLoss(),
+    ],
     ids=str,
 )
 def test_lists_of_different_lengths_are_worth_what_each_is_by_itself(measure: Measure) -> None:

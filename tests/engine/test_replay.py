@@ -8,7 +8,12 @@ from peekrank import DCG, Agent, BlockFTRL, DoubtSort, PermFTRL, Precision, RTop
 from peekrank.engine.replay import Log
 from peekrank.types import Decision, Learner
 
-CLOCKED: list[Learner] = [BlockFTRL(DCG()), RTop1F(DCG(), horizon=500), SetFTRL(Precision(2)), DoubtSort(DCG())]
+CLOCKED: list[Learner] = [
+    BlockFTRL(DCG()),
+    RTop1F(DCG(), horizon=500),
+    SetFTRL(Precision(2, mean=False)),
+    DoubtSort(DCG()),
+]
 
 
 def new(learner: Learner, seed: int = 3) -> Agent:

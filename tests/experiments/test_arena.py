@@ -23,7 +23,7 @@ from peekrank.types import Ints, Learner, Shape
 ROOT = Path(__file__).parents[2]
 GAMES = {name: example.game for name, example in CLASSIC.items()} | {
     "ndcg": ranking_game("ndcg", m=3, k=2),
-    "p@2": ranking_game("p@2", m=3, k=1),
+    "p@2+sum": ranking_game("p@2+sum", m=3, k=1),
     "hopeless ap": ranking_game("ap", m=3, k=1),
 }
 
@@ -34,7 +34,7 @@ def outcomes_of(game: Game, n: int) -> Ints:
 
 @pytest.mark.parametrize(
     ("name", "learner"),
-    [(name, FeedExp3(GAMES[name], 300)) for name in ("label-efficient", "bandit", "ndcg", "p@2")]
+    [(name, FeedExp3(GAMES[name], 300)) for name in ("label-efficient", "bandit", "ndcg", "p@2+sum")]
     + [("hopeless ap", Uniform())],
 )
 def test_a_contest_is_what_an_agent_plays_step_by_step(name: str, learner: Learner) -> None:

@@ -48,7 +48,7 @@ def ratings(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def played(orders: Path) -> Any:
-    return people.play(people.Setting(people.sushi(orders), "p@3", HORIZON), (1, 3), RUNS, 1, lambda _: None)
+    return people.play(people.Setting(people.sushi(orders), "p@3+sum", HORIZON), (1, 3), RUNS, 1, lambda _: None)
 
 
 def dcg(relevance_in_order: Floats) -> Floats:
@@ -94,7 +94,7 @@ def by_hand(experiment: Experiment, learner: str, value: Callable[[Floats], Floa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("measure", "value"), [("dcg", dcg), ("p@3", hits)])
+@pytest.mark.parametrize(("measure", "value"), [("dcg", dcg), ("p@3+sum", hits)])
 def test_figures_are_what_playing_by_hand_gives(measure: str, value: Any, orders: Path) -> None:
     setting = people.Setting(people.sushi(orders), measure, HORIZON)
     played = people.play(setting, (1, 3), RUNS, 1, lambda _: None)
@@ -132,7 +132,7 @@ def test_learners_play_with_and_without_a_horizon_where_they_fit(played: Any) ->
 
 def test_tables_show_the_figures(played: Any) -> None:
     table = people.table(played)
-    assert table[0] == "### Sushi, `p@3`, 60 rounds (1.5 passes)"
+    assert table[0] == "### Sushi, `p@3+sum`, 60 rounds (1.5 passes)"
     one = by_hand(played.results[1].experiment, "uniform", hits)
     at_random, best = one.value / HORIZON, (one.value + mean(one.lost)) / HORIZON
     assert table[2] == (
@@ -201,7 +201,7 @@ def test_the_command_fills_a_page(
     assert text.endswith("after\n")
     assert "old" not in text
     assert capsys.readouterr().out.strip() in text
-    for name in ("Sushi, `dcg`, 40", "Sushi, `p@3`, 60", "Jester, `dcg`, 37", "Jester, `p@3`, 60"):
+    for name in ("Sushi, `dcg`, 40", "Sushi, `p@3+sum`, 60", "Jester, `dcg`, 37", "Jester, `p@3+sum`, 60"):
         assert f"### {name} rounds" in text
     pictures = sorted(path.name for path in (tmp_path / "pictures").iterdir())
     assert pictures == [f"people-{which}.svg" for which in ("jester-dcg", "jester-p3", "sushi-dcg", "sushi-p3")]

@@ -53,7 +53,7 @@ def test_stream_measure_and_learners_are_made_once(tmp_path: Path, monkeypatch: 
             check(self)
 
         monkeypatch.setattr(cls, "__post_init__", count)
-    experiment = replace(SMALL, measure="p@2", runs=2)
+    experiment = replace(SMALL, measure="p@2+sum", runs=2)
     write_tables(run(experiment, tmp_path, workers=2), tmp_path)
     assert made == {"CT15": 1, "Precision": 1, "RTop1F": 1}
 
@@ -197,7 +197,7 @@ def test_numpy_integers_are_integers(tmp_path: Path) -> None:
     assert run(replace(SMALL, **numbers), tmp_path).experiment == SMALL
 
 
-@pytest.mark.parametrize("learner", ["rtop1f:measure=p@1", "rtop1f:horizon=100"])
+@pytest.mark.parametrize("learner", ["rtop1f:measure=p@1+sum", "rtop1f:horizon=100"])
 def test_no_bound_for_what_a_learner_was_not_tuned_to(learner: str, tmp_path: Path) -> None:
     summary, tuned = run(replace(SMALL, learners=(learner, "rtop1f"), runs=1), tmp_path).summaries()
     assert summary.bound is None

@@ -34,7 +34,7 @@ from peekrank.types import Floats, Shape
 ROOT = Path(__file__).parents[2]
 FOR_FIXED_ITEMS = {name for name, cls in LEARNERS.items() if not cls.contextual}
 FOR_STABLE_RELEVANCE = {"doubtsort", "greedy", "thompson", "ucb"}  # without a bound for the laboratory's streams
-TINY = Study("p@1", m=3, k=1, learners=("setftrl", "uniform"), horizons=(20, 40), runs=3, seed=7)
+TINY = Study("p@1+sum", m=3, k=1, learners=("setftrl", "uniform"), horizons=(20, 40), runs=3, seed=7)
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -54,12 +54,15 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Findings:
 def test_regrets_are_those_of_a_loop_by_hand(found: Findings) -> None:
     expected = {}
     for s, horizon in product(range(len(TINY.streams)), TINY.horizons):
-        label, source = family("p@1", 3, 1, horizon)[s]
+        label, source = family("p@1+sum", 3, 1, horizon)[s]
         setting_seed = int(np.random.SeedSequence(7, spawn_key=(s, horizon)).generate_state(1)[0])
         for run in range(3):
             rng = np.random.default_rng(np.random.SeedSequence(setting_seed, spawn_key=(run, 0)))
             relevance = source.rounds(horizon, rng).relevance.reshape(horizon, 3)
-            for name, learner in (("setftrl", SetFTRL(Precision(1), horizon=horizon)), ("uniform", Uniform())):
+            for name, learner in (
+                ("setftrl", SetFTRL(Precision(1, mean=False), horizon=horizon)),
+                ("uniform", Uniform()),
+            ):
                 agent = Agent(learner, m=3, k=1, seed=np.random.SeedSequence(setting_seed, spawn_key=(run, 1)))
                 hits = 0
                 for row in relevance:
@@ -96,7 +99,7 @@ def test_the_worst_stream_is_that_of_the_summary(found: Findings) -> None:
         if r["learner"] == "uniform":
             assert r["bound"] is r["kept"] is None
         else:
-            bound = SetFTRL(Precision(1), horizon=r["horizon"]).bound(Shape(3, 0, 1), r["horizon"])
+            bound = SetFTRL(Precision(1, mean=False), horizon=r["horizon"]).bound(Shape(3, 0, 1), r["horizon"])
             assert r["bound"] == bound
             assert r["kept"] == (r["regret"] <= bound)
 
@@ -159,11 +162,11 @@ def test_exponents_that_cannot_be_had() -> None:
 @pytest.mark.parametrize(
     ("measure", "counted", "good"),
     [
-        ("p@2", 2, 2),
+        ("p@2+sum", 2, 2),
         ("dcg@3", 3, 3),
         ("dcg", 4, 2),
         ("sumloss", 4, 2),
-        ("p@9", 4, 4),
+        ("p@9+sum", 4, 4),
         ("ndcg@2", 2, 2),
         ("ap", 4, 2),
     ],
@@ -228,7 +231,7 @@ def law_of_answers(ranking: Sequence[int], k: int, side: Lists) -> dict[str, flo
 
 @pytest.mark.parametrize(
     ("measure", "m", "k", "power"),
-    [("p@2", 4, 1, -1 / 2), ("sumloss", 4, 3, -1 / 2), ("sumloss", 4, 1, -1 / 3), ("dcg", 4, 2, -1 / 3),
+    [("p@2+sum", 4, 1, -1 / 2), ("sumloss", 4, 3, -1 / 2), ("sumloss", 4, 1, -1 / 3), ("dcg", 4, 2, -1 / 3),
      ("dcg@2", 4, 2, -1 / 2), ("ndcg", 3, 2, -1 / 3)],
 )  # fmt: skip
 def test_pairs_disagree_and_come_closer(measure: str, m: int, k: int, power: float) -> None:
@@ -263,7 +266,7 @@ def test_pairs_of_hopeless_games_cannot_be_told_apart() -> None:
 
 def test_games_without_a_pair() -> None:
     assert lower_bound_pair("dcg", 6, 1, 1000) == ()
-    assert lower_bound_pair("p@3", 3, 1, 1000) == ()  # nothing to learn
+    assert lower_bound_pair("p@3+sum", 3, 1, 1000) == ()  # nothing to learn
 
 
 def test_the_learners_that_fit() -> None:
@@ -328,7 +331,7 @@ def test_the_manifest_repeats_every_setting(tmp_path: Path) -> None:
         ({"seed": 8, "horizons": (20, 41)}, "horizons, seed"),
         ({"learners": ("uniform",)}, "learners"),
         ({"k": 2}, "k"),
-        ({"measure": "p@2"}, "measure"),
+        ({"measure": "p@2+sum"}, "measure"),
     ],
 )
 def test_a_folder_of_other_settings_is_refused(change: dict[str, Any], named: str, tmp_path: Path) -> None:
@@ -455,7 +458,7 @@ def test_claims_hold_and_differ() -> None:
     assert all(verdicts(found, ct15).values())
     lazy = power_law(rates.PRECISION, {"setftrl": 0.3}, powers)
     differs = [what for what, holds in verdicts({**found, rates.PRECISION: lazy}, ct15).items() if not holds]
-    assert differs == ["`rtop1f` over `setftrl`, `p@2`, m = 5, k = 1, 64,000 rounds, each on its worst stream"]
+    assert differs == ["`rtop1f` over `setftrl`, `p@2+sum`, m = 5, k = 1, 64,000 rounds, each on its worst stream"]
     worse = {**ct15, "rtop1f:order=fixed": np.array([20.0, 20.0])}
     (half,) = [claim for claim in rates.claims(found, worse) if not claim.holds]
     assert (half.expected, half.here) == ("at most half", "11 ± 1 against 20 ± 0: 0.55 (2 runs)")

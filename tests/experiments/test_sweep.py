@@ -28,7 +28,9 @@ from peekrank.jobs import folder as folders
 from peekrank.jobs import run_files
 from peekrank.jobs.executor import InterruptedRunError, Threads
 
-SMALL = Sweep("small", ("rtop1f", "uniform"), ("ct15:m=5",), ("dcg", "p@2"), k=(1, 2), horizons=(60, 90), runs=3)
+SMALL = Sweep(
+    "small", ("rtop1f", "uniform"), ("ct15:m=5",), ("dcg", "p@2+sum"), k=(1, 2), horizons=(60, 90), runs=3
+)
 RUNS = 2 * 8 * 3
 
 
@@ -52,7 +54,7 @@ def read(text: str, folder: Path) -> Sweep:
 def test_settings_are_all_combinations() -> None:
     found = SMALL.settings
     assert {(e.stream, e.measure, e.k, e.horizon) for e in found} == {
-        ("ct15:m=5", measure, k, horizon) for measure in ("dcg", "p@2") for k in (1, 2) for horizon in (60, 90)
+        ("ct15:m=5", measure, k, horizon) for measure in ("dcg", "p@2+sum") for k in (1, 2) for horizon in (60, 90)
     }
     assert {(e.learners, e.runs, e.seed, e.redraw) for e in found} == {(SMALL.learners, 3, 0, True)}
     assert SMALL.rounds == sum(e.horizon * e.runs * len(e.learners) for e in found)
@@ -139,7 +141,7 @@ horizons = 100
     [
         ('"rtop1f"', '"rtop1"', 5, "unknown learner 'rtop1': did you mean 'rtop1f'?"),
         ('"ct15"', "'ct51'", 7, "unknown stream 'ct51': did you mean 'ct15'?"),
-        ('["dcg"]', '["p@3", "dgc"]', 8, "unknown measure 'dgc': did you mean 'dcg'?"),
+        ('["dcg"]', '["p@3+sum", "dgc"]', 8, "unknown measure 'dgc': did you mean 'dcg'?"),
         ("[1, 2]", "[\n  1,\n  0,\n]", 11, "k = 0: must be a whole number, at least 1"),
         ("[1, 2]", "[1, 11]", 9, "k = 11: stream 'ct15' has 10 items"),
         ('"ct15"', '"nowhere.soc"', 7, "No such file or directory"),
@@ -153,7 +155,7 @@ horizons = 100
         ('streams = "ct15"', 'streams = "ct15', 7, "not TOML"),
         ("horizons = 100", "horizons = [100", 10, "not TOML"),
         ('"ct15"', '"ct15:m=2147483647"', 7, "m = 2147483647: must be a whole number, from 1 to 1000000"),
-        ('"dcg"', f'"p@1{"0" * 400}"', 8, r"cut-off n = 10+\.\.\.|cut-off n = 10+: must be"),
+        ('"dcg"', f'"p@1+sum{"0" * 400}"', 8, r"cut-off n = 10+\.\.\.|cut-off n = 10+: must be"),
         ('"rtop1f"', f'"{"x" * 5000}"', 5, r"unknown learner 'x{780}x*\.\.\.$"),
         ("horizons = 100", "horizons = 100\nk = 3", 11, "not TOML"),
     ],
@@ -194,7 +196,7 @@ def test_the_folder_says_what_is_in_it(tmp_path: Path) -> None:
     done = run_sweep(SMALL, tmp_path)
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     assert manifest["sweep"]["digest"] == SMALL.digest
-    assert manifest["sweep"]["measures"] == ["dcg", "p@2"]
+    assert manifest["sweep"]["measures"] == ["dcg", "p@2+sum"]
     assert {path.name for path in (tmp_path / "runs").iterdir()} == {
         f"{digest}-000000.parquet" for digest in manifest["runs"]
     }

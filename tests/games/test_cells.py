@@ -21,7 +21,7 @@ from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
 from peekrank.types import Ints
 
-MEASURES = ["sumloss", "pairwiseloss", "dcg", "p@1", "p@2", "dcg@1", "dcg@2", "ap", "auc"]
+MEASURES = ["sumloss", "pairwiseloss", "dcg", "p@1+sum", "p@2+sum", "dcg@1", "dcg@2", "ap", "aucloss"]
 NORMALISED = ["ndcg", "ndcg@2", "ndcg+linear", "ndcg@2+linear"]  # each outcome has its own divisor
 
 
@@ -303,7 +303,7 @@ def test_rational_numerators_are_enough_for_geometry() -> None:
 
 
 def test_progress_ends_at_its_total() -> None:
-    for name, m in product(["sumloss", "p@2"], [2, 3, 4]):
+    for name, m in product(["sumloss", "p@2+sum"], [2, 3, 4]):
         steps: list[tuple[float, int]] = []
         cells(ranking_game(name, m, 1), lambda done, of: steps.append((done, of)))  # noqa: B023
         assert all(done <= of for done, of in steps)

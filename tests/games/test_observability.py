@@ -20,9 +20,27 @@ from peekrank.games.ranking import ranking_game
 from peekrank.games.rate import Rate
 from peekrank.types import Floats, Ints
 
-MEASURES = ["sumloss", "pairwiseloss", "dcg", "p@1", "p@2", "dcg@1", "dcg@2", "ap", "auc", "ndcg", "ndcg@2"]
+MEASURES = [
+    "sumloss",
+    "pairwiseloss",
+    "dcg",
+    "p@1+sum",
+    "p@2+sum",
+    "dcg@1",
+    "dcg@2",
+    "ap",
+    "aucloss",
+    "ndcg",
+    "ndcg@2",
+]
 RANKING = [(name, 2, 2) for name in MEASURES] + [(name, 3, 2) for name in MEASURES]
-RANKING += [("ndcg+linear", 3, 2), ("ndcg@1+linear", 2, 3), ("p@2", 4, 2), ("pairwiseloss", 2, 3), ("ndcg", 2, 3)]
+RANKING += [
+    ("ndcg+linear", 3, 2),
+    ("ndcg@1+linear", 2, 3),
+    ("p@2+sum", 4, 2),
+    ("pairwiseloss", 2, 3),
+    ("ndcg", 2, 3),
+]
 
 
 @pytest.fixture(autouse=True)

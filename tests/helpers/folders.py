@@ -24,7 +24,7 @@ from peekrank.training.training import Training, gather
 
 EXPERIMENT = Experiment(("rtop1f", "uniform"), "ct15:m=6", "dcg", k=1, horizon=60, runs=3, seed=11)
 SWEEP = Sweep("small", ("rtop1f", "uniform"), ("ct15:m=5",), ("dcg",), k=(1, 2), horizons=(60,), runs=3)
-STUDY = Study("p@1", m=3, k=1, learners=("setftrl", "uniform"), horizons=(20,), runs=1, seed=7)
+STUDY = Study("p@1+sum", m=3, k=1, learners=("setftrl", "uniform"), horizons=(20,), runs=1, seed=7)
 TRAINING = Training(("rtopkf", "uniform"), k=1, rounds=50, runs=4)
 _LISTS = Layout(queries=12, documents=(2, 5), features=3, shares=(0.5, 0.5))
 

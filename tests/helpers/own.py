@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from peekrank.measures import DCG, LinearForm
+from peekrank.measures import DCG, LinearMeasureMixin
 
 @dataclass(frozen=True)
-class Mine(LinearForm):
+class Mine(LinearMeasureMixin):
     "Relevance over rank."
     name: ClassVar[str] = "mine"
     higher_is_better: ClassVar[bool] = True

@@ -99,7 +99,7 @@ print(*(name for name in sys.modules if name.partition(".")[0] == "peekrank"))
     "experiment",
     [
         EXPERIMENT,
-        Experiment(("nw2",), "ct15:m=3", "p@1", k=1, horizon=20, runs=1),
+        Experiment(("nw2",), "ct15:m=3", "p@1+sum", k=1, horizon=20, runs=1),
         Experiment(("blockftrl",), "graded:m=3", "rbp", k=1, horizon=20, runs=1),
     ],
     ids=lambda experiment: experiment.learners[0],

@@ -29,7 +29,7 @@ from peekrank.jobs.ray import Ray
 
 pytestmark = pytest.mark.ray
 
-SWEEP = Sweep("s", ("rtop1f", "uniform"), ("ct15",), ("dcg", "p@3"), k=(1,), horizons=(300,), runs=3)
+SWEEP = Sweep("s", ("rtop1f", "uniform"), ("ct15",), ("dcg", "p@3+sum"), k=(1,), horizons=(300,), runs=3)
 PATIENCE = 180.0  # seconds: what takes moments takes long where much else is done
 
 
@@ -209,7 +209,7 @@ def nothing(*_: object) -> None:
 def test_data_are_sent(executor: Executor, tmp_path: Path) -> None:
     votes = tmp_path / "votes.soc"
     votes.write_text("# NUMBER ALTERNATIVES: 4\n2: 1,2,3,4\n1: 3,1,2,4\n")
-    stage = stage_of(Experiment(("rtop1f", "uniform"), str(votes), "p@1", k=1, horizon=200))
+    stage = stage_of(Experiment(("rtop1f", "uniform"), str(votes), "p@1+sum", k=1, horizon=200))
     votes.unlink()  # nobody needs the file any more
     assert played(executor, stage, 3) == played(Threads(), stage, 3)
 

@@ -54,7 +54,7 @@ def begun(learner: BlockFTRL, shape: Shape, scores: Floats) -> BlockFTRLState:
         (SumLoss(), 3, 2, 3),
         (DCG(), 3, 1, 4),
         (DCG(1), 3, 1, 3),
-        (Precision(2), 3, 1, 3),
+        (Precision(2, mean=False), 3, 1, 3),
     ],
     ids=str,
 )
@@ -238,7 +238,13 @@ def test_bound_without_a_horizon_covers_the_blocks_begun(of: LinearMeasure, m: i
 
 
 def test_bound_is_below_that_of_rtop1f() -> None:
-    for of, m, k in ((DCG(), 10, 1), (SumLoss(), 5, 1), (SumLoss(), 30, 4), (DCG(5), 20, 2), (Precision(2), 5, 1)):
+    for of, m, k in (
+        (DCG(), 10, 1),
+        (SumLoss(), 5, 1),
+        (SumLoss(), 30, 4),
+        (DCG(5), 20, 2),
+        (Precision(2, mean=False), 5, 1),
+    ):
         for T in (10_000, 10**6):
             ours = BlockFTRL(of, T).bound(Shape(m, 0, k), T)
             assert ours is not None
@@ -255,7 +261,7 @@ def test_bound_is_below_that_of_rtop1f() -> None:
         (PairwiseLoss(), 2, 1),
         (DCG(), 1, 2),
         (DCG(3), 1, 1),
-        (Precision(2), 1, 1),
+        (Precision(2, mean=False), 1, 1),
     ],
     ids=str,
 )
@@ -456,7 +462,7 @@ def test_a_wrong_discount_is_named(discount: float) -> None:
         BlockFTRL(DCG(), discount=discount)
 
 
-@pytest.mark.parametrize(("of", "m", "k"), [(Precision(3), 3, 1), (DCG(), 1, 1), (SumLoss(), 4, 4)])
+@pytest.mark.parametrize(("of", "m", "k"), [(Precision(3, mean=False), 3, 1), (DCG(), 1, 1), (SumLoss(), 4, 4)])
 def test_nothing_to_learn_or_nothing_hidden(of: LinearMeasure, m: int, k: int) -> None:
     for horizon in (None, 1000):
         learner = BlockFTRL(of, horizon)

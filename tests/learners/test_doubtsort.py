@@ -15,7 +15,14 @@ from peekrank.learners.doubtsort import DoubtSortState
 from peekrank.types import Features, Floats, Ints
 
 NO_FEATURES: Features = np.empty((0, 0), dtype=np.float32)
-MEASURES: list[Any] = [DCG(), DCG(2), SumLoss(), Precision(1), Precision(2), Precision(3)]
+MEASURES: list[Any] = [
+    DCG(),
+    DCG(2),
+    SumLoss(),
+    Precision(1, mean=False),
+    Precision(2, mean=False),
+    Precision(3, mean=False),
+]
 
 
 def naive(learner: DoubtSort, m: int, k: int) -> Naive:
@@ -91,7 +98,7 @@ def test_propensities_by_enumeration(measure: Any, m: int, k: int) -> None:
 
 def test_positions_that_tie_with_position_k_show_the_least_known_first() -> None:
     """P@3 with k = 1: the three best take turns on top, for nothing, as often as their variances ask for."""
-    agent, rng = Agent(DoubtSort(Precision(3)), m=6, k=1, seed=0), np.random.default_rng(0)
+    agent, rng = Agent(DoubtSort(Precision(3, mean=False)), m=6, k=1, seed=0), np.random.default_rng(0)
     means, shown = np.array([0.9, 0.8, 0.7, 0.2, 0.1, 0.1]), np.zeros(6)
     for _ in range(3000):
         decision = agent.rank()
@@ -152,7 +159,7 @@ def test_loses_less_than_epsilon_greedy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("measure", "k"), [(DCG(), 1), (DCG(), 3), (SumLoss(), 1), (Precision(2), 1), (DCG(2), 4)]
+    ("measure", "k"), [(DCG(), 1), (DCG(), 3), (SumLoss(), 1), (Precision(2, mean=False), 1), (DCG(2), 4)]
 )
 def test_orders_the_list(measure: Any, k: int) -> None:
     """In the second half it loses a tenth of what a random order loses, or less."""
@@ -189,7 +196,7 @@ def test_bad_parameters(name: str, bad: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("measure", "k"), [(DCG(), 1), (DCG(), 3), (SumLoss(), 2), (Precision(2), 1), (DCG(2), 4)]
+    ("measure", "k"), [(DCG(), 1), (DCG(), 3), (SumLoss(), 2), (Precision(2, mean=False), 1), (DCG(2), 4)]
 )
 def test_the_theorem_term_by_term(measure: Any, k: int) -> None:
     """The bound against its parts, the split at M answers found by trying all M."""

@@ -116,7 +116,7 @@ def test_estimates_of_games_are_unbiased(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "m", "k"), [("dcg", 3, 2), ("sumloss", 4, 3), ("ndcg", 3, 3), ("p@2", 4, 2), ("ap", 2, 1)]
+    ("name", "m", "k"), [("dcg", 3, 2), ("sumloss", 4, 3), ("ndcg", 3, 3), ("p@2+sum", 4, 2), ("ap", 2, 1)]
 )
 def test_estimates_of_other_measures_are_unbiased(name: str, m: int, k: int) -> None:
     judge = measure(name)
@@ -411,7 +411,7 @@ def law(state: Any) -> Floats:
     ],
 )
 def test_twin_of_precision(m: int, n: int, printed: bool, horizon: int | None) -> None:
-    agent = Agent(NW2(Precision(n), horizon, printed=printed), m=m, k=1, seed=1)
+    agent = Agent(NW2(Precision(n, mean=False), horizon, printed=printed), m=m, k=1, seed=1)
     twin, sets = precision_twin(m, n, 0.0 if printed else 0.5, printed)
     t = agent._state.tables
     position = [sets.index(tuple(sorted(t.rankings[a, :n].tolist()))) for a in t.actions[:-1]]
@@ -483,7 +483,7 @@ def test_redistribution_keeps_the_expected_loss(name: str) -> None:
 def test_updates_are_unbiased() -> None:
     """Over all actions, S_ka - S_kk changes by p_k (loss_a - loss_k) less the bonus, for every relevance."""
     m, n = 4, 2
-    agent = Agent(NW2(Precision(n), 20_000), m=m, k=1, seed=3)
+    agent = Agent(NW2(Precision(n, mean=False), 20_000), m=m, k=1, seed=3)
     rng = np.random.default_rng(0)
     for _ in range(200):
         decision = agent.rank()
@@ -513,7 +513,7 @@ def test_updates_are_unbiased() -> None:
 @pytest.mark.parametrize(("m", "n"), [(2, 1), (3, 1), (3, 2), (4, 1), (4, 2), (4, 3)])
 def test_constants_counted_and_computed_agree(m: int, n: int) -> None:
     """From the game of all rankings, by linear programs and loops, come the numbers of the closed form."""
-    found = game_tables(Precision(n), Shape(m, 0, 1), 1)[1]
+    found = game_tables(Precision(n, mean=False), Shape(m, 0, 1), 1)[1]
     np.testing.assert_allclose(found, precision_constants(m, n), rtol=1e-9)
 
 
@@ -556,11 +556,11 @@ def lemma_sum(p: Floats, t: Tables, constants: Any, eta: float, state: Any) -> f
 
 
 @pytest.mark.parametrize(
-    "name", ["p@2", "bandit", "telling-duplicate", "telling-degenerate", "two-between", "three"]
+    "name", ["p@2+sum", "bandit", "telling-duplicate", "telling-degenerate", "two-between", "three"]
 )
 def test_variance_is_within_the_lemma(name: str) -> None:
     """(1 - gamma) times the sum is at most B, whatever the sums."""
-    game: Any = GAMES.get(name) or Precision(2)
+    game: Any = GAMES.get(name) or Precision(2, mean=False)
     m = len(game.actions) if name in GAMES else 4
     state = NW2(game, 10**6).init(Shape(m, 0, 1))
     constants = of_game(game)[1] if name in GAMES else precision_constants(4, 2)
@@ -602,9 +602,9 @@ def test_bounds_are_what_the_proof_adds_up_to(m: int, n: int, T: int) -> None:
 def test_bound_of_the_mean_and_of_nothing_to_learn() -> None:
     shape = Shape(5, 0, 1)
     for horizon in (50_000, None):
-        plain, mean = NW2(Precision(2), horizon), NW2(Precision(2, mean=True), horizon)
+        plain, mean = NW2(Precision(2, mean=False), horizon), NW2(Precision(2), horizon)
         assert mean.bound(shape, 50_000) == pytest.approx((plain.bound(shape, 50_000) or 0) / 2)
-    assert NW2(Precision(5)).bound(shape, 100) == 0
+    assert NW2(Precision(5, mean=False)).bound(shape, 100) == 0
     assert NW2(classic("trivial")).bound(Shape(2, 0, 1), 100) == 0
 
 
@@ -613,10 +613,12 @@ def test_bound_of_the_mean_and_of_nothing_to_learn() -> None:
 @pytest.mark.parametrize("known", [True, False])
 def test_regret_is_within_the_bound(stream: Callable[..., Any], m: int, n: int, k: int, known: bool) -> None:
     T, lost = 20_000, 0.0
-    learner = NW2(Precision(n), T if known else None)
+    learner = NW2(Precision(n, mean=False), T if known else None)
     for seed in range(4):
         rows = stream(T, m, seed)
-        trace = simulate(learner, fixed_items(rows), k=k, measure=Precision(n), seed=seed, at=np.array([T]))
+        trace = simulate(
+            learner, fixed_items(rows), k=k, measure=Precision(n, mean=False), seed=seed, at=np.array([T])
+        )
         lost += (np.sort(rows.sum(axis=0))[-n:].sum() - trace.value[-1]) / 4
     bound = learner.bound(Shape(m, 0, k), T)
     assert bound is not None
@@ -665,7 +667,7 @@ def test_regret_in_games(name: str, known: bool) -> None:
 
 def test_as_printed_the_regret_is_linear() -> None:
     """P@2 of three items, over all orders of the means: T sixteen times as long, regret 16 and about 4 times."""
-    p2, growth = Precision(2), {}
+    p2, growth = Precision(2, mean=False), {}
     for printed in (True, False):
         lost = {}
         for T in (4000, 64_000):
@@ -682,9 +684,9 @@ def test_as_printed_the_regret_is_linear() -> None:
 
 def test_as_printed_gamma_must_be_a_probability() -> None:
     needed = 36 * log(6)
-    NW2(Precision(2), int(needed) + 1, printed=True).init(Shape(3, 0, 1))
+    NW2(Precision(2, mean=False), int(needed) + 1, printed=True).init(Shape(3, 0, 1))
     with pytest.raises(ValueError, match=r"horizon = 64: .*at least K\^2 ln K = 65, for K = 6"):
-        NW2(Precision(2), int(needed), printed=True).init(Shape(3, 0, 1))
+        NW2(Precision(2, mean=False), int(needed), printed=True).init(Shape(3, 0, 1))
 
 
 # --- refusals
@@ -693,7 +695,7 @@ def test_as_printed_gamma_must_be_a_probability() -> None:
 @pytest.mark.parametrize("bad", [0, -3, 2.5, True, 10**13])
 def test_bad_horizon(bad: Any) -> None:
     with pytest.raises(ValueError, match="horizon"):
-        NW2(Precision(2), bad)
+        NW2(Precision(2, mean=False), bad)
 
 
 @pytest.mark.parametrize(
@@ -705,7 +707,7 @@ def test_bad_horizon(bad: Any) -> None:
         ("ndcg", 3, 1, "hopeless"),
         ("ap", 4, 1, "hopeless"),
         ("dcg", 8, 7, "m = 8"),
-        ("p@5", 40, 1, "m = 40: p@5 has 658,008 classes .* setftrl"),
+        ("p@5+sum", 40, 1, "m = 40: p@5+sum has 658,008 classes .* setftrl"),
     ],
 )
 def test_refusals_name_what_helps(name: str, m: int, k: int, reason: str) -> None:
@@ -727,24 +729,24 @@ def test_hard_games_are_refused() -> None:
 
 
 def test_printed_is_for_precision_with_a_horizon() -> None:
-    for judge, horizon in ((Precision(2), None), (measure("dcg"), 10**6)):
+    for judge, horizon in ((Precision(2, mean=False), None), (measure("dcg"), 10**6)):
         with pytest.raises(ValueError, match="printed = True"):
             NW2(judge, horizon, printed=True)
 
 
 def test_short_horizons_are_warned_of() -> None:
     for horizon, warns in ((1000, True), (10**6, False)):
-        bound = NW2(Precision(2), horizon).bound(Shape(6, 0, 1), horizon) or 0
+        bound = NW2(Precision(2, mean=False), horizon).bound(Shape(6, 0, 1), horizon) or 0
         assert (bound > 2 * horizon) == warns
     with pytest.warns(ShortHorizonWarning, match=r"nw2: horizon = 1,000 is short: .*setftrl"):
-        NW2(Precision(2), 1000).init(Shape(6, 0, 1))
-    NW2(Precision(2), 10**6).init(Shape(6, 0, 1))
+        NW2(Precision(2, mean=False), 1000).init(Shape(6, 0, 1))
+    NW2(Precision(2, mean=False), 10**6).init(Shape(6, 0, 1))
 
 
 @pytest.mark.parametrize("n", [3, 5])
 def test_nothing_to_learn(n: int) -> None:
     rows = np.random.default_rng(0).integers(0, 2, (200, 3))
-    trace = simulate(NW2(Precision(n), 200), fixed_items(rows), k=2, measure=Precision(n))
+    trace = simulate(NW2(Precision(n, mean=False), 200), fixed_items(rows), k=2, measure=Precision(n, mean=False))
     assert trace.value[-1] == rows.sum()
 
 
@@ -754,12 +756,12 @@ def test_nothing_to_learn(n: int) -> None:
 def test_only_the_first_answer_counts_for_precision() -> None:
     states = []
     for rest in (0, 1, np.nan):
-        agent = Agent(NW2(Precision(2)), m=4, k=3, seed=0)
+        agent = Agent(NW2(Precision(2, mean=False)), m=4, k=3, seed=0)
         for _ in range(5):
             agent.update(agent.rank(), [1, rest, rest])
         states.append(agent._state.sums.tolist())
     assert states[0] == states[1] == states[2]
-    agent = Agent(NW2(Precision(2)), m=4, k=3, seed=0)
+    agent = Agent(NW2(Precision(2, mean=False)), m=4, k=3, seed=0)
     agent.update(agent.rank(), [np.nan, 1, 1])
     assert agent._state.rounds[0] == 0
     assert not agent._state.sums.any()
@@ -776,7 +778,7 @@ def test_all_answers_count_for_other_measures() -> None:
 def test_grades_above_zero_are_relevant() -> None:
     found = []
     for grade in (1, 3):
-        agent = Agent(NW2(Precision(2), max_grade=3), m=4, k=1, seed=0)
+        agent = Agent(NW2(Precision(2, mean=False), max_grade=3), m=4, k=1, seed=0)
         agent.update(agent.rank(), [grade])
         found.append(agent._state.sums.tolist())
     assert found[0] == found[1]
@@ -785,7 +787,7 @@ def test_grades_above_zero_are_relevant() -> None:
 def test_late_answers_count_with_the_propensities_of_their_round() -> None:
     found = []
     for order in ([0, 1, 2, 3, 4, 5], [5, 3, 1, 0, 2, 4]):
-        agent = Agent(NW2(Precision(2)), m=4, k=1, seed=1)
+        agent = Agent(NW2(Precision(2, mean=False)), m=4, k=1, seed=1)
         agent.update(agent.rank(), [1])
         decisions = [agent.rank() for _ in range(6)]
         for t in order:
@@ -799,7 +801,7 @@ def test_late_answers_count_with_the_propensities_of_their_round() -> None:
     [(1, -1), (1, 12), (1, np.nan), (2, 0), (2, 1.0), (2, np.nan), (3, -0.1), (4, np.nan), (5, 2)],
 )
 def test_foreign_tokens_are_refused(position: int, value: float) -> None:
-    agent = Agent(NW2(Precision(2)), m=4, k=1)
+    agent = Agent(NW2(Precision(2, mean=False)), m=4, k=1)
     decision = agent.rank()
     decision.token[position] = value
     with pytest.raises(ValueError, match="token"):
@@ -810,11 +812,11 @@ def test_foreign_tokens_are_refused(position: int, value: float) -> None:
 # --- what every learner must do
 
 INSTANCES = [
-    NW2(measure("p@2+mean"), 20_000),  # six items in the checks
-    NW2(Precision(1), 4000),
-    NW2(Precision(6), 4000),
-    NW2(Precision(2), 20_000, printed=True),
-    NW2(Precision(2)),
+    NW2(measure("p@2"), 20_000),  # six items in the checks
+    NW2(Precision(1, mean=False), 4000),
+    NW2(Precision(6, mean=False), 4000),
+    NW2(Precision(2, mean=False), 20_000, printed=True),
+    NW2(Precision(2, mean=False)),
 ]
 
 
@@ -828,9 +830,9 @@ def test_passes_every_check(learner: Learner, check: Callable[[Learner], None]) 
 def test_half_a_million_rounds_do_not_drift(horizon: int | None) -> None:
     """Two items are always relevant: their set is far ahead, and all stays finite."""
     T = 500_000
-    learner = NW2(Precision(2), horizon)
+    learner = NW2(Precision(2, mean=False), horizon)
     rows = np.tile([1, 0, 1, 0], (T, 1))
-    trace = simulate(learner, fixed_items(rows), k=1, measure=Precision(2), at=np.array([T // 2, T]))
+    trace = simulate(learner, fixed_items(rows), k=1, measure=Precision(2, mean=False), at=np.array([T // 2, T]))
     lost = 2 * np.array([T // 2, T]) - trace.value
     assert lost[1] - lost[0] < lost[0]
     assert lost[1] < (learner.bound(Shape(4, 0, 1), T) or 0)

@@ -449,7 +449,7 @@ def test_block_lengths_do_not_overflow() -> None:
 
 
 @every_horizon
-@pytest.mark.parametrize("loss", [SumLoss(), DCG(), Precision(2)], ids=str)
+@pytest.mark.parametrize("loss", [SumLoss(), DCG(), Precision(2, mean=False)], ids=str)
 def test_bound(m: int, k: int, horizon: int, blocks: int | None, loss: Any) -> None:
     """R q K + (T/K) (epsilon R A K + D / epsilon) + R sum over blocks of |length - T/K|."""
     learner, shape = RTop1F(loss, horizon=horizon, blocks=blocks), Shape(m, 0, k)
@@ -552,7 +552,8 @@ def test_too_many_blocks(m: int, k: int, most: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "max_grade"), [("ndcg", 1), ("ndcg@3", 4), ("ap", 1), ("auc", 1), ("auc", 2), ("pairwiseloss", 2)]
+    ("name", "max_grade"),
+    [("ndcg", 1), ("ndcg@3", 4), ("ap", 1), ("aucloss", 1), ("aucloss", 2), ("pairwiseloss", 2)],
 )
 def test_measures_that_cannot_be_learned(name: str, max_grade: int) -> None:
     unlearnable: Any = measure(name)

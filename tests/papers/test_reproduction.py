@@ -104,7 +104,7 @@ def test_one_wrong_entry_is_noticed() -> None:
 def test_ct15_observability() -> None:
     made = ct15_observability.make(QUICKLY)
     assert made.tables["rates"].rows[0] == ("`sumloss`", "sqrt(T)", "T^(2/3)", "T^(2/3)")
-    assert made.tables["rates"].rows[-1] == ("`auc`", "sqrt(T)", "T^(2/3)", "T")
+    assert made.tables["rates"].rows[-1] == ("`aucloss`", "sqrt(T)", "T^(2/3)", "T")
     assert [what.partition(":")[0] for what in differing(made.claims)] == ["Result 1", "Result 3", "section 3"]
     assert "not sumloss at m = 2, pairwiseloss at m = 2, dcg at m = 2" in made.claims[6].here
     assert made.claims[-1].what.startswith("Result 4: more grades do not change the rate of `ndcg`")
@@ -122,7 +122,7 @@ def test_wrong_observability_is_noticed() -> None:
     assert [what.partition(":")[0] for what in differing(ct15_observability.claims(found))] == [
         "appendix 15.1", "section 3",
     ]  # fmt: skip
-    found["auc", 3] = found["auc", 3]._replace(globally=True)
+    found["aucloss", 3] = found["aucloss", 3]._replace(globally=True)
     found["sumloss", 3] = asked("sumloss", 3, SQRT, globally=False)
     assert [what.partition(":")[0] for what in differing(ct15_observability.claims(found))] == [
         "Theorem 1", "Theorem 4", "Result 1", "Result 3", "section 3",
@@ -134,7 +134,7 @@ def test_wrong_observability_is_noticed() -> None:
     assert len(differing(ct15_observability.graded_claims(graded))) == 2
 
 
-@pytest.mark.parametrize("name", ["sumloss", "p@2", "ndcg", "auc"])
+@pytest.mark.parametrize("name", ["sumloss", "p@2+sum", "ndcg", "aucloss"])
 def test_every_pair_of_actions_is_observable_where_neighbours_are(name: str) -> None:
     for m, k in ((3, 1), (3, 2), (4, 1), (4, 3)):
         found = analyse(ranking_game(name, m, k))
@@ -180,8 +180,8 @@ def test_zt_classification_of_four_items() -> None:
     easy = ("sqrt(T)",) * 4
     assert {name: rate for (name, m), rate in rows.items() if m == 4} == {
         "`sumloss`": hard, "`pairwiseloss`": hard, "`dcg`": hard,
-        "`p@1`": easy, "`p@2`": easy, "`p@3`": easy, "`p@4`": ("0",) * 4,
-        "`auc`": ("T", "", "", ""), "`ap`": ("T", "", "", ""), "`ndcg`": ("T", "", "", ""),
+        "`p@1+sum`": easy, "`p@2+sum`": easy, "`p@3+sum`": easy, "`p@4+sum`": ("0",) * 4,
+        "`aucloss`": ("T", "", "", ""), "`ap`": ("T", "", "", ""), "`ndcg`": ("T", "", "", ""),
     }  # fmt: skip
     assert rows["`dcg`", 2] == ("sqrt(T)", "sqrt(T)", "", "")
     assert rows["`dcg`", 3] == ("T^(2/3)", "sqrt(T)", "sqrt(T)", "")
@@ -215,7 +215,7 @@ def test_zt_tables() -> None:
     ]  # fmt: skip
     table_2, table_4 = (claim for claim in made.claims if not claim.holds)
     assert table_2.here == "exactly these in 6 of 9 pairs; for sumloss at m = 3 not 0000"
-    assert table_4.here == "exactly these in 0 of 15 pairs; for p@1 at m = 2 not 0000"
+    assert table_4.here == "exactly these in 0 of 15 pairs; for p@1+sum at m = 2 not 0000"
 
 
 def test_another_row_or_difference_is_noticed() -> None:
@@ -423,7 +423,7 @@ def test_open_rates_compare_theorem_and_definitions() -> None:
 def test_a_record_keeps_claims_tables_and_data(tmp_path: Path) -> None:
     made = Made(
         [Claim("a", "1 ± 0", "50 %", holds=False)],
-        {"t": Table(("x_1", "y"), [("`p@2`", 3)])},
+        {"t": Table(("x_1", "y"), [("`p@2+sum`", 3)])},
         data={"d": pl.DataFrame({"n": [1, 2]})},
     )
     record = Record(tmp_path / "record", quick=True)
@@ -435,7 +435,7 @@ def test_a_record_keeps_claims_tables_and_data(tmp_path: Path) -> None:
     assert (mine / "claims.md").read_text().splitlines()[2] == "| a | 1 ± 0 | 50 % | differs |"
     assert r"a & 1 $\pm$ 0 & 50 \% & differs \\" in (mine / "claims.tex").read_text()
     assert r"x\_1 & y \\" in (mine / "t.tex").read_text()
-    assert r"\texttt{p@2} & 3 \\" in (mine / "t.tex").read_text()
+    assert r"\texttt{p@2+sum} & 3 \\" in (mine / "t.tex").read_text()
     assert (mine / "d.csv").read_text() == "n\n1\n2\n"
     saved = json.loads((tmp_path / "record" / "claims.json").read_text())
     assert saved["mode"] == "quick"

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.browser
 
 WIDTHS = [390, 1280]
 LEARNERS = ("rtop1f", "rtop1f:order=fixed", "ftpl", "uniform", *(f"ftpl:epsilon=0.{i}" for i in range(1, 7)))
-MANY = Sweep("many", LEARNERS, ("ct15", "ct15:m=5"), ("dcg", "p@3"), (1, 2), (1000, 10**6), runs=4)
+MANY = Sweep("many", LEARNERS, ("ct15", "ct15:m=5"), ("dcg", "p@3+sum"), (1, 2), (1000, 10**6), runs=4)
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +154,7 @@ def test_the_selector_shows_another_setting(visit: Visit, finished: Finished) ->
     select(page, "horizon").select_option(index=1)
     said = page.locator("#caption").text_content() or ""
     last = finished.results[-1].experiment
-    assert f"Setting 16 of 16: stream {last.stream}, measure p@3, k 2, horizon 1,000,000" in said
+    assert f"Setting 16 of 16: stream {last.stream}, measure p@3+sum, k 2, horizon 1,000,000" in said
     assert "recorded points are drawn" in said
     assert "--horizon 1000000" in (page.locator("#command").text_content() or "")
     shown = page.locator("#readout tbody td:nth-child(2)").all_inner_texts()

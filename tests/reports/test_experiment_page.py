@@ -169,7 +169,7 @@ def test_few_rounds(horizon: int, tmp_path: Path) -> None:
 
 
 def test_all_answers_seen(tmp_path: Path) -> None:
-    experiment = Experiment(("rtop1f",), "graded:m=3", "p@2", k=3, horizon=100, runs=2)
+    experiment = Experiment(("rtop1f",), "graded:m=3", "p@2+sum", k=3, horizon=100, runs=2)
     page = report(run(experiment, tmp_path / "runs"), tmp_path)
     assert "and the system is told which" in page.text
     assert "not told" not in page.text

@@ -65,7 +65,7 @@ def test_the_state_is_the_fold_of_the_log(tmp_path: Path) -> None:
     "learner", ["blockftrl:horizon=1000", "rtop1f:horizon=1000", "setftrl", "thompson", "ucb", "greedy"]
 )
 def test_clocked_learners_are_replayed(learner: str, tmp_path: Path) -> None:
-    measure = "p@2" if learner == "setftrl" else "dcg"
+    measure = "p@2+sum" if learner == "setftrl" else "dcg"
     slot = SlotConfig("fixed", learner=learner, measure=measure, items=("a", "b", "c", "d"), k=1, wait=100.0)
     it, clock = service(tmp_path, slot)
     live(it, clock, rounds=60)

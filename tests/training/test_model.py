@@ -50,12 +50,12 @@ def test_relevance_plays_no_part_in_ranking() -> None:
 
 def test_values_are_of_queries_that_count_with_relevance_rounded() -> None:
     ranked = model().rank(made(np.array([0.75, 0.25, 0, 0], np.float32)))
-    values = ranked.judged(NDCG(10, blank="skip"))
+    values = ranked.judged(NDCG(10, no_relevant="skip"))
     assert values == pytest.approx([1 / np.log2(3)])
-    assert ranked.quality(NDCG(10, blank="skip")) == values[0]
+    assert ranked.quality(NDCG(10, no_relevant="skip")) == values[0]
     nothing = model().rank(made(np.zeros(4, np.uint8)))
-    assert len(nothing.judged(NDCG(10, blank="skip"))) == 0
-    assert np.isnan(nothing.quality(NDCG(10, blank="skip")))
+    assert len(nothing.judged(NDCG(10, no_relevant="skip"))) == 0
+    assert np.isnan(nothing.quality(NDCG(10, no_relevant="skip")))
 
 
 @pytest.mark.parametrize(("weights", "said"), [((1, 2, 3), "has 3 weights"), ((1,), "has 1 weights")])

@@ -45,7 +45,7 @@ class Problem(NamedTuple):
     def measured(self) -> tuple[str, int]:
         """The measure, and k of ten items, that stands for this problem in what was measured."""
         if _chooses_a_set(learnable(self.measure, self.grades - 1), self.m):
-            return "p@3", 1
+            return "p@3+sum", 1
         if self.k == self.m:
             return "dcg", evidence.ITEMS
         return "dcg", evidence.ITEMS - 1 if self.verdict.rate is Rate.SQRT else 1

@@ -24,11 +24,11 @@ from peekrank.advice.choice import (
 from peekrank.games.rate import Rate, Verdict
 from peekrank.learners.champion import Champion
 from peekrank.measures import (
-    AUC,
     DCG,
     ERR,
     NDCG,
     RBP,
+    AUCLoss,
     AveragePrecision,
     Hit,
     PairwiseLoss,
@@ -38,7 +38,7 @@ from peekrank.measures import (
     SumLoss,
 )
 from peekrank.measures import measure as measure_named
-from peekrank.measures.sense import wants_the_best_on_top
+from peekrank.measures.sanity import prefers_relevant_first
 from peekrank.spec import text_of
 from peekrank.types import Learner, Measure
 
@@ -268,7 +268,7 @@ def advise(measure: str | Measure, m: int, k: int, horizon: int | None = None, g
     if horizon is not None:
         whole("horizon", horizon, 1, _LONGEST)
     whole("grades", grades, 2, 256)
-    if not wants_the_best_on_top(judge, int(m), int(grades) - 1):
+    if not prefers_relevant_first(judge, int(m), int(grades) - 1):
         raise ValueError(
             f"{judge} rewards a ranking that does not have the most relevant items on top, where learners put "
             "them: its weights must not rise from position to position, nor its gains fall with relevance"
@@ -324,7 +324,7 @@ def _changes(p: Problem, advice: Advice) -> Iterator[Change]:
         for measure in _stand_ins(p):
             yield _change(p._replace(measure=measure), f"learn {measure}")
     elif rate is Rate.TWO_THIRDS and isinstance(p.measure, DCG | RBP):
-        shorter = replace(p.measure, n=p.k)
+        shorter = replace(p.measure, cutoff=p.k)
         yield _change(p._replace(measure=shorter), f"learn {shorter}")
     if advice.vacuous and advice.speaks_from and advice.speaks_from <= _LONGEST:
         yield _change(p._replace(horizon=advice.speaks_from), f"play {counted(advice.speaks_from, 'round')}")
@@ -345,16 +345,16 @@ def _telling(choice: Choice | None, horizon: int | None) -> float | None:
 def _stand_ins(p: Problem) -> tuple[Measure, ...]:
     """The closest measures that can be learned item by item."""
     match p.measure:
-        case NDCG(n=n, gains=gains):
+        case NDCG(cutoff=n, gains=gains):
             return (DCG(n, gains),)
         case AveragePrecision():
-            return (DCG(), Precision(p.k)) if p.k < p.m else (DCG(),)
-        case AUC() | PairwiseLoss():
+            return (DCG(), Precision(p.k, mean=False)) if p.k < p.m else (DCG(),)
+        case AUCLoss() | PairwiseLoss():
             return (PairwiseLoss() if p.grades == 2 else SumLoss(),)
         case ReciprocalRank(n) | ERR(n):
             return (DCG(n),)
         case Recall(n) | Hit(n):
-            return (Precision(n),)
+            return (Precision(n, mean=False),)
     return ()
 
 

@@ -48,7 +48,7 @@ def command(
         str,
         typer.Argument(
             metavar="MEASURE|SURROGATE",
-            help="What rankings are judged by, such as dcg, p@3 or rbp:p=0.95; or what scores are judged by, such "
+            help="What rankings are judged by, such as dcg, p@3+sum or rbp:p=0.95; or what scores are judged by, such "
             "as squared, kl or listnet.",
         ),
     ],

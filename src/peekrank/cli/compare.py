@@ -83,7 +83,7 @@ class _Results(NamedTuple):
     part: tuple[str, object]  # each fold has one of its own
     queries: tuple[int, int] | None  # of the test and of the training part
     limit: str | None  # to what its runs can tell
-    blank: str  # how many queries have nothing relevant, and how they count
+    no_relevant: str  # how many queries have nothing relevant, and how they count
     code: tuple[object, object]
 
 
@@ -177,7 +177,7 @@ def _of_experiment(folder: Path, manifest: dict[str, Any]) -> _Results:
         part=("stream and seed", (e.stream, manifest.get("data"), e.seed)),
         queries=None,
         limit=None if e.redraw else "With --same-rounds all runs meet the same rounds, and tell of no others.",
-        blank="",
+        no_relevant="",
         code=_code(manifest),
     )
 
@@ -200,7 +200,7 @@ def _of_training(folder: Path, manifest: dict[str, Any]) -> _Results:
         part=("test part", test.content) if test else ("data and seed", (train.content, t.seed)),
         queries=(test.queries, train.queries) if test else None,
         limit="Runs of a training share its data: they tell of other orders and other luck, not of other queries.",
-        blank=outcome.blank.sentence(presentable((test or train).source)),
+        no_relevant=outcome.no_relevant.sentence(presentable((test or train).source)),
         code=_code(manifest),
     )
 
@@ -288,9 +288,9 @@ def _missing(results: list[_Results]) -> Iterator[str]:
 def _on_blank_queries(results: list[_Results]) -> Iterator[str]:
     """Queries with nothing relevant count the same for all learners, and so make differences smaller."""
     for result in results:
-        if result.blank:
-            effect = "" if result.blank.endswith("left out") else " for every learner"
-            yield f"{result.blank}{effect}."
+        if result.no_relevant:
+            effect = "" if result.no_relevant.endswith("left out") else " for every learner"
+            yield f"{result.no_relevant}{effect}."
 
 
 def _on_runs(results: list[_Results]) -> Iterator[str]:

@@ -53,7 +53,7 @@ def command(
         ),
     ],
     measure: Annotated[
-        str, typer.Option(help="What a ranking is worth: dcg, dcg@5, p@3, rbp, sumloss ...")
+        str, typer.Option(help="What a ranking is worth: dcg, dcg@5, p@3+sum, rbp, sumloss ...")
     ] = "dcg",
     alpha: Annotated[float, typer.Option(help="Probability that an interval is wrong, for each interval.")] = 0.05,
     regression: Annotated[

@@ -69,7 +69,7 @@ def command(
         bool, typer.Option("--as-printed", help="Train the paper's algorithm with the paper's parameters.")
     ] = False,
     measure: Annotated[
-        str, typer.Option(help="What quality is: ndcg@10, ndcg@10+skip, p@3, err@10 ...")
+        str, typer.Option(help="What quality is: ndcg@10, ndcg@10+skip, p@3+sum, err@10 ...")
     ] = "ndcg@10",
     rounds: Annotated[int, typer.Option(help="Number of rounds.")] = 100_000,
     runs: Annotated[int, typer.Option(help="Number of runs, each with queries in an order of its own.")] = 5,
@@ -234,13 +234,13 @@ def _remedy(material: Material) -> str:
 
 def _on_blank_queries(summaries: list[Summary], training: Training, material: Material) -> Iterator[Text]:
     """How many queries have nothing relevant, how they count, and what held-out quality is without them."""
-    from peekrank.training.blank import blank_queries
+    from peekrank.training.no_relevant import queries_without_relevant
 
     for part in filter(None, (material.train, material.test)):
-        blank = blank_queries(part, training.make_measure())
-        if sentence := blank.sentence(presentable(part.about.source)):
+        no_relevant = queries_without_relevant(part, training.make_measure())
+        if sentence := no_relevant.sentence(presentable(part.about.source)):
             means = [s.held_out for s in summaries if s.held_out is not None] if part is material.test else []
-            without = [f"{mean:.4f}" for mean in map(blank.mean_without, means) if mean is not None]
+            without = [f"{mean:.4f}" for mean in map(no_relevant.mean_without, means) if mean is not None]
             added = f"; held out without them: {', '.join(without)}" if without else ""
             yield Text(f"{sentence}{added}.")
 

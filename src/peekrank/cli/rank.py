@@ -38,7 +38,7 @@ def command(
         Path | None, typer.Option(metavar="FILE", help="Where to write the table.", show_default="standard output")
     ] = None,
     measure: Annotated[
-        str | None, typer.Option(help="Tell the quality, if DATA has relevance: ndcg@10, p@3 ...")
+        str | None, typer.Option(help="Tell the quality, if DATA has relevance: ndcg@10, p@3+sum ...")
     ] = None,
     json_file: JsonFile = None,
     imports: Imports = None,
@@ -86,7 +86,7 @@ def command(
 
 def _verdict(ranked: Ranked, measure: Measure, values: Floats) -> str:
     """The quality, and how many queries it is of."""
-    from peekrank.training.blank import blank_queries
+    from peekrank.training.no_relevant import queries_without_relevant
 
     note_rounding(ranked.data.graded())
     queries = len(ranked.data.queries)
@@ -94,12 +94,12 @@ def _verdict(ranked: Ranked, measure: Measure, values: Floats) -> str:
         return f"{measure} counts none of {counted(queries, 'query', 'queries')}"
     skipped = f", {queries - len(values):,} skipped" if len(values) < queries else ""
     said = f"{measure} {values.mean():.4f} over {counted(len(values), 'query', 'queries')}{skipped}"
-    blank = blank_queries(ranked.data, measure)
-    if not blank.number:
+    no_relevant = queries_without_relevant(ranked.data, measure)
+    if not no_relevant.number:
         return said
-    without = blank.mean_without(float(values.mean())) if len(values) == queries else None
+    without = no_relevant.mean_without(float(values.mean())) if len(values) == queries else None
     other = "" if without is None else f"; without them {measure} is {without:.4f}"
-    return f"{said}\n{blank.sentence(presentable(ranked.data.about.source))}{other}"
+    return f"{said}\n{no_relevant.sentence(presentable(ranked.data.about.source))}{other}"
 
 
 def _as_table(ranked: Ranked) -> str:

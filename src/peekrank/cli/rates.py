@@ -41,7 +41,7 @@ peekrank rates dcg marginftrl rtop1f --m 4 --k 1 --horizons 1000,4000,16000"""
 
 
 def command(
-    measure: Annotated[str, typer.Argument(help="What rankings are judged by: dcg, p@3, sumloss ...")],
+    measure: Annotated[str, typer.Argument(help="What rankings are judged by: dcg, p@3+sum, sumloss ...")],
     m: Items,
     k: Revealed,
     learners: Annotated[

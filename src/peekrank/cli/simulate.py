@@ -19,7 +19,7 @@ EXAMPLES = """\
 # Today's learner, the first paper's, and chance.
 peekrank simulate doubtsort rtop1f uniform --m 10 --k 1
 # Learn a group's favourites, vote by vote.
-peekrank simulate setftrl uniform --stream votes.soc --measure p@3 --out people
+peekrank simulate setftrl uniform --stream votes.soc --measure p@3+sum --out people
 # Log a run, to evaluate other rankings on it.
 peekrank simulate doubtsort --k 3 --log log.parquet --out logged"""
 JSON_KEYS = {
@@ -34,7 +34,7 @@ def command(
         typer.Argument(metavar="LEARNER", help="What learns, such as doubtsort, rtop1f or rtop1f:order=fixed."),
     ],
     measure: Annotated[
-        str, typer.Option(help="What rankings are judged by: dcg, p@3, ndcg@10, rbp:p=0.95 ...")
+        str, typer.Option(help="What rankings are judged by: dcg, p@3+sum, ndcg@10, rbp:p=0.95 ...")
     ] = "dcg",
     stream: Annotated[
         str, typer.Option(help="What is relevant when: ct15:noise=0.25, drifting, a .soc or .csv file ...")

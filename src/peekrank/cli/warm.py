@@ -103,7 +103,7 @@ def _problem(text: str) -> tuple[Learner, int, Measure, Rounds]:
     from peekrank.measures import measure as measure_named
 
     refused: ValueError | None = None
-    for name, k in (("dcg", 1), ("dcg", _M - 1), ("p@1", 1)):
+    for name, k in (("dcg", 1), ("dcg", _M - 1), ("p@1+sum", 1)):
         measure = measure_named(name)
         try:
             learner = learner_named(text, measure=measure, horizon=_HORIZON, max_grade=1)

@@ -17,7 +17,7 @@ from peekrank.engine.calls import Counts, name_of, set_items_of
 from peekrank.engine.feedback import NOBODY, FeedbackSource, check_positions, reveal_clicks, reveal_relevance, tell
 from peekrank.engine.scoring import precompute_values, values_of_lists
 from peekrank.engine.validation import Seed
-from peekrank.measures import LinearForm
+from peekrank.measures import LinearMeasureMixin
 from peekrank.streams.clicked import COINS
 from peekrank.streams.fixed import known_items, list_lengths, list_shape
 from peekrank.types import (
@@ -403,7 +403,7 @@ def _gather(relevance: NDArray[np.uint8], offsets: Ints, lists: Ints, out: NDArr
 
 def _evaluation(measure: Measure, rounds: Rounds, lengths: Ints) -> Callable[[Chunk], Floats]:
     """What gives the value of each ranking of a chunk: sums of gains, if that is what the measure is."""
-    linear = isinstance(measure, LinearForm) and type(measure).values is LinearForm.values
+    linear = isinstance(measure, LinearMeasureMixin) and type(measure).values is LinearMeasureMixin.values
     if linear and lengths.min() < lengths.max():
         worth = precompute_values(cast("LinearMeasure", measure), rounds.relevance, rounds.offsets)
         return lambda chunk: worth.values(chunk.lists, chunk.rankings[: chunk.starts[-1]])

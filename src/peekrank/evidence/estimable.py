@@ -8,13 +8,13 @@ import numpy as np
 
 from peekrank.evidence.log import Log
 from peekrank.measures import (
-    AUC,
     DCG,
     ERR,
     NDCG,
     RBP,
+    AUCLoss,
     Hit,
-    LinearForm,
+    LinearMeasureMixin,
     PairwiseLoss,
     Precision,
     Recall,
@@ -32,22 +32,22 @@ def by_items(measure: Measure, highest: float) -> bool:
     """
     own: Any = getattr(type(measure), "offset", None)
     linear = isinstance(measure, LinearMeasure) and measure.linear(int(np.ceil(highest)))
-    return linear and bool(cast("LinearMeasure", measure).separable) and own is LinearForm.offset
+    return linear and bool(cast("LinearMeasure", measure).separable) and own is LinearMeasureMixin.offset
 
 
 def nearest_measure(measure: Measure) -> Measure:
     """The measure that can be estimated and says most of what this one says.
 
     >>> str(nearest_measure(NDCG(10))), str(nearest_measure(Recall(3)))
-    ('dcg@10', 'p@3')
+    ('dcg@10', 'p@3+sum')
     """
     match measure:
         case NDCG(n, gains):
             return DCG(n, gains)
-        case AUC() | PairwiseLoss():
+        case AUCLoss() | PairwiseLoss():
             return SumLoss()
         case Recall(n) | Hit(n):
-            return Precision(n)
+            return Precision(n, mean=False)
         case ReciprocalRank(n) | ERR(n):
             return RBP(n)
         case _:

@@ -50,13 +50,13 @@ def family(measure: str, m: int, k: int, horizon: int, grades: int = 2) -> list[
     horizon
         Rounds that will be played.
 
-    >>> [source.label for source in family("p@2", m=5, k=1, horizon=1000)][-5:]
+    >>> [source.label for source in family("p@2+sum", m=5, k=1, horizon=1000)][-5:]
     ['last two 1/128', 'ct15', 'switching', 'pair p', 'pair q']
-    >>> family("p@2", m=5, k=1, horizon=1000)[14].stream.means
+    >>> family("p@2+sum", m=5, k=1, horizon=1000)[14].stream.means
     (0.1, 0.1, 0.25, 0.75, 0.9)
     """
     judge = measure_named(measure)
-    cutoff = judge.n if isinstance(judge, Cutoff) else None
+    cutoff = judge.cutoff if isinstance(judge, Cutoff) else None
     counted = min(cutoff or m - 1, m - 1)
     good = counted if cutoff else m // 2
     above, below = np.full(counted - 1, 0.5 + _CLEARLY), np.full(m - counted - 1, 0.5 - _CLEARLY)
@@ -93,7 +93,7 @@ def lower_bound_pair(measure: str, m: int, k: int, horizon: int, grades: int = 2
 
     None, an empty tuple, where the game has more than 4,000 losses, is not decided, or has nothing to learn.
 
-    >>> p, q = lower_bound_pair("p@1", m=2, k=1, horizon=10_000)
+    >>> p, q = lower_bound_pair("p@1+sum", m=2, k=1, horizon=10_000)
     >>> p.lists, [round(a - b, 4) for a, b in zip(p.probabilities, q.probabilities)]
     (('00', '10', '01', '11'), [0.0, -0.0071, 0.0071, 0.0])
     """

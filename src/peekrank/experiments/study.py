@@ -103,7 +103,7 @@ class Study:
     seed
         Randomness of everything.
 
-    >>> study = Study("p@2", m=5, k=1, learners=("setftrl", "rtop1f"), horizons=(1000, 2000), runs=3)
+    >>> study = Study("p@2+sum", m=5, k=1, learners=("setftrl", "rtop1f"), horizons=(1000, 2000), runs=3)
     >>> len(study.settings()), study.rounds
     (50, 450000)
     """

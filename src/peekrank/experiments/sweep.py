@@ -30,7 +30,7 @@ EXAMPLE = """\
 name = "example"                                             # a folder holds the results of one name
 learners = ["doubtsort", "marginftrl", "rtop1f", "uniform"]  # what `peekrank list` lists, with their fields
 streams = ["ct15", "ct15:noise=0.5"]                         # or files of people: "votes.soc", "ratings.csv"
-measures = ["dcg", "p@3"]
+measures = ["dcg", "p@3+sum"]
 k = 1                                                        # answers per round; several: [1, 2]
 horizons = [1000, 4000]                                      # rounds
 runs = 10                                                    # of each learner in each setting
@@ -87,7 +87,7 @@ class Sweep:
         Files and modules that define learners, measures, surrogates and streams of your own: they are run.
         ``import`` in a TOML file.
 
-    >>> sweep = Sweep("s", ("rtop1f", "uniform"), ("ct15",), ("dcg", "p@3"), k=(1, 2), horizons=(100,), runs=5)
+    >>> sweep = Sweep("s", ("rtop1f", "uniform"), ("ct15",), ("dcg", "p@3+sum"), k=(1, 2), horizons=(100,), runs=5)
     >>> len(sweep.settings), sweep.digest[:8]
     (4, '2e7a1cda')
     """

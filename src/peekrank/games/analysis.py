@@ -55,7 +55,7 @@ def analyse(game: Game, known: Cells | None = None, progress: Progress = silent)
         Called with what of the geometry is done, and of how much.
 
     >>> from peekrank.games.ranking import ranking_game
-    >>> print(analyse(ranking_game("p@2", m=3, k=1)).rate)
+    >>> print(analyse(ranking_game("p@2+sum", m=3, k=1)).rate)
     sqrt(T)
 
     References

@@ -32,7 +32,7 @@ def interaction_order(measure: Measure | str, m: int, grades: int = 2) -> int:
     grades
         Number of relevance grades.
 
-    >>> interaction_order("auc", m=5), interaction_order("ap", m=5)
+    >>> interaction_order("aucloss", m=5), interaction_order("ap", m=5)
     (3, 4)
     """
     measure = measure_named(measure) if isinstance(measure, str) else measure

@@ -88,12 +88,12 @@ def usual_measures(m: int, grades: int = 2) -> tuple[str, ...]:
     """All measures of this package; cut-offs are in the middle of the list, ten at most.
 
     >>> usual_measures(5)
-    ('p@3', 'dcg@3', 'dcg', 'rbp', 'sumloss', 'pairwiseloss', 'auc', 'hit@3', 'rr', 'err', 'recall@3', 'ap',
+    ('p@3+sum', 'dcg@3', 'dcg', 'rbp', 'sumloss', 'pairwiseloss', 'aucloss', 'hit@3', 'rr', 'err', 'recall@3', 'ap',
      'ndcg@3', 'ndcg')
     """
     n = min(10, (m + 1) // 2)
     err = str(ERR(max_grade=max(ERR().max_grade, grades - 1)))
-    by_item = (f"p@{n}", f"dcg@{n}", "dcg", "rbp", "sumloss", "pairwiseloss", "auc")
+    by_item = (f"p@{n}+sum", f"dcg@{n}", "dcg", "rbp", "sumloss", "pairwiseloss", "aucloss")
     return (*by_item, f"hit@{n}", "rr", err, f"recall@{n}", "ap", f"ndcg@{n}", "ndcg")
 
 

@@ -100,7 +100,7 @@ class SetFTRL:
     horizon
         Rounds T that eta is tuned for; None if not known.
 
-    >>> round(SetFTRL(Precision(2), horizon=10_000).bound(Shape(10, 0, 1), 10_000), 1)
+    >>> round(SetFTRL(Precision(2, mean=False), horizon=10_000).bound(Shape(10, 0, 1), 10_000), 1)
     1388.9
     """
 
@@ -122,7 +122,7 @@ class SetFTRL:
         if not isinstance(given, Precision):
             raise ValueError(
                 f"measure = {self.measure}: setftrl learns which n items to show first, and nothing about their "
-                "order, so it needs measure=p@1, measure=p@2 and so on; blockftrl learns other measures"
+                "order, so it needs measure=p@1+sum, measure=p@2+sum and so on; blockftrl learns other measures"
             )
 
     def init(self, shape: Shape) -> SetFTRLState:
@@ -165,7 +165,7 @@ class SetFTRL:
 
     def set_size(self, shape: Shape) -> int:
         """Items that count: n, or all."""
-        return min(self.measure.n, shape.m)
+        return min(self.measure.cutoff, shape.m)
 
     def rate(self, shape: Shape, horizon: int) -> float:
         """Eta; that of round `horizon`, if the learner was given none."""
@@ -183,7 +183,7 @@ class SetFTRL:
 
     def bound(self, shape: Shape, horizon: int) -> float:
         """``2 (sqrt(m n) - n) / eta + V (sum of eta over the rounds)``, over n for the mean; 0 for n >= m."""
-        m, n = shape.m, self.measure.n
+        m, n = shape.m, self.measure.cutoff
         if n >= m:
             return 0.0
         factor = 4 if self.horizon is None else 2

@@ -139,7 +139,7 @@ def add_discounted(discount: Floats, gain: Floats, rankings: Ints, out: Floats) 
 
 
 @kernel
-def average_precision(rankings: Ints, relevant: NDArray[np.bool_], blank: float, out: Floats) -> None:
+def average_precision(rankings: Ints, relevant: NDArray[np.bool_], no_relevant: float, out: Floats) -> None:
     """Mean, over the relevant items of each row, of the precision at their rank."""
     n, m = rankings.shape
     for t in range(n):
@@ -148,7 +148,7 @@ def average_precision(rankings: Ints, relevant: NDArray[np.bool_], blank: float,
             if relevant[t, rankings[t, p]]:
                 hits += 1
                 total += hits / (p + 1)
-        out[t] = total / hits if hits > 0 else blank
+        out[t] = total / hits if hits > 0 else no_relevant
 
 
 @kernel

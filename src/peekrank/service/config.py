@@ -84,7 +84,7 @@ class SlotConfig:
 
     name: Annotated[str, "Its name, which stands in the header: `[slots.NAME]`."] = ""
     learner: Annotated[str, "Specification of the learner: `peekrank list` names them."] = "doubtsort"
-    measure: Annotated[str, "What a list is worth: `dcg`, `p@3` ..."] = "dcg"
+    measure: Annotated[str, "What a list is worth: `dcg`, `p@3+sum` ..."] = "dcg"
     k: Annotated[int, "How many items, from the top, people are asked about."] = 1
     max_grade: Annotated[int, "The largest grade of an answer: 1 for yes and no."] = 1
     items: Annotated[tuple[str, ...], "The items, or those to begin with."] = ()

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from peekrank.training.blank import Blank
+from peekrank.training.no_relevant import NoRelevant
 from peekrank.training.playing import ENDS
 from peekrank.training.training import Training
 from peekrank.types import Floats, Ints
@@ -40,7 +40,7 @@ class Summary(NamedTuple):
 class Outcome(NamedTuple):
     """The curves of all runs: a row for each learner, run and number of rounds; and the median time of a run.
 
-    ``blank`` counts queries with nothing relevant, in the test part if there is one, or in the training part.
+    ``no_relevant`` counts queries with nothing relevant, in the test part if there is one, or in the training part.
     """
 
     training: Training
@@ -48,7 +48,7 @@ class Outcome(NamedTuple):
     at: Ints
     curves: pl.DataFrame
     seconds: float
-    blank: Blank
+    no_relevant: NoRelevant
 
     def qualities(self, learner: str) -> Floats:
         """Mean quality of the first t rounds, one row for each run; NaN before the first that counts."""

@@ -15,8 +15,8 @@ from peekrank.engine import problem_shape
 from peekrank.jobs.executor import Threads, Tick
 from peekrank.jobs.folder import Belongs, Code, Folder, finished, median_seconds, write_table
 from peekrank.regret import checkpoints
-from peekrank.training.blank import Blank, blank_queries
 from peekrank.training.model import save_model
+from peekrank.training.no_relevant import NoRelevant, queries_without_relevant
 from peekrank.training.outcome import Outcome
 from peekrank.training.playing import COLUMNS, Done, compile_kernels, content_digest, play_run
 from peekrank.training.training import Material, Training
@@ -85,7 +85,7 @@ def read(folder: Path) -> Outcome:
     found = Folder.open(folder, "training")
     try:
         training = Training(**found.manifest["training"])
-        _source_and_blank(found.manifest)
+        _source_and_no_relevant(found.manifest)
     except (KeyError, TypeError) as error:
         raise ValueError(f"{folder / 'manifest.json'} does not describe a training: {error}") from None
     belongs = _belongs(training)
@@ -139,12 +139,16 @@ def _outcome(
 ) -> Outcome:
     parts = _parts(training)
     curves = pl.concat(frames[part] for part in parts)
-    source, blank = _source_and_blank(manifest)
-    return Outcome(training, source, checkpoints(training.rounds), curves, median_seconds(took, parts), blank)
+    source, no_relevant = _source_and_no_relevant(manifest)
+    return Outcome(
+        training, source, checkpoints(training.rounds), curves, median_seconds(took, parts), no_relevant
+    )
 
 
-def _source_and_blank(manifest: dict[str, Any]) -> tuple[str, Blank]:
-    return str(manifest["data"]["source"]), Blank(**(manifest["test"] or manifest["data"])["nothing_relevant"])
+def _source_and_no_relevant(manifest: dict[str, Any]) -> tuple[str, NoRelevant]:
+    return str(manifest["data"]["source"]), NoRelevant(
+        **(manifest["test"] or manifest["data"])["nothing_relevant"]
+    )
 
 
 def _claim(training: Training, material: Material, folder: Path) -> Folder:
@@ -166,9 +170,9 @@ def _claim(training: Training, material: Material, folder: Path) -> Folder:
 
 def _describe(training: Training, data: Dataset, scaling: str) -> dict[str, Any]:
     """What determines the content of a data set, as it is shown: online scaling is still to come."""
-    blank = blank_queries(data, training.make_measure())
+    no_relevant = queries_without_relevant(data, training.make_measure())
     about = {name: value for name, value in asdict(data.about).items() if name != "oddities"}
     sizes = {"queries": len(data.queries), "documents": len(data.features), "features": data.features.shape[1]}
     return {
-        **about, "scaling": scaling, "content": content_digest(data), **sizes, "nothing_relevant": blank._asdict(),
+        **about, "scaling": scaling, "content": content_digest(data), **sizes, "nothing_relevant": no_relevant._asdict(),
     }  # fmt: skip

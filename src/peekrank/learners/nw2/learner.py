@@ -205,7 +205,7 @@ class NW2:
     printed
         Whether to leave REDISTRIBUTE out, as ZT do.
 
-    >>> round(NW2(Precision(2), horizon=10**6).bound(Shape(10, 0, 1), 10**6))
+    >>> round(NW2(Precision(2, mean=False), horizon=10**6).bound(Shape(10, 0, 1), 10**6))
     354620
     >>> NW2(measure_named("dcg")).init(Shape(3, 0, 1))
     Traceback (most recent call last):
@@ -234,7 +234,9 @@ class NW2:
             whole("horizon", self.horizon, 1, 10**12)
         object.__setattr__(self, "max_grade", max_grade_of(self.measure, self.max_grade))
         if self.printed and not (isinstance(self.measure, Precision) and self.horizon is not None):
-            raise ValueError("printed = True: ZT's algorithm is for P@n, as in measure=p@2, and with a horizon")
+            raise ValueError(
+                "printed = True: ZT's algorithm is for P@n, as in measure=p@2+sum, and with a horizon"
+            )
 
     def init(self, shape: Shape) -> NW2State:
         """State before the first round."""
@@ -283,7 +285,7 @@ class NW2:
     def token_size(self, shape: Shape) -> int:
         """The explored mark, always 0, the action, eta, and the share of each class."""
         if isinstance(self.measure, Precision):
-            return _TOKEN + comb(shape.m, min(self.measure.n, shape.m))
+            return _TOKEN + comb(shape.m, min(self.measure.cutoff, shape.m))
         return _TOKEN + len(self._game(shape)[0].actions) - 1
 
     def n_uniforms(self, shape: Shape) -> int:
@@ -301,9 +303,11 @@ class NW2:
         if self.printed or not self._fits(shape):
             return None
         if isinstance(self.measure, Precision):
-            scale = self.measure.n if self.measure.mean else 1
+            scale = self.measure.cutoff if self.measure.mean else 1
             return (
-                regret_bound(precision_constants(shape.m, self.measure.n), horizon, anytime=self.horizon is None)
+                regret_bound(
+                    precision_constants(shape.m, self.measure.cutoff), horizon, anytime=self.horizon is None
+                )
                 / scale
             )
         try:
@@ -314,7 +318,7 @@ class NW2:
     def _fits(self, shape: Shape) -> bool:
         """Whether the learner may fit, and will know in time."""
         if isinstance(self.measure, Precision):
-            return comb(shape.m, min(self.measure.n, shape.m)) <= _MOST_CLASSES
+            return comb(shape.m, min(self.measure.cutoff, shape.m)) <= _MOST_CLASSES
         if isinstance(self.measure, Game):
             return True
         fast = shape.m <= _ITEMS_IN_TIME and (self.max_grade + 1) ** shape.m <= _OUTCOMES_IN_TIME
@@ -323,10 +327,10 @@ class NW2:
     def _game(self, shape: Shape) -> tuple[Tables, Constants]:
         if not isinstance(self.measure, Precision):
             return game_tables(self.measure, shape, self.max_grade)
-        m, n = shape.m, self.measure.n
+        m, n = shape.m, self.measure.cutoff
         if not self._fits(shape):
             raise ValueError(
-                f"m = {m}: p@{n} has {comb(m, n):,} classes of rankings, and nw2 goes up to {_MOST_CLASSES:,}; "
+                f"m = {m}: p@{n}+sum has {comb(m, n):,} classes of rankings, and nw2 goes up to {_MOST_CLASSES:,}; "
                 "setftrl has no such limit"
             )
         return precision_tables(m, n, offset=0.0 if self.printed else 1 / 2), precision_constants(m, n)

@@ -31,7 +31,7 @@ RUNS = 5
 POINTS = 50  # of a curve
 SETTLED = 0.1  # of the rounds: before, the order of the curves is mostly luck
 CLOSE = 0.9  # of the way from random to ListNet
-MEASURE = NDCG(10, blank="skip")  # a query without a relevant document is the same for all rankings
+MEASURE = NDCG(10, no_relevant="skip")  # a query without a relevant document is the same for all rankings
 NOTHING, EVERYTHING = "random", "ListNet, all relevances"
 SQUARED, KL_PRINTED, SMOOTH, SVM = "squared, k = 1", "KL, k = 1", "SmoothDCG, k = 1", "RankSVM, k = 2"
 CONVEX = (SQUARED, KL_PRINTED, SVM)

@@ -25,13 +25,13 @@ HORIZONS = (1_000, 4_000, 16_000, 64_000)
 RUNS = 6
 RECORD = HORIZONS[:3]  # for `peekrank reproduce`: the last one takes five minutes
 QUICK, QUICK_RUNS = (500, 2_000), 2
-QUICK_GAMES = ("apple-tasting", "label-efficient", "matching-pennies", "blind-pennies", "`p@2` m = 3, k = 1")
+QUICK_GAMES = ("apple-tasting", "label-efficient", "matching-pennies", "blind-pennies", "`p@2+sum` m = 3, k = 1")
 COLUMNS = {
     "game": pl.String, "rate": pl.String, "learner": pl.String, "horizon": pl.Int64, "worst": pl.Float64,
     "sd": pl.Float64, "opponent": pl.String, "bound_at_last": pl.Float64, "reason": pl.String,
 }  # fmt: skip
 NEAR = 0.08  # by how much an exponent may exceed what is promised
-RANKINGS = (("ndcg", 1), ("ndcg", 2), ("ap", 2), ("dcg", 1), ("dcg", 2), ("p@1", 1), ("p@2", 1))
+RANKINGS = (("ndcg", 1), ("ndcg", 2), ("ap", 2), ("dcg", 1), ("dcg", 2), ("p@1+sum", 1), ("p@2+sum", 1))
 
 
 def games() -> dict[str, Game]:
@@ -62,7 +62,7 @@ def make(how: How) -> Made:
 def file_of(name: str, learner: str) -> str:
     """Name of the file with the results of a learner in a game.
 
-    >>> file_of("`p@2` m = 3, k = 1", "nw2")
+    >>> file_of("`p@2+sum` m = 3, k = 1", "nw2")
     'p2-m3-k1-nw2'
     """
     return f"{re.sub('[^a-z0-9-]', '', name.replace(' m', '-m').replace(', k', '-k'))}-{learner}"

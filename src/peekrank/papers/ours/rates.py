@@ -52,7 +52,7 @@ class Game(NamedTuple):
         return f"`{self.measure}`, m = {self.m}, k = {self.k}{long}"
 
 
-PRECISION = Game("p@2", 5, 1, (*SETS, "rtop1f", *FTRL))
+PRECISION = Game("p@2+sum", 5, 1, (*SETS, "rtop1f", *FTRL))
 SUM_1 = Game("sumloss", 5, 1, ("rtop1f", *FTRL))
 SUM_4 = Game("sumloss", 5, 4, (*ALL_SEEN, "rtop1f", *FTRL))
 DCG_1 = Game("dcg", 5, 1, ("rtop1f", *FTRL, "marginftrl"))
@@ -60,7 +60,7 @@ DCG_4 = Game("dcg", 5, 4, (*ALL_SEEN, "rtop1f", *FTRL))
 CUT = Game("dcg@2", 5, 2, (*ALL_SEEN, "rtop1f", *FTRL))
 TEN = Game("dcg", 10, 1, ("rtop1f", "rtop1f:order=fixed", *FTRL, *REFERENCES))
 TEN_LONG = Game("dcg", 10, 1, ("blockftrl:horizon=none",), (128_000, 512_000, 2_048_000), runs=4)
-SMALL = Game("p@2", 3, 1, ("nw2", "nw2:horizon=none", "nw2:printed=true", "feedexp3", *SETS))
+SMALL = Game("p@2+sum", 3, 1, ("nw2", "nw2:horizon=none", "nw2:printed=true", "feedexp3", *SETS))
 SMALL_DCG = Game("dcg", 3, 1, (*SLOW, "rtop1f", *FTRL))
 GRID = (PRECISION, SUM_1, SUM_4, DCG_1, DCG_4, CUT, TEN, TEN_LONG, SMALL, SMALL_DCG)
 QUICK_GRID = (PRECISION, DCG_1, DCG_4, SMALL)  # all learners but the references take part

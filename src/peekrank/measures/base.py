@@ -14,12 +14,12 @@ from peekrank.measures.names import name_of
 from peekrank.types import Floats, Ints, LinearMeasure, Measure
 
 Gains = Literal["exponential", "linear"]
-Blank = Literal["0", "1", "skip"]
-_CHOICES = {"gains": Gains, "blank": Blank}
+NoRelevant = Literal["0", "1", "skip"]
+_CHOICES = {"gains": Gains, "no_relevant": NoRelevant}
 Relevance = NDArray[Any]
 
 
-class LinearForm:
+class LinearMeasureMixin:
     """What the linear measures share: offset(R) + discount(m) @ gain(R)[ranking], for all grades, offset 0."""
 
     separable: ClassVar[bool] = True
@@ -57,7 +57,7 @@ def learnable(measure: Measure, max_grade: int) -> LinearMeasure:
     raise ValueError(
         f"{measure} cannot be learned from revealed items one by one, for grades 0 to {max_grade}: it is no sum "
         "over items of discount(rank) x gain(relevance). Give the learner a measure of its own that is, for "
-        "instance measure=dcg, measure=sumloss or measure=p@3"
+        "instance measure=dcg, measure=sumloss or measure=p@3+sum"
     )
 
 
@@ -77,15 +77,15 @@ def depth(n: int | None, rankings: Ints) -> int:
 
 
 def check_fields(measure: Any) -> None:
-    """Raise a ValueError for a cut-off, gains or value of blank lists that cannot be."""
+    """Raise a ValueError for a cut-off, gains or value of lists that cannot be."""
     for field in fields(measure):
         value = getattr(measure, field.name)
-        if field.name == "n" and value is not None:
+        if field.name == "cutoff" and value is not None:
             whole("cut-off n", value, 1, 10**9)
         elif field.name in _CHOICES:
             choice(field.name, value, _CHOICES[field.name])
 
 
-def blank_value(blank: Blank) -> float:
+def no_relevant_value(no_relevant: NoRelevant) -> float:
     """Value of a list that the measure cannot judge; NaN where such lists are skipped."""
-    return np.nan if blank == "skip" else float(blank)
+    return np.nan if no_relevant == "skip" else float(no_relevant)

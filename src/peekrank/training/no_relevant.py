@@ -12,7 +12,7 @@ from peekrank.engine.scoring import values_of_lists
 from peekrank.types import Measure
 
 
-class Blank(NamedTuple):
+class NoRelevant(NamedTuple):
     """How many queries of all have nothing relevant, and what a measure makes of them.
 
     It may leave them out, or give each the same ``value``; None: that depends on the query's length.
@@ -52,28 +52,28 @@ class Blank(NamedTuple):
         return f"{self.number:,} of {queries} of {source} {has} nothing relevant, and {counts}"
 
 
-def blank_queries(data: Dataset, measure: Measure) -> Blank:
+def queries_without_relevant(data: Dataset, measure: Measure) -> NoRelevant:
     """Count the queries without a document of relevance above 0, and see what the measure makes of them.
 
     >>> from peekrank.data.dataset import About
     >>> from peekrank.measures import measure
     >>> features, grades = np.zeros((3, 1), np.float32), np.array([0, 0, 1], np.uint8)
     >>> data = Dataset(features, grades, np.array([0, 2, 3]), np.array([7, 4]), About("x"))
-    >>> blank_queries(data, measure("ndcg@10"))
+    >>> queries_without_relevant(data, measure("ndcg@10"))
     Blank(number=1, queries=2, left_out=False, value=1.0)
-    >>> blank_queries(data, measure("ndcg@10+skip")).sentence("x")
+    >>> queries_without_relevant(data, measure("ndcg@10+skip")).sentence("x")
     '1 of 2 queries of x has nothing relevant, and is left out'
     """
     data = data.graded()
-    blank = np.flatnonzero(np.maximum.reduceat(data.relevance, data.offsets[:-1]) == 0)
+    no_relevant = np.flatnonzero(np.maximum.reduceat(data.relevance, data.offsets[:-1]) == 0)
     queries = len(data.queries)
-    if not len(blank):
-        return Blank(0, queries, left_out=False, value=None)
-    lengths = np.unique(np.diff(data.offsets)[blank])
+    if not len(no_relevant):
+        return NoRelevant(0, queries, left_out=False, value=None)
+    lengths = np.unique(np.diff(data.offsets)[no_relevant])
     offsets = np.append(0, np.cumsum(lengths))
     any_order = np.concatenate([np.arange(n) for n in lengths])
     values = values_of_lists(measure, any_order, np.zeros(offsets[-1], np.uint8), offsets)
     same = bool(np.all(values == values[0]))
-    return Blank(
-        len(blank), queries, left_out=bool(np.isnan(values).all()), value=float(values[0]) if same else None
+    return NoRelevant(
+        len(no_relevant), queries, left_out=bool(np.isnan(values).all()), value=float(values[0]) if same else None
     )

@@ -11,11 +11,11 @@ from peekrank.types import Ints, LinearMeasure, Measure
 _SIZES = (2, 3)  # of the lists whose rankings are all looked at
 
 
-def wants_the_best_on_top(measure: Measure, m: int, max_grade: int) -> bool:
+def prefers_relevant_first(measure: Measure, m: int, max_grade: int) -> bool:
     """Whether the descending order of relevance is best: by form if the measure is linear, else on small lists.
 
     >>> from peekrank.measures import DCG, SumLoss
-    >>> wants_the_best_on_top(DCG(), 10, 1), wants_the_best_on_top(SumLoss(), 10, 1)
+    >>> prefers_relevant_first(DCG(), 10, 1), prefers_relevant_first(SumLoss(), 10, 1)
     (True, True)
     """
     if isinstance(measure, LinearMeasure) and measure.linear(max_grade):
@@ -25,10 +25,10 @@ def wants_the_best_on_top(measure: Measure, m: int, max_grade: int) -> bool:
     lists = (
         np.array(list(product(range(min(max_grade, 2) + 1), repeat=n))) for n in _SIZES if n <= max(m, _SIZES[0])
     )
-    return not any(beats_sorting(measure, relevance) for relevance in lists)
+    return not any(sorting_is_suboptimal(measure, relevance) for relevance in lists)
 
 
-def beats_sorting(measure: Measure, relevance: Ints) -> bool:
+def sorting_is_suboptimal(measure: Measure, relevance: Ints) -> bool:
     """Whether some ranking of some list, in rows, is worth more than the descending order of relevance."""
     n, m = relevance.shape
     sign = 1 if measure.higher_is_better else -1
