@@ -14,9 +14,9 @@ import numpy as np
 import polars as pl
 
 from peekrank import DCG, measure
-from peekrank.evidence.evaluation import evaluate_log
-from peekrank.evidence.log import Log, read_log, write_log
-from peekrank.evidence.policies import fixed_order, policy
+from peekrank.evaluation.evaluation import evaluate_log
+from peekrank.evaluation.log import Log, read_log, write_log
+from peekrank.evaluation.policies import fixed_order, policy
 
 
 def made_log(n: int, m: int = 10, k: int = 3, gamma: float = 0.2) -> Log:

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from peekrank import Precision
-from peekrank.evidence.evaluation import evaluate_log
-from peekrank.evidence.log import log_of
-from peekrank.evidence.policies import Policy
+from peekrank.evaluation.evaluation import evaluate_log
+from peekrank.evaluation.log import log_from_records
+from peekrank.evaluation.policies import Policy
 
 N, M = 2000, 6
 
@@ -49,10 +49,10 @@ def main(folder: Path) -> None:
         answer = [reward[t] if i == action[t] else None for i in range(M)]
         records.append({
             "event": str(t), "k": 1, "candidates": [str(i) for i in range(M)], "position": np.argsort(order).tolist(),
-            "propensity": propensities[t].tolist(), "answer": answer,
+            "propensity": propensities[t].tolist(), "feedback": answer,
         })  # fmt: skip
         ranks.append(np.argsort([chosen[t], *(i for i in range(M) if i != chosen[t])]))
-    log = log_of(records)
+    log = log_from_records(records)
     ours = evaluate_log(log, [Policy("other", np.concatenate(ranks))], Precision(1, mean=False)).estimates[0]
     guess, sums, counts, total, number = np.empty((N, M, 1)), np.zeros(M), np.zeros(M), 0.5, 1.0
     for t in range(N):  # means of the past, as ours, written down once more
@@ -71,9 +71,7 @@ def main(folder: Path) -> None:
             **shown, action_dist=other, estimated_rewards_by_reg_model=guess
         ),
     }
-    for (name, value), own in zip(
-        theirs.items(), (ours.ips, ours.self_normalised, ours.doubly_robust), strict=True
-    ):
+    for (name, value), own in zip(theirs.items(), (ours.ips, ours.snips, ours.dr), strict=True):
         assert own is not None  # noqa: S101
         print(f"{name:>16}: obp {value:.12f}, peekrank {own:.12f}, difference {abs(value - own):.1e}")
         assert abs(value - own) < 1e-9, name  # noqa: S101

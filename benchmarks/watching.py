@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from clock import in_turns
 
-from peekrank.evidence.alarms import Outcome, Watch
+from peekrank.monitoring.alarms import Monitor, Outcome
 
 N, K = 20_000, 3
 
@@ -37,14 +37,14 @@ def main() -> None:
     for m in (10, 100):
         offsets, items, propensities, positions, answers, ks = columns(N, m)
         one = Outcome(items[:m], propensities[:m], positions[:m], answers[:m], K)
-        watch = Watch()
+        watch = Monitor()
 
-        def single(watch: Watch = watch, one: Outcome = one) -> None:
+        def single(watch: Monitor = watch, one: Outcome = one) -> None:
             for _ in range(2_000):
                 watch.observe(one)
 
         def many(made: tuple[np.ndarray, ...] = (offsets, items, propensities, positions, answers, ks)) -> None:
-            Watch().observe_many(*made)
+            Monitor().observe_many(*made)
 
         best = in_turns({"one": single, "many": many}, 5)
         in_log, in_call = 1e6 * best["many"] / N, 1e6 * best["one"] / 2_000

@@ -1,4 +1,4 @@
-"""How rare false alarms are, and how soon planted faults are noticed: the tables of docs/evidence/alarms.md.
+"""How rare false alarms are, and how soon planted faults are noticed: the tables of docs/monitoring.md.
 
 Ten items, three of which are seen, each answered for with probability 0.3; grades 0 and 1 with means from 0.9 to
 0.2. Learners go on learning meanwhile. A fault begins after 5,000 good decisions, and is done to
@@ -6,7 +6,7 @@ what the app shows or tells.
 
     python experiments/alarms.py                                     print the tables (five minutes)
     python experiments/alarms.py --runs 2                            fewer runs
-    python experiments/alarms.py --page docs/evidence/alarms.md      put them into the page
+    python experiments/alarms.py --page docs/monitoring.md      put them into the page
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import NamedTuple
 import numpy as np
 
 from peekrank import DCG, Agent
-from peekrank.evidence.alarms import Watch
 from peekrank.learners import learner as learner_named
+from peekrank.monitoring.alarms import Monitor
 from peekrank.reports.markup import put_into
 from peekrank.types import Floats, Ints
 
-BEGIN = "<!-- begin: python experiments/alarms.py --page docs/evidence/alarms.md -->"
+BEGIN = "<!-- begin: python experiments/alarms.py --page docs/monitoring.md -->"
 M, K, RATE = 10, 3, 0.3
 MEANS = np.linspace(0.9, 0.2, M)
 GOOD, BAD = 5_000, 5_000  # decisions before and after a fault begins
@@ -76,11 +76,11 @@ def false_alarms(name: str, runs: Sequence[int]) -> tuple[int, int, list[int]]:
     alarms, lengths = 0, []
     for run in runs:
         made, first = played(name, LONG, run), 0
-        whole = Watch(OFTEN)
+        whole = Monitor(OFTEN)
         whole.observe_many(*made.part(0, LONG))
         alarms += sum(alarm.times for alarm in whole.raised())
         while first < LONG:
-            watch = Watch(OFTEN)
+            watch = Monitor(OFTEN)
             last = first
             while last < LONG and not watch.raised():
                 watch.observe_many(*made.part(last, last + 1))
@@ -158,7 +158,7 @@ FAULTS: dict[str, tuple[Callable[[Played, np.random.Generator], Played], str]] =
     "half of the lists are shown again": (_cached, "unexpected-order"),
     "exploration is undone": (_without_exploring, "no-exploration"),
     "the best item is hidden": (_without_best, "item-hidden"),
-    "the worst item is pinned on top": (_with_worst, "item-pushed"),
+    "the worst item is pinned on top": (_with_worst, "item-overexposed"),
     "all answers are lost": (_all_lost, "fewer-answers"),
     "half of the answers are lost": (_half_lost, "fewer-answers"),
     "people become stricter": (_stricter_people, "lower-grades"),
@@ -173,7 +173,7 @@ def delays(name: str, fault: str, runs: Sequence[int]) -> tuple[list[int], list[
     for run in runs:
         made = played(name, GOOD + BAD, run)
         bad = change(made.between(GOOD, GOOD + BAD), np.random.default_rng([run, 1]))
-        watch = Watch(ALPHA)
+        watch = Monitor(ALPHA)
         watch.observe_many(*made.part(0, GOOD))
         watch.observe_many(*bad.part(0, BAD))
         since = [(alarm.since - GOOD, alarm.name) for alarm in watch.raised() if alarm.since > GOOD]

@@ -1,4 +1,4 @@
-"""Learning from clicks: the tables and the picture of docs/evidence/clicks.md.
+"""Learning from clicks: the tables and the picture of docs/evaluation/clicks.md.
 
 Ten items with means from 0.9 to 0.1, five positions. What is lost is DCG by the true relevance, in the later half
 of the rounds. First, people look at position p with probability 1/p, and the learner is told clicks that are
@@ -7,7 +7,7 @@ people who click in other ways, and what can be made of their clicks.
 
     python experiments/clicks.py                                     print the tables (a minute)
     python experiments/clicks.py --runs 2                            fewer runs
-    python experiments/clicks.py --page docs/evidence/clicks.md      put them into the page, with the picture
+    python experiments/clicks.py --page docs/evaluation/clicks.md      put them into the page, with the picture
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from peekrank.streams.forms import Form, Rule, form
 from peekrank.types import Floats
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "pictures" / "clicks-wrong-curve.svg"
-BEGIN = "<!-- begin: python experiments/clicks.py --page docs/evidence/clicks.md -->"
+BEGIN = "<!-- begin: python experiments/clicks.py --page docs/evaluation/clicks.md -->"
 M, K, ROUNDS = 10, 5, 20_000
 MEANS = np.linspace(0.9, 0.1, M)
 TRUTH = PositionBased(tuple(1 / np.arange(1.0, K + 1)))

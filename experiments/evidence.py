@@ -15,10 +15,10 @@ import polars as pl
 from scipy.special import ndtr
 
 from peekrank import DCG, Agent, BlockFTRL, DoubtSort, Greedy, MarginFTRL, fixed_items
-from peekrank.evidence.evaluation import Evaluation, Regression, evaluate_log
-from peekrank.evidence.log import Log
-from peekrank.evidence.policies import Policy, fixed_order, replayed
-from peekrank.evidence.recording import record
+from peekrank.evaluation.evaluation import Evaluation, Regression, evaluate_log
+from peekrank.evaluation.log import Log
+from peekrank.evaluation.policies import Policy, fixed_order, replayed
+from peekrank.evaluation.simulated_log import simulate_log
 from peekrank.types import Features, Floats, Ints, Learner
 
 ROUNDS, M, K = 200, 4, 2
@@ -47,7 +47,9 @@ def one_log(seed: int, *, changing: bool) -> Missed:
     rng, t = np.random.default_rng([7, seed]), np.arange(ROUNDS)
     means = means_of(rng, t, changing=changing)
     relevance = (rng.random((ROUNDS, M)) < means).astype(np.uint8)
-    log = record(Agent(LEARNERS[seed % len(LEARNERS)], m=M, k=K, seed=seed), fixed_items(relevance), highest=1)
+    log = record(
+        Agent(LEARNERS[seed % len(LEARNERS)], m=M, k=K, seed=seed), fixed_items(relevance), max_feedback=1
+    )
     order = fixed_order(log, [str(i) for i in rng.permutation(M)])
     learner = replayed(log, DoubtSort(DCG()), seed=seed)
     found = evaluate_log(log, [order, learner], DCG(), looks=t + 1)
@@ -79,7 +81,7 @@ def usual_ever_wrong(log: Log, order: Policy, truth: Floats) -> bool:
     assert order.ranks is not None  # noqa: S101
     weights = DCG().discount(M)[order.ranks]
     with np.errstate(invalid="ignore"):
-        terms = np.nan_to_num(weights * log.answer / log.propensity).reshape(-1, M).sum(axis=1)
+        terms = np.nan_to_num(weights * log.feedback / log.propensity).reshape(-1, M).sum(axis=1)
     n = np.arange(1, len(terms) + 1)
     mean = np.cumsum(terms) / n
     deviation = np.sqrt(np.maximum(np.cumsum(terms**2) / n - mean**2, 0) / n)
@@ -118,9 +120,9 @@ def robust(logs: int = 400, lists: int = 5000, m: int = 20, k: int = 5) -> Itera
                 e = evaluate_log(log, [policy], DCG(gains="linear"), regression=by).estimates[0]
                 weights = DCG().discount(m)[ranks]
                 truth = float((weights * relevance).sum(axis=1).mean())
-                assert e.self_normalised is not None  # noqa: S101
+                assert e.snips is not None  # noqa: S101
                 best = predicted_by(means, weights, log)
-                errors[seed] = np.array([e.ips, e.self_normalised, e.doubly_robust, best]) - truth
+                errors[seed] = np.array([e.ips, e.snips, e.dr, best]) - truth
                 covered += e.anytime[0] <= truth <= e.anytime[1]
             ips, normalised, dr, true = np.sqrt((errors**2).mean(axis=0))
             bias = errors.mean(axis=0) / (errors.std(axis=0) / np.sqrt(logs))
@@ -135,13 +137,13 @@ def robust(logs: int = 400, lists: int = 5000, m: int = 20, k: int = 5) -> Itera
 
 def predicted_by(means: Floats, weights: Floats, log: Log) -> float:
     """The doubly robust estimate with these predictions, written down a second time."""
-    gain, propensity = log.answer.reshape(means.shape), log.propensity.reshape(means.shape)
+    gain, propensity = log.feedback.reshape(means.shape), log.propensity.reshape(means.shape)
     seen = np.nan_to_num((gain - means) / propensity)
     return float((weights * (means + seen)).sum(axis=1).mean())
 
 
 def exact_ratio(gamma: float, m: int, k: int) -> float:
-    """Ratio of both errors in the sorted world, by the formulas of docs/evidence/mathematics.md.
+    """Ratio of both errors in the sorted world, by the formulas of docs/theory/evaluation.md.
 
     Over random orders the weights of an item have the mean square of the discounts, those of two the mean product.
     """

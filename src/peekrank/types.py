@@ -42,7 +42,7 @@ class ClickFeedback(NamedTuple):
     """
 
     habits: ClickProbabilities
-    highest: float  # the grade of what is fully relevant
+    max_feedback: float  # the grade of what is fully relevant
     p_one_without_click: Floats  # probability that a position without a click is told as 1
     p_one_with_click: Floats  # and that one with a click is
     cascade: bool  # whether nothing is told of the positions below the last click

@@ -11,8 +11,8 @@ import pytest
 
 from helpers.command_line import numbers, peekrank, refused
 from peekrank import DCG, Agent, DoubtSort, simulate
-from peekrank.evidence.log import read_log, write_log
-from peekrank.evidence.policies import by_model
+from peekrank.evaluation.log import read_log, write_log
+from peekrank.evaluation.policies import by_model
 from peekrank.experiments.experiment import Experiment
 from peekrank.training.model import load_model
 
@@ -39,7 +39,7 @@ def test_the_log_of_a_simulation_is_its_first_run(log: Path) -> None:
     relevance = rounds.relevance.reshape(600, 5)
     rankings = np.argsort(written.position.reshape(600, 5), axis=1)
     assert DCG().values(rankings, relevance).sum() == pytest.approx(trace.value[-1])
-    np.testing.assert_array_equal(written.answer[written.seen], relevance.reshape(-1)[written.seen])
+    np.testing.assert_array_equal(written.feedback[written.seen], relevance.reshape(-1)[written.seen])
     assert written.learners[0].startswith("doubtsort:measure=dcg @ ")
 
 
@@ -104,15 +104,15 @@ def test_a_learner_that_cannot_tell_its_propensities_is_logged_with_the_reason()
 
 
 def test_agents_log_in_three_lines() -> None:
-    from peekrank.evidence.lines import LogFile
+    from peekrank.evaluation.jsonl import LogWriter
 
     agent = Agent(DoubtSort(DCG()), m=4, k=1)
-    with LogFile("own.jsonl", agent.learner) as log:
+    with LogWriter("own.jsonl", agent.learner) as log:
         for _ in range(30):
             decision = agent.rank()
-            event = log.decided(decision, k=1)
+            event = log.log_decision(decision, k=1)
             agent.update(decision, [1])
-            log.answered(event, [1])
+            log.log_feedback(event, [1])
     done = peekrank(
         "evaluate", "own.jsonl", "--policy", "order:3,2,1,0", "--policy", "logged", "--measure", "p@1+sum"
     )

@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from helpers.command_line import peekrank, refused
-from peekrank.evidence.log import log_of, write_log
+from peekrank.evaluation.log import log_from_records, write_log
 
 
 @pytest.fixture(autouse=True)
 def _with_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     records = [
-        {"event": str(t), "k": 2, "candidates": ["a", "b"], "position": [t % 2, 1 - t % 2], "answer": answer}
+        {"event": str(t), "k": 2, "candidates": ["a", "b"], "position": [t % 2, 1 - t % 2], "feedback": answer}
         for t, answer in enumerate([[1, 0], [0, 1], [1, 1], [1, 0], [1, 0], [0, 1]] * 20)
     ]
-    write_log("log.jsonl", log_of(records))
+    write_log("log.jsonl", log_from_records(records))
 
 
 def test_the_curve_is_shown_and_written() -> None:

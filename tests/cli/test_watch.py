@@ -12,9 +12,9 @@ import pytest
 
 from helpers.command_line import peekrank, refused
 from helpers.logs import HEADER, decisions
-from peekrank.evidence import following
-from peekrank.evidence.alarms import Watch
-from peekrank.evidence.log import read_log, write_log
+from peekrank.evaluation.log import read_log, write_log
+from peekrank.monitoring import tail
+from peekrank.monitoring.alarms import Monitor
 
 
 @pytest.fixture(autouse=True)
@@ -63,27 +63,27 @@ def test_answers_in_lines_of_their_own_count_and_stray_ones_are_noticed() -> Non
     for record in decisions(400):
         told = {
             name: answer
-            for name, answer in zip(record["candidates"], record.pop("answer"), strict=True)
+            for name, answer in zip(record["candidates"], record.pop("feedback"), strict=True)
             if answer is not None
         }
-        records += [record, {"event": record["event"], "answers": told}]
+        records += [record, {"event": record["event"], "feedback": told}]
     late = write("late.jsonl", *records)
     write("log.jsonl", *decisions(400))
     assert peekrank("watch", late, "--wait", "5").stdout == peekrank("watch", "log.jsonl").stdout
-    strays = [{"event": f"x{i}", "answers": {"apple": 1}} for i in range(10)]
-    assert "stray-answers" in peekrank("watch", write("stray.jsonl", *records, *strays)).stdout
-    about_others = [{"event": "399", "answers": {"apples": 1, "pears": 1}} for i in range(5)]
-    assert "stray-answers" in peekrank("watch", write("others.jsonl", *records, *about_others)).stdout
+    strays = [{"event": f"x{i}", "feedback": {"apple": 1}} for i in range(10)]
+    assert "orphan-feedback" in peekrank("watch", write("stray.jsonl", *records, *strays)).stdout
+    about_others = [{"event": "399", "feedback": {"apples": 1, "pears": 1}} for i in range(5)]
+    assert "orphan-feedback" in peekrank("watch", write("others.jsonl", *records, *about_others)).stdout
 
 
 def test_answers_about_what_was_not_seen_are_stray() -> None:
-    unseen = [record | {"answer": [1.0] * 4} for record in decisions(5, 2, first=100)]
-    assert "stray-answers" in peekrank("watch", write("log.jsonl", *decisions(100), *unseen)).stdout
+    unseen = [record | {"feedback": [1.0] * 4} for record in decisions(5, 2, first=100)]
+    assert "orphan-feedback" in peekrank("watch", write("log.jsonl", *decisions(100), *unseen)).stdout
 
 
 def test_a_growing_file_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     """What another thread writes, the last line in two halves, is observed; the file then becomes shorter."""
-    monkeypatch.setattr(following, "_PAUSE", 0.01)
+    monkeypatch.setattr(tail, "_PAUSE", 0.01)
     path = write("log.jsonl", *decisions(20))
     rounds: list[int] = []
     more = "".join(json.dumps(record) + "\n" for record in decisions(30, first=20))
@@ -101,9 +101,9 @@ def test_a_growing_file_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     writer = threading.Thread(target=grow)
     writer.start()
     with pytest.raises(ValueError, match="has become shorter"):
-        following.watch_log(
+        tail.monitor_log(
             path,
-            lambda low, high: Watch(grades=(low, high)),
+            lambda low, high: Monitor(grades=(low, high)),
             lambda w: rounds.append(w.rounds),
             follow=True,
             wait=1,
@@ -116,8 +116,8 @@ def test_what_is_wrong_is_told() -> None:
     assert "there is no such file" in refused("watch", "nothing.jsonl")
     Path("bad.jsonl").write_text("{}\n")
     assert "bad.jsonl is no log" in refused("watch", "bad.jsonl")
-    Path("huge.jsonl").write_text(json.dumps(HEADER | {"highest": 10**400}) + "\n")
-    assert "lowest must be below highest" in refused("watch", "huge.jsonl")
+    Path("huge.jsonl").write_text(json.dumps(HEADER | {"max_feedback": 10**400}) + "\n")
+    assert "min_feedback must be below max_feedback" in refused("watch", "huge.jsonl")
     Path("empty.jsonl").write_text("")
     assert "empty.jsonl is no log" in refused("watch", "empty.jsonl")
     one = next(decisions(1))
@@ -125,11 +125,11 @@ def test_what_is_wrong_is_told() -> None:
     assert "line 3, field 'event': '0' occurs twice" in refused("watch", write("b.jsonl", one, one))
     assert "line 2, field 'k': must be 1 at least" in refused("watch", write("c.jsonl", one | {"k": 0}))
     assert "line 2, field 'candidates': is missing" in refused("watch", write("d.jsonl", {"event": "1", "k": 1}))
-    late = {"event": "0", "answers": {"apple": 1}}
+    late = {"event": "0", "feedback": {"apple": 1}}
     half = write("i.jsonl", one | {"candidates": ["\ud800", "b", "c", "d"]})
     assert "line 2, field 'candidates': must be a list of texts" in refused("watch", half)
-    short = write("h.jsonl", one | {"answer": [None]}, late)
-    assert "line 2, field 'answer': has 1 numbers for 4 candidates" in refused("watch", short)
+    short = write("h.jsonl", one | {"feedback": [None]}, late)
+    assert "line 2, field 'feedback': has 1 numbers for 4 candidates" in refused("watch", short)
     write("e.jsonl", one)
     with Path("e.jsonl").open("a") as file:
         file.write('{"event": "2"')

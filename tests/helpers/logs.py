@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 NAMES = ("apple", "banana", "cherry", "date")
-HEADER: dict[str, Any] = {"format": "peekrank-log", "version": 1, "lowest": 0.0, "highest": 1.0}
+HEADER: dict[str, Any] = {"format": "peekrank-log", "version": 1, "min_feedback": 0.0, "max_feedback": 1.0}
 
 
 def decisions(
@@ -26,5 +26,5 @@ def decisions(
         answers = [float(rng.random() < 0.6) if position == 0 else None for position in positions]
         yield {
             "event": str(t), "k": 1, "candidates": list(NAMES), "position": positions, "propensity": [0.7, 0.1, 0.1, 0.1],
-            "answer": answers,
+            "feedback": answers,
         }  # fmt: skip

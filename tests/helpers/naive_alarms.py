@@ -54,8 +54,8 @@ class Past:
 
 
 class NaiveWatch:
-    def __init__(self, alpha: float, least_rate: float = 0.001, stray_rate: float = 0.01) -> None:
-        self.alpha, self.least_rate, self.stray_rate = alpha, least_rate, stray_rate
+    def __init__(self, alpha: float, min_feedback_rate: float = 0.001, max_orphan_rate: float = 0.01) -> None:
+        self.alpha, self.min_feedback_rate, self.max_orphan_rate = alpha, min_feedback_rate, max_orphan_rate
         self.accounts: dict[tuple[str, int | None], Account] = defaultdict(Account)
         self.pasts: dict[tuple[str, int | None], Past] = defaultdict(Past)
         self.raised: list[tuple[int, str, int | None]] = []
@@ -78,10 +78,10 @@ class NaiveWatch:
         if not seen:
             return
         self.against_past("fewer-answers", None, SHARE, len(told) / len(seen))
-        self.bet("silence", None, SHARE, (self.least_rate - bool(told)) / (1 - self.least_rate))
+        self.bet("no-feedback", None, SHARE, (self.min_feedback_rate - bool(told)) / (1 - self.min_feedback_rate))
         if told:
             self.against_past("lower-grades", None, SHARE, sum(answer for _, answer in told) / len(told))
-            self.accounts["stray-answers", None].bet(SHARE, -1.0)
+            self.accounts["orphan-feedback", None].bet(SHARE, -1.0)
         for item, answer in seen:
             self.against_past("answers", item, SHARE / len(seen), float(not math.isnan(answer)))
             if not math.isnan(answer):
@@ -99,7 +99,7 @@ class NaiveWatch:
             most, least = min(propensity, 1 - TINY), max(propensity, TINY)
             self.bet("item-hidden", item, SHARE * propensity / total, (most - is_seen) / (1 - most))
             self.bet(
-                "item-pushed", item, SHARE * (1 - propensity) / (len(rows) - total), (is_seen - least) / least
+                "item-overexposed", item, SHARE * (1 - propensity) / (len(rows) - total), (is_seen - least) / least
             )
 
     def against_past(self, what: str, item: int | None, coin: float, x: float) -> None:

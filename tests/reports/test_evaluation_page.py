@@ -10,9 +10,9 @@ from playwright.sync_api import Browser
 
 from helpers.visits import Visit
 from peekrank import DCG, Agent, DoubtSort, fixed_items
-from peekrank.evidence.evaluation import evaluate_log
-from peekrank.evidence.policies import Policy, fixed_order
-from peekrank.evidence.recording import record
+from peekrank.evaluation.evaluation import evaluate_log
+from peekrank.evaluation.policies import Policy, fixed_order
+from peekrank.evaluation.simulated_log import simulate_log
 from peekrank.reports.evaluation_page import write_evaluation
 
 pytestmark = pytest.mark.browser
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.browser
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     relevance = (np.random.default_rng(1).random((800, 6)) < np.linspace(0.9, 0.1, 6)).astype(np.uint8)
-    log = record(Agent(DoubtSort(DCG(2)), m=6, k=2, seed=1), fixed_items(relevance))
+    log = simulate_log(Agent(DoubtSort(DCG(2)), m=6, k=2, seed=1), fixed_items(relevance))
     long = "an order with a name that is much longer than any table has room for"
     policies = [
         Policy("logged", None), fixed_order(log, list("012345"), "best"), fixed_order(log, list("543210"), long),

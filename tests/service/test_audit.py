@@ -12,7 +12,7 @@ import pytest
 from helpers.command_line import peekrank, refused
 from helpers.services import HOME, service
 from helpers.traffic import ALL, live, put_some
-from peekrank.evidence.log import read_log
+from peekrank.evaluation.log import read_log
 from peekrank.service import snapshots
 from peekrank.service.audit import audit_of, audited
 from peekrank.service.events import SILENT, packed
@@ -117,7 +117,7 @@ def test_exports_have_what_was_shown_and_answered(tmp_path: Path) -> None:
             names = np.array(log.names)[log.item[rows]]
             told = it.event(event)
             assert names[np.argsort(log.position[rows])].tolist() == told.ranking
-            answers = {name: None if np.isnan(a) else a for name, a in zip(names, log.answer[rows], strict=True)}
+            answers = {name: None if np.isnan(a) else a for name, a in zip(names, log.feedback[rows], strict=True)}
             assert told.answers == {name: answers[name] for name in told.ask}
             assert np.isclose(np.nansum(log.propensity[rows]), log.k[n])
         if slot.features:
@@ -135,7 +135,7 @@ def test_exports_have_positions_as_the_app_showed_them(tmp_path: Path) -> None:
     it.close()
     names = np.array(log.names)[log.item]
     assert names[np.argsort(log.position)].tolist() == other
-    told = dict(zip(names.tolist(), log.answer.tolist(), strict=True))
+    told = dict(zip(names.tolist(), log.feedback.tolist(), strict=True))
     assert told[ranking[0]] == 1
     assert np.isnan([told[name] for name in ranking[1:]]).all()  # the second was not among the first two shown
     assert np.isclose(log.propensity.sum(), 2)

@@ -10,8 +10,8 @@ import pytest
 
 from peekrank import CT15, DCG, Agent, DoubtSort, Greedy, Means, Uniform, play, simulate
 from peekrank.engine.feedback import tell
-from peekrank.evidence.positions import estimate_curve
-from peekrank.evidence.recording import record
+from peekrank.evaluation.position_bias import estimate_curve
+from peekrank.evaluation.simulated_log import simulate_log
 from peekrank.experiments.experiment import Experiment
 from peekrank.experiments.runs import data_digest
 from peekrank.kernels.philox import fill_uniforms
@@ -85,7 +85,7 @@ def test_simulate_and_play_and_a_log_agree(model: ClickModel, taken: str) -> Non
         one = simulate(learner, rounds, k=3, measure=DCG(), seed=5)
         two = play(learner, rounds, k=3, measure=DCG(), seed=5)
         assert np.array_equal(one.value, two.value)
-        log = record(Agent(learner, m=5, k=3, seed=5), rounds)
+        log = simulate_log(Agent(learner, m=5, k=3, seed=5), rounds)
         value = DCG().values(np.argsort(log.position.reshape(-1, 5), axis=1), rounds.relevance.reshape(-1, 5))
         assert np.cumsum(value) == pytest.approx(one.value)
 
@@ -109,7 +109,7 @@ def test_the_right_curve_teaches_items_and_silence_taken_for_0_teaches_positions
 def test_raw_clicks_in_a_log_tell_the_curve() -> None:
     people = PositionBased((1.0, 0.6, 0.3))
     source = Clicked(Means((0.3, 0.4, 0.5, 0.6, 0.7)), people, form("click = 1; curve 1 1 1"))
-    log = record(Agent(Uniform(), m=5, k=3, seed=1), source.rounds(8_000, np.random.default_rng(2)))
+    log = simulate_log(Agent(Uniform(), m=5, k=3, seed=1), source.rounds(8_000, np.random.default_rng(2)))
     assert estimate_curve(log).examined == pytest.approx(people.if_relevant, abs=0.05)
 
 
@@ -119,7 +119,7 @@ def test_more_positions_than_the_curve_has_are_refused() -> None:
         with pytest.raises(ValueError, match="k = 3: the curve of the visitors describes the first 2 positions"):
             run(Uniform(), rounds, k=3, measure=DCG())
     with pytest.raises(ValueError, match="k = 3: the curve"):
-        record(Agent(Uniform(), m=10, k=3), rounds)
+        simulate_log(Agent(Uniform(), m=10, k=3), rounds)
 
 
 @pytest.mark.parametrize("taken", ["grades", "click = 1; seen", "purchase = 1; cascade", "click = 2; cascade"])

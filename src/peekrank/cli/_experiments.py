@@ -32,8 +32,8 @@ def write_first_run(experiment: Experiment, log: Path) -> None:
     from rich.progress import MofNCompleteColumn
 
     from peekrank.engine import Agent
-    from peekrank.evidence.log import write_log
-    from peekrank.evidence.recording import record
+    from peekrank.evaluation.log import write_log
+    from peekrank.evaluation.simulated_log import simulate_log
 
     m, d, k = experiment.shape
     agent = Agent(experiment.parts.learners[0], m=m, k=k, d=d, seed=experiment.learner_seed(0))
@@ -45,8 +45,8 @@ def write_first_run(experiment: Experiment, log: Path) -> None:
             done += n
             progress(done, experiment.horizon)
 
-        highest = experiment.parts.stream.max_grade
-        write_log(log, record(agent, experiment.rounds(0), highest=highest, progress=tick))
+        max_feedback = experiment.parts.stream.max_grade
+        write_log(log, simulate_log(agent, experiment.rounds(0), max_feedback=max_feedback, progress=tick))
 
 
 def write_result(result: Result, folder: Path, *, as_csv: bool = False) -> None:

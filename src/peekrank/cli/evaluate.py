@@ -19,9 +19,9 @@ from peekrank.cli._voice import speak
 from peekrank.reports.numbers import number, percent
 
 if TYPE_CHECKING:
-    from peekrank.evidence.evaluation import Estimate, Evaluation
-    from peekrank.evidence.log import Log
-    from peekrank.evidence.policies import Policy
+    from peekrank.evaluation.evaluation import Estimate, Evaluation
+    from peekrank.evaluation.log import Log
+    from peekrank.evaluation.policies import Policy
     from peekrank.types import Measure
 
 _FEW = 5  # candidates that are named
@@ -76,7 +76,7 @@ def command(
 
     A difference whose interval at all times leaves zero may be acted upon at any moment, however often one looked.
     """
-    from peekrank.evidence.evaluation import evaluate_log
+    from peekrank.evaluation.evaluation import evaluate_log
     from peekrank.measures import measure as measure_named
 
     import_all(imports)
@@ -109,8 +109,8 @@ def command(
 
 
 def _read(path: Path) -> Log:
-    from peekrank.evidence.foreign import read_dsjson, read_open_bandit
-    from peekrank.evidence.log import read_log
+    from peekrank.evaluation.interop import read_dsjson, read_open_bandit
+    from peekrank.evaluation.log import read_log
 
     if path.suffix == ".dsjson":
         return read_dsjson(path)
@@ -119,7 +119,7 @@ def _read(path: Path) -> Log:
 
 def _policy(text: str, log: Log, measure: Measure, seed: int) -> Policy:
     """The policy that a text names; models are known to this layer only."""
-    from peekrank.evidence.policies import by_model, policy
+    from peekrank.evaluation.policies import by_model, policy
 
     if text.endswith(".json"):
         from peekrank.training.model import load_model
@@ -142,16 +142,16 @@ def _shown(result: Evaluation, policies: list[Policy], log: Path) -> list[Fitted
     heads = ["policy", "estimate", f"{level}, one look", f"{level}, at all times", "IPS", "sample", "weight"]
     rows = []
     for e in result.estimates:
-        ends = (_ends(e.usual), _ends(e.anytime))
-        rows.append(("", [e.name, number(e.doubly_robust), *ends, number(e.ips), *_quality(e)]))
+        ends = (_ends(e.fixed_n), _ends(e.anytime))
+        rows.append(("", [e.name, number(e.dr), *ends, number(e.ips), *_quality(e)]))
     title = f"{result.measure} per decision, {log.name}: {sizes}"
     said: list[Fitted | Text] = [Fitted(title, heads, rows)]
     if result.differences:
         heads = ["policy", "minus", "estimate", f"{level}, at all times", "if stable", "verdict"]
         rows = []
         for e in result.differences:
-            cells = (number(e.doubly_robust), _ends(e.anytime), _ends(e.betting), _verdict(e, result.measure))
-            rows.append(("", [e.name, e.minus, *cells]))
+            cells = (number(e.dr), _ends(e.anytime), _ends(e.betting), _verdict(e, result.measure))
+            rows.append(("", [e.name, e.baseline, *cells]))
         said.append(Fitted("Differences", heads, rows))
     return said + [Text(note) for note in _notes(result, policies)]
 
@@ -161,7 +161,7 @@ def _ends(interval: tuple[float, float]) -> str:
 
 
 def _quality(e: Estimate) -> tuple[str, str]:
-    return f"{e.effective:,.0f}", f"{e.largest:,.0f}"
+    return f"{e.ess:,.0f}", f"{e.max_weight:,.0f}"
 
 
 def _verdict(e: Estimate, measure: Measure) -> str:
@@ -177,17 +177,19 @@ def _notes(result: Evaluation, policies: list[Policy]) -> list[str]:
     """What there is to know about the estimates."""
     notes = [f"{p.name}: {p.note}." for p in policies if p.note]
     for e in result.estimates:
-        if e.missing > 0:
+        if e.support_gap > 0:
             named = ", ".join(f"{name} ({n:,})" for name, n in e.unsupported[:_FEW])
             what = f"could not be seen: {named}" if named else "were not seen"
             notes.append(
-                f"{e.name}: candidates that it ranks {what}. Their part, up to {number(e.missing)}, is in all "
+                f"{e.name}: candidates that it ranks {what}. Their part, up to {number(e.support_gap)}, is in all "
                 "intervals, and the estimate takes a prediction for it."
             )
-        if e.cut > 0:
-            notes.append(f"{e.name}: cutting weights off has biased the estimates by {number(e.cut)} at most.")
-        if e.effective < 0.01 * e.decisions:
-            share = percent(e.effective / e.decisions)
+        if e.clip_bias > 0:
+            notes.append(
+                f"{e.name}: cutting weights off has biased the estimates by {number(e.clip_bias)} at most."
+            )
+        if e.ess < 0.01 * e.decisions:
+            share = percent(e.ess / e.decisions)
             notes.append(
                 f"{e.name}: the log is worth {share} of its decisions for this policy, which it hardly showed."
             )

@@ -26,7 +26,7 @@ def command(
     imports: Imports = None,
 ) -> None:
     """Write the decisions of a slot, with propensities and answers, to a file that can be evaluated."""
-    from peekrank.evidence.log import write_log
+    from peekrank.evaluation.log import write_log
     from peekrank.service.export import exported
     from peekrank.service.log.open import existing_log
 

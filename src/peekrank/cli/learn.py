@@ -189,15 +189,15 @@ def _learn(training: Training, material: Material, folder: Path, workers: int) -
 
 def _write_log(training: Training, material: Material, log: Path) -> None:
     """Log the first run of the only learner: the same queries and rankings as in its curve."""
-    from peekrank.evidence.log import write_log
-    from peekrank.evidence.recording import record
+    from peekrank.evaluation.log import write_log
+    from peekrank.evaluation.simulated_log import simulate_log
     from peekrank.training.playing import fresh_agents, lists_of
 
     lists = lists_of(training, material, 0)
     (agent,) = fresh_agents(training, lists.rounds, training.learner_seed(0))
-    highest = max(1, int(material.train.relevance.max()))
+    max_feedback = max(1, int(material.train.relevance.max()))
     with status("logging"):
-        write_log(log, record(agent, lists.rounds, sequence=lists.sequence, highest=highest))
+        write_log(log, simulate_log(agent, lists.rounds, sequence=lists.sequence, max_feedback=max_feedback))
 
 
 def _shown(outcome: Outcome, material: Material) -> list[RenderableType]:

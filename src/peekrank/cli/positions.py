@@ -14,7 +14,7 @@ from peekrank.cli._tables import Sheet, shown
 from peekrank.cli._voice import speak
 
 if TYPE_CHECKING:
-    from peekrank.evidence.positions import Curve
+    from peekrank.evaluation.position_bias import Curve
 
 EXAMPLES = """\
 # How often do people look at each position?
@@ -34,8 +34,8 @@ def command(
     json_file: JsonFile = None,
 ) -> None:
     """Estimate how likely people are to look at each position, from items shown at several of them."""
-    from peekrank.evidence.log import read_log
-    from peekrank.evidence.positions import estimate_curve
+    from peekrank.evaluation.log import read_log
+    from peekrank.evaluation.position_bias import estimate_curve
 
     speak(json_file)
     check_outputs(json_file, read=[log])

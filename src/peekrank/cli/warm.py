@@ -159,8 +159,8 @@ def _compile_alarms() -> None:
     """Watch a decision, and an answer to none."""
     import numpy as np
 
-    from peekrank.evidence.alarms import Outcome, Watch
+    from peekrank.monitoring.alarms import Monitor, Outcome
 
-    watch, order = Watch(), np.arange(_M)
+    watch, order = Monitor(), np.arange(_M)
     watch.observe(Outcome(order, np.full(_M, 1 / _M), order, np.zeros(_M), 1))
     watch.stray()

@@ -14,7 +14,7 @@ from peekrank.cli._outputs import check_outputs, say, write_json
 from peekrank.cli._voice import speak
 
 if TYPE_CHECKING:
-    from peekrank.evidence.alarms import Alarm, Watch
+    from peekrank.monitoring.alarms import Alarm, Monitor
 
 EXAMPLES = """\
 # Look for faults in a log.
@@ -32,17 +32,17 @@ def command(
     alpha: Annotated[float, typer.Option(help="False alarms to be expected per decision, at most.")] = 1e-6,
     follow: Annotated[bool, typer.Option("--follow", help="Wait for more at the end of the file.")] = False,
     wait: Annotated[int, typer.Option(help="Later decisions after which answers count as final.")] = 1000,
-    promised: Annotated[float, typer.Option(help="Probability that each candidate is promised.")] = 0.0,
-    least_rate: Annotated[float, typer.Option(help="Share of decisions answered, at least.")] = 0.001,
-    stray_rate: Annotated[float, typer.Option(help="Share of answers to unknown decisions, at most.")] = 0.01,
+    min_propensity: Annotated[float, typer.Option(help="Probability that each candidate is promised.")] = 0.0,
+    min_feedback_rate: Annotated[float, typer.Option(help="Share of decisions answered, at least.")] = 0.001,
+    max_orphan_rate: Annotated[float, typer.Option(help="Share of answers to unknown decisions, at most.")] = 0.01,
     json_file: JsonFile = None,
 ) -> None:
     """Watch a log for faults: lists shown otherwise, answers that change, too little exploration.
 
     While all is well, at most ALPHA false alarms are expected per decision.
     """
-    from peekrank.evidence.alarms import Watch
-    from peekrank.evidence.following import watch_log
+    from peekrank.monitoring.alarms import Monitor
+    from peekrank.monitoring.tail import monitor_log
 
     speak(json_file)
     if not log.is_file():
@@ -50,16 +50,22 @@ def command(
     check_outputs(json_file, read=[log])
     told: set[tuple[str, int | None]] = set()
 
-    def make(low: float, high: float) -> Watch:
-        return Watch(alpha, grades=(low, high), promised=promised, least_rate=least_rate, stray_rate=stray_rate)
+    def make(low: float, high: float) -> Monitor:
+        return Monitor(
+            alpha,
+            grades=(low, high),
+            min_propensity=min_propensity,
+            min_feedback_rate=min_feedback_rate,
+            max_orphan_rate=max_orphan_rate,
+        )
 
-    def tell(watch: Watch) -> None:
+    def tell(watch: Monitor) -> None:
         for alarm in watch.raised():
             if (key := (alarm.name, alarm.item)) not in told:
                 told.add(key)
                 say(_shown(alarm))
 
-    done = watch_log(log, make, tell, follow=follow, wait=wait)
+    done = monitor_log(log, make, tell, follow=follow, wait=wait)
     expected = alpha * done.rounds
     found = counted(len(done.raised()), "alarm") if done.raised() else "No alarm"
     say(Text(f"{found} in {counted(done.rounds, 'decision')}; by chance {expected:.2g} at most are expected."))

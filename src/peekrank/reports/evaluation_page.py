@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 from matplotlib.figure import Figure
 
-from peekrank.evidence.evaluation import Estimate, Evaluation
+from peekrank.evaluation.evaluation import Estimate, Evaluation
 from peekrank.jobs.folder import write_table
 from peekrank.reports import plots
 from peekrank.reports.pages import write_page
@@ -70,9 +70,9 @@ def anytime_intervals(result: Evaluation) -> Figure:
         figure, axes = blank(title, f"{what} {result.measure}", scale="linear", legend_rows=len(shown))
         axes.set(xlabel="decisions", xscale="log")
         for position, e in enumerate(shown):
-            label = shorten(f"{e.name} minus {e.minus}" if e.minus else e.name)
-            draw(axes, e.looks, Spread(e.means, e.lows, e.highs), look(position), label=label)
-        late = [e.looks >= max(1, e.decisions // 50) for e in shown]
+            label = shorten(f"{e.name} minus {e.baseline}" if e.baseline else e.name)
+            draw(axes, e.checkpoints, Spread(e.means, e.lows, e.highs), look(position), label=label)
+        late = [e.checkpoints >= max(1, e.decisions // 50) for e in shown]
         low = min(float(e.lows[these].min()) for e, these in zip(shown, late, strict=True))
         high = max(float(e.highs[these].max()) for e, these in zip(shown, late, strict=True))
         axes.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
@@ -88,7 +88,9 @@ def _table(result: Evaluation) -> pl.DataFrame:
         ends = {
             f"{name}_{end}": getattr(e, name)[i] for name in _INTERVALS for i, end in enumerate(("low", "high"))
         }
-        return {name: getattr(e, name) for name in _COLUMNS} | ends | {"cut": e.cut, "missing": e.missing}
+        return (
+            {name: getattr(e, name) for name in _COLUMNS} | ends | {"cut": e.clip_bias, "missing": e.support_gap}
+        )
 
     return pl.DataFrame([row(e) for e in (*result.estimates, *result.differences)], infer_schema_length=None)
 
@@ -106,7 +108,7 @@ def _verdict(result: Evaluation, e: Estimate) -> str:
 def _best(result: Evaluation) -> str:
     """The policy that is shown to be better than every other, if there is one."""
     for e in result.estimates:
-        wins = [d for d in result.differences if e.name in (d.name, d.minus)]
+        wins = [d for d in result.differences if e.name in (d.name, d.baseline)]
         shown = [
             (d.verdict == ("higher" if d.name == e.name else "lower")) == result.measure.higher_is_better
             for d in wins

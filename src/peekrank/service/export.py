@@ -1,4 +1,4 @@
-"""What a slot's log has to tell to `peekrank.evidence`: decisions with propensities and answers."""
+"""What a slot's log has to tell to `peekrank.evaluation`: decisions with propensities and answers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from peekrank.evidence.lines import reason_for
-from peekrank.evidence.log import Log, log_of
+from peekrank.evaluation.jsonl import why_no_propensities
+from peekrank.evaluation.log import Log, log_from_records
 from peekrank.service.clock import SECOND
 from peekrank.service.events import State, combined
 from peekrank.service.fold import Event, Fold, event_k
@@ -36,7 +36,9 @@ def exported(store: Store, slot: str) -> Log:
     decided = sorted(_decided(store, fold), key=lambda one: one.number)
     if not decided:
         raise ValueError(f"the log of slot {slot!r} has no decision")
-    return log_of((one.record for one in decided), lowest=0.0, highest=float(fold.config.max_grade))
+    return log_from_records(
+        (one.record for one in decided), min_feedback=0.0, max_feedback=float(fold.config.max_grade)
+    )
 
 
 def _decided(store: Store, fold: Fold) -> Iterator[_Decided]:
@@ -100,7 +102,7 @@ def _row(fold: Fold, event: Event, answered: dict[str, int]) -> _Decided:
 def _reason(fold: Fold, propensities: Floats, seen: NDArray[np.bool_]) -> str:
     """Why a decision cannot be evaluated; empty if it can."""
     if not len(propensities):
-        return reason_for(fold.learner.learner) or "the propensities were not known at that moment"
+        return why_no_propensities(fold.learner.learner) or "the propensities were not known at that moment"
     return "the app showed an item that had no probability to be seen" if (propensities[seen] == 0).any() else ""
 
 

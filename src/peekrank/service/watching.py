@@ -15,8 +15,8 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 from msgspec import Struct
 
-from peekrank.evidence.alarms import Watch
 from peekrank.kernels.confidence import Bound, Interval, interval_of_mean, observe_between
+from peekrank.monitoring.alarms import Monitor
 from peekrank.service.messages import Interval as IntervalReply
 from peekrank.types import Floats, Ints
 
@@ -73,7 +73,7 @@ class Watching:
     def __init__(self, max_grade: int, name_of: Callable[[int], str] | None) -> None:
         self._max_grade = max_grade
         self._interval = Interval.fresh(float(max_grade))
-        self._watch = Watch(_FALSE, grades=(0.0, float(max_grade)), name_of=name_of or str)
+        self._watch = Monitor(_FALSE, grades=(0.0, float(max_grade)), name_of=name_of or str)
         self._by_item = name_of is not None
         self._early: list[Closed] = []
         self._stride = 1

@@ -135,7 +135,7 @@ def fill_told(
     fill_uniforms(visitors.key, number, uniforms)
     positions, told = len(out), 0
     for p in range(positions):
-        out[p] = relevance[ranking[p]] / visitors.highest
+        out[p] = relevance[ranking[p]] / visitors.max_feedback
     fill_clicks(visitors.habits, out, uniforms, out)
     for p in range(positions):
         click = out[p] > 0

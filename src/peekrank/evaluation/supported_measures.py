@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from peekrank.evidence.log import Log
+from peekrank.evaluation.log import Log
 from peekrank.measures import (
     DCG,
     ERR,
@@ -24,14 +24,14 @@ from peekrank.measures import (
 from peekrank.types import Floats, LinearMeasure, Measure
 
 
-def by_items(measure: Measure, highest: float) -> bool:
+def by_items(measure: Measure, max_feedback: float) -> bool:
     """Whether a measure is a sum over items of discount(rank) x gain(relevance), and nothing more.
 
     >>> by_items(DCG(), 4), by_items(NDCG(), 4), by_items(PairwiseLoss(), 1)
     (True, False, False)
     """
     own: Any = getattr(type(measure), "offset", None)
-    linear = isinstance(measure, LinearMeasure) and measure.linear(int(np.ceil(highest)))
+    linear = isinstance(measure, LinearMeasure) and measure.linear(int(np.ceil(max_feedback)))
     return linear and bool(cast("LinearMeasure", measure).separable) and own is LinearMeasureMixin.offset
 
 
@@ -57,8 +57,8 @@ def nearest_measure(measure: Measure) -> Measure:
 def refuse(measure: Measure, log: Log) -> None:
     """Raise the ValueError that says why a measure cannot be estimated from a log, and what can be.
 
-    >>> from peekrank.evidence.log import log_of
-    >>> refuse(NDCG(), log_of([{"event": "1", "k": 1, "candidates": ["a", "b", "c"], "position": [0, 1, 2]}]))
+    >>> from peekrank.evaluation.log import log_from_records
+    >>> refuse(NDCG(), log_from_records([{"event": "1", "k": 1, "candidates": ["a", "b", "c"], "position": [0, 1, 2]}]))
     Traceback (most recent call last):
     ...
     ValueError: ndcg cannot be estimated from answers about k = 1 of 3 candidates: ... The nearest that can is dcg.
@@ -67,7 +67,7 @@ def refuse(measure: Measure, log: Log) -> None:
 
     short = int(np.argmax(log.lengths - log.k))
     m, k = int(log.lengths[short]), int(log.k[short])
-    why = theorem_of(measure, m, k, max(2, int(log.highest) + 1)).reason
+    why = theorem_of(measure, m, k, max(2, int(log.max_feedback) + 1)).reason
     raise ValueError(
         f"{measure} cannot be estimated from answers about k = {k} of {m} candidates: it is no sum over items of "
         f"discount(rank) x gain(relevance), and what is not seen decides it. {why} "
@@ -81,22 +81,22 @@ def gains_of(measure: LinearMeasure, log: Log) -> tuple[Floats, float, float]:
     Answers that are no grades, such as estimates from clicks, have gains on a straight line: exact for measures
     with linear gains, and for relevance that is 0 or 1.
     """
-    told = ~np.isnan(log.answer)
-    gain = np.full(len(log.answer), np.nan)
-    answers = log.answer[told]
-    whole = not np.any(answers % 1) and log.lowest >= 0
+    told = ~np.isnan(log.feedback)
+    gain = np.full(len(log.feedback), np.nan)
+    answers = log.feedback[told]
+    whole = not np.any(answers % 1) and log.min_feedback >= 0
     if whole:
-        ends = measure.gain(np.array([log.lowest, log.highest]))
+        ends = measure.gain(np.array([log.min_feedback, log.max_feedback]))
         gain[told] = measure.gain(answers)
     else:
         middle = measure.gain(np.array([0.0, 1.0, 2.0, 3.0]))
-        if log.highest > 1 and np.any(np.abs(np.diff(middle, 2)) > 0):
+        if log.max_feedback > 1 and np.any(np.abs(np.diff(middle, 2)) > 0):
             raise ValueError(
                 f"{measure}: answers that are no whole numbers need a measure whose gains are proportional to "
                 "relevance, as in dcg+linear or sumloss, unless relevance is 0 or 1"
             )
         slope = middle[1] - middle[0]
-        ends = middle[0] + slope * np.array([log.lowest, log.highest])
+        ends = middle[0] + slope * np.array([log.min_feedback, log.max_feedback])
         gain[told] = middle[0] + slope * answers
     low, high = float(ends.min()), float(ends.max())
     return gain, low, high

@@ -10,18 +10,18 @@ import polars as pl
 from peekrank import __version__
 from peekrank.engine import Agent
 from peekrank.engine.feedback import check_positions, tell
-from peekrank.evidence.lines import reason_for
-from peekrank.evidence.log import Log, Source, checked
+from peekrank.evaluation.jsonl import why_no_propensities
+from peekrank.evaluation.log import Log, Source, checked
 from peekrank.spec import text_of
 from peekrank.types import Ints, Rounds
 
 
-def record(
+def simulate_log(
     agent: Agent,
     rounds: Rounds,
     *,
     sequence: Ints | None = None,
-    highest: float | None = None,
+    max_feedback: float | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Log:
     """Let an agent rank and learn, round by round, and log it.
@@ -34,7 +34,7 @@ def record(
         What happens.
     sequence
         Number of the list that each round shows; None for all lists in turn.
-    highest
+    max_feedback
         The largest grade that is possible; None: the largest that the learner can be told, or that occurs.
     progress
         Called with numbers of rounds done.
@@ -84,13 +84,13 @@ def record(
         else rows - offsets[:-1][lists].repeat(lengths)
     )
     number = len(relevance) if items is None and features.shape[1] else int(item.max()) + 1
-    largest = min(agent.learner.max_grade, max(1, int(relevance.max()))) if highest is None else highest
+    largest = min(agent.learner.max_grade, max(1, int(relevance.max()))) if max_feedback is None else max_feedback
     none = np.full(len(lists), np.nan)
     log = Log(
         pl.Series("event", np.arange(1, len(lists) + 1)).cast(pl.String), none,
         np.minimum(agent.shape.k, lengths), np.zeros(len(lists), np.int64), starts, item, position, propensity, answer,
         np.full(len(rows), np.nan), tuple(map(str, range(number))), (f"{text_of(agent.learner)} @ {__version__}",),
-        (reason_for(agent.learner) if np.isnan(propensity).any() else "",), 0.0, float(largest),
+        (why_no_propensities(agent.learner) if np.isnan(propensity).any() else "",), 0.0, float(largest),
         features[rows] if features.shape[1] else None,
     )  # fmt: skip
     return checked(log, Source("log"))

@@ -12,11 +12,11 @@ import pytest
 
 from helpers.naive_alarms import NaiveWatch
 from peekrank import DCG, Agent, learner
-from peekrank.evidence.accounts import EXPECTED, HIDDEN, PUSHED, UNEXPECTED
-from peekrank.evidence.alarms import NAMES, OVERALL, PER_ITEM, Outcome, Watch
-from peekrank.evidence.following import watch_log
-from peekrank.evidence.lines import LogFile
-from peekrank.evidence.log import read_log
+from peekrank.evaluation.jsonl import LogWriter
+from peekrank.evaluation.log import read_log
+from peekrank.monitoring.alarms import NAMES, OVERALL, PER_ITEM, Monitor, Outcome
+from peekrank.monitoring.state import EXPECTED, HIDDEN, PUSHED, UNEXPECTED
+from peekrank.monitoring.tail import monitor_log
 from peekrank.types import Floats, Ints
 
 M, K = 6, 2
@@ -63,7 +63,7 @@ def joined(*worlds: World) -> World:
 
 def raised_by(made: World, alpha: float = 1e-4, **options: Any) -> dict[tuple[str, int | None], int]:
     """Alarms, and when they were raised first."""
-    watch = Watch(alpha, **options)
+    watch = Monitor(alpha, **options)
     watch.observe_many(*made)
     return {(alarm.name, alarm.item): alarm.since for alarm in watch.raised()}
 
@@ -72,7 +72,7 @@ def test_alarms_are_those_of_the_naive_twin() -> None:
     """With an alpha so large that alarms are frequent, accounts and pasts begin anew many times."""
     alpha, rng = 0.5, np.random.default_rng(3)
     made = joined(world(60, rng, rate=0.9), world(40, rng, rate=0.1))
-    watch, twin, found = Watch(alpha), NaiveWatch(alpha), []
+    watch, twin, found = Monitor(alpha), NaiveWatch(alpha), []
     for outcome in made.outcomes():
         before = {(a.name, a.item): a.times for a in watch.raised()}
         watch.observe(outcome)
@@ -103,7 +103,7 @@ def test_money_on_what_is_shown_is_fair_by_enumeration(k: int) -> None:
         propensities[list(chosen)] += weight
     overall, items = np.zeros((6, 4)), np.zeros((4, 6, 4))
     for chosen, weight in zip(sets, weights, strict=True):
-        watch = Watch(1e-9)
+        watch = Monitor(1e-9)
         positions = np.array([chosen.index(i) if i in chosen else k + i for i in range(4)])
         watch.observe(Outcome(np.arange(4), propensities, positions, np.full(4, np.nan), k))
         arrays = watch.arrays()
@@ -118,7 +118,7 @@ def test_money_on_what_is_shown_is_fair_by_enumeration(k: int) -> None:
 
 def test_one_by_one_and_all_at_once_are_the_same_bits() -> None:
     made = world(400, np.random.default_rng(5))
-    one, all_at_once = Watch(0.01), Watch(0.01)
+    one, all_at_once = Monitor(0.01), Monitor(0.01)
     for outcome in made.outcomes():
         one.observe(outcome)
     all_at_once.observe_many(*made)
@@ -129,7 +129,7 @@ def test_one_by_one_and_all_at_once_are_the_same_bits() -> None:
 
 def test_a_memory_goes_on_bit_for_bit() -> None:
     made, rng = world(300, np.random.default_rng(6)), np.random.default_rng(7)
-    one, two = Watch(0.01), Watch(0.01)
+    one, two = Monitor(0.01), Monitor(0.01)
     one.observe_many(*made)
     two.restore(one.arrays())
     more = world(300, rng)
@@ -145,7 +145,7 @@ def test_false_alarms_are_as_rare_as_stated() -> None:
     """400 runs: the mean number of decisions before the first alarm of any kind is 1 / alpha at least."""
     alpha, rng, first = 0.01, np.random.default_rng(8), []
     for _ in range(400):
-        watch = Watch(alpha)
+        watch = Monitor(alpha)
         while not watch.raised():
             watch.observe_many(*world(50, rng))
         first.append(min(alarm.since for alarm in watch.raised()))
@@ -156,7 +156,7 @@ def test_false_alarms_are_as_rare_as_stated() -> None:
 @pytest.mark.parametrize("name", ["uniform", "greedy", "doubtsort", "blockftrl", "marginftrl"])
 def test_learners_show_items_as_often_as_they_say(name: str) -> None:
     """Propensities of live, adaptive learners: nothing is raised at one false alarm in a million."""
-    agent, watch = Agent(learner(name, measure=DCG()), m=M, k=K, seed=4), Watch(1e-6)
+    agent, watch = Agent(learner(name, measure=DCG()), m=M, k=K, seed=4), Monitor(1e-6)
     liked = np.random.default_rng(16).random((1500, M)) < np.linspace(0.3, 0.8, M)
     for row in liked:
         decision, answers = agent.rank(), np.full(M, np.nan)
@@ -191,7 +191,7 @@ def test_an_app_that_hides_or_pins_an_item_is_noticed_by_its_name() -> None:
     positions[:, 0], positions[:, 4] = 5, 0  # item 0 was certain, item 4 rare
     found = raised_by(joined(world(500, rng), fault), name_of="abcdef".__getitem__)
     assert found["item-hidden", 0] == 501
-    assert 500 < found["item-pushed", 4] < 510
+    assert 500 < found["item-overexposed", 4] < 510
 
 
 @pytest.mark.parametrize(
@@ -216,25 +216,25 @@ def test_answers_that_change_are_noticed(change: Any, alarm: tuple[str, int | No
 
 def test_nobody_answering_from_the_beginning_is_noticed() -> None:
     quiet = world(20_000, np.random.default_rng(13), rate=0.0)
-    assert 5_000 < raised_by(quiet)["silence", None] < 15_000
+    assert 5_000 < raised_by(quiet)["no-feedback", None] < 15_000
 
 
 def test_answers_to_unknown_decisions_are_noticed() -> None:
-    watch = Watch(1e-4)
+    watch = Monitor(1e-4)
     watch.observe_many(*world(1000, np.random.default_rng(14)))
     watch.stray(1)
     assert watch.raised() == ()
     watch.stray(4)
-    assert watch.raised()[0].name == "stray-answers"
+    assert watch.raised()[0].name == "orphan-feedback"
 
 
 def test_facts_are_raised_once_until_they_are_over() -> None:
-    watch = Watch(promised=0.06)
+    watch = Monitor(min_propensity=0.06)
     watch.observe_many(*world(10, np.random.default_rng(15)))
     watch.health("weights are not finite", [1.0, np.inf])
     watch.health("weights are not finite", [1.0, np.inf])
     assert [(alarm.name, alarm.times) for alarm in watch.raised()] == [
-        ("starved", 1), ("failure", 1), ("overflow", 1),
+        ("low-propensity", 1), ("failure", 1), ("overflow", 1),
     ]  # fmt: skip
     assert "Item '2' had the propensity 0.05 in decision 1; 0.06 is promised" in watch.raised()[0].cause
     watch.health()
@@ -244,7 +244,7 @@ def test_facts_are_raised_once_until_they_are_over() -> None:
 
 
 def test_decisions_that_say_nothing_teach_nothing() -> None:
-    watch = Watch(0.01)
+    watch = Monitor(0.01)
     nothing = np.full(3, np.nan)
     watch.observe(Outcome(np.arange(3), nothing, np.arange(3), nothing, 1))  # propensities unknown
     watch.observe(Outcome(np.arange(3), np.ones(3), np.arange(3), nothing, 3))  # everything is seen
@@ -255,7 +255,7 @@ def test_decisions_that_say_nothing_teach_nothing() -> None:
 
 
 def test_alarms_are_json_and_metrics() -> None:
-    watch = Watch()
+    watch = Monitor()
     watch.health("stuck")
     made = json.loads(json.dumps([alarm.as_dict() for alarm in watch.raised()]))
     assert made[0]["name"] == "failure"
@@ -267,12 +267,12 @@ def test_alarms_are_json_and_metrics() -> None:
 
 def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(ValueError, match=r"alpha = 2\.0: must be a number above 0 and below 1"):
-        Watch(2.0)
+        Monitor(2.0)
     with pytest.raises(ValueError, match="the least first"):
-        Watch(grades=(1.0, 0.0))
+        Monitor(grades=(1.0, 0.0))
     with pytest.raises(ValueError, match=r"promised = 1\.0"):
-        Watch(promised=1.0)
-    watch, three = Watch(), np.zeros(3)
+        Monitor(min_propensity=1.0)
+    watch, three = Monitor(), np.zeros(3)
     with pytest.raises(ValueError, match=r"propensities of shape \(2,\)"):
         watch.observe(Outcome(np.arange(3), np.zeros(2), np.arange(3), three, 1))
     with pytest.raises(ValueError, match="items must be numbers from 0"):
@@ -291,22 +291,22 @@ def test_what_makes_no_sense_is_refused() -> None:
 
 def test_an_app_can_log_what_it_showed(tmp_path: Path) -> None:
     agent, path = Agent(learner("greedy", measure=DCG()), m=M, k=K, seed=5), tmp_path / "log.jsonl"
-    with LogFile(path, agent.learner) as log:
+    with LogWriter(path, agent.learner) as log:
         for t in range(60):
             decision = agent.rank()
             shown = None if t < 30 else [5, 4]  # the app knows better
-            event = log.decided(decision, k=K, shown=shown)
-            log.answered(event, [1, np.nan])
+            event = log.log_decision(decision, k=K, shown=shown)
+            log.log_feedback(event, [1, np.nan])
         with pytest.raises(ValueError, match=r"shown = \[5\]: must be items of the decision, each once, 2"):
-            log.decided(decision, k=K, shown=[5])
+            log.log_decision(decision, k=K, shown=[5])
         with pytest.raises(ValueError, match="must be items of the decision"):
-            log.decided(decision, k=K, shown=[5, 9])
+            log.log_decision(decision, k=K, shown=[5, 9])
         with pytest.raises(ValueError, match="each once"):
-            log.decided(decision, k=K, shown=[5, 5])
+            log.log_decision(decision, k=K, shown=[5, 5])
     read = read_log(path)
     assert read.position.reshape(-1, M)[30:, [5, 4]].tolist() == [[0, 1]] * 30
-    assert read.answer.reshape(-1, M)[30:, 5].tolist() == [1.0] * 30
-    watch = watch_log(path, lambda low, high: Watch(1e-4, grades=(low, high)), lambda _: None)
+    assert read.feedback.reshape(-1, M)[30:, 5].tolist() == [1.0] * 30
+    watch = monitor_log(path, lambda low, high: Monitor(1e-4, grades=(low, high)), lambda _: None)
     found = {(alarm.name, alarm.item): alarm.since for alarm in watch.raised()}
-    assert 30 < found["item-pushed", 5] <= 60
+    assert 30 < found["item-overexposed", 5] <= 60
     assert watch.name_of(5) == "5"

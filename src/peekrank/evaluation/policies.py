@@ -13,7 +13,7 @@ from peekrank._jit import kernel, specialise, unspecialised
 from peekrank._util.text import counted, excerpt
 from peekrank.engine import problem_shape
 from peekrank.engine.calls import name_of, set_items_of
-from peekrank.evidence.log import Log, single_learner
+from peekrank.evaluation.log import Log, single_learner
 from peekrank.kernels.sorting import merge_descending
 from peekrank.learners import learner as learner_named
 from peekrank.registry import LEARNERS
@@ -52,8 +52,8 @@ def policy(text: str, log: Log, *, measure: Measure, seed: int = 0, progress: Pr
         Called with numbers of decisions done.
 
     >>> from peekrank import DCG
-    >>> from peekrank.evidence.log import log_of
-    >>> log = log_of([{"event": "1", "k": 1, "candidates": ["a", "b", "c"], "position": [0, 1, 2]}])
+    >>> from peekrank.evaluation.log import log_from_records
+    >>> log = log_from_records([{"event": "1", "k": 1, "candidates": ["a", "b", "c"], "position": [0, 1, 2]}])
     >>> policy("order:c,a", log, measure=DCG()).ranks
     array([1, 2, 0])
     """
@@ -69,7 +69,7 @@ def policy(text: str, log: Log, *, measure: Measure, seed: int = 0, progress: Pr
     if name not in LEARNERS:
         known = (LOGGED, "order", *LEARNERS)
         raise ValueError(f"unknown policy '{excerpt(text)}': {nearest(name, known)}; or a model's .json file")
-    open_fields = {"measure": measure, "horizon": len(log.k), "max_grade": max(1, int(np.ceil(log.highest)))}
+    open_fields = {"measure": measure, "horizon": len(log.k), "max_grade": max(1, int(np.ceil(log.max_feedback)))}
     return replayed(log, learner_named(text, **open_fields), name=text, seed=seed, progress=progress)
 
 
@@ -216,7 +216,7 @@ def _ranks_of_learner(
 ) -> Ints:
     """The ranks that a learner gives to these rows, decision by decision."""
     lengths, by_item = log.lengths, learner.kernels.set_items is not None
-    answers = learner.transform_feedback(log.answer[rows])
+    answers = learner.transform_feedback(log.feedback[rows])
     draws = {
         n: learner.n_uniforms(Shape(n, shape.d, min(shape.k, n)) if by_item else shape)
         for n in set(lengths.tolist())

@@ -36,7 +36,7 @@ _CERTAIN = 1e-9
 _MOST_RAISED = 64
 
 
-class Accounts(NamedTuple):
+class MonitorState(NamedTuple):
     """Money and pasts, overall and by item, and what was raised by the latest step; then constants."""
 
     overall: Floats  # kind x stake
@@ -50,17 +50,17 @@ class Accounts(NamedTuple):
     number: Ints  # how many of these rows there are
     top: Floats  # space for the largest propensities of a list
     alpha: float
-    lowest: float
-    highest: float
-    least_rate: float
-    stray_rate: float
+    min_feedback: float
+    max_feedback: float
+    min_feedback_rate: float
+    max_orphan_rate: float
 
 
-def no_accounts(
-    items: int, alpha: float, grades: tuple[float, float], least_rate: float, stray: float
-) -> Accounts:
+def new_monitor_state(
+    items: int, alpha: float, grades: tuple[float, float], min_feedback_rate: float, stray: float
+) -> MonitorState:
     """Empty accounts for so many items."""
-    return Accounts(
+    return MonitorState(
         overall=new_account(OVERALL),
         items=new_account(items, PER_ITEM),
         past=new_past(2),
@@ -72,15 +72,15 @@ def no_accounts(
         number=np.zeros(1, np.int64),
         top=np.zeros(0),
         alpha=alpha,
-        lowest=grades[0],
-        highest=grades[1],
-        least_rate=least_rate,
-        stray_rate=stray,
+        min_feedback=grades[0],
+        max_feedback=grades[1],
+        min_feedback_rate=min_feedback_rate,
+        max_orphan_rate=stray,
     )
 
 
 @kernel
-def _check(s: Accounts, account: Floats, kind: int, item: int, low: float, high: float, recent: float) -> bool:
+def _check(s: MonitorState, account: Floats, kind: int, item: int, low: float, high: float, recent: float) -> bool:
     """Raise an alarm if an account holds enough, and empty it; the numbers tell what was expected and what is."""
     count = s.number[0]
     if worth(account) * s.alpha < 1.0 or count == len(s.raised):
@@ -93,7 +93,7 @@ def _check(s: Accounts, account: Floats, kind: int, item: int, low: float, high:
 
 
 @kernel
-def _changed(s: Accounts, past: Floats, accounts: Floats, kind: int, item: int, coin: float, x: float) -> bool:
+def _changed(s: MonitorState, past: Floats, accounts: Floats, kind: int, item: int, coin: float, x: float) -> bool:
     """Bet that a number has another mean than in the past, up or down: accounts `kind` and, for items, `kind` + 1.
 
     The first coins pay for knowing the past, and there are none for a change that cannot be. Of all decisions
@@ -136,7 +136,7 @@ def _largest_sum(propensities: Floats, top: Floats) -> float:
 
 
 @kernel
-def _shown(s: Accounts, items: Ints, propensities: Floats, positions: Ints, k: int) -> None:
+def _shown(s: MonitorState, items: Ints, propensities: Floats, positions: Ints, k: int) -> None:
     """Bet that what was shown is not what was ranked: sums of (seen - propensity) are then no martingales."""
     n, total, squares, found = len(items), 0.0, 0.0, 0.0
     for r in range(n):
@@ -161,7 +161,7 @@ def _shown(s: Accounts, items: Ints, propensities: Floats, positions: Ints, k: i
 
 
 @kernel
-def _item_shown(s: Accounts, item: int, propensity: float, seen: float, n: int, total: float) -> None:
+def _item_shown(s: MonitorState, item: int, propensity: float, seen: float, n: int, total: float) -> None:
     """Bet that an item is shown less or more often than it is ranked to be.
 
     Coins go where they can win: in proportion to the propensity, which adds up to k, or to what it lacks to 1.
@@ -176,13 +176,13 @@ def _item_shown(s: Accounts, item: int, propensity: float, seen: float, n: int, 
 
 
 @kernel
-def _grade(s: Accounts, answer: float) -> float:
+def _grade(s: MonitorState, answer: float) -> float:
     """An answer as a number from 0 to 1."""
-    return min(1.0, max(0.0, (answer - s.lowest) / (s.highest - s.lowest)))
+    return min(1.0, max(0.0, (answer - s.min_feedback) / (s.max_feedback - s.min_feedback)))
 
 
 @kernel
-def _answers(s: Accounts, items: Ints, positions: Ints, answers: Floats, k: int) -> None:
+def _answers(s: MonitorState, items: Ints, positions: Ints, answers: Floats, k: int) -> None:
     """Bet that answers are no longer as they were: how many there are, and what they say."""
     seen, told, total = 0, 0, 0.0
     for r in range(len(items)):
@@ -194,11 +194,11 @@ def _answers(s: Accounts, items: Ints, positions: Ints, answers: Floats, k: int)
     if seen == 0:
         return
     _changed(s, s.past[_RATE], s.overall, RATE_FELL, -1, _SHARE, told / seen)
-    bet(s.overall[SILENT], _SHARE, against_less(1.0 if told > 0 else 0.0, s.least_rate))
-    _check(s, s.overall[SILENT], SILENT, -1, s.least_rate, 1.0, 0.0)
+    bet(s.overall[SILENT], _SHARE, against_less(1.0 if told > 0 else 0.0, s.min_feedback_rate))
+    _check(s, s.overall[SILENT], SILENT, -1, s.min_feedback_rate, 1.0, 0.0)
     if told > 0:
         _changed(s, s.past[_GRADE], s.overall, GRADE_FELL, -1, _SHARE, total / told)
-        bet(s.overall[STRAY], _SHARE, against_more(0.0, s.stray_rate))
+        bet(s.overall[STRAY], _SHARE, against_more(0.0, s.max_orphan_rate))
     for r in range(len(items)):
         if 0 <= positions[r] < k:
             item, known = items[r], not np.isnan(answers[r])
@@ -210,7 +210,7 @@ def _answers(s: Accounts, items: Ints, positions: Ints, answers: Floats, k: int)
 
 
 @kernel
-def observe(s: Accounts, items: Ints, propensities: Floats, positions: Ints, answers: Floats, k: int) -> None:
+def observe(s: MonitorState, items: Ints, propensities: Floats, positions: Ints, answers: Floats, k: int) -> None:
     """Take in a decision whose answers are final; what is raised is in ``raised[:number]``."""
     s.rounds[0] += 1
     if k < len(items):
@@ -219,15 +219,15 @@ def observe(s: Accounts, items: Ints, propensities: Floats, positions: Ints, ans
 
 
 @kernel
-def observe_stray(s: Accounts) -> None:
+def observe_stray(s: MonitorState) -> None:
     """Take in an answer to a decision that nobody knows of; no coin, since it is no round."""
-    bet(s.overall[STRAY], 0.0, against_more(1.0, s.stray_rate))
-    _check(s, s.overall[STRAY], STRAY, -1, 0.0, s.stray_rate, 1.0)
+    bet(s.overall[STRAY], 0.0, against_more(1.0, s.max_orphan_rate))
+    _check(s, s.overall[STRAY], STRAY, -1, 0.0, s.max_orphan_rate, 1.0)
 
 
 @kernel
 def observe_many(
-    s: Accounts,
+    s: MonitorState,
     offsets: Ints,
     items: Ints,
     propensities: Floats,

@@ -10,12 +10,12 @@ import numpy as np
 
 from peekrank._util.text import counted, excerpt
 from peekrank._util.validate import ascending, choice, fraction
-from peekrank.evidence import estimates as est
-from peekrank.evidence.estimable import by_items, gains_of, refuse
-from peekrank.evidence.estimates import Rows, Target
-from peekrank.evidence.log import Log
-from peekrank.evidence.pairs import fill_pairs, pair_propensities
-from peekrank.evidence.policies import Policy
+from peekrank.evaluation import estimators as est
+from peekrank.evaluation.estimators import Rows, Target
+from peekrank.evaluation.log import Log
+from peekrank.evaluation.pairs import fill_pairs, pair_propensities
+from peekrank.evaluation.policies import Policy
+from peekrank.evaluation.supported_measures import by_items, gains_of, refuse
 from peekrank.kernels.confidence import Interval, bet_bound, fill_bets
 from peekrank.measures import PairwiseLoss
 from peekrank.regret import checkpoints
@@ -28,27 +28,27 @@ _LOOKS = 64
 class Estimate(NamedTuple):
     """What is known of a policy's mean value per decision, or of the difference of two.
 
-    Intervals at 1 - alpha: `usual` may be looked at once, at a number of decisions chosen beforehand; `anytime`
+    Intervals at 1 - alpha: `fixed_n` may be looked at once, at a number of decisions chosen beforehand; `anytime`
     after every decision, whatever the policies do; `betting` after every decision, if the value stays the same.
     """
 
     name: str
-    minus: str  # the other policy of a difference; "" for a policy by itself
+    baseline: str  # the other policy of a difference; "" for a policy by itself
     decisions: int
     ips: float
-    self_normalised: float | None  # None for a difference
-    doubly_robust: float
-    error: float  # standard error of the doubly robust estimate
-    ips_error: float
-    usual: tuple[float, float]
+    snips: float | None  # None for a difference
+    dr: float
+    std_error: float  # standard error of the doubly robust estimate
+    ips_std_error: float
+    fixed_n: tuple[float, float]
     anytime: tuple[float, float]
     betting: tuple[float, float]
-    effective: float  # sample size
-    largest: float  # weight
-    cut: float  # bias that cutting off weights may have caused, at most
-    missing: float  # how far off it may be since candidates could not be seen, at most; in all intervals
+    ess: float  # sample size
+    max_weight: float  # weight
+    clip_bias: float  # bias that cutting off weights may have caused, at most
+    support_gap: float  # how far off it may be since candidates could not be seen, at most; in all intervals
     unsupported: tuple[tuple[str, int], ...]  # these candidates, with the number of decisions, the worst first
-    looks: Ints  # numbers of decisions
+    checkpoints: Ints  # numbers of decisions
     means: Floats  # doubly robust estimates after these
     lows: Floats  # ends of `anytime` after these
     highs: Floats
@@ -62,7 +62,7 @@ class Estimate(NamedTuple):
     def as_json(self) -> dict[str, Any]:
         """Everything, for programs."""
         plain = {name: _plain(value) for name, value in self._asdict().items()}
-        return plain | ({"verdict": self.verdict} if self.minus else {})
+        return plain | ({"verdict": self.verdict} if self.baseline else {})
 
 
 class Evaluation(NamedTuple):
@@ -120,12 +120,12 @@ def evaluate_log(
         Called with 1 for each policy or difference done.
 
     >>> from peekrank import DCG
-    >>> from peekrank.evidence.log import log_of
-    >>> from peekrank.evidence.policies import fixed_order
+    >>> from peekrank.evaluation.log import log_from_records
+    >>> from peekrank.evaluation.policies import fixed_order
     >>> shown = {"k": 1, "candidates": ["a", "b"], "propensity": [0.5, 0.5]}
-    >>> first = {**shown, "event": "1", "position": [0, 1], "answer": [1, None]}
-    >>> second = {**shown, "event": "2", "position": [1, 0], "answer": [None, 0]}
-    >>> log = log_of([first, second])
+    >>> first = {**shown, "event": "1", "position": [0, 1], "feedback": [1, None]}
+    >>> second = {**shown, "event": "2", "position": [1, 0], "feedback": [None, 0]}
+    >>> log = log_from_records([first, second])
     >>> found = evaluate_log(log, [fixed_order(log, ["a", "b"])], DCG())
     >>> found.estimates[0].ips  # (1/0.5 + 0)/2
     1.0
@@ -135,7 +135,7 @@ def evaluate_log(
     if not clip >= 1:
         raise ValueError(f"clip = {clip}: must be 1 at least, since weights are 1 over a probability")
     check_evaluable(log)
-    complete = np.logical_and.reduceat(~log.seen | ~np.isnan(log.answer), log.offsets[:-1])
+    complete = np.logical_and.reduceat(~log.seen | ~np.isnan(log.feedback), log.offsets[:-1])
     if not complete.any():
         raise ValueError("no decision of the log has answers about all that was seen: nothing can be estimated")
     used, ranked = log, list(policies)
@@ -183,7 +183,7 @@ class _Items:
     """Problems of measures that are sums over items."""
 
     def __init__(self, log: Log, measure: Measure) -> None:
-        if not by_items(measure, log.highest):
+        if not by_items(measure, log.max_feedback):
             refuse(measure, log)
         self.log, self.measure = log, cast("LinearMeasure", measure)
         gain, self.low, self.high = gains_of(self.measure, log)
@@ -250,7 +250,7 @@ class _Pairs:
         if policy.ranks is None:
             raise ValueError("pairwiseloss of the logging policy itself cannot be estimated: pairs are not seen")
         signs, above = np.empty(self.offsets[-1]), np.empty(self.offsets[-1])
-        fill_pairs(self.log.offsets, self.log.answer, policy.ranks, signs, above)
+        fill_pairs(self.log.offsets, self.log.feedback, policy.ranks, signs, above)
         return signs, above
 
     def _subjects(self, above: Floats) -> Ints:

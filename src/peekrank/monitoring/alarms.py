@@ -1,14 +1,14 @@
 """Alarms with a stated rate of false ones: at most alpha per decision are expected while all is well.
 
-    watch = Watch(alpha=1e-6) for each decision, once its answers are final: watch.observe(Outcome(items,
+    watch = Monitor(alpha=1e-6) for each decision, once its answers are final: watch.observe(Outcome(items,
     propensities, positions, answers, k)) watch.raised()
 
-docs/evidence/alarms.md has the theorem, its proof, and what each alarm assumes.
+docs/monitoring.md has the theorem, its proof, and what each alarm assumes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -16,18 +16,18 @@ from numpy.typing import ArrayLike
 
 from peekrank._util.text import counted, excerpt
 from peekrank._util.validate import fraction
-from peekrank.evidence.accounts import no_accounts, observe_many, observe_stray
+from peekrank.monitoring.state import new_monitor_state, observe_many, observe_stray
 from peekrank.types import Floats, Ints
 
 T = TypeVar("T")
 
-OVERALL = ("unexpected-order", "no-exploration", "fewer-answers", "lower-grades", "silence", "stray-answers")
+OVERALL = ("unexpected-order", "no-exploration", "fewer-answers", "lower-grades", "no-feedback", "orphan-feedback")
 PER_ITEM = (
-    "item-hidden", "item-pushed",
+    "item-hidden", "item-overexposed",
     "item-fewer-answers", "item-more-answers", "item-lower-grades", "item-higher-grades",
 )  # fmt: skip
 _MOST_KEPT = 1000  # alarms
-FACTS = ("starved", "failure", "overflow")
+FACTS = ("low-propensity", "learner-failed", "overflow")
 NAMES = (*OVERALL, *PER_ITEM, *FACTS)
 _ACTIONS = {
     "unexpected-order": "Likely the app sorts, filters or caches lists after they were ranked. Show them as they "
@@ -36,23 +36,23 @@ _ACTIONS = {
     "Show each list once, as it is; until then little is learned.",
     "item-hidden": "Likely the app leaves the item out: sold out, blocked, or too slow to load. Do not offer it "
     "for ranking while it cannot be shown, or retire it.",
-    "item-pushed": "Likely the app pins or promotes the item. Rank without it, and report what was shown.",
+    "item-overexposed": "Likely the app pins or promotes the item. Rank without it, and report what was shown.",
     "fewer-answers": "Likely answers are lost on their way, come too late, or the page has changed. Look at the "
     "calls that bring feedback since then.",
     "lower-grades": "Likely another audience, a change of the page, or items that got worse. If it lasts, let "
     "the learner forget (`forget`), or start again.",
-    "silence": "No feedback reaches the learner, which stays as it is. Look at the calls that bring it, and at "
+    "no-feedback": "No feedback reaches the learner, which stays as it is. Look at the calls that bring it, and at "
     "the time that answers may take.",
-    "stray-answers": "Likely retries after decisions were closed, another environment, or ids that the app makes "
+    "orphan-feedback": "Likely retries after decisions were closed, another environment, or ids that the app makes "
     "up. Compare the ids.",
     "item-fewer-answers": "Likely the item is shown in a way that people cannot answer. Look at it on the page.",
     "item-more-answers": "Likely the item is shown differently, or answers about it are sent twice. Look at it.",
     "item-lower-grades": "Likely the item itself changed: price, picture, stock. If it is another thing now, give "
     "it a new name; if tastes change often, let the learner forget.",
     "item-higher-grades": "Likely the item itself changed, or somebody answers in bulk. Look at who answers.",
-    "starved": "Candidates get less than the promised propensity, and cannot be evaluated. Look at the learner's "
+    "low-propensity": "Candidates get less than the promised propensity, and cannot be evaluated. Look at the learner's "
     "exploration, and at lists with more candidates than it was set up for.",
-    "failure": "The learner has stopped learning. Load the last good state, or start again with scaled features.",
+    "learner-failed": "The learner has stopped learning. Load the last good state, or start again with scaled features.",
     "overflow": "Rankings are arbitrary now. Load the last good state, and scale features.",
 }
 
@@ -83,7 +83,7 @@ class Alarm(NamedTuple):
         return self._asdict()
 
 
-class Watch:
+class Monitor:
     """Watches decisions and answers, and raises alarms.
 
     Parameters
@@ -92,16 +92,16 @@ class Watch:
         False alarms that are expected per decision, at most; 1 / alpha decisions before the first, at least.
     grades
         The least and the largest answer there can be.
-    promised
+    min_propensity
         The probability that each candidate is promised to have; 0: none is.
-    least_rate
+    min_feedback_rate
         The share of decisions that are answered at all, at least, while all is well.
-    stray_rate
+    max_orphan_rate
         The share of answers to unknown decisions, at most, while all is well.
     name_of
         What an alarm calls an item.
 
-    >>> watch, rng = Watch(alpha=1e-4), np.random.default_rng(0)
+    >>> watch, rng = Monitor(alpha=1e-4), np.random.default_rng(0)
     >>> for t in range(2000):
     ...     first = int(rng.random() < 0.1)  # item 0 is to be seen with probability 0.9, and so it is ...
     ...     if t >= 1500:
@@ -116,20 +116,24 @@ class Watch:
         alpha: float = 1e-6,
         *,
         grades: tuple[float, float] = (0.0, 1.0),
-        promised: float = 0.0,
-        least_rate: float = 0.001,
-        stray_rate: float = 0.01,
+        min_propensity: float = 0.0,
+        min_feedback_rate: float = 0.001,
+        max_orphan_rate: float = 0.01,
         name_of: Callable[[int], str] = str,
     ) -> None:
-        for name, value in (("alpha", alpha), ("least_rate", least_rate), ("stray_rate", stray_rate)):
+        for name, value in (
+            ("alpha", alpha),
+            ("min_feedback_rate", min_feedback_rate),
+            ("max_orphan_rate", max_orphan_rate),
+        ):
             fraction(name, value)
         low, high = map(float, grades)
         if not (np.isfinite([low, high]).all() and low < high):
             raise ValueError(f"grades = {grades}: must be the least and the largest answer, the least first")
-        if not 0 <= promised < 1:
-            raise ValueError(f"promised = {promised!r}: must be a probability from 0 to 1")
-        self.promised, self.name_of = float(promised), name_of
-        self._accounts = no_accounts(1, alpha, (low, high), least_rate, stray_rate)
+        if not 0 <= min_propensity < 1:
+            raise ValueError(f"promised = {min_propensity!r}: must be a probability from 0 to 1")
+        self.min_propensity, self.name_of = float(min_propensity), name_of
+        self._accounts = new_monitor_state(1, alpha, (low, high), min_feedback_rate, max_orphan_rate)
         self._alarms: dict[tuple[str, int | None], Alarm] = {}
         self._totals = dict.fromkeys(NAMES, 0)
         self._holds = dict.fromkeys(FACTS, False)  # facts are raised when they begin to hold
@@ -150,7 +154,7 @@ class Watch:
         n = len(items)
         propensities, answers = (
             _array(outcome.propensities, np.float64, "propensities", n),
-            _array(outcome.answers, np.float64, "answers", n),
+            _array(outcome.answers, np.float64, "feedback", n),
         )
         positions = _array(outcome.positions, np.int64, "positions", n)
         self.observe_many(np.array([0, n]), items, propensities, positions, answers, np.array([k]))
@@ -166,7 +170,7 @@ class Watch:
         )
         propensities, answers = (
             _array(propensities, np.float64, "propensities"),
-            _array(answers, np.float64, "answers"),
+            _array(answers, np.float64, "feedback"),
         )
         lengths = np.diff(offsets)
         rows = {len(items), len(propensities), len(positions), len(answers), int(offsets[-1])}
@@ -197,7 +201,7 @@ class Watch:
         scores
             What it believes of items; none need be given.
         """
-        self._fact("failure", f"The learner says: {excerpt(failure, 200)}.", holds=bool(failure))
+        self._fact("learner-failed", f"The learner says: {excerpt(failure, 200)}.", holds=bool(failure))
         bad = np.flatnonzero(~np.isfinite(np.asarray(scores, dtype=np.float64)))
         self._fact("overflow", f"{counted(bad.size, 'score')} of items: no finite numbers.", holds=bad.size > 0)
 
@@ -242,7 +246,9 @@ class Watch:
         if items > there:
             room = max(2 * there, items)
             s = self._accounts
-            fresh = no_accounts(room, s.alpha, (s.lowest, s.highest), s.least_rate, s.stray_rate)
+            fresh = new_monitor_state(
+                room, s.alpha, (s.min_feedback, s.max_feedback), s.min_feedback_rate, s.max_orphan_rate
+            )
             for name in ("items", "item_pasts", "recent"):
                 getattr(fresh, name)[:there] = getattr(s, name)
             self._accounts = s._replace(items=fresh.items, item_pasts=fresh.item_pasts, recent=fresh.recent)
@@ -259,13 +265,13 @@ class Watch:
         s.number[0] = 0
 
     def _look_for_starved(self, before: int, offsets: Ints, items: Ints, propensities: Floats) -> None:
-        if self.promised > 0:
-            low = propensities < self.promised * (1 - 1e-9)
+        if self.min_propensity > 0:
+            low = propensities < self.min_propensity * (1 - 1e-9)
             row = int(np.argmax(low))
             t = before + int(np.searchsorted(offsets, row, side="right"))
             item = excerpt(self.name_of(int(items[row])))
-            cause = f"Item '{item}' had the propensity {propensities[row]:.3g} in decision {t}; {self.promised:g} is promised."
-            self._fact("starved", cause, holds=bool(low.any()))
+            cause = f"Item '{item}' had the propensity {propensities[row]:.3g} in decision {t}; {self.min_propensity:g} is promised."
+            self._fact("low-propensity", cause, holds=bool(low.any()))
 
     def _fact(self, name: str, cause: str, *, holds: bool) -> None:
         if holds and not self._holds[name]:
@@ -281,19 +287,6 @@ class Watch:
             del self._alarms[next(iter(self._alarms))]
 
 
-def order_shown(shown: Sequence[T], ranked: Sequence[T], k: int) -> list[T]:
-    """The items that an app did show, from the top, then the others as they were ranked.
-
-    >>> order_shown(["tea", "rice"], ["milk", "rice", "tea", "soup"], k=2)
-    ['tea', 'rice', 'milk', 'soup']
-    """
-    first, least = set(shown), min(k, len(ranked))
-    if len(first) < len(shown) or not first <= set(ranked) or len(shown) < least:
-        text = excerpt(str(list(shown)))
-        raise ValueError(f"shown = {text}: must be items of the decision, each once, {least} of them at least")
-    return [*shown, *(item for item in ranked if item not in first)]
-
-
 _CAUSES = {
     "unexpected-order": "What is shown agrees less with the ranking than chance allows: propensities of what was seen "
     "add up to {now:.3g} lately, where {low:.3g} is expected.",
@@ -301,10 +294,10 @@ _CAUSES = {
     "add up to {now:.3g} lately, where {low:.3g} is expected.",
     "fewer-answers": "The share of answers was above {low:.3g}, and is {now:.3g} lately.",
     "lower-grades": "The mean grade, on a scale from 0 to 1, was above {low:.3g}, and is {now:.3g} lately.",
-    "silence": "Less than a share of {low:.3g} of all decisions is answered.",
-    "stray-answers": "More than a share of {high:.3g} of all answers is to decisions that are not known.",
+    "no-feedback": "Less than a share of {low:.3g} of all decisions is answered.",
+    "orphan-feedback": "More than a share of {high:.3g} of all answers is to decisions that are not known.",
     "item-hidden": "Item '{item}' was seen in {now:.3g} of its decisions lately, and ranked to be in {low:.3g}.",
-    "item-pushed": "Item '{item}' was seen in {now:.3g} of its decisions lately, and ranked to be in {low:.3g}.",
+    "item-overexposed": "Item '{item}' was seen in {now:.3g} of its decisions lately, and ranked to be in {low:.3g}.",
 }
 _CHANGED = "The {what} of item '{item}' was from {low:.3g} to {high:.3g}, and is {now:.3g} lately."
 

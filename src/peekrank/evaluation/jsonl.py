@@ -1,10 +1,10 @@
 """Logs as JSON lines: a header, a line per decision, and lines of answers that came later.
 
-    {"format": "peekrank-log", "version": 1, "lowest": 0.0, "highest": 1.0}
+    {"format": "peekrank-log", "version": 1, "min_feedback": 0.0, "max_feedback": 1.0}
     {"event": "1", "k": 1, "candidates": ["a", "b"], "position": [1, 0], "propensity": [0.25, 0.75]}
-    {"event": "1", "answers": {"b": 1}, "time": 1700000000.5}
+    {"event": "1", "feedback": {"b": 1}, "time": 1700000000.5}
 
-Such a file only grows, so that a process can write what happens as it happens (`LogFile`).
+Such a file only grows, so that a process can write what happens as it happens (`LogWriter`).
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from numpy.typing import ArrayLike
 
 from peekrank._util.reading import read_json
 from peekrank._util.text import excerpt
-from peekrank.evidence.alarms import order_shown
-from peekrank.evidence.log import (
+from peekrank.evaluation.log import (
     COLUMNS,
     NAME,
     REQUIRED,
@@ -34,9 +33,10 @@ from peekrank.evidence.log import (
     Source,
     check_header,
     checked,
-    frame_of,
-    header_of,
-    log_of_frame,
+    frame_from_log,
+    header_from_log,
+    log_from_frame,
+    order_shown,
 )
 from peekrank.spec import nearest
 from peekrank.types import Decision, Learner
@@ -47,9 +47,9 @@ _CHUNK = 4096  # decisions turned into lines at a time
 
 def write_lines(path: Path, log: Log) -> None:
     """Write a log as JSON lines, with the answers in the lines of their decisions."""
-    frame = frame_of(log)
+    frame = frame_from_log(log)
     with path.open("w", encoding="utf-8") as file:
-        file.write(json.dumps(header_of(log)) + "\n")
+        file.write(json.dumps(header_from_log(log)) + "\n")
         for first in range(0, len(frame), _CHUNK):
             for row in frame[first : first + _CHUNK].iter_rows(named=True):
                 record = {name: value for name, value in row.items() if value is not None}
@@ -68,11 +68,11 @@ def read_lines(path: Path) -> Log:
 def _read(file: IO[bytes], name: str) -> Log:
     lines = _records(file, name)
     _, header = next(lines, (1, {}))
-    return log_of_records(lines, Source(name, "line"), *check_header(header, name))
+    return log_from_numbered_records(lines, Source(name, "line"), *check_header(header, name))
 
 
-def log_of_records(
-    records: Iterable[tuple[int, dict[str, Any]]], source: Source, lowest: float, highest: float
+def log_from_numbered_records(
+    records: Iterable[tuple[int, dict[str, Any]]], source: Source, min_feedback: float, max_feedback: float
 ) -> Log:
     """The log of records of decisions and of answers.
 
@@ -82,14 +82,14 @@ def log_of_records(
         The number of a line or of a decision, and its fields.
     source
         What errors name, and how they call a record.
-    lowest, highest
+    min_feedback, max_feedback
         What an answer can be.
     """
     columns: dict[str, list[Any]] = {field: [] for field in COLUMNS}
     numbers: list[int] = []
     late: list[tuple[int, dict[str, Any]]] = []
     for number, record in records:
-        if "answers" in record:
+        if "candidates" not in record and "feedback" in record:
             late.append((number, record))
             continue
         check_record(record, f"{source.file}, {source.unit} {number}")
@@ -98,7 +98,7 @@ def log_of_records(
             values.append(record.get(field))
     source = source._replace(numbers=np.array(numbers, np.int64))
     frame = pl.DataFrame([pl.Series(field, columns[field], COLUMNS[field], strict=False) for field in COLUMNS])
-    log = log_of_frame(frame, source, lowest, highest)
+    log = log_from_frame(frame, source, min_feedback, max_feedback)
     _add_answers(log, late, source)
     return checked(log, source)
 
@@ -107,10 +107,10 @@ def _records(file: Iterable[bytes], name: str) -> Iterator[tuple[int, dict[str, 
     """The objects of the lines that are not empty, with their numbers."""
     for number, line in enumerate(file, 1):
         if line.strip():
-            yield number, record_of(line, f"{name}, line {number}")
+            yield number, parse_record(line, f"{name}, line {number}")
 
 
-def record_of(line: bytes, where: str) -> dict[str, Any]:
+def parse_record(line: bytes, where: str) -> dict[str, Any]:
     """The object of a line."""
     try:
         record = read_json(line)
@@ -122,7 +122,7 @@ def record_of(line: bytes, where: str) -> dict[str, Any]:
     return record
 
 
-_TEXTS, _LISTS = ("event", "learner", "reason"), ("position", "propensity", "answer", "answered", "pairs")
+_TEXTS, _LISTS = ("event", "learner", "reason"), ("position", "propensity", "feedback", "feedback_time", "pairs")
 
 
 def check_record(record: dict[str, Any], where: str) -> None:
@@ -178,27 +178,27 @@ def _add_answers(log: Log, late: list[tuple[int, dict[str, Any]]], source: Sourc
         event = events[record["event"]]
         rows = range(log.offsets[event], log.offsets[event + 1])
         for row, answer in _answers(
-            log, record["answers"], {log.names[log.item[row]]: row for row in rows}, where
+            log, record["feedback"], {log.names[log.item[row]]: row for row in rows}, where
         ):
-            log.answer[row] = answer
-            log.answered[row] = math.nan if time is None else time
+            log.feedback[row] = answer
+            log.feedback_time[row] = math.nan if time is None else time
 
 
 def _answers(log: Log, answers: Any, rows: dict[str, int], where: str) -> Iterator[tuple[int, float]]:
     """Rows and answers of a line of answers, those that are null left out."""
-    where = f"{where}, field 'answers'"
+    where = f"{where}, field 'feedback'"
     if not isinstance(answers, dict) or not all(v is None or _number(v) for v in answers.values()):
         raise ValueError(f"{where}: must be an object of candidates and numbers")
     for candidate, answer in answers.items():
         if candidate not in rows:
             raise ValueError(f"{where}: '{excerpt(candidate)}' is no candidate of that decision")
-        if not math.isnan(log.answer[rows[candidate]]):
+        if not math.isnan(log.feedback[rows[candidate]]):
             raise ValueError(f"{where}: '{excerpt(candidate)}' is answered twice")
         if answer is not None:
             yield rows[candidate], float(answer)
 
 
-class LogFile:
+class LogWriter:
     """A log that grows: decisions and answers are appended to a file of JSON lines as they happen.
 
     A file that is there is continued; half a line that a crash left at its end is removed first.
@@ -211,18 +211,18 @@ class LogFile:
         Who decides, as in ``str(spec)``; a learner's specification, if one is given.
     version
         What the learner's specification does not tell: the release of the app, or of the model.
-    lowest, highest
+    min_feedback, max_feedback
         What an answer can be.
 
     >>> import tempfile
     >>> from peekrank import Agent, DCG, DoubtSort
-    >>> from peekrank.evidence.log import read_log
+    >>> from peekrank.evaluation.log import read_log
     >>> agent, path = Agent(DoubtSort(DCG()), m=3, k=1), Path(tempfile.mkdtemp(), "log.jsonl")
-    >>> with LogFile(path, agent.learner) as log:
+    >>> with LogWriter(path, agent.learner) as log:
     ...     decision = agent.rank()
-    ...     event = log.decided(decision, k=1, names=["tea", "milk", "rice"])
-    ...     log.answered(event, [1])
-    >>> float(np.nanmax(read_log(path).answer))
+    ...     event = log.log_decision(decision, k=1, names=["tea", "milk", "rice"])
+    ...     log.log_feedback(event, [1])
+    >>> float(np.nanmax(read_log(path).feedback))
     1.0
     """
 
@@ -232,21 +232,26 @@ class LogFile:
         learner: Learner | str = "",
         *,
         version: str = "",
-        lowest: float = 0.0,
-        highest: float = 1.0,
+        min_feedback: float = 0.0,
+        max_feedback: float = 1.0,
     ) -> None:
         from peekrank.spec import text_of
 
         self._path = Path(path)
         text = learner if isinstance(learner, str) else text_of(learner)
         self._learner = f"{text} @ {version}" if version else text
-        self._reason = "" if isinstance(learner, str) else reason_for(learner)
+        self._reason = "" if isinstance(learner, str) else why_no_propensities(learner)
         self._open: dict[str, list[str]] = {}  # what was seen, of decisions without an answer
         self._count = self._continue() if self._path.exists() else 0
-        check_header({"format": NAME, "version": VERSION, "lowest": lowest, "highest": highest}, self._path.name)
+        check_header(
+            {"format": NAME, "version": VERSION, "min_feedback": min_feedback, "max_feedback": max_feedback},
+            self._path.name,
+        )
         self._file = self._path.open("a", encoding="utf-8")
         if self._count == 0 and self._path.stat().st_size == 0:
-            self._write({"format": NAME, "version": VERSION, "lowest": lowest, "highest": highest})
+            self._write(
+                {"format": NAME, "version": VERSION, "min_feedback": min_feedback, "max_feedback": max_feedback}
+            )
 
     def _continue(self) -> int:
         """Cut off half a line at the end of the file, and count its decisions."""
@@ -258,7 +263,7 @@ class LogFile:
         for number, record in _records(whole.splitlines(keepends=True), self._path.name):
             if number == 1:
                 check_header(record, self._path.name)
-            elif "answers" in record:
+            elif "candidates" not in record and "feedback" in record:
                 self._open.pop(str(record.get("event")), None)
             else:
                 check_record(record, f"{self._path.name}, line {number}")
@@ -267,7 +272,7 @@ class LogFile:
                 self._open[record["event"]] = [name for _, name in ranked[: record["k"]]]
         return count
 
-    def decided(
+    def log_decision(
         self,
         decision: Decision,
         *,
@@ -318,13 +323,13 @@ class LogFile:
         self._open[str(record["event"])] = [candidates[row] for row in np.argsort(position)[: record["k"]]]
         return str(record["event"])
 
-    def answered(self, event: str, feedback: ArrayLike, *, time: float | None = None) -> None:
+    def log_feedback(self, event: str, feedback: ArrayLike, *, time: float | None = None) -> None:
         """Append the answers to a decision, once: as `Agent.update` is told them, NaN where there is none.
 
         Parameters
         ----------
         event
-            What `decided` returned.
+            What `log_decision` returned.
         feedback
             The first k items' answers, in the order in which they were shown.
         time
@@ -337,7 +342,7 @@ class LogFile:
             raise ValueError(f"feedback of shape {told.shape}: must be {len(seen)} answers, one per item seen")
         answers = {name: float(a) for name, a in zip(seen, told, strict=True) if not math.isnan(a)}
         del self._open[event]
-        self._write({"event": event, "answers": answers} | ({} if time is None else {"time": time}))
+        self._write({"event": event, "feedback": answers} | ({} if time is None else {"time": time}))
 
     def _write(self, record: dict[str, Any]) -> None:
         self._file.write(json.dumps(record, allow_nan=False) + "\n")
@@ -349,14 +354,14 @@ class LogFile:
         os.fsync(self._file.fileno())
         self._file.close()
 
-    def __enter__(self) -> LogFile:
+    def __enter__(self) -> LogWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def reason_for(learner: Learner) -> str:
+def why_no_propensities(learner: Learner) -> str:
     """Why a learner's decisions cannot be evaluated; empty if it knows its propensities.
 
     >>> from peekrank import Thompson, Uniform

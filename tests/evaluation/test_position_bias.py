@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from peekrank.evidence.log import Log, log_of
-from peekrank.evidence.positions import _tables, estimate_curve
+from peekrank.evaluation.log import Log, log_from_records
+from peekrank.evaluation.position_bias import _tables, estimate_curve
 from peekrank.streams.clicks import PositionBased, draw_clicks
 from peekrank.streams.forms import form
 
@@ -34,18 +34,18 @@ def clicked_log(n: int, seed: int, curve: Any = CURVE, *, good_first: float = 0.
             if p < k:
                 answer[item] = int(clicks[t, p])
         records.append(
-            {"event": str(t), "k": k, "candidates": list("abcde"), "position": position, "answer": answer}
+            {"event": str(t), "k": k, "candidates": list("abcde"), "position": position, "feedback": answer}
         )
-    return log_of(records)
+    return log_from_records(records)
 
 
 def test_two_positions_and_one_item_have_a_closed_form() -> None:
     rows = [(0, 1)] * 30 + [(0, 0)] * 10 + [(1, 1)] * 6 + [(1, 0)] * 14  # position of a, clicked
     records = [
-        {"event": str(t), "k": 2, "candidates": ["a", f"b{t}"], "position": [p, 1 - p], "answer": [c, 0]}
+        {"event": str(t), "k": 2, "candidates": ["a", f"b{t}"], "position": [p, 1 - p], "feedback": [c, 0]}
         for t, (p, c) in enumerate(rows)
     ]
-    found = estimate_curve(log_of(records))
+    found = estimate_curve(log_from_records(records))
     ratio = (6 / 20) / (30 / 40)
     assert found.examined.tolist() == pytest.approx([1, ratio])
     error = np.sqrt(1 / 6 - 1 / 20 + 1 / 30 - 1 / 40)  # of the logarithm of a ratio of two shares
@@ -104,22 +104,23 @@ def test_the_form_it_suggests_is_one() -> None:
 
 def test_logs_that_cannot_tell_positions_from_items_are_refused() -> None:
     fixed = [
-        {"event": str(t), "k": 2, "candidates": ["a", "b"], "position": [0, 1], "answer": [1, 1]} for t in range(9)
+        {"event": str(t), "k": 2, "candidates": ["a", "b"], "position": [0, 1], "feedback": [1, 1]}
+        for t in range(9)
     ]
     with pytest.raises(ValueError, match="no click on an item that also stood elsewhere"):
-        estimate_curve(log_of(fixed))
-    one = [{"event": "1", "k": 1, "candidates": ["a", "b"], "position": [0, 1], "answer": [1, None]}]
+        estimate_curve(log_from_records(fixed))
+    one = [{"event": "1", "k": 1, "candidates": ["a", "b"], "position": [0, 1], "feedback": [1, None]}]
     with pytest.raises(ValueError, match="one position only"):
-        estimate_curve(log_of(one))
+        estimate_curve(log_from_records(one))
     swaps = [[0, 1, 2, 3], [1, 0, 3, 2]]  # a and b share positions 1 and 2, c and d positions 3 and 4
     apart = [
-        {"event": str(t), "k": 4, "candidates": list("abcd"), "position": swaps[t % 2], "answer": [1, 1, 1, 1]}
+        {"event": str(t), "k": 4, "candidates": list("abcd"), "position": swaps[t % 2], "feedback": [1, 1, 1, 1]}
         for t in range(8)
     ]
     with pytest.raises(ValueError, match="position 3 shares no item with position 1"):
-        estimate_curve(log_of(apart))
+        estimate_curve(log_from_records(apart))
     with pytest.raises(ValueError, match="periods = 0"):
-        estimate_curve(log_of(apart), periods=0)
+        estimate_curve(log_from_records(apart), periods=0)
 
 
 def test_trust_is_not_identified_but_the_order_is() -> None:

@@ -11,7 +11,7 @@ from peekrank._util.validate import share
 from peekrank.types import Floats, Ints, LinearMeasure
 
 
-class Shadow(NamedTuple):
+class ValueBounds(NamedTuple):
     """Between what an order is worth per round, and why it cannot be told more closely."""
 
     low: float
@@ -40,7 +40,7 @@ def shadow(
     *,
     max_grade: int = 1,
     alpha: float = 0.05,
-) -> Shadow:
+) -> ValueBounds:
     """Limits for the value of any order of fixed items, from answers to an order that was always the same.
 
     The mean gain of an item that was answered for n times is within ``g sqrt(ln(2 m n (n + 1)/alpha)/(2 n))`` of
@@ -79,7 +79,7 @@ def shadow(
     positions = np.empty(m)
     positions[np.asarray(order)] = measure.discount(m)
     width, seen = positions * (high - low), counts > 0
-    return Shadow(
+    return ValueBounds(
         float(positions @ low), float(positions @ high), float(width[seen].sum()), float(width[~seen].sum()),
         np.flatnonzero(~seen),
     )  # fmt: skip

@@ -12,18 +12,23 @@ import polars as pl
 
 from peekrank._util.text import excerpt
 from peekrank._util.validate import whole
-from peekrank.evidence.alarms import Watch
-from peekrank.evidence.lines import check_record, record_of
-from peekrank.evidence.log import COLUMNS, Log, Source, check_header, log_of_frame, read_log
+from peekrank.evaluation.jsonl import check_record, parse_record
+from peekrank.evaluation.log import COLUMNS, Log, Source, check_header, log_from_frame, read_log
+from peekrank.monitoring.alarms import Monitor
 
 _MANY = 4096  # decisions that are looked at together
 _PAUSE = 0.5  # seconds between two looks at a file that grows
-Step = Callable[[Watch], None]
+Step = Callable[[Monitor], None]
 
 
-def watch_log(
-    path: str | Path, make: Callable[[float, float], Watch], step: Step, *, follow: bool = False, wait: int = 1000
-) -> Watch:
+def monitor_log(
+    path: str | Path,
+    make: Callable[[float, float], Monitor],
+    step: Step,
+    *,
+    follow: bool = False,
+    wait: int = 1000,
+) -> Monitor:
     """Let a watch observe all decisions of a log, in order.
 
     What a log must not contain, such as answers to unknown decisions or about candidates that were not seen, is
@@ -43,11 +48,11 @@ def watch_log(
         After so many later decisions, answers to a decision are taken for final.
 
     >>> import tempfile
-    >>> from peekrank.evidence.log import log_of, write_log
-    >>> log = log_of([{"event": "1", "k": 1, "candidates": ["a", "b"], "position": [1, 0], "answer": [None, 1]}])
+    >>> from peekrank.evaluation.log import log_from_records, write_log
+    >>> log = log_from_records([{"event": "1", "k": 1, "candidates": ["a", "b"], "position": [1, 0], "feedback": [None, 1]}])
     >>> path = Path(tempfile.mkdtemp(), "log.jsonl")
     >>> write_log(path, log)
-    >>> watch_log(path, lambda low, high: Watch(grades=(low, high)), lambda watch: None).rounds
+    >>> monitor_log(path, lambda low, high: Monitor(grades=(low, high)), lambda watch: None).rounds
     1
     """
     whole("wait", wait, 1)
@@ -58,7 +63,7 @@ def watch_log(
                 f"{path}: a Parquet file is written at once and does not grow; JSON lines can be followed"
             )
         log = read_log(path)
-        watch = make(log.lowest, log.highest)
+        watch = make(log.min_feedback, log.max_feedback)
         watch.name_of = log.names.__getitem__
         _observe(watch, log, log.item)
         step(watch)
@@ -78,14 +83,14 @@ def watch_log(
     return reader.watch
 
 
-def _observe(watch: Watch, log: Log, items: Any) -> None:
-    watch.observe_many(log.offsets, items, log.propensity, log.position, log.answer, log.k)
+def _observe(watch: Monitor, log: Log, items: Any) -> None:
+    watch.observe_many(log.offsets, items, log.propensity, log.position, log.feedback, log.k)
 
 
 class _Reader:
     """Decisions that wait for their answers, those that are closed, and numbers of the candidates' names."""
 
-    def __init__(self, file: str, watch: Watch, wait: int) -> None:
+    def __init__(self, file: str, watch: Monitor, wait: int) -> None:
         self.file, self.watch, self.wait = file, watch, wait
         self.open: dict[str, tuple[int, dict[str, Any]]] = {}
         self.closed: list[tuple[int, dict[str, Any]]] = []
@@ -99,8 +104,8 @@ class _Reader:
         event = record.get("event")
         if not isinstance(event, str):
             raise ValueError(f"{self.file}, line {number}, field 'event': must be a text")
-        if "answers" in record:
-            self._answer(event, record["answers"])
+        if "candidates" not in record and "feedback" in record:
+            self._answer(event, record["feedback"])
             return
         check_record(record, f"{self.file}, line {number}")
         if event in self.open:
@@ -115,12 +120,12 @@ class _Reader:
         if not isinstance(answers, dict) or not isinstance(candidates, list):
             self.strays += 1
             return
-        told = decision.get("answer") or [None] * len(candidates)
+        told = decision.get("feedback") or [None] * len(candidates)
         if len(told) != len(candidates):
             line, _ = self.open[event]
             what = f"has {len(told)} numbers for {len(candidates)} candidates"
-            raise ValueError(f"{self.file}, line {line}, field 'answer': {what}")
-        decision["answer"] = told
+            raise ValueError(f"{self.file}, line {line}, field 'feedback': {what}")
+        decision["feedback"] = told
         for name, answer in answers.items():
             if name in candidates and (answer is None or type(answer) in (int, float)):
                 told[candidates.index(name)] = answer
@@ -138,10 +143,10 @@ class _Reader:
             columns = {name: [record.get(name) for _, record in self.closed] for name in COLUMNS}
             frame = pl.DataFrame([pl.Series(name, columns[name], COLUMNS[name], strict=False) for name in COLUMNS])
             numbers = np.array([number for number, _ in self.closed])
-            log = log_of_frame(frame, Source(self.file, "line", numbers), 0.0, 1.0)
+            log = log_from_frame(frame, Source(self.file, "line", numbers), 0.0, 1.0)
             if log.k.min() < 1:
                 raise ValueError(f"{self.file}, line {numbers[log.k.argmin()]}, field 'k': must be 1 at least")
-            self.strays += int((~np.isnan(log.answer) & ~log.seen).sum())
+            self.strays += int((~np.isnan(log.feedback) & ~log.seen).sum())
             _observe(self.watch, log, np.array([self._code(name) for name in log.names])[log.item])
             self.closed = []
         self.watch.stray(self.strays)
@@ -165,7 +170,7 @@ def _lines(path: Path, *, follow: bool) -> Iterator[tuple[int, dict[str, Any] | 
                     break  # written halfway
                 number += 1
                 if rest.strip():
-                    yield number, record_of(rest, f"{path.name}, line {number}")
+                    yield number, parse_record(rest, f"{path.name}, line {number}")
                 rest = b""
             if not follow:
                 break
@@ -175,4 +180,4 @@ def _lines(path: Path, *, follow: bool) -> Iterator[tuple[int, dict[str, Any] | 
                 yield number, None
             time.sleep(_PAUSE)
     if rest.strip():
-        yield number + 1, record_of(rest, f"{path.name}, line {number + 1}")
+        yield number + 1, parse_record(rest, f"{path.name}, line {number + 1}")

@@ -1,15 +1,15 @@
 """Logs that can be evaluated: what was shown, how likely each candidate was to be seen, and what was answered.
 
-A file has one record per decision, as Parquet or as JSON lines; docs/evidence/log.md describes its fields.
+A file has one record per decision, as Parquet or as JSON lines; docs/evaluation/log.md describes its fields.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
@@ -21,17 +21,23 @@ from peekrank._util.text import excerpt
 from peekrank.spec import nearest
 from peekrank.types import Features, Floats, Ints
 
+T = TypeVar("T")
 NAME, VERSION = "peekrank-log", 1
 _SUM = 1e-6  # per candidate: how far propensities may be from adding up to the number of candidates that are seen
 
 COLUMNS: dict[str, Any] = {
     "event": pl.String, "time": pl.Float64, "learner": pl.String, "reason": pl.String, "k": pl.Int64,
     "candidates": pl.List(pl.String), "position": pl.List(pl.Int64), "propensity": pl.List(pl.Float64),
-    "answer": pl.List(pl.Float64), "answered": pl.List(pl.Float64),
+    "feedback": pl.List(pl.Float64), "feedback_time": pl.List(pl.Float64),
     "features": pl.List(pl.List(pl.Float32)), "pairs": pl.List(pl.Float64),
 }  # fmt: skip
 REQUIRED = ("event", "k", "candidates", "position")
-HEADER: dict[str, Any] = {"format": pl.String, "version": pl.Int64, "lowest": pl.Float64, "highest": pl.Float64}
+HEADER: dict[str, Any] = {
+    "format": pl.String,
+    "version": pl.Int64,
+    "min_feedback": pl.Float64,
+    "max_feedback": pl.Float64,
+}
 
 
 class Log(NamedTuple):
@@ -48,13 +54,13 @@ class Log(NamedTuple):
     item: Ints  # which candidate: a number in `names`
     position: Ints  # where it was shown, from 0
     propensity: Floats  # probability to be among the first k, given the past
-    answer: Floats  # NaN: not seen, or not answered
-    answered: Floats  # when
+    feedback: Floats  # NaN: not seen, or not answered
+    feedback_time: Floats  # when
     names: tuple[str, ...]
     learners: tuple[str, ...]  # "specification @ version"
     reasons: tuple[str, ...]  # why propensities of a learner's decisions cannot be known; "" if they are
-    lowest: float = 0.0  # what an answer can be, at least and at most: declared, not seen
-    highest: float = 1.0
+    min_feedback: float = 0.0  # what an answer can be, at least and at most: declared, not seen
+    max_feedback: float = 1.0
     features: Features | None = None  # of each row
     pairs: Floats | None = (
         None  # probability of candidates i < j of a decision to be both seen: (0, 1), (0, 2) ...
@@ -78,7 +84,7 @@ class Log(NamedTuple):
     def select(self, events: NDArray[np.bool_]) -> Log:
         """The log of some of the decisions, in the same order.
 
-        >>> log = log_of([{"event": e, "k": 1, "candidates": ["a", "b"], "position": [1, 0]} for e in "xy"])
+        >>> log = log_from_records([{"event": e, "k": 1, "candidates": ["a", "b"], "position": [1, 0]} for e in "xy"])
         >>> log.select(np.array([False, True])).events.to_list()
         ['y']
         """
@@ -91,7 +97,7 @@ class Log(NamedTuple):
             **{name: getattr(self, name)[events] for name in ("time", "k", "learner")},
             **{
                 name: getattr(self, name)[rows]
-                for name in ("item", "position", "propensity", "answer", "answered")
+                for name in ("item", "position", "propensity", "feedback", "feedback_time")
             },
             offsets=np.append(0, np.cumsum(lengths[events])),
             features=None if self.features is None else self.features[rows],
@@ -121,16 +127,16 @@ def read_log(path: str | PathLike[str]) -> Log:
         A Parquet file, or JSON lines by any other ending than ``.parquet``.
 
     >>> import tempfile
-    >>> log = log_of([{"event": "1", "k": 1, "candidates": ["a", "b"], "position": [1, 0], "answer": [None, 1]}])
+    >>> log = log_from_records([{"event": "1", "k": 1, "candidates": ["a", "b"], "position": [1, 0], "feedback": [None, 1]}])
     >>> path = Path(tempfile.mkdtemp(), "log.jsonl")
     >>> write_log(path, log)
-    >>> read_log(path).answer
+    >>> read_log(path).feedback
     array([nan,  1.])
     """
     path = Path(path)
     if path.suffix == ".parquet":
         return _read_parquet(path)
-    from peekrank.evidence.lines import read_lines
+    from peekrank.evaluation.jsonl import read_lines
 
     return read_lines(path)
 
@@ -147,32 +153,34 @@ def write_log(path: str | PathLike[str], log: Log) -> None:
     """
     path, content = Path(path), BytesIO()
     if path.suffix == ".parquet":
-        header = [pl.lit(value, HEADER[name]).alias(name) for name, value in header_of(log).items()]
-        frame_of(log).select(*header, pl.all()).write_parquet(content)
+        header = [pl.lit(value, HEADER[name]).alias(name) for name, value in header_from_log(log).items()]
+        frame_from_log(log).select(*header, pl.all()).write_parquet(content)
         write_whole(path, lambda part: part.write_bytes(content.getbuffer()))
     else:
-        from peekrank.evidence.lines import write_lines
+        from peekrank.evaluation.jsonl import write_lines
 
         write_whole(path, lambda part: write_lines(part, log))
 
 
-def log_of(records: Iterable[dict[str, Any]], *, lowest: float = 0.0, highest: float = 1.0) -> Log:
+def log_from_records(
+    records: Iterable[dict[str, Any]], *, min_feedback: float = 0.0, max_feedback: float = 1.0
+) -> Log:
     """The log of decisions that are given one by one, as JSON lines have them.
 
     Parameters
     ----------
     records
         A dictionary of fields for each decision.
-    lowest, highest
+    min_feedback, max_feedback
         What an answer can be.
 
-    >>> log = log_of([{"event": "1", "k": 1, "candidates": ["a", "b"], "position": [1, 0], "propensity": [0.25, 0.75]}])
+    >>> log = log_from_records([{"event": "1", "k": 1, "candidates": ["a", "b"], "position": [1, 0], "propensity": [0.25, 0.75]}])
     >>> log.propensity
     array([0.25, 0.75])
     """
-    from peekrank.evidence.lines import log_of_records
+    from peekrank.evaluation.jsonl import log_from_numbered_records
 
-    return log_of_records(enumerate(records, 1), Source("log"), lowest, highest)
+    return log_from_numbered_records(enumerate(records, 1), Source("log"), min_feedback, max_feedback)
 
 
 def single_learner(log: Log, file: str = "log") -> str:
@@ -193,9 +201,9 @@ def single_learner(log: Log, file: str = "log") -> str:
     return log.learners[int(log.learner[0])]
 
 
-def header_of(log: Log) -> dict[str, Any]:
+def header_from_log(log: Log) -> dict[str, Any]:
     """What is said of a log as a whole."""
-    return {"format": NAME, "version": VERSION, "lowest": log.lowest, "highest": log.highest}
+    return {"format": NAME, "version": VERSION, "min_feedback": log.min_feedback, "max_feedback": log.max_feedback}
 
 
 def check_header(header: dict[str, Any], file: str) -> tuple[float, float]:
@@ -204,12 +212,12 @@ def check_header(header: dict[str, Any], file: str) -> tuple[float, float]:
         raise ValueError(f"{file} is no log: it does not begin with the format '{NAME}'")
     if header.get("version") != VERSION:
         raise ValueError(f"{file} is a log of version {header.get('version')!r}; this release reads {VERSION}")
-    lowest, highest = header.get("lowest", 0), header.get("highest", 1)
-    numbers = all(type(value) in (int, float) and abs(value) < 1e300 for value in (lowest, highest))
-    if not numbers or lowest >= highest:
-        limits = f"{excerpt(repr(lowest))} to {excerpt(repr(highest))}"
-        raise ValueError(f"{file}: answers from {limits} cannot be; lowest must be below highest")
-    return float(lowest), float(highest)
+    min_feedback, max_feedback = header.get("min_feedback", 0), header.get("max_feedback", 1)
+    numbers = all(type(value) in (int, float) and abs(value) < 1e300 for value in (min_feedback, max_feedback))
+    if not numbers or min_feedback >= max_feedback:
+        limits = f"{excerpt(repr(min_feedback))} to {excerpt(repr(max_feedback))}"
+        raise ValueError(f"{file}: answers from {limits} cannot be; min_feedback must be below max_feedback")
+    return float(min_feedback), float(max_feedback)
 
 
 def _read_parquet(path: Path) -> Log:
@@ -227,9 +235,9 @@ def _read_parquet(path: Path) -> Log:
             raise Source(path.name, "row").fault(
                 int((frame[name] != frame[name][0]).arg_max() or 0), name, "differs"
             )
-    lowest, highest = check_header(frame.select(*HEADER).row(0, named=True), path.name)
+    min_feedback, max_feedback = check_header(frame.select(*HEADER).row(0, named=True), path.name)
     source = Source(path.name, "row")
-    return checked(log_of_frame(_cast(frame, source), source, lowest, highest), source)
+    return checked(log_from_frame(_cast(frame, source), source, min_feedback, max_feedback), source)
 
 
 def _cast(frame: pl.DataFrame, source: Source) -> pl.DataFrame:
@@ -252,7 +260,7 @@ def _cast(frame: pl.DataFrame, source: Source) -> pl.DataFrame:
     return pl.DataFrame(parts)
 
 
-def log_of_frame(frame: pl.DataFrame, source: Source, lowest: float, highest: float) -> Log:
+def log_from_frame(frame: pl.DataFrame, source: Source, min_feedback: float, max_feedback: float) -> Log:
     """The columns of a table with one row per decision, put end to end; what they say is not checked yet.
 
     Parameters
@@ -261,7 +269,7 @@ def log_of_frame(frame: pl.DataFrame, source: Source, lowest: float, highest: fl
         Columns as in `COLUMNS`.
     source
         What errors name.
-    lowest, highest
+    min_feedback, max_feedback
         What an answer can be.
     """
     if frame.is_empty():
@@ -272,7 +280,9 @@ def log_of_frame(frame: pl.DataFrame, source: Source, lowest: float, highest: fl
     lengths = frame["candidates"].list.len().cast(pl.Int64).to_numpy()
     if not lengths.all():
         raise source.fault(int(np.argmin(lengths)), "candidates", "must name one at least")
-    columns = {name: _per_row(frame[name], lengths, source) for name in ("propensity", "answer", "answered")}
+    columns = {
+        name: _per_row(frame[name], lengths, source) for name in ("propensity", "feedback", "feedback_time")
+    }
     position = _per_row(frame["position"], lengths, source)
     candidates = frame["candidates"].explode()
     if candidates.null_count():
@@ -284,8 +294,8 @@ def log_of_frame(frame: pl.DataFrame, source: Source, lowest: float, highest: fl
     learners, reasons = zip(*(pair.split("\0") for pair in pairs), strict=True)
     return Log(
         frame["event"], frame["time"].fill_null(np.nan).to_numpy(), frame["k"].to_numpy().copy(), learner,
-        np.append(0, np.cumsum(lengths)), item, position, columns["propensity"], columns["answer"],
-        columns["answered"], names, learners, reasons, lowest, highest,
+        np.append(0, np.cumsum(lengths)), item, position, columns["propensity"], columns["feedback"],
+        columns["feedback_time"], names, learners, reasons, min_feedback, max_feedback,
         _features(frame["features"], lengths, source), _pairs(frame["pairs"], lengths, source),
     )  # fmt: skip
 
@@ -411,16 +421,16 @@ def checked(log: Log, source: Source) -> Log:
     refuse((counts > 0) & (np.abs(sums - log.k) > _SUM * lengths), "propensity", lambda t: (
         f"the propensities add up to {sums[t]:.6g}, and {log.k[t]} of the candidates are seen: a propensity is the "
         "probability to be among the first k"))  # fmt: skip
-    told = ~np.isnan(log.answer)
-    refuse(told & ~seen, "answer", lambda row: (
-        f"{log.answer[row]:g} about {named(row)}, which was shown at position {log.position[row] + 1} and not seen "
+    told = ~np.isnan(log.feedback)
+    refuse(told & ~seen, "feedback", lambda row: (
+        f"{log.feedback[row]:g} about {named(row)}, which was shown at position {log.position[row] + 1} and not seen "
         f"(k = {log.k[owner(row)]})"))  # fmt: skip
-    refuse(told & ~((log.answer >= log.lowest) & (log.answer <= log.highest)), "answer", lambda row: (
-        f"{log.answer[row]:g} about {named(row)}: must be from {log.lowest:g} to {log.highest:g}"))  # fmt: skip
+    refuse(told & ~((log.feedback >= log.min_feedback) & (log.feedback <= log.max_feedback)), "feedback", lambda row: (
+        f"{log.feedback[row]:g} about {named(row)}: must be from {log.min_feedback:g} to {log.max_feedback:g}"))  # fmt: skip
     return log
 
 
-def frame_of(log: Log) -> pl.DataFrame:
+def frame_from_log(log: Log) -> pl.DataFrame:
     """A log as a table with one row per decision.
 
     Parameters
@@ -432,12 +442,12 @@ def frame_of(log: Log) -> pl.DataFrame:
         "owner": log.owner,
         "candidates": pl.Series(log.names, dtype=pl.String).gather(log.item),
         "position": log.position,
-        **{name: pl.Series(getattr(log, name), nan_to_null=True) for name in ("propensity", "answer", "answered")},
+        **{name: pl.Series(getattr(log, name), nan_to_null=True) for name in ("propensity", "feedback", "feedback_time")},
     })  # fmt: skip
     if log.features is not None:
         rows = rows.with_columns(features=pl.Series(log.features).cast(pl.List(pl.Float32)))
     lists = rows.group_by("owner", maintain_order=True).agg(pl.all()).drop("owner")
-    missing = [name for name in ("propensity", "answered") if np.isnan(getattr(log, name)).all()]
+    missing = [name for name in ("propensity", "feedback_time") if np.isnan(getattr(log, name)).all()]
     empty = [pl.lit(None, COLUMNS[name]).alias(name) for name in missing]
     head = pl.DataFrame({
         "event": log.events,
@@ -452,3 +462,16 @@ def frame_of(log: Log) -> pl.DataFrame:
         parts["pairs"] = pl.Series([log.pairs[a:b].tolist() for a, b in zip([0, *ends[:-1]], ends, strict=True)])
     kept = [name for name in COLUMNS if name in parts]
     return pl.DataFrame({name: parts[name] for name in kept}).cast({name: COLUMNS[name] for name in kept})
+
+
+def order_shown(shown: Sequence[T], ranked: Sequence[T], k: int) -> list[T]:
+    """The items that an app did show, from the top, then the others as they were ranked.
+
+    >>> order_shown(["tea", "rice"], ["milk", "rice", "tea", "soup"], k=2)
+    ['tea', 'rice', 'milk', 'soup']
+    """
+    first, least = set(shown), min(k, len(ranked))
+    if len(first) < len(shown) or not first <= set(ranked) or len(shown) < least:
+        text = excerpt(str(list(shown)))
+        raise ValueError(f"shown = {text}: must be items of the decision, each once, {least} of them at least")
+    return [*shown, *(item for item in ranked if item not in first)]

@@ -5,16 +5,16 @@ from __future__ import annotations
 from math import isnan
 from typing import NamedTuple
 
-from peekrank.evidence.log import Log
+from peekrank.evaluation.log import Log
 from peekrank.types import Floats, Ints, LinearMeasure
 
 
 class Naive(NamedTuple):
     ips: float
-    self_normalised: float
-    doubly_robust: float
-    effective: float
-    largest: float
+    snips: float
+    dr: float
+    ess: float
+    max_weight: float
 
 
 def naive_estimates(log: Log, ranks: Ints, measure: LinearMeasure, regression: str = "items") -> Naive:
@@ -22,7 +22,7 @@ def naive_estimates(log: Log, ranks: Ints, measure: LinearMeasure, regression: s
     terms, weights, robust, totals, largest = [], [], [], [], 0.0
     past: dict[int, list[float]] = {}
     every: list[float] = []
-    low, high = (float(measure.gain(_array(x))[0]) for x in (log.lowest, log.highest))
+    low, high = (float(measure.gain(_array(x))[0]) for x in (log.min_feedback, log.max_feedback))
     for t in range(len(log.k)):
         rows = range(log.offsets[t], log.offsets[t + 1])
         f = measure.discount(len(rows))
@@ -31,7 +31,7 @@ def naive_estimates(log: Log, ranks: Ints, measure: LinearMeasure, regression: s
         for row in rows:
             own = past.get(int(log.item[row]), [])
             guess = (sum(own) + average) / (len(own) + 1) if regression == "items" else low
-            discount, answer, p = f[ranks[row]], log.answer[row], log.propensity[row]
+            discount, answer, p = f[ranks[row]], log.feedback[row], log.propensity[row]
             dr += discount * guess
             if not isnan(answer):
                 gain = float(measure.gain(_array(answer))[0])
@@ -45,8 +45,8 @@ def naive_estimates(log: Log, ranks: Ints, measure: LinearMeasure, regression: s
         robust.append(dr)
         totals.append(f.sum())
         for row in rows:
-            if not isnan(log.answer[row]):
-                gain = float(measure.gain(_array(log.answer[row]))[0])
+            if not isnan(log.feedback[row]):
+                gain = float(measure.gain(_array(log.feedback[row]))[0])
                 past.setdefault(int(log.item[row]), []).append(gain)
                 every.append(gain)
     n = len(terms)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from peekrank._util.validate import fraction, whole
-from peekrank.evidence.log import Log
+from peekrank.evaluation.log import Log
 from peekrank.types import Floats, Ints
 
 _MOST_STEPS = 100
@@ -50,10 +50,10 @@ def estimate_curve(log: Log, *, periods: int = 1, level: float = 0.95) -> Curve:
     level
         Probability that an interval contains what it is for.
 
-    >>> from peekrank.evidence.log import log_of
+    >>> from peekrank.evaluation.log import log_from_records
     >>> clicks = [[1, 0], [0, 1], [1, 1], [1, 0], [1, 0], [0, 1]] * 10  # a is on top every other time
-    >>> log = log_of(
-    ...     {"event": str(t), "k": 2, "candidates": ["a", "b"], "position": [t % 2, 1 - t % 2], "answer": answer}
+    >>> log = log_from_records(
+    ...     {"event": str(t), "k": 2, "candidates": ["a", "b"], "position": [t % 2, 1 - t % 2], "feedback": answer}
     ...     for t, answer in enumerate(clicks)
     ... )
     >>> estimate_curve(log).examined.round(2)
@@ -83,7 +83,7 @@ def _tables(log: Log, periods: int) -> tuple[Floats, Floats]:
     cells = np.unique(groups, return_inverse=True)[1] * most + log.position[seen]
     size = (int(cells.max()) // most + 1) * most
     shown = np.bincount(cells, minlength=size).reshape(-1, most).astype(np.float64)
-    clicked = np.nan_to_num(log.answer[seen], nan=log.lowest) > log.lowest
+    clicked = np.nan_to_num(log.feedback[seen], nan=log.min_feedback) > log.min_feedback
     clicks = np.bincount(cells[clicked], minlength=size).reshape(-1, most).astype(np.float64)
     informative = ((shown > 0).sum(axis=1) > 1) & (clicks.sum(axis=1) > 0)
     return shown[informative], clicks[informative]

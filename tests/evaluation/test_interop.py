@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from peekrank import Agent, Precision, Uniform, fixed_items
-from peekrank.evidence.evaluation import evaluate_log
-from peekrank.evidence.foreign import read_dsjson, read_open_bandit, write_dsjson, write_open_bandit
-from peekrank.evidence.log import Log
-from peekrank.evidence.policies import fixed_order
-from peekrank.evidence.recording import record
+from peekrank.evaluation.evaluation import evaluate_log
+from peekrank.evaluation.interop import read_dsjson, read_open_bandit, write_dsjson, write_open_bandit
+from peekrank.evaluation.log import Log
+from peekrank.evaluation.policies import fixed_order
+from peekrank.evaluation.simulated_log import simulate_log
 
 EVENT: dict[str, Any] = {
     "_label_cost": -1.0, "_label_probability": 0.5, "_label_Action": 2, "_labelIndex": 1, "EventId": "e1",
@@ -24,7 +24,7 @@ EVENT: dict[str, Any] = {
 
 def logged(k: int = 1) -> Log:
     relevance = (np.random.default_rng(2).random((200, 4)) < [0.8, 0.6, 0.4, 0.2]).astype(np.uint8)
-    return record(Agent(Uniform(), m=4, k=k, seed=2), fixed_items(relevance))
+    return simulate_log(Agent(Uniform(), m=4, k=k, seed=2), fixed_items(relevance))
 
 
 def test_dsjson_is_read(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_dsjson_is_read(tmp_path: Path) -> None:
     assert log.names == ("tea", "rice", "3")
     assert log.position[:3].tolist() == [1, 0, 2]
     assert log.propensity[:3].tolist() == [0.3, 0.5, 0.2]
-    np.testing.assert_array_equal(log.answer, [np.nan, 1, np.nan, np.nan, np.nan, np.nan])
+    np.testing.assert_array_equal(log.feedback, [np.nan, 1, np.nan, np.nan, np.nan, np.nan])
 
 
 def test_both_ways(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_both_ways(tmp_path: Path) -> None:
     ]
     for other in values[1:]:
         assert other.ips == pytest.approx(values[0].ips)
-        assert other.doubly_robust == pytest.approx(values[0].doubly_robust)
+        assert other.dr == pytest.approx(values[0].dr)
     np.testing.assert_array_equal(same.position, log.position)
 
 
@@ -63,7 +63,7 @@ def test_both_ways(tmp_path: Path) -> None:
         ({"a": [2, 2, 3]}, "line 1, field 'a': must hold each number from 1 to 3 once"),
         ({"a": "x"}, "line 1, field 'p'"),
         ({"_label_cost": "low"}, "line 1, field '_label_cost': must be a number"),
-        ({"_label_cost": -3}, "field 'answer': 3 about candidate 'rice': must be from 0 to 1"),
+        ({"_label_cost": -3}, "field 'feedback': 3 about candidate 'rice': must be from 0 to 1"),
         ({"p": [0.5, 0.3, 0.1]}, "field 'propensity': the propensities add up to 0.9"),
         ({"_outcomes": []}, "line 1: is no decision about one action"),
     ],

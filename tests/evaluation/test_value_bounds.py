@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from peekrank import DCG, Agent, BlockFTRL, DoubtSort, MarginFTRL, Ridge, SumLoss
-from peekrank.evidence.shadow import shadow
+from peekrank.evaluation.value_bounds import shadow
 
 
 def test_limits_hold_for_every_order() -> None:

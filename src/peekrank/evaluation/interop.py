@@ -16,13 +16,13 @@ import polars as pl
 from peekrank._util.atomic import write_whole
 from peekrank._util.reading import read_json
 from peekrank._util.text import excerpt
-from peekrank.evidence.lines import log_of_records
-from peekrank.evidence.log import Log, Source
+from peekrank.evaluation.jsonl import log_from_numbered_records
+from peekrank.evaluation.log import Log, Source
 
 _SAME = 1e-6  # how far propensities may be from uniform ones
 
 
-def read_dsjson(path: str | PathLike[str], *, lowest: float = 0.0, highest: float = 1.0) -> Log:
+def read_dsjson(path: str | PathLike[str], *, min_feedback: float = 0.0, max_feedback: float = 1.0) -> Log:
     """A log from Vowpal Wabbit's decision service JSON: rewards are answers about the action that was shown.
 
     Field ``a`` has the actions, the one that was shown first, ``p`` their probabilities, ``_label_cost`` the
@@ -34,7 +34,7 @@ def read_dsjson(path: str | PathLike[str], *, lowest: float = 0.0, highest: floa
     ----------
     path
         A file with an object on each line.
-    lowest, highest
+    min_feedback, max_feedback
         What a reward can be.
     """
     path = Path(path)
@@ -47,7 +47,7 @@ def read_dsjson(path: str | PathLike[str], *, lowest: float = 0.0, highest: floa
             except (ValueError, UnicodeDecodeError) as error:
                 raise ValueError(f"{where}: is no JSON ({excerpt(str(error))})") from None
             records.append((number, _of_dsjson(found, number, where)))
-    return log_of_records(records, Source(path.name, "line"), lowest, highest)
+    return log_from_numbered_records(records, Source(path.name, "line"), min_feedback, max_feedback)
 
 
 def _of_dsjson(found: Any, number: int, where: str) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def _of_dsjson(found: Any, number: int, where: str) -> dict[str, Any]:
     answer = [None if cost is None or i != actions[0] - 1 else 0.0 - cost for i in range(len(actions))]
     event = str(found.get("EventId", number))
     return {
-        "event": event, "k": 1, "candidates": names, "position": position, "propensity": propensity, "answer": answer,
+        "event": event, "k": 1, "candidates": names, "position": position, "propensity": propensity, "feedback": answer,
         "learner": "vowpal wabbit",
     }  # fmt: skip
 
@@ -97,7 +97,7 @@ def write_dsjson(path: str | PathLike[str], log: Log) -> None:
     for t in range(len(log.k)):
         rows = slice(log.offsets[t], log.offsets[t + 1])
         order = np.argsort(log.position[rows])
-        answer = log.answer[rows][order[0]]
+        answer = log.feedback[rows][order[0]]
         record: dict[str, Any] = {
             "EventId": log.events[t],
             "a": (order + 1).tolist(),
@@ -155,8 +155,8 @@ def _uniform_log(table: pl.DataFrame, names: list[str], file: str) -> Log:
         position = [0 if i == top else i + (i < top) for i in range(m)]
         answer = [click if i == top else None for i in range(m)]
         shown = {"event": str(t + 1), "k": 1, "candidates": names, "position": position, "propensity": [1 / m] * m}
-        records.append((t + 1, {**shown, "answer": answer, "learner": "open bandit, random"}))
-    return log_of_records(records, Source(file, "row"), 0.0, 1.0)
+        records.append((t + 1, {**shown, "feedback": answer, "learner": "open bandit, random"}))
+    return log_from_numbered_records(records, Source(file, "row"), 0.0, 1.0)
 
 
 def write_open_bandit(path: str | PathLike[str], log: Log) -> None:
@@ -170,12 +170,12 @@ def write_open_bandit(path: str | PathLike[str], log: Log) -> None:
         What to write; its propensities must be known.
     """
     _require_one(log, "Open Bandit's format")
-    kept = log.seen & ~np.isnan(log.answer)
+    kept = log.seen & ~np.isnan(log.feedback)
     table = pl.DataFrame({
         "timestamp": log.time[log.owner[kept]],
         "item_id": [log.names[i] for i in log.item[kept]],
         "position": np.ones(int(kept.sum()), np.int64),
-        "click": log.answer[kept],
+        "click": log.feedback[kept],
         "propensity_score": log.propensity[kept],
     })  # fmt: skip
     write_whole(Path(path), lambda part: table.write_csv(part))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from peekrank._jit import kernel
-from peekrank.evidence.log import Log
+from peekrank.evaluation.log import Log
 from peekrank.types import Floats, Ints
 
 _SURE = 1 - 1e-9
@@ -39,9 +39,9 @@ def pair_propensities(log: Log) -> Floats:
     Propensities imply those of pairs where all positions but the last are sure (greedy orders with a question at
     position k, as doubtsort and ridge have them), and where at most one candidate is left out.
 
-    >>> from peekrank.evidence.log import log_of
+    >>> from peekrank.evaluation.log import log_from_records
     >>> shown = {"event": "1", "k": 2, "candidates": ["a", "b", "c"], "position": [0, 1, 2]}
-    >>> pair_propensities(log_of([{**shown, "propensity": [1, 0.75, 0.25]}]))
+    >>> pair_propensities(log_from_records([{**shown, "propensity": [1, 0.75, 0.25]}]))
     array([0.75, 0.25, 0.  ])
     """
     if log.pairs is not None:

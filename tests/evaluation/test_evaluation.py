@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from helpers.enumeration import outcomes
-from helpers.naive_evidence import naive_estimates
+from helpers.naive_evaluation import naive_estimates
 from peekrank import (
     DCG,
     FTPL,
@@ -37,12 +37,12 @@ from peekrank import (
 )
 from peekrank._jit import machine_code
 from peekrank.engine.serialization import arrays_of
-from peekrank.evidence.estimates import DR, LARGEST, Rows, fill_terms
-from peekrank.evidence.evaluation import Estimate, evaluate_log
-from peekrank.evidence.log import Log, log_of
-from peekrank.evidence.pairs import pair_propensities
-from peekrank.evidence.policies import Policy, by_scores, fixed_order, policy
-from peekrank.evidence.recording import record
+from peekrank.evaluation.estimators import DR, LARGEST, Rows, fill_terms
+from peekrank.evaluation.evaluation import Estimate, evaluate_log
+from peekrank.evaluation.log import Log, log_from_records
+from peekrank.evaluation.pairs import pair_propensities
+from peekrank.evaluation.policies import Policy, by_scores, fixed_order, policy
+from peekrank.evaluation.simulated_log import simulate_log
 from peekrank.types import Features, Floats, Grades, Ints, Learner
 
 MEASURES = ["dcg", "dcg@2", "dcg+linear", "p@2+sum", "rbp:p=0.5", "sumloss"]
@@ -78,9 +78,9 @@ def random_log(seed: int = 0, n: int = 60, m: int = 5, k: int = 2, grades: int =
         propensity = np.minimum(propensity, 1.0)
         records.append(
             {"event": str(t), "k": k, "candidates": [str(i) for i in names], "position": position.tolist(),
-             "propensity": propensity.tolist(), "answer": answer}
+             "propensity": propensity.tolist(), "feedback": answer}
         )  # fmt: skip
-    return log_of(records, highest=grades - 1)
+    return log_from_records(records, max_feedback=grades - 1)
 
 
 @pytest.mark.parametrize("regression", ["items", "none"])
@@ -92,10 +92,10 @@ def test_estimates_are_those_of_the_definitions(name: str, regression: Any) -> N
     found = evaluate_log(log, [order], judge, regression=regression).estimates[0]
     expected = naive_estimates(log, order.ranks, judge, regression)  # type: ignore[arg-type]
     assert found.ips == pytest.approx(expected.ips, rel=1e-12)
-    assert found.self_normalised == pytest.approx(expected.self_normalised, rel=1e-12)
-    assert found.doubly_robust == pytest.approx(expected.doubly_robust, rel=1e-12)
-    assert found.effective == pytest.approx(expected.effective, rel=1e-12)
-    assert found.largest == pytest.approx(expected.largest, rel=1e-12)
+    assert found.snips == pytest.approx(expected.self_normalised, rel=1e-12)
+    assert found.dr == pytest.approx(expected.dr, rel=1e-12)
+    assert found.ess == pytest.approx(expected.ess, rel=1e-12)
+    assert found.max_weight == pytest.approx(expected.max_weight, rel=1e-12)
 
 
 def features(learner: Learner, m: int) -> Features:
@@ -173,7 +173,7 @@ def _value(seen: frozenset[int], propensity: Floats, relevance: Floats, order: I
         "position": position.tolist(),
         "propensity": propensity.tolist(),
     }
-    log = log_of([{**record, "answer": answer}])
+    log = log_from_records([{**record, "feedback": answer}])
     found = evaluate_log(log, [Policy("other", order)], judge, regression="none").estimates[0]
     return found.ips
 
@@ -191,8 +191,8 @@ def test_doubly_robust_is_unbiased_with_any_prediction_from_the_past() -> None:
                 )
                 answer = [relevance[t, i] if i == top else None for i in range(3)]
                 shown = {"event": str(t), "k": 1, "candidates": list("abc"), "position": position.tolist()}
-                records.append({**shown, "propensity": propensity.tolist(), "answer": answer})
-            log = log_of(records)
+                records.append({**shown, "propensity": propensity.tolist(), "feedback": answer})
+            log = log_from_records(records)
             found = evaluate_log(log, [fixed_order(log, list("bca"))], DCG()).estimates[0]
             for name in total:
                 total[name] += propensity[first] * propensity[second] * getattr(found, name)
@@ -233,7 +233,7 @@ def test_no_prediction_does_better_than_the_true_means() -> None:
 def simulated(learner: Learner, seed: int, *, rounds: int = 400, m: int = 5, k: int = 2) -> tuple[Log, Grades]:
     rng = np.random.default_rng(seed)
     relevance = (rng.random((rounds, m)) < np.linspace(0.9, 0.1, m)).astype(np.uint8)
-    return record(Agent(learner, m=m, k=k, seed=seed), fixed_items(relevance)), relevance
+    return simulate_log(Agent(learner, m=m, k=k, seed=seed), fixed_items(relevance)), relevance
 
 
 def test_the_pairwise_loss_is_estimated_from_pairs() -> None:
@@ -242,23 +242,23 @@ def test_the_pairwise_loss_is_estimated_from_pairs() -> None:
         found = evaluate_log(log, [fixed_order(log, order)], PairwiseLoss()).estimates[0]
         rankings = np.tile([int(i) for i in order], (len(relevance), 1))
         value = PairwiseLoss().values(rankings, relevance).mean()
-        assert abs(found.doubly_robust - value) < 4 * found.error
-        assert abs(found.ips - value) < 4 * found.ips_error
+        assert abs(found.dr - value) < 4 * found.std_error
+        assert abs(found.ips - value) < 4 * found.ips_std_error
         assert found.anytime[0] < value < found.anytime[1]
     one, other = fixed_order(log, ["0", "1", "2", "3"]), fixed_order(log, ["3", "2", "1", "0"])
     difference = evaluate_log(log, [one, other], PairwiseLoss()).differences[0]
     by_ranks = evaluate_log(log, [one, other], SumLoss()).differences[0]
     assert difference.anytime[1] < 0
-    assert abs(difference.doubly_robust - by_ranks.doubly_robust) < 4 * (difference.error + by_ranks.error)
+    assert abs(difference.dr - by_ranks.dr) < 4 * (difference.std_error + by_ranks.std_error)
 
 
 def test_propensities_of_pairs_are_implied_or_refused() -> None:
     base = {"event": "1", "candidates": list("abcd"), "position": [0, 1, 2, 3]}
-    left_out = log_of([{**base, "k": 3, "propensity": [0.9, 0.8, 0.7, 0.6]}])
+    left_out = log_from_records([{**base, "k": 3, "propensity": [0.9, 0.8, 0.7, 0.6]}])
     np.testing.assert_allclose(pair_propensities(left_out), [0.7, 0.6, 0.5, 0.5, 0.4, 0.3])
     with pytest.raises(ValueError, match=r"event '1' has no field 'pairs'.*sumloss can be estimated"):
-        pair_propensities(log_of([{**base, "k": 2, "propensity": [0.5, 0.5, 0.5, 0.5]}]))
-    told = log_of([{**base, "k": 2, "propensity": [0.5] * 4, "pairs": [1 / 6] * 6}])
+        pair_propensities(log_from_records([{**base, "k": 2, "propensity": [0.5, 0.5, 0.5, 0.5]}]))
+    told = log_from_records([{**base, "k": 2, "propensity": [0.5] * 4, "pairs": [1 / 6] * 6}])
     np.testing.assert_array_equal(pair_propensities(told), 1 / 6)
 
 
@@ -291,17 +291,23 @@ def test_a_log_without_propensities_says_why() -> None:
 
 def test_candidates_without_support_are_named_and_in_the_intervals() -> None:
     names, position = ["a", "b", "c"], [0, 1, 2]
-    shown = {"k": 1, "candidates": names, "position": position, "propensity": [1, 0, 0], "answer": [1, None, None]}
-    log = log_of([{**shown, "event": str(t)} for t in range(500)])
+    shown = {
+        "k": 1,
+        "candidates": names,
+        "position": position,
+        "propensity": [1, 0, 0],
+        "feedback": [1, None, None],
+    }
+    log = log_from_records([{**shown, "event": str(t)} for t in range(500)])
     found = evaluate_log(log, [fixed_order(log, ["c", "b", "a"])], DCG()).estimates[0]
     assert found.unsupported == (("b", 500), ("c", 500))
-    assert found.missing == pytest.approx(1 + 1 / np.log2(3))
+    assert found.support_gap == pytest.approx(1 + 1 / np.log2(3))
     for value in (0.5, 0.5 + 1 + 1 / np.log2(3)):  # whatever b and c are
-        assert found.usual[0] <= value <= found.usual[1]
+        assert found.fixed_n[0] <= value <= found.fixed_n[1]
         assert found.anytime[0] <= value <= found.anytime[1]
     own = evaluate_log(log, [Policy("logged", None)], DCG(1)).estimates[0]
-    assert own.missing == 0
-    assert own.doubly_robust == 1
+    assert own.support_gap == 0
+    assert own.dr == 1
     assert own.unsupported == ()
 
 
@@ -310,22 +316,22 @@ def test_clipping_has_a_bias_that_is_told() -> None:
     order = fixed_order(log, ["0", "1", "2", "3", "4"])
     whole = evaluate_log(log, [order], DCG(), regression="none").estimates[0]
     cut = evaluate_log(log, [order], DCG(), regression="none", clip=2.0).estimates[0]
-    assert whole.cut == 0
-    assert cut.cut == pytest.approx(DCG().discount(5).sum() * (1 - 2 / 5))
+    assert whole.clip_bias == 0
+    assert cut.clip_bias == pytest.approx(DCG().discount(5).sum() * (1 - 2 / 5))
     assert cut.ips == pytest.approx(whole.ips * 2 / 5)
-    assert abs(whole.ips - cut.ips) <= cut.cut
+    assert abs(whole.ips - cut.ips) <= cut.clip_bias
     assert cut.anytime == whole.anytime
 
 
 def test_unanswered_decisions_are_left_out() -> None:
     log, _ = simulated(Uniform(), 2)
-    answer = log.answer.copy()
+    answer = log.feedback.copy()
     answer[log.offsets[3] : log.offsets[4]] = np.nan
     answer[np.flatnonzero(~np.isnan(answer))[-1]] = np.nan
-    found = evaluate_log(log._replace(answer=answer), [fixed_order(log, ["0"])], DCG())
+    found = evaluate_log(log._replace(feedback=answer), [fixed_order(log, ["0"])], DCG())
     assert (found.decisions, found.answered) == (400, 398)
     with pytest.raises(ValueError, match="nothing can be estimated"):
-        evaluate_log(log._replace(answer=np.full(len(answer), np.nan)), [fixed_order(log, ["0"])], DCG())
+        evaluate_log(log._replace(feedback=np.full(len(answer), np.nan)), [fixed_order(log, ["0"])], DCG())
 
 
 def test_differences_are_differences_and_narrower() -> None:
@@ -333,7 +339,7 @@ def test_differences_are_differences_and_narrower() -> None:
     one, other = fixed_order(log, ["0", "1", "2", "3", "4"]), fixed_order(log, ["0", "1", "2", "4", "3"])
     found = evaluate_log(log, [one, other], DCG())
     a, b, c = *found.estimates, *found.differences
-    assert c.doubly_robust == pytest.approx(a.doubly_robust - b.doubly_robust, abs=1e-12)
+    assert c.dr == pytest.approx(a.dr - b.dr, abs=1e-12)
     assert c.ips == pytest.approx(a.ips - b.ips, abs=1e-12)
     assert _width(c) < 0.5 * min(_width(a), _width(b))
     assert c.verdict in ("higher", "undecided")
@@ -346,13 +352,13 @@ def _width(found: Estimate) -> float:
 def test_shifted_answers_shift_nothing() -> None:
     """Answers from -1 to 1 on a straight line: the same estimates as moved to 0 to 2, moved back."""
     log = random_log(grades=3)
-    moved = log._replace(answer=log.answer - 1, lowest=-1.0, highest=1.0)
+    moved = log._replace(feedback=log.feedback - 1, min_feedback=-1.0, max_feedback=1.0)
     judge = measure("sumloss")
     order = fixed_order(log, ["3", "0", "4", "1", "2"])
     one = evaluate_log(log, [order], judge).estimates[0]
     other = evaluate_log(moved, [order], judge).estimates[0]
     shift = np.mean([judge.discount(int(n)).sum() for n in log.lengths])  # type: ignore[attr-defined]
-    assert one.doubly_robust - shift == pytest.approx(other.doubly_robust)
+    assert one.dr - shift == pytest.approx(other.dr)
     np.testing.assert_allclose(np.array(one.anytime) - shift, other.anytime, rtol=1e-9)
     np.testing.assert_allclose(np.array(one.betting) - shift, other.betting, atol=1e-6)
 
@@ -398,11 +404,11 @@ def test_few_decisions_and_all_propensities_1_claim_no_more_than_is_possible() -
         "candidates": ["a", "b"],
         "position": [1, 0],
         "propensity": [1, 1],
-        "answer": [0, 1],
+        "feedback": [0, 1],
     }
-    second = {**first, "event": "2", "k": 1, "propensity": [0.25, 0.75], "answer": [None, 1]}
+    second = {**first, "event": "2", "k": 1, "propensity": [0.25, 0.75], "feedback": [None, 1]}
     for records in ([first], [first, second]):
-        log = log_of(records)
+        log = log_from_records(records)
         found = evaluate_log(log, [fixed_order(log, list("ab")), fixed_order(log, list("ba"))], DCG(1))
         assert [e.anytime for e in found.estimates] == [(0.0, 1.0)] * 2
         assert found.differences[0].anytime == (-1.0, 1.0)
@@ -411,14 +417,14 @@ def test_few_decisions_and_all_propensities_1_claim_no_more_than_is_possible() -
 
 def test_an_order_of_strangers_names_few_of_many_candidates() -> None:
     names = [f"item{i}" for i in range(5000)]
-    log = log_of([{"event": "1", "k": 1, "candidates": names, "position": list(range(5000))}])
+    log = log_from_records([{"event": "1", "k": 1, "candidates": names, "position": list(range(5000))}])
     with pytest.raises(ValueError, match=r"'tea' is no candidate: .*item10, .* and 4,960 more$") as said:
         fixed_order(log, ["tea"])
     assert len(str(said.value)) < 700
 
 
 def _lists(*lengths: int) -> Log:
-    return log_of(
+    return log_from_records(
         [
             {"event": str(t), "k": 1, "candidates": [f"i{i}" for i in range(n)], "position": list(range(n))}
             for t, n in enumerate(lengths)

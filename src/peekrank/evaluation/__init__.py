@@ -1,0 +1,1 @@
+"""Off-policy evaluation: logs, policies, estimators with confidence sequences, and position bias."""
