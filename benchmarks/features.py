@@ -33,10 +33,10 @@ REPETITIONS = 5
 MEASURE = NDCG(10)
 LEARNERS = {
     "default": (RTopKF(), 1),
-    "squared, printed": (RTopKF.as_printed(Squared(), T), 1),
-    "kl, printed": (RTopKF.as_printed(KL(), T), 1),
-    "smoothdcg, printed": (RTopKF.as_printed(SmoothDCG(), T), 1),
-    "ranksvm, printed": (RTopKF.as_printed(RankSVM(), T), 2),
+    "squared, printed": (RTopKF.from_paper(Squared(), T), 1),
+    "kl, printed": (RTopKF.from_paper(KL(), T), 1),
+    "smoothdcg, printed": (RTopKF.from_paper(SmoothDCG(), T), 1),
+    "ranksvm, printed": (RTopKF.from_paper(RankSVM(), T), 2),
     "listnet, full information": (RTopKF(ListNet(), T, step="theorem"), 1),
 }
 HARRIE_O_PDGD = 1540  # impressions a second, 20 documents of 46 features: the figure of its author

@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("--answers", nargs="+", type=int, default=[1])
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--first", type=int, default=FIRST, help="seed of the first run")
-    parser.add_argument("--lift", type=int, default=1300)
+    parser.add_argument("--expand", type=int, default=1300)
     parser.add_argument("--without", nargs="*", default=[], help="members that are not run alone")
     parser.add_argument("--mq2008", type=Path)
     parser.add_argument("--yandex", type=Path)
@@ -88,8 +88,8 @@ def main() -> None:
             if boosted is not None:
                 trees.setdefault(name, []).append(boosted)
                 say(f"| {name} | | {run} | | LambdaMART | {boosted:.4f} | | |")
-            auto = Auto(max_grade=top, lift=options.lift)
-            learners = {"auto": auto, **dict(zip(("ridge", "lift", "rtopkf"), auto.team(), strict=True))}
+            auto = Auto(max_grade=top, expand=options.expand)
+            learners = {"auto": auto, **dict(zip(("ridge", "expand", "rtopkf"), auto.team(), strict=True))}
             for k in options.answers:
                 for called, learner in learners.items():
                     if called in options.without:
@@ -100,7 +100,7 @@ def main() -> None:
                             f"| {row.learning:.4f} | {row.promoted} |")  # fmt: skip
     for name, values in trees.items():
         say(f"LambdaMART on {name}: {np.mean(values):.3f}, from {min(values):.3f} to {max(values):.3f}")
-    say("", "| lists | k | rounds | auto | ridge | lift | rtopkf | auto minus the best |", "|---" * 8 + "|")
+    say("", "| lists | k | rounds | auto | ridge | expand | rtopkf | auto minus the best |", "|---" * 8 + "|")
     for (name, k, rounds), by_learner in sorted(found.items()):
         say(f"| {name} | {k} | {rounds:,} | " + " | ".join(cells(by_learner)) + " |")
 
@@ -111,7 +111,7 @@ def cells(by_learner: dict[str, list[Row]]) -> Iterator[str]:
         called: np.array([[row.held_out, row.learning] for row in rows]).mean(axis=0)
         for called, rows in by_learner.items()
     }
-    for called in ("auto", "ridge", "lift", "rtopkf"):
+    for called in ("auto", "ridge", "expand", "rtopkf"):
         yield f"{means[called][0]:.3f}, {means[called][1]:.3f}" if called in means else "–"
     off = means["auto"] - np.max([mean for called, mean in means.items() if called != "auto"], axis=0)
     yield f"{off[0]:+.3f}, {off[1]:+.3f}"

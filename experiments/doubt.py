@@ -43,7 +43,7 @@ from peekrank.types import Decision, Floats, Grades, Ints, Learner, LinearMeasur
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "pictures" / "doubtsort-shown.svg"
 BEGIN = "<!-- begin: python experiments/doubt.py --sushi sushi.soc --page docs/learners/doubtsort.md -->"
 TUTORIAL = (0.6, 0.55, 0.5, 0.4, 0.35, 0.3, 0.25, 0.2, 0.15, 0.1)
-LEARNERS = ("doubtsort", "doubtsort:form=cautious", "greedy", "thompson", "marginftrl")
+LEARNERS = ("doubtsort", "doubtsort:variant=cautious", "greedy", "thompson", "marginftrl")
 VISITS, LONG = 50_000, 100_000
 LATE = 500  # rounds
 RUNS = 5

@@ -47,7 +47,7 @@ def one_log(seed: int, *, changing: bool) -> Missed:
     rng, t = np.random.default_rng([7, seed]), np.arange(ROUNDS)
     means = means_of(rng, t, changing=changing)
     relevance = (rng.random((ROUNDS, M)) < means).astype(np.uint8)
-    log = record(
+    log = simulate_log(
         Agent(LEARNERS[seed % len(LEARNERS)], m=M, k=K, seed=seed), fixed_items(relevance), max_feedback=1
     )
     order = fixed_order(log, [str(i) for i in rng.permutation(M)])

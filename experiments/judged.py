@@ -124,7 +124,7 @@ def table(title: str, splits: Sequence[Split], found: Found) -> list[str]:
 def few_and_many(
     title: str, splits: Sequence[Split], counts: Sequence[int], runs: int, say: Callable[[str], object]
 ) -> list[str]:
-    """Ridge, its lift and ours after few rounds and many, and LambdaMART, in Markdown."""
+    """Ridge, its feature map and ours after few rounds and many, and LambdaMART, in Markdown."""
     found: Found = {}
     trees = []
     for number, split in enumerate(splits):
@@ -161,7 +161,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--mq2008", type=Path, help="folder with S1.txt to S5.txt")
     parser.add_argument("--yandex", type=Path, help="folder with train.letor.txt.gz and test.letor.txt.gz")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--few", type=int, nargs="+", help="only ridge, its lift and ours after so many rounds")
+    parser.add_argument(
+        "--few", type=int, nargs="+", help="only ridge, its feature map and ours after so many rounds"
+    )
     parser.add_argument("--generated", action="store_true", help="learn from generated lists, too")
     parser.add_argument("--generated-rounds", type=int, default=STREAM.queries)
     parser.add_argument("--runs", type=int, default=RUNS, help="at least, with other seeds or other folds")

@@ -225,8 +225,8 @@ CHANGING = (
     STATIONARY["ct15"],
 )
 FOLLOWING = (
-    *("marginftrl", "marginftrl:discount=0.9997", "marginftrl:discount=0.999"),
-    *("blockftrl", "blockftrl:discount=0.95", "doubtsort:forget=0.99"),
+    *("marginftrl", "marginftrl:decay=0.9997", "marginftrl:decay=0.999"),
+    *("blockftrl", "blockftrl:decay=0.95", "doubtsort:decay=0.99"),
 )
 
 

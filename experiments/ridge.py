@@ -39,10 +39,10 @@ class Split(NamedTuple):
     test: Rounds
 
 
-def learners(lift: int, only: Sequence[str] | None = None) -> dict[str, Ridge | RTopKF]:
-    tried: dict[str, Ridge | RTopKF] = {"ridge": Ridge(), "ridge, sampling": Ridge("sampling", width=1.0)}
-    lifted = {"lift": Ridge(lift=lift)} if lift else {}
-    all_of_them = {**tried, **lifted, "rtopkf": RTopKF()}
+def learners(expand: int, only: Sequence[str] | None = None) -> dict[str, Ridge | RTopKF]:
+    tried: dict[str, Ridge | RTopKF] = {"ridge": Ridge(), "ridge, sampling": Ridge("sampling", confidence=1.0)}
+    expanded = {"expand": Ridge(expand=expand)} if expand else {}
+    all_of_them = {**tried, **expanded, "rtopkf": RTopKF()}
     return {name: learner for name, learner in all_of_them.items() if not only or name in only}
 
 
@@ -97,7 +97,7 @@ def table(task: str, k: int, options: argparse.Namespace) -> Iterator[str]:
     found: dict[tuple[str, int], list[tuple[float, float]]] = {}
     for seed, split in enumerate(splits(task, options)):
         for rounds in options.rounds:
-            for name, learner in learners(options.lift, options.only).items():
+            for name, learner in learners(options.expand, options.only).items():
                 found.setdefault((name, rounds), []).append(play(learner, split, k, rounds, seed))
     for (name, rounds), values in sorted(found.items(), key=lambda one: (one[0][1], one[0][0])):
         held, on_top = zip(*values, strict=True)
@@ -139,7 +139,7 @@ def main() -> None:
     parser.add_argument("--rounds", nargs="+", type=int, default=[500, 2000])
     parser.add_argument("--answers", nargs="+", type=int, default=[1])
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--lift", type=int, default=0, help="columns to add; 0: without a lift")
+    parser.add_argument("--expand", type=int, default=0, help="columns to add; 0: without a feature map")
     parser.add_argument("--locked", type=int, nargs="?", const=30, default=0, help="runs; 30 if none are said")
     parser.add_argument("--only", nargs="+", help="learners to try; all without")
     parser.add_argument("--mq2008", type=Path)

@@ -25,7 +25,7 @@ SAVED = (
     ("permftrl:measure=p@1+sum,horizon=500", 6, 0, 3, 40),
     ("blockftrl:measure=dcg,horizon=1000", 6, 0, 1, 80),
     ("blockftrl:measure=sumloss", 5, 0, 2, 47),
-    ("blockftrl:measure=p@2+sum,horizon=500,discount=0.5", 8, 0, 3, 60),
+    ("blockftrl:measure=p@2+sum,horizon=500,decay=0.5", 8, 0, 3, 60),
     ("blockftrl:measure=dcg", 40, 0, 4, 90),
     ("marginftrl:measure=dcg", 5, 0, 1, 60),
     ("marginftrl:measure=p@2+sum", 6, 0, 3, 60),
@@ -36,8 +36,8 @@ SAVED = (
     ("feedexp3:measure=dcg,horizon=100000", 3, 0, 2, 25),
     ("feedexp3:measure=p@2+sum", 4, 0, 2, 25),
     ("doubtsort:measure=dcg", 5, 0, 1, 30),
-    ("doubtsort:measure=p@2+sum,form=safe,max_grade=2", 6, 0, 3, 30),
-    ("doubtsort:measure=dcg,forget=0.9", 40, 0, 2, 60),
+    ("doubtsort:measure=p@2+sum,variant=safe,max_grade=2", 6, 0, 3, 30),
+    ("doubtsort:measure=dcg,decay=0.9", 40, 0, 2, 60),
     ("greedy:measure=dcg", 5, 0, 2, 20),
     ("thompson:measure=dcg", 4, 0, 1, 20),
     ("ucb:measure=dcg", 5, 0, 2, 20),
@@ -46,10 +46,10 @@ SAVED = (
     ("rtopkf:surrogate=ranksvm,gamma=0.2,radius=2.0", 6, 3, 3, 25),
     ("ridge", 5, 3, 1, 25),
     ("ridge:explore=sampling", 4, 2, 2, 25),
-    ("ridge:lift=6,forget=0.9", 6, 5, 3, 40),
+    ("ridge:expand=6,decay=0.9", 6, 5, 3, 40),
     ("champion:measure=dcg", 5, 0, 1, 60),
     ("champion:measure=dcg@2,members=[greedy;doubtsort],share=2.0", 6, 0, 2, 300),
-    ("auto:lift=3", 5, 3, 2, 40),
+    ("auto:expand=3", 5, 3, 2, 40),
 )
 _HEAD, _LENGTH = 42, 4  # bytes before the body, and of the length of its description
 _ROUNDS = 12

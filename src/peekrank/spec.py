@@ -116,8 +116,8 @@ def _parts(text: str) -> Iterator[str]:
 def members_of_text(text: str) -> list[str]:
     """The specifications of several values, which semicolons part.
 
-    >>> members_of_text("doubtsort:measure=dcg,forget=0.9;champion:members=[greedy;doubtsort]")
-    ['doubtsort:measure=dcg,forget=0.9', 'champion:members=[greedy;doubtsort]']
+    >>> members_of_text("doubtsort:measure=dcg,decay=0.9;champion:members=[greedy;doubtsort]")
+    ['doubtsort:measure=dcg,decay=0.9', 'champion:members=[greedy;doubtsort]']
     """
     parts, depth = [""], 0
     for sign in text:

@@ -262,7 +262,7 @@ class ExpandsFeatures(Protocol):
     """A learner that can add columns to the features; its weights are then of all columns, features first."""
 
     @property
-    def lift(self) -> int:
+    def expand(self) -> int:
         """How many it adds at most."""
         ...
 
@@ -278,7 +278,7 @@ class HasAgent(Protocol):
 
 def linear_in_features(learner: object) -> bool:
     """Whether a learner's weights, one for each feature, say all about its scores."""
-    return isinstance(learner, LinearScorer) and not (isinstance(learner, ExpandsFeatures) and learner.lift > 0)
+    return isinstance(learner, LinearScorer) and not (isinstance(learner, ExpandsFeatures) and learner.expand > 0)
 
 
 @runtime_checkable

@@ -171,13 +171,13 @@ def test_a_table_fits_a_terminal() -> None:
 
 
 def test_a_learner_that_diverged_is_not_compared_and_the_others_are(tmp_path: Path) -> None:
-    training = replace(TRAINING, learners=("as_printed", *LEARNERS[1:]))
+    training = replace(TRAINING, learners=("from_paper", *LEARNERS[1:]))
     for i in range(2):
         train = part(30, i)
         huge = train._replace(features=train.features * np.float32(1e8))
         learn(training, gather(huge, part(12, 10 + i)), tmp_path / f"wild{i}")
     done = compare(*(str(tmp_path / f"wild{i}") for i in range(2)), "--folds")
-    assert "as_printed has no held-out ndcg@10 in 2 of 2 runs" in said(done)
+    assert "from_paper has no held-out ndcg@10 in 2 of 2 runs" in said(done)
     assert said(done).count("no outcome") == 2
 
 

@@ -89,7 +89,7 @@ def test_the_three_commands_of_the_readme_run_one_after_the_other() -> None:
 
 
 def test_learn_prints_a_table_and_writes_everything() -> None:
-    done = peekrank(*QUICK, "rtopkf", "as_printed:surrogate=kl", "uniform", "--test", "test.txt", "--regret")
+    done = peekrank(*QUICK, "rtopkf", "from_paper:surrogate=kl", "uniform", "--test", "test.txt", "--regret")
     assert done.exit_code == 0, done.output
     assert "ndcg@10, k = 1, 200 rounds, 2 runs, train.txt" in done.output
     for word in ("average", "last tenth", "held out", "explored", "regret", "rounds/s", "uniform"):
@@ -100,7 +100,7 @@ def test_learn_prints_a_table_and_writes_everything() -> None:
         "quality.svg",
     }  # fmt: skip
     manifest = json.loads(Path("learned/manifest.json").read_text())
-    assert manifest["training"]["learners"] == ["rtopkf", "as_printed:surrogate=kl", "uniform"]
+    assert manifest["training"]["learners"] == ["rtopkf", "from_paper:surrogate=kl", "uniform"]
     assert manifest["data"]["digest"] == read_letor("train.txt").about.digest
     assert manifest["test"]["source"] == "test.txt"
 
@@ -110,8 +110,8 @@ def test_options_make_the_specification() -> None:
         [
             ([], "ridge"),
             (["--surrogate", "kl"], "rtopkf:surrogate=kl"),
-            (["--as-printed"], "as_printed"),
-            (["--surrogate", "ranksvm", "--as-printed", "--k", "2"], "as_printed:surrogate=ranksvm"),
+            (["--from-paper"], "from_paper"),
+            (["--surrogate", "ranksvm", "--from-paper", "--k", "2"], "from_paper:surrogate=ranksvm"),
         ]
     ):
         assert peekrank(*QUICK, *options, "--rounds", "20", "--out", f"x{number}").exit_code == 0
@@ -119,7 +119,7 @@ def test_options_make_the_specification() -> None:
     assert "--surrogate does not go with learners that are named" in refused(
         *QUICK, "uniform", "--surrogate", "kl"
     )
-    assert "--as-printed does not go with" in refused(*QUICK, "uniform", "--as-printed")
+    assert "--from-paper does not go with" in refused(*QUICK, "uniform", "--from-paper")
 
 
 def test_the_same_command_goes_on_and_another_is_refused() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.naive_doubt import Naive
+from helpers.naive_exploration import Naive
 from peekrank import (
     DCG,
     UCB,
@@ -31,13 +31,13 @@ from peekrank.types import Decision, Rounds
 
 LEARNERS: list[Any] = [
     DoubtSort(DCG()),
-    DoubtSort(Precision(2, mean=False), form="safe"),
-    DoubtSort(SumLoss(), form="cautious", forget=0.99),
+    DoubtSort(Precision(2, mean=False), variant="safe"),
+    DoubtSort(SumLoss(), variant="cautious", decay=0.99),
     Greedy(DCG()),
     Thompson(DCG()),
     UCB(DCG()),
     MarginFTRL(DCG()),
-    MarginFTRL(Precision(2, mean=False), discount=0.99),
+    MarginFTRL(Precision(2, mean=False), decay=0.99),
 ]
 
 

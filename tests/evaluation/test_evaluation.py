@@ -92,7 +92,7 @@ def test_estimates_are_those_of_the_definitions(name: str, regression: Any) -> N
     found = evaluate_log(log, [order], judge, regression=regression).estimates[0]
     expected = naive_estimates(log, order.ranks, judge, regression)  # type: ignore[arg-type]
     assert found.ips == pytest.approx(expected.ips, rel=1e-12)
-    assert found.snips == pytest.approx(expected.self_normalised, rel=1e-12)
+    assert found.snips == pytest.approx(expected.snips, rel=1e-12)
     assert found.dr == pytest.approx(expected.dr, rel=1e-12)
     assert found.ess == pytest.approx(expected.ess, rel=1e-12)
     assert found.max_weight == pytest.approx(expected.max_weight, rel=1e-12)

@@ -448,8 +448,8 @@ def verdicts(found: dict[Any, Findings], ct15: dict[str, Floats]) -> dict[str, b
 @pytest.mark.slow
 def test_claims_hold_and_differ() -> None:
     slow = ("setftrl", "permftrl", "setftrl:horizon=none", "permftrl:horizon=none", "nw2")
-    powers = {**dict.fromkeys(slow, 0.5), "nw2:printed=true": 1.0}
-    found = {game: power_law(game, {"nw2:printed=true": 0.01}, powers) for game in rates.GRID}
+    powers = {**dict.fromkeys(slow, 0.5), "nw2:paper_rate=true": 1.0}
+    found = {game: power_law(game, {"nw2:paper_rate=true": 0.01}, powers) for game in rates.GRID}
     ct15 = {
         "blockftrl:horizon=none": np.array([10.0, 12.0]),
         "rtop1f": np.array([20.0, 21.0]),
@@ -462,7 +462,7 @@ def test_claims_hold_and_differ() -> None:
     worse = {**ct15, "rtop1f:order=fixed": np.array([20.0, 20.0])}
     (half,) = [claim for claim in rates.claims(found, worse) if not claim.holds]
     assert (half.expected, half.here) == ("at most half", "11 ± 1 against 20 ± 0: 0.55 (2 runs)")
-    linear = power_law(rates.SMALL, {"nw2:printed=true": 0.01}, {**powers, "nw2": 1.0})
+    linear = power_law(rates.SMALL, {"nw2:paper_rate=true": 0.01}, {**powers, "nw2": 1.0})
     differs = [what for what, holds in verdicts({**found, rates.SMALL: linear}, ct15).items() if not holds]
     assert [what.partition(",")[0] for what in differs] == [
         "exponent of `nw2`", "worst mean regret within the bound",

@@ -214,7 +214,7 @@ def test_constants_of_the_bound_by_hand() -> None:
     assert learner.block_count(shape, 10_000) == K
     assert learner.bound(shape, 10_000) == pytest.approx(3 * K + A * sqrt(np.sum(lengths**2)))
     assert learner.bound(shape, 10_000) == pytest.approx(3 * 3 ** (1 / 3) * (A * 5000) ** (2 / 3), rel=1e-3)
-    assert BlockFTRL(SumLoss(), 10_000, discount=0.9).bound(shape, 10_000) is None
+    assert BlockFTRL(SumLoss(), 10_000, decay=0.9).bound(shape, 10_000) is None
     graded, binary = (BlockFTRL(DCG(), 50, max_grade=top).bound(Shape(5, 0, 1), 5000) for top in (3, 1))
     assert graded == pytest.approx(7 * (binary or 0))
 
@@ -305,7 +305,7 @@ def test_discounting_follows_change(horizon: int | None) -> None:
         end, segments = np.array([20_000]), rounds.relevance.reshape(5, 4000, 10)
         best = sum(best_values(DCG(), fixed_items(segment), np.array([4000]))[0] for segment in segments)
         for n, discount in enumerate((1.0, 0.8)):
-            learner = BlockFTRL(DCG(), horizon, discount=discount)
+            learner = BlockFTRL(DCG(), horizon, decay=discount)
             lost[n] += best - simulate(learner, rounds, k=1, measure=DCG(), seed=seed, at=end).value[0]
     assert lost[1] < 0.3 * lost[0]
 
@@ -313,7 +313,7 @@ def test_discounting_follows_change(horizon: int | None) -> None:
 @pytest.mark.parametrize("discount", [1.0, 0.8, 0.3])
 def test_the_step_size_counts_the_squares_of_discounted_blocks(discount: float) -> None:
     """A block that counts for discount^n after n others moves the leader by its square."""
-    learner, shape, rng = BlockFTRL(SumLoss(), discount=discount), Shape(3, 0, 1), np.random.default_rng(1)
+    learner, shape, rng = BlockFTRL(SumLoss(), decay=discount), Shape(3, 0, 1), np.random.default_rng(1)
     state, w, lengths = learner.init(shape), position_weights(SumLoss(), 3), np.array([])
     for _ in range(400):
         begins = state.clock[0] == 0
@@ -332,7 +332,7 @@ def test_the_step_size_counts_the_squares_of_discounted_blocks(discount: float) 
 @pytest.mark.parametrize("discount", [0.8, 0.3])
 def test_with_a_horizon_the_step_size_is_that_of_the_blocks_remembered(discount: float) -> None:
     shape = Shape(4, 0, 1)
-    plain, forgetful = (BlockFTRL(DCG(), 9000, discount=x).init(shape) for x in (1.0, discount))
+    plain, forgetful = (BlockFTRL(DCG(), 9000, decay=x).init(shape) for x in (1.0, discount))
     remembered = sum(discount ** (2 * age) for age in range(plain.blocks))
     assert forgetful.rate == pytest.approx(plain.rate * np.sqrt(plain.blocks / remembered), rel=1e-12)
 
@@ -459,7 +459,7 @@ def test_grades_of_any_size() -> None:
 @pytest.mark.parametrize("discount", [0.0, -0.5, 1.5, float("nan")])
 def test_a_wrong_discount_is_named(discount: float) -> None:
     with pytest.raises(ValueError, match=r"discount = .*: must be"):
-        BlockFTRL(DCG(), discount=discount)
+        BlockFTRL(DCG(), decay=discount)
 
 
 @pytest.mark.parametrize(("of", "m", "k"), [(Precision(3, mean=False), 3, 1), (DCG(), 1, 1), (SumLoss(), 4, 4)])

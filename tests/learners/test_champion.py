@@ -29,13 +29,13 @@ from peekrank._jit import machine_code
 from peekrank.engine import run_agents
 from peekrank.engine.serialization import arrays_of
 from peekrank.learners import learner as learner_named
-from peekrank.learners._team.judging import reach
-from peekrank.learners._team.state import CAUTION, CENTRE, CHARGE, WEIGHTS
+from peekrank.learners._champion.comparison import reach
+from peekrank.learners._champion.state import CAUTION, CENTRE, CHARGE, WEIGHTS
 from peekrank.spec import text_of
 from peekrank.surrogates import RankSVM
 from peekrank.types import Floats, Learner, Shape
 
-GOOD, BAD = DoubtSort(DCG()), DoubtSort(DCG(), forget=0.5)  # who forgets knows an item by two answers
+GOOD, BAD = DoubtSort(DCG()), DoubtSort(DCG(), decay=0.5)  # who forgets knows an item by two answers
 MEANS = np.array([0.9, 0.7, 0.5, 0.3, 0.1])
 
 
@@ -65,7 +65,7 @@ def test_a_worse_challenger_never_takes_over() -> None:
         champion, agent = played((GOOD, BAD), 20_000, seed)
         assert champion.in_charge(agent.state) == GOOD
         assert champion.promotions(agent.state) == []
-        standing = champion.standings(agent.state)[1]
+        standing = champion.member_status(agent.state)[1]
         assert standing.low < 0
         assert standing.low <= standing.difference <= standing.high
 
@@ -76,9 +76,9 @@ def test_standings_are_no_larger_than_differences_can_be() -> None:
         DCG(),
     )
     agent = Agent(champion, m=4, k=1, seed=0)
-    assert all(one.rounds == 0 and np.isnan(one.difference) for one in champion.standings(agent.state))
+    assert all(one.rounds == 0 and np.isnan(one.difference) for one in champion.member_status(agent.state))
     agent.update(agent.rank(), [2])
-    standing = champion.standings(agent.state)[1]
+    standing = champion.member_status(agent.state)[1]
     worth = [judge.discount(4)[list(order)] for order in permutations(range(4))]
     gains = [judge.gain(np.array(grades)) for grades in product(range(3), repeat=4)]
     most = max(float((one - worth[0]) @ gain) for one in worth for gain in gains)
@@ -210,10 +210,8 @@ def test_who_cannot_be_a_member_is_told_why(members: tuple[Learner, ...], said: 
 
 
 def test_members_in_a_specification_are_filled_from_around_them() -> None:
-    champion = learner_named("champion:members=[doubtsort:forget=0.9;greedy],max_grade=2", measure=SumLoss())
-    assert champion == Champion(
-        SumLoss(), (DoubtSort(SumLoss(), 2, forget=0.9), Greedy(SumLoss(), 2)), max_grade=2
-    )
+    champion = learner_named("champion:members=[doubtsort:decay=0.9;greedy],max_grade=2", measure=SumLoss())
+    assert champion == Champion(SumLoss(), (DoubtSort(SumLoss(), 2, decay=0.9), Greedy(SumLoss(), 2)), max_grade=2)
     assert learner_named(text_of(champion)) == champion
     with pytest.raises(ValueError, match="unknown learner 'doubtsrt': did you mean 'doubtsort'"):
         learner_named("champion:measure=dcg,members=[doubtsrt;greedy]")

@@ -145,7 +145,7 @@ def test_naive_twin_over_lists_that_change(
     of: LinearMeasure, k: int, discount: float, safe: bool, late: int
 ) -> None:
     """Lists of one to six of six items, some of them twice and more in turn, every fourth answer late."""
-    rng, learner, m = np.random.default_rng([k, safe, late]), MarginFTRL(of, discount=discount), 6
+    rng, learner, m = np.random.default_rng([k, safe, late]), MarginFTRL(of, decay=discount), 6
     twin, state, means = Twin(of, m, k, discount), learner.init(Shape(m, 0, k)), np.linspace(0.9, 0.05, m)
     if safe:
         state.numbers[BETA] = twin.beta = 2 * learner.scale(Shape(m, 0, k)).start
@@ -368,7 +368,7 @@ def test_pathwise_inequality(of: LinearMeasure, k: int, kind: str) -> None:
 def test_discounted_regret_is_what_beta_has_become(of: LinearMeasure, k: int, kind: str) -> None:
     """Theorem 4 in every run: estimates, prices and losses count less and less, and come to 3 h beta at most."""
     T, m, discount, rng = 400, 4, 0.98, np.random.default_rng(5)
-    learner, shape = MarginFTRL(of, discount=discount), Shape(4, 0, k)
+    learner, shape = MarginFTRL(of, decay=discount), Shape(4, 0, k)
     assert learner.bound(shape, T) is None
     state, c = learner.init(shape), MarginFTRL(of).scale(shape)
     lost, estimates, now, new = 0.0, np.zeros(m), 0.0, np.zeros(m)
@@ -416,7 +416,7 @@ def test_the_point_travels_no_farther_than_late_answers_are_charged_for(
 
 def test_a_discount_follows_change() -> None:
     rounds = [fixed_items(swapping(6000, 5, seed).astype(int)) for seed in range(3)]
-    plain, following = (mean_regret(MarginFTRL(DCG(), discount=d), rounds, 1) for d in (1.0, 0.995))
+    plain, following = (mean_regret(MarginFTRL(DCG(), decay=d), rounds, 1) for d in (1.0, 0.995))
     assert following < plain
 
 

@@ -20,7 +20,7 @@ from peekrank.checks import LEARNER_CHECKS
 from peekrank.games.classic import classic
 from peekrank.learners._shared import ShortHorizonWarning
 from peekrank.learners.nw2.learner import NW2, _action_probabilities
-from peekrank.learners.nw2.shares import exponentials, settle, share_space
+from peekrank.learners.nw2.stationary import exponentials, settle, share_space
 from peekrank.learners.nw2.tables import (
     Tables,
     game_tables,
@@ -411,7 +411,7 @@ def law(state: Any) -> Floats:
     ],
 )
 def test_twin_of_precision(m: int, n: int, printed: bool, horizon: int | None) -> None:
-    agent = Agent(NW2(Precision(n, mean=False), horizon, printed=printed), m=m, k=1, seed=1)
+    agent = Agent(NW2(Precision(n, mean=False), horizon, paper_rate=printed), m=m, k=1, seed=1)
     twin, sets = precision_twin(m, n, 0.0 if printed else 0.5, printed)
     t = agent._state.tables
     position = [sets.index(tuple(sorted(t.rankings[a, :n].tolist()))) for a in t.actions[:-1]]
@@ -671,7 +671,7 @@ def test_as_printed_the_regret_is_linear() -> None:
     for printed in (True, False):
         lost = {}
         for T in (4000, 64_000):
-            learner, lost[T] = NW2(p2, T, printed=printed), 0.0
+            learner, lost[T] = NW2(p2, T, paper_rate=printed), 0.0
             for seed, means in enumerate(permutations([0.9, 0.5, 0.1])):
                 rows = (np.random.default_rng([3, seed]).random((T, 3)) < means).astype(int)
                 trace = simulate(learner, fixed_items(rows), k=1, measure=p2, seed=seed, at=np.array([T]))
@@ -679,14 +679,14 @@ def test_as_printed_the_regret_is_linear() -> None:
         growth[printed] = log(lost[64_000] / lost[4000]) / log(16)
     assert growth[True] > 0.93
     assert growth[False] < 0.65
-    assert NW2(p2, 4000, printed=True).bound(Shape(3, 0, 1), 4000) is None
+    assert NW2(p2, 4000, paper_rate=True).bound(Shape(3, 0, 1), 4000) is None
 
 
 def test_as_printed_gamma_must_be_a_probability() -> None:
     needed = 36 * log(6)
-    NW2(Precision(2, mean=False), int(needed) + 1, printed=True).init(Shape(3, 0, 1))
+    NW2(Precision(2, mean=False), int(needed) + 1, paper_rate=True).init(Shape(3, 0, 1))
     with pytest.raises(ValueError, match=r"horizon = 64: .*at least K\^2 ln K = 65, for K = 6"):
-        NW2(Precision(2, mean=False), int(needed), printed=True).init(Shape(3, 0, 1))
+        NW2(Precision(2, mean=False), int(needed), paper_rate=True).init(Shape(3, 0, 1))
 
 
 # --- refusals
@@ -731,7 +731,7 @@ def test_hard_games_are_refused() -> None:
 def test_printed_is_for_precision_with_a_horizon() -> None:
     for judge, horizon in ((Precision(2, mean=False), None), (measure("dcg"), 10**6)):
         with pytest.raises(ValueError, match="printed = True"):
-            NW2(judge, horizon, printed=True)
+            NW2(judge, horizon, paper_rate=True)
 
 
 def test_short_horizons_are_warned_of() -> None:
@@ -815,7 +815,7 @@ INSTANCES = [
     NW2(measure("p@2"), 20_000),  # six items in the checks
     NW2(Precision(1, mean=False), 4000),
     NW2(Precision(6, mean=False), 4000),
-    NW2(Precision(2, mean=False), 20_000, printed=True),
+    NW2(Precision(2, mean=False), 20_000, paper_rate=True),
     NW2(Precision(2, mean=False)),
 ]
 

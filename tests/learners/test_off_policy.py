@@ -61,7 +61,7 @@ def test_who_needs_propensities_of_pairs_does_not_adopt() -> None:
 
 def test_rtopkf_learns_from_what_ridge_shows() -> None:
     rng, learner, shape = np.random.default_rng(1), RTopKF(), Shape(M, D, 2)
-    agent, state = Agent(Ridge(share=0.2), m=M, k=2, d=D, seed=0), learner.init(shape)
+    agent, state = Agent(Ridge(explore_rate=0.2), m=M, k=2, d=D, seed=0), learner.init(shape)
     kernels, ranking = learner.kernels, np.empty(M, np.int64)
     assert kernels.off_policy is not None
     for _ in range(2000):

@@ -85,14 +85,14 @@ CASES: list[Learner] = [
     PermFTRL(Precision(1, mean=False)),
     BlockFTRL(DCG(), horizon=60),
     BlockFTRL(SumLoss()),
-    BlockFTRL(DCG(1), horizon=200, discount=0.9),
+    BlockFTRL(DCG(1), horizon=200, decay=0.9),
     SetFTRL(Precision(2, mean=False), horizon=100),
     SetFTRL(Precision(1, mean=False)),
     RTopKF(),
-    RTopKF(KL(), gamma=0.3, temperature=0.5, below="random"),
+    RTopKF(KL(), gamma=0.3, temperature=0.5, unseen_order="random"),
     RTopKF(KL(), temperature=0.0),
     Ridge(),
-    Ridge(share=0.2, lift=3),
+    Ridge(explore_rate=0.2, expand=3),
 ]
 
 
@@ -129,7 +129,7 @@ def test_propensities_of_five_items(learner: Learner, rounds: int) -> None:
         (NW2(Precision(2, mean=False), horizon=10_000), 4, 1),
         (NW2(Precision(2, mean=False), horizon=10_000), 4, 3),
         (NW2(Precision(1, mean=False)), 3, 2),
-        (NW2(Precision(2, mean=False), horizon=10_000, printed=True), 4, 2),
+        (NW2(Precision(2, mean=False), horizon=10_000, paper_rate=True), 4, 2),
         (NW2(DCG(), horizon=10_000), 3, 2),
         (FeedExp3(DCG(), horizon=10_000), 3, 1),
         (FeedExp3(DCG()), 3, 2),

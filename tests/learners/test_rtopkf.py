@@ -51,7 +51,7 @@ def everything_shown(
         yield 1.0, show(state, X, uniforms)
         return
     gamma = learner.gamma or 101 ** (-1 / 3)
-    drawn = n - 1 if learner.below == "random" else k
+    drawn = n - 1 if learner.unseen_order == "random" else k
     choices = list(product(*[(np.arange(n - p) + 0.5) / (n - p) for p in range(drawn)]))
     for choice in choices:
         uniforms[0], uniforms[1 : 1 + drawn] = gamma / 2, choice
@@ -86,7 +86,7 @@ def everything_shown(
 def test_estimates_are_unbiased(
     surrogate: Surrogate, estimator: Any, below: Any, temperature: float, m: int, n: int, k: int
 ) -> None:
-    learner = RTopKF(surrogate, estimator=estimator, below=below, temperature=temperature)
+    learner = RTopKF(surrogate, estimator=estimator, unseen_order=below, temperature=temperature)
     X, rng = items(n, seed=n), np.random.default_rng(m)
     relevance = rng.integers(0, 4, n).astype(np.float64)
     total, mean, seen = 0.0, np.zeros(n), np.zeros(n)
@@ -104,7 +104,7 @@ def test_estimates_are_unbiased(
 
 
 def test_all_lists_can_be_shown_when_printed() -> None:
-    learner = RTopKF.as_printed(Squared(), 1000)
+    learner = RTopKF.from_paper(Squared(), 1000)
     shown = {tuple(ranking) for _, (ranking, _) in everything_shown(learner, begun(learner, 4, 1, 0), items(4, 0))}
     assert shown == set(permutations(range(4)))
 
@@ -215,7 +215,7 @@ def late_value(learner: Any, rounds: Rounds, k: int, runs: int = 3) -> float:
 
 def test_defaults_beat_what_is_printed() -> None:
     rounds = synthetic(seed=0)
-    nothing, printed = late_value(Uniform(), rounds, 1), late_value(RTopKF.as_printed(Squared(), 4000), rounds, 1)
+    nothing, printed = late_value(Uniform(), rounds, 1), late_value(RTopKF.from_paper(Squared(), 4000), rounds, 1)
     ours, more, everything = (
         late_value(RTopKF(), rounds, 1),
         late_value(RTopKF(), rounds, 3),
@@ -443,7 +443,7 @@ def test_without_a_gamma_it_is_one_half_at_most(rounds: int, gamma: float) -> No
 
 @pytest.mark.parametrize(("horizon", "gamma"), [(1, 0.5), (7, 0.5), (27, 1 / 3), (1000, 0.1)])
 def test_as_printed_gamma_is_one_half_at_most(horizon: int, gamma: float) -> None:
-    assert RTopKF.as_printed(Squared(), horizon).gamma == pytest.approx(gamma, rel=1e-12)
+    assert RTopKF.from_paper(Squared(), horizon).gamma == pytest.approx(gamma, rel=1e-12)
 
 
 def test_one_feature_is_enough_to_learn_from() -> None:

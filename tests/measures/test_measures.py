@@ -496,7 +496,7 @@ def test_a_measure_with_several_parameters_is_known_by_name_also_within_a_learne
     monkeypatch.setitem(registry.MEASURES._known, "mine", Mine)
     assert name_of(made) == str(made) == name
     assert measure(name) == made
-    for text in ("ftpl:horizon=50", "blockftrl:horizon=50,discount=0.9"):
+    for text in ("ftpl:horizon=50", "blockftrl:horizon=50,decay=0.9"):
         one = learner(text, measure=made)
         assert learner(text_of(one)) == one
         assert ("[mine:shape=1e300,tuned=true]" in text_of(one)) == (name == "mine:shape=1e300,tuned=true")

@@ -231,7 +231,7 @@ def test_quality_after_few_rounds_is_that_of_an_agent_that_stops_there() -> None
         if count in (20, 50):
             assert found[module.RIDGE, count] == judged.held_out(learner.scores(agent.state, test.features), test)
     assert [row[0] for row in module.rounds_table({key: [value, 1.0] for key, value in found.items()}).rows] == [
-        module.RIDGE, module.LIFTED, module.OURS,
+        module.RIDGE, module.EXPANDED, module.OURS,
     ]  # fmt: skip
     few = {(module.RIDGE, 20): [0.7, 0.8], (module.OURS, 20): [0.6, 0.7]}
     (claim,) = module.rounds_claims(few)

@@ -155,8 +155,8 @@ def simulated(powers: dict[str, float], factors: dict[str, float]) -> ct15_figur
 
 def test_verdicts_of_ct15_figure_1_follow_the_curves() -> None:
     one, other = ct15_figures.TOP_1
-    as_printed = simulated({one: 2 / 3, other: 2 / 3, "uniform": 1.0}, {one: 1.0, other: 1.0, "uniform": 0.6})
-    assert not differing(ct15_figures.claims_1(as_printed))
+    from_paper = simulated({one: 2 / 3, other: 2 / 3, "uniform": 1.0}, {one: 1.0, other: 1.0, "uniform": 0.6})
+    assert not differing(ct15_figures.claims_1(from_paper))
     lazy = simulated({one: 2 / 3, other: 1.0, "uniform": 1.0}, {one: 1.0, other: 0.5, "uniform": 0.6})
     wrong = differing(ct15_figures.claims_1(lazy))
     assert [what.partition(":")[0] for what in wrong] == ["`rtop1f"] * 3  # of order=fixed
@@ -165,8 +165,8 @@ def test_verdicts_of_ct15_figure_1_follow_the_curves() -> None:
 
 def test_verdicts_of_ct15_figure_2_follow_the_curves() -> None:
     one, other = ct15_figures.TOP_1
-    as_printed = simulated({one: 2 / 3, other: 2 / 3, "ftpl": 0.5}, {one: 1.0, other: 1.0, "ftpl": 0.6})
-    assert not differing(ct15_figures.claims_2(as_printed))
+    from_paper = simulated({one: 2 / 3, other: 2 / 3, "ftpl": 0.5}, {one: 1.0, other: 1.0, "ftpl": 0.6})
+    assert not differing(ct15_figures.claims_2(from_paper))
     slow = simulated({one: 2 / 3, other: 2 / 3, "ftpl": 0.7}, {one: 1.0, other: 1.0, "ftpl": 1.0})
     assert len(differing(ct15_figures.claims_2(slow))) == 6  # lower and faster than either, and twice its power
 

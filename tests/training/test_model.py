@@ -187,8 +187,8 @@ def test_robust_scaling_travels_with_a_model(tmp_path: Path) -> None:
 LAYOUT = Layout(queries=25, documents=(3, 9), features=4, shares=(0.6, 0.3, 0.1))
 GOING_ON = (
     "ridge",
-    "ridge:lift=3",
-    "ridge:forget=0.99",
+    "ridge:expand=3",
+    "ridge:decay=0.99",
     "rtopkf:horizon=100",
     "rtopkf:horizon=100,surrogate=kl,estimator=doubly_robust",
 )
@@ -226,7 +226,7 @@ def test_lists_may_be_longer_and_more_answered_than_in_training(learner: str) ->
 
 
 def test_without_weights_the_agent_scores(tmp_path: Path) -> None:
-    model = trained("ridge:lift=3", 60)
+    model = trained("ridge:expand=3", 60)
     save_model(model, tmp_path / "m.json")
     loaded = load_model(tmp_path / "m.json")
     data = make_dataset(LAYOUT, np.random.default_rng(4))

@@ -29,7 +29,7 @@ from peekrank.training.runs import learn, model_file
 from peekrank.training.training import Material, Training, gather, make_learner
 from peekrank.types import Floats, Ints, Rounds
 
-SMALL = Training(("rtopkf", "as_printed:surrogate=kl", "uniform"), k=1, rounds=300, runs=2)
+SMALL = Training(("rtopkf", "from_paper:surrogate=kl", "uniform"), k=1, rounds=300, runs=2)
 COUNTS = np.arange(20) % 4  # how often each list came
 CONVEX = [cls() for cls in SURROGATES.values() if cls.convex]
 
@@ -118,9 +118,9 @@ def test_models_are_the_final_weights_and_held_out_is_their_quality(
     outcome, folder = done
     assert material.test is not None
     rounds, test = material.train.rounds(), material.test
-    assert SMALL.model_names() == ["rtopkf", "as-printed-surrogate-kl", "uniform"]
+    assert SMALL.model_names() == ["rtopkf", "from-paper-surrogate-kl", "uniform"]
     assert sorted(path.name for path in (folder / "models").iterdir()) == [
-        "as-printed-surrogate-kl-0.json", "as-printed-surrogate-kl-1.json", "rtopkf-0.json", "rtopkf-1.json",
+        "from-paper-surrogate-kl-0.json", "from-paper-surrogate-kl-1.json", "rtopkf-0.json", "rtopkf-1.json",
     ]  # fmt: skip
     qualities = []
     for run in range(2):
@@ -310,7 +310,7 @@ def test_a_loss_that_is_not_convex_has_no_regret(material: Material, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    "text", ["rtopkf", "as_printed:surrogate=kl", "rtopkf:surrogate=listnet", "rtopkf:radius=0.3"]
+    "text", ["rtopkf", "from_paper:surrogate=kl", "rtopkf:surrogate=listnet", "rtopkf:radius=0.3"]
 )
 def test_loss_along_a_run_is_a_naive_twins(text: str, material: Material) -> None:
     rounds, learner, sequence = material.train.rounds(), make_learner(text, 300), SMALL.sequence(0, 20)
@@ -391,8 +391,8 @@ def test_another_training_is_refused_by_what_differs(done: tuple[Outcome, Path],
         ({"learners": ("rtopkf", "rtopkf")}, "a learner is given twice"),
         ({"learners": ("rtopkg",)}, "unknown learner 'rtopkg': did you mean 'rtopkf'"),
         ({"learners": ("rtop1f",)}, "rtop1f learns about a fixed set of items, not from features"),
-        ({"learners": ("as_printed:surrogate=kk",)}, "unknown surrogate 'kk'"),
-        ({"learners": ("as_printed:rate=2",)}, "learner 'as_printed' has no field 'rate'"),
+        ({"learners": ("from_paper:surrogate=kk",)}, "unknown surrogate 'kk'"),
+        ({"learners": ("from_paper:rate=2",)}, "learner 'from_paper' has no field 'rate'"),
         ({"learners": ("rtopkf:surrogate=ranksvm",)}, "k = 1: rtopkf:surrogate=ranksvm needs k = 2 at least"),
         ({"k": 0}, "k = 0: must be a whole number, at least 1"),
         ({"rounds": 0}, "rounds = 0"),
@@ -418,7 +418,7 @@ def test_k_may_exceed_short_lists_but_not_all(material: Material, tmp_path: Path
 def test_weights_that_diverge_leave_no_model_and_stop_nothing(tmp_path: Path) -> None:
     data = make(20, 1)
     huge = gather(data._replace(features=data.features * np.float32(1e8)), make(10, 2))
-    training = Training(("as_printed", "uniform"), rounds=300, runs=1)
+    training = Training(("from_paper", "uniform"), rounds=300, runs=1)
     summaries = learn(training, huge, tmp_path / "x").summaries()
     assert [s.finite for s in summaries] == [0, 1]
     assert summaries[0].held_out is None

@@ -65,8 +65,8 @@ def command(
             help="Train rtopkf with squared, kl, ranksvm, smoothdcg or listnet.", show_default="no rtopkf"
         ),
     ] = None,
-    as_printed: Annotated[
-        bool, typer.Option("--as-printed", help="Train the paper's algorithm with the paper's parameters.")
+    from_paper: Annotated[
+        bool, typer.Option("--from-paper", help="Train the paper's algorithm with the paper's parameters.")
     ] = False,
     measure: Annotated[
         str, typer.Option(help="What quality is: ndcg@10, ndcg@10+skip, p@3+sum, err@10 ...")
@@ -100,7 +100,7 @@ def command(
 
     import_all(imports)
     speak(json_file, quiet=quiet)
-    chosen = choose(learners, surrogate, as_printed=as_printed)
+    chosen = choose(learners, surrogate, from_paper=from_paper)
     training = Training(chosen, k, rounds, measure, runs, seed, regret)
     if log and len(chosen) > 1:
         raise ValueError("--log: a log is of one learner, and several are given")
@@ -129,25 +129,25 @@ def _summary(outcome: Outcome, material: Material, folder: Path) -> dict[str, An
     }
 
 
-def choose(named: list[str] | None, surrogate: str | None, *, as_printed: bool) -> tuple[str, ...]:
+def choose(named: list[str] | None, surrogate: str | None, *, from_paper: bool) -> tuple[str, ...]:
     """The specifications of the learners that arguments and options give.
 
-    >>> choose(None, "kl", as_printed=True)
-    ('as_printed:surrogate=kl',)
+    >>> choose(None, "kl", from_paper=True)
+    ('from_paper:surrogate=kl',)
     """
     from peekrank.training.training import DEFAULT_LEARNER
 
     if named:
-        if surrogate or as_printed:
-            option = "--surrogate" if surrogate else "--as-printed"
+        if surrogate or from_paper:
+            option = "--surrogate" if surrogate else "--from-paper"
             raise ValueError(
                 f"{option} does not go with learners that are named; say it there, as in rtopkf:surrogate=kl or "
-                "as_printed:surrogate=kl"
+                "from_paper:surrogate=kl"
             )
         return tuple(named)
     if not surrogate:
-        return ("as_printed" if as_printed else DEFAULT_LEARNER,)
-    return (f"{'as_printed' if as_printed else 'rtopkf'}:surrogate={surrogate}",)
+        return ("from_paper" if from_paper else DEFAULT_LEARNER,)
+    return (f"{'from_paper' if from_paper else 'rtopkf'}:surrogate={surrogate}",)
 
 
 def _gather(train: Path, test: Path | None, scaling: str, training: Training) -> tuple[Material, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from peekrank.learners._team.form import TeamForm
+from peekrank.learners._champion.base import ChampionLearner
 from peekrank.measures import measure as measure_named
 from peekrank.registry import LEARNERS
 from peekrank.spec import build, members_of_text
@@ -17,7 +17,7 @@ def _members(text: str, **context: Any) -> tuple[Learner, ...]:
 
 
 @dataclass(frozen=True)
-class Champion(TeamForm):
+class Champion(ChampionLearner):
     """Rank with the learner in charge; promote a challenger when evidence says that it is better, never sooner.
 
     All members learn from all answers, whoever chose what was shown. Each says in each round which order it takes

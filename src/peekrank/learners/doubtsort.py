@@ -11,8 +11,23 @@ from numpy.typing import NDArray
 
 from peekrank._jit import kernel
 from peekrank._util.validate import choice, share, whole
-from peekrank.kernels.doubt import DoubtSpace, asked, doubt_space, fill_doubts, fill_prices, fill_questions
-from peekrank.kernels.items import Items, average, learn_from_answers, mean, set_items, unknown_items, width
+from peekrank.kernels.exploration import (
+    DoubtSpace,
+    doubt_space,
+    fill_doubts,
+    fill_exploration_costs,
+    fill_exploration_probs,
+    sample_position,
+)
+from peekrank.kernels.item_stats import (
+    ItemStats,
+    average,
+    confidence_width,
+    mean,
+    new_stats,
+    set_items,
+    update_from_feedback,
+)
 from peekrank.kernels.sorting import move_up, sort_descending
 from peekrank.learners._shared import (
     PERSISTENT_STATS,
@@ -27,7 +42,7 @@ from peekrank.measures import learnable
 from peekrank.measures import measure as measure_named
 from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
 
-Form = Literal["usual", "cautious", "safe"]
+Variant = Literal["usual", "cautious", "safe"]
 _USUAL, _CAUTIOUS, _SAFE = range(3)
 _SHARE = 0.03  # of what doubt may cost, spent on questions; the safe form spends as much as it costs
 _CAUTION = 0.3
@@ -36,13 +51,13 @@ _CAUTION = 0.3
 class DoubtSortState(NamedTuple):
     """What is known of the items; then constants, and memory for one round."""
 
-    items: Items
+    items: ItemStats
     weights: Floats  # of positions, but for a constant: the same for lists of any length
     k: int
     largest: float
-    form: int
+    variant: int
     share: float
-    forget: float
+    decay: float
     scores: Floats
     spreads: Floats
     rows: Ints  # from here on by position
@@ -58,13 +73,13 @@ class DoubtSortState(NamedTuple):
 def _estimate(s: DoubtSortState, item: int, prior: float) -> tuple[float, float]:
     """Mean gain of an item and how far it may be off."""
     answers, rounds = s.items.answers[item], s.items.rounds[item]
-    if s.form == _SAFE:
+    if s.variant == _SAFE:
         if answers == 0:
             return s.largest / 2, s.largest
         spread = s.largest * sqrt(log(2 * rounds**3) / (2 * answers)) if rounds > 0 else s.largest
         return s.items.sums[item] / answers, min(s.largest, spread)
-    spread = width(s.items, item, s.largest)
-    if s.form == _CAUTIOUS:
+    spread = confidence_width(s.items, item, s.largest)
+    if s.variant == _CAUTIOUS:
         spread += _CAUTION * s.largest * log(np.e + rounds) / (answers + 1)
     return mean(s.items, item, prior), spread
 
@@ -85,7 +100,7 @@ def _exploit(s: DoubtSortState, X: Features, ranking: Ints, token: Floats) -> No
     n = len(ranking)
     prior = average(s.items, s.largest)
     for r in range(n):
-        item = s.items.here[r]
+        item = s.items.rows[r]
         s.items.rounds[item] += 1
         s.scores[r], s.spreads[r] = _estimate(s, item, prior)
     sort_descending(s.scores[:n], ranking, s.space.sorting)
@@ -100,13 +115,13 @@ def _explore(s: DoubtSortState, X: Features, uniforms: Floats, ranking: Ints, to
     k = min(s.k, n)
     means, widths, questions = s.means[:n], s.widths[:n], s.questions[:n]
     fill_doubts(means, widths, s.weights, s.doubts[:n], s.space)
-    if s.form == _SAFE:
+    if s.variant == _SAFE:
         s.prices[:n] = s.largest * (s.weights[k - 1] - s.weights[n - 1])
     else:
-        fill_prices(means, s.weights, k, s.prices[:n])
+        fill_exploration_costs(means, s.weights, k, s.prices[:n])
     begin, end = _tied(s.weights, k, n)
-    fill_questions(s.doubts[:n], widths, s.prices[:n], end, s.share, questions)
-    position = asked(questions, end, uniforms[0])
+    fill_exploration_probs(s.doubts[:n], widths, s.prices[:n], end, s.share, questions)
+    position = sample_position(questions, end, uniforms[0])
     _arrange(s, ranking, position, begin, end, k)
     token[0] = position >= 0
 
@@ -139,7 +154,7 @@ def _set_items(s: DoubtSortState, items: Ints) -> None:
 
 @kernel
 def _update(s: DoubtSortState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
-    learn_from_answers(s.items, ranking, feedback, s.forget)
+    update_from_feedback(s.items, ranking, feedback, s.decay)
 
 
 @kernel
@@ -183,11 +198,11 @@ class DoubtSort:
         What is to be learned; must be separable.
     max_grade
         Largest relevance grade.
-    form
+    variant
         "usual": u_i is the root of ``variance ln(e + rounds) / (answers + 1)``. "cautious" adds ``0.3 g ln(e +
         rounds) / (answers + 1)``: quicker with new items, and dearer. "safe" is the one with a theorem
         (`stochastic_bound`): ``u_i = g sqrt(ln(2 rounds^3) / (2 answers))``, and much dearer. g is the largest gain.
-    forget
+    decay
         What is known of an item is multiplied by this at each answer about it: less than 1 to follow change.
 
     >>> from peekrank import Agent, DCG
@@ -201,8 +216,8 @@ class DoubtSort:
 
     measure: LinearMeasure = field(metadata={"read": measure_named})
     max_grade: int = 1
-    form: Form = "usual"
-    forget: float = 1.0
+    variant: Variant = "usual"
+    decay: float = 1.0
     name: ClassVar[str] = "doubtsort"
     contextual: ClassVar[bool] = False
     variable_length: ClassVar[bool] = False
@@ -223,22 +238,22 @@ class DoubtSort:
 
     def __post_init__(self) -> None:
         whole("max_grade", self.max_grade, 1, 255)
-        choice("form", self.form, Form)
-        share("forget", self.forget)
+        choice("variant", self.variant, Variant)
+        share("decay", self.decay)
         learnable(self.measure, self.max_grade)
 
     def init(self, shape: Shape) -> DoubtSortState:
         """State before the first round."""
-        m, form = shape.m, get_args(Form).index(self.form)
+        m, variant = shape.m, get_args(Variant).index(self.variant)
         scores, spreads, means, widths, doubts, prices, questions = (np.zeros(m) for _ in range(7))
         return DoubtSortState(
-            items=unknown_items(m),
+            items=new_stats(m),
             weights=discount_of(self.measure, m) * (1 if self.measure.higher_is_better else -1),
             k=shape.k,
             largest=largest_gain(self.measure, self.max_grade),
-            form=form,
-            share=1.0 if form == _SAFE else _SHARE,
-            forget=self.forget,
+            variant=variant,
+            share=1.0 if variant == _SAFE else _SHARE,
+            decay=self.decay,
             scores=scores,
             spreads=spreads,
             rows=np.zeros(m, np.int64),
@@ -269,7 +284,7 @@ class DoubtSort:
     def scores(self, state: DoubtSortState, X: Features) -> Floats:
         """The mean gain of each item."""
         means = means_of_items(state.items, len(X), state.largest)
-        if self.form == "safe":
+        if self.variant == "safe":
             answers = state.items.answers[: len(X)]
             means = np.where(answers > 0, state.items.sums[: len(X)] / np.maximum(1, answers), state.largest / 2)
         return means
@@ -282,7 +297,7 @@ class DoubtSort:
 
         The theorem of docs/learners/doubtsort.md for the safe form; None for the others, and with forgetting.
         """
-        if self.form != "safe" or self.forget < 1:
+        if self.variant != "safe" or self.decay < 1:
             return None
         m, _, k = shape
         weights, g = position_weights(self.measure, m), largest_gain(self.measure, self.max_grade)

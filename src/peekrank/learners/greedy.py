@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from peekrank._jit import kernel
 from peekrank._util.validate import share, whole
-from peekrank.kernels.items import Items, average, learn_from_answers, mean, set_items, unknown_items
+from peekrank.kernels.item_stats import ItemStats, average, mean, new_stats, set_items, update_from_feedback
 from peekrank.kernels.sorting import SortSpace, move_up, sort_descending, sort_space
 from peekrank.learners._shared import (
     PERSISTENT_STATS,
@@ -28,7 +28,7 @@ from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
 class GreedyState(NamedTuple):
     """What is known of the items, and the number of rounds; then constants, and memory for one round."""
 
-    items: Items
+    items: ItemStats
     rounds: Ints
     k: int
     largest: float
@@ -48,7 +48,7 @@ def _exploit(s: GreedyState, X: Features, ranking: Ints, token: Floats) -> None:
     n, prior = len(ranking), average(s.items, s.largest)
     s.rounds[0] += 1
     for r in range(n):
-        s.scores[r] = mean(s.items, s.items.here[r], prior)
+        s.scores[r] = mean(s.items, s.items.rows[r], prior)
     sort_descending(s.scores[:n], ranking, s.sorting)
     for p in range(n):
         s.rows[p] = ranking[p]
@@ -77,7 +77,7 @@ def _set_items(s: GreedyState, items: Ints) -> None:
 
 @kernel
 def _update(s: GreedyState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
-    learn_from_answers(s.items, ranking, feedback, 1.0)
+    update_from_feedback(s.items, ranking, feedback, 1.0)
 
 
 @kernel
@@ -144,7 +144,7 @@ class Greedy:
         """State before the first round."""
         m = shape.m
         return GreedyState(
-            items=unknown_items(m),
+            items=new_stats(m),
             rounds=np.zeros(1, np.int64),
             k=shape.k,
             largest=largest_gain(self.measure, self.max_grade),

@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 from peekrank._jit import kernel
 from peekrank.kernels.permutahedron import Space, draw, leader, space
 from peekrank.learners._shared import (
-    Answers,
+    FeedbackTotals,
+    add_feedback,
     check_parameters,
     completed,
     discount_of,
+    empty_totals,
     entropy,
     fault_in_counts,
     fault_in_numbers,
     largest_gain,
-    no_answers,
     position_weights,
-    take_in,
 )
 from peekrank.measures import Precision, learnable
 from peekrank.measures import measure as measure_named
@@ -34,7 +34,7 @@ class PermFTRLState(NamedTuple):
     """Estimated costs with a minus sign, the number of rounds they come from, and what leader and draw need."""
 
     scores: Floats
-    answers: Answers
+    answers: FeedbackTotals
     rounds: Ints
     weights: Floats
     k: int
@@ -60,7 +60,7 @@ def _update(s: PermFTRLState, X: Features, ranking: Ints, token: Floats, feedbac
     for p in range(len(feedback)):
         if not 0 < token[1 + p] <= 1:
             raise ValueError("the token of this decision is not one of this agent's")
-    if take_in(s.answers, ranking, feedback):
+    if add_feedback(s.answers, ranking, feedback):
         s.rounds[0] += 1
         for p in range(len(feedback)):
             s.scores[ranking[p]] -= completed(s.answers, ranking[p], feedback[p]) / token[1 + p]
@@ -137,7 +137,7 @@ class PermFTRL:
         rate = 0.0 if r == 0 else sqrt(r / V) if self.horizon is None else sqrt(2 * r / (V * self.horizon))
         return PermFTRLState(
             scores=np.zeros(shape.m),
-            answers=no_answers(shape.m),
+            answers=empty_totals(shape.m),
             rounds=np.zeros(1, dtype=np.int64),
             weights=weights,
             k=shape.k,

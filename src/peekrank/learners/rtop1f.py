@@ -13,16 +13,16 @@ from peekrank._jit import kernel
 from peekrank._util.validate import choice
 from peekrank.kernels.sorting import SortSpace, move_to_front, sort_space
 from peekrank.learners._shared import (
-    Answers,
+    FeedbackTotals,
+    add_feedback,
     check_parameters,
     completed,
     constants,
+    empty_totals,
     fault_in_counts,
     fault_in_numbers,
     largest_gain,
-    no_answers,
     perturbed_leader,
-    take_in,
     warn_short,
 )
 from peekrank.measures import learnable
@@ -40,7 +40,7 @@ class RTop1FState(NamedTuple):
 
     scores: Floats
     pending: Floats
-    answers: Answers
+    answers: FeedbackTotals
     clock: Ints
     open_questions: Ints  # how often each cell of items is still to be shown on top in this block
     owed_questions: Ints  # and how often more in the next, since earlier blocks remained without an answer
@@ -109,7 +109,7 @@ def _update(s: RTop1FState, X: Features, ranking: Ints, token: Floats, feedback:
     explored, cell, of_this_block = token[0] > 0, int(token[1]), token[2] == s.clock[_BLOCK]
     if not 0 <= cell < len(s.open_questions):
         raise ValueError("the token of this decision is not one of this agent's")
-    if take_in(s.answers, ranking, feedback):
+    if add_feedback(s.answers, ranking, feedback):
         if explored:
             for p in range(min(s.k, len(s.scores) - cell * s.k)):
                 s.pending[ranking[p]] += completed(s.answers, ranking[p], feedback[p])
@@ -216,7 +216,7 @@ class RTop1F:
         return RTop1FState(
             scores=np.zeros(m),
             pending=np.zeros(m),
-            answers=no_answers(m),
+            answers=empty_totals(m),
             clock=np.zeros(4, dtype=np.int64),
             open_questions=np.zeros(ceil(m / shape.k), dtype=np.int64),
             owed_questions=np.zeros(ceil(m / shape.k), dtype=np.int64),

@@ -13,12 +13,12 @@ from peekrank._jit import kernel
 from peekrank._util.validate import whole
 from peekrank.kernels.hypersimplex import systematic_sample, tsallis_point
 from peekrank.learners._shared import (
-    Answers,
+    FeedbackTotals,
+    add_feedback,
     completed,
+    empty_totals,
     fault_in_counts,
     fault_in_numbers,
-    no_answers,
-    take_in,
 )
 from peekrank.measures import Precision
 from peekrank.measures import measure as measure_named
@@ -29,7 +29,7 @@ class SetFTRLState(NamedTuple):
     """Estimated losses, how many rounds they are from, and working memory."""
 
     losses: Floats
-    answers: Answers
+    answers: FeedbackTotals
     rounds: Ints
     multiplier: Floats  # of the last round, where the search of the next begins
     n: int  # size of the set; m at most
@@ -61,7 +61,7 @@ def _update(s: SetFTRLState, X: Features, ranking: Ints, token: Floats, feedback
     for p in range(len(feedback)):
         if not 0 < token[p + 1] <= 1:
             raise ValueError("the token of this decision is not one of this agent's")
-    if take_in(s.answers, ranking, feedback):
+    if add_feedback(s.answers, ranking, feedback):
         for p in range(len(feedback)):
             s.losses[ranking[p]] += (1 - completed(s.answers, ranking[p], feedback[p])) / token[p + 1]
         s.rounds[0] += 1
@@ -130,7 +130,7 @@ class SetFTRL:
         m, n, rate = shape.m, self.set_size(shape), self.rate(shape, self.horizon or 1)
         return SetFTRLState(
             losses=np.zeros(m),
-            answers=no_answers(m),
+            answers=empty_totals(m),
             rounds=np.zeros(1, dtype=np.int64),
             multiplier=np.full(1, -sqrt(m / n) / rate),
             n=n,

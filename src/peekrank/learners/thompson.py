@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 from peekrank._jit import kernel
 from peekrank._util.validate import whole
-from peekrank.kernels.items import Items, average, learn_from_answers, mean, set_items, unknown_items, variance
+from peekrank.kernels.item_stats import (
+    ItemStats,
+    average,
+    mean,
+    new_stats,
+    set_items,
+    update_from_feedback,
+    variance,
+)
 from peekrank.kernels.sorting import SortSpace, sort_descending, sort_space
 from peekrank.kernels.vectors import fill_normals
 from peekrank.learners._shared import PERSISTENT_STATS, fault_in_items, largest_gain, means_of_items
@@ -23,7 +31,7 @@ from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
 class ThompsonState(NamedTuple):
     """What is known of the items; then constants, and memory for one round."""
 
-    items: Items
+    items: ItemStats
     k: int
     largest: float
     scores: Floats
@@ -35,7 +43,7 @@ def _rank(s: ThompsonState, X: Features, uniforms: Floats, ranking: Ints, token:
     n, prior = len(ranking), average(s.items, s.largest)
     fill_normals(uniforms[: n + n % 2], s.scores)
     for r in range(n):
-        item = s.items.here[r]
+        item = s.items.rows[r]
         deviation = sqrt(variance(s.items, item, s.largest) / (s.items.answers[item] + 1))
         s.scores[r] = mean(s.items, item, prior) + deviation * s.scores[r]
     sort_descending(s.scores[:n], ranking, s.sorting)
@@ -49,7 +57,7 @@ def _set_items(s: ThompsonState, items: Ints) -> None:
 
 @kernel
 def _update(s: ThompsonState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
-    learn_from_answers(s.items, ranking, feedback, 1.0)
+    update_from_feedback(s.items, ranking, feedback, 1.0)
 
 
 @dataclass(frozen=True)
@@ -95,7 +103,7 @@ class Thompson:
         """State before the first round."""
         largest = largest_gain(self.measure, self.max_grade)
         return ThompsonState(
-            unknown_items(shape.m), shape.k, largest, np.zeros(shape.m + shape.m % 2), sort_space(shape.m)
+            new_stats(shape.m), shape.k, largest, np.zeros(shape.m + shape.m % 2), sort_space(shape.m)
         )
 
     def token_size(self, shape: Shape) -> int:

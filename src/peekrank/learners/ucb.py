@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 
 from peekrank._jit import kernel
 from peekrank._util.validate import whole
-from peekrank.kernels.items import Items, average, learn_from_answers, mean, set_items, unknown_items, width
+from peekrank.kernels.item_stats import (
+    ItemStats,
+    average,
+    confidence_width,
+    mean,
+    new_stats,
+    set_items,
+    update_from_feedback,
+)
 from peekrank.kernels.sorting import SortSpace, sort_descending, sort_space
 from peekrank.learners._shared import PERSISTENT_STATS, fault_in_items, largest_gain, means_of_items
 from peekrank.measures import learnable
@@ -21,7 +29,7 @@ from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
 class UCBState(NamedTuple):
     """What is known of the items; then constants, and memory for one round."""
 
-    items: Items
+    items: ItemStats
     k: int
     largest: float
     scores: Floats
@@ -32,9 +40,9 @@ class UCBState(NamedTuple):
 def _rank(s: UCBState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
     n, prior = len(ranking), average(s.items, s.largest)
     for r in range(n):
-        item = s.items.here[r]
+        item = s.items.rows[r]
         s.items.rounds[item] += 1
-        s.scores[r] = mean(s.items, item, prior) + width(s.items, item, s.largest)
+        s.scores[r] = mean(s.items, item, prior) + confidence_width(s.items, item, s.largest)
     sort_descending(s.scores[:n], ranking, s.sorting)
     token[0] = 0
 
@@ -46,7 +54,7 @@ def _set_items(s: UCBState, items: Ints) -> None:
 
 @kernel
 def _update(s: UCBState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
-    learn_from_answers(s.items, ranking, feedback, 1.0)
+    update_from_feedback(s.items, ranking, feedback, 1.0)
 
 
 @kernel
@@ -98,7 +106,7 @@ class UCB:
     def init(self, shape: Shape) -> UCBState:
         """State before the first round."""
         largest = largest_gain(self.measure, self.max_grade)
-        return UCBState(unknown_items(shape.m), shape.k, largest, np.zeros(shape.m), sort_space(shape.m))
+        return UCBState(new_stats(shape.m), shape.k, largest, np.zeros(shape.m), sort_space(shape.m))
 
     def token_size(self, shape: Shape) -> int:
         """The explored mark, always 0."""

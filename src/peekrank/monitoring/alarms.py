@@ -40,7 +40,7 @@ _ACTIONS = {
     "fewer-answers": "Likely answers are lost on their way, come too late, or the page has changed. Look at the "
     "calls that bring feedback since then.",
     "lower-grades": "Likely another audience, a change of the page, or items that got worse. If it lasts, let "
-    "the learner forget (`forget`), or start again.",
+    "the learner forget (`decay`), or start again.",
     "no-feedback": "No feedback reaches the learner, which stays as it is. Look at the calls that bring it, and at "
     "the time that answers may take.",
     "orphan-feedback": "Likely retries after decisions were closed, another environment, or ids that the app makes "

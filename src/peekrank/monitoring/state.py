@@ -7,20 +7,20 @@ from typing import NamedTuple
 import numpy as np
 
 from peekrank._jit import kernel
-from peekrank.kernels.detectors import (
+from peekrank.kernels.e_detectors import (
     HIGH,
     LOW,
     RECENT,
-    against_less,
-    against_more,
     begin,
     bet,
-    forget,
+    bet_above,
+    bet_below,
     is_known,
-    new_account,
-    new_past,
-    take,
-    worth,
+    new_e_process,
+    new_reference,
+    reset,
+    update_reference,
+    wealth,
 )
 from peekrank.types import Floats, Ints
 
@@ -41,7 +41,7 @@ class MonitorState(NamedTuple):
 
     overall: Floats  # kind x stake
     items: Floats  # item x kind x stake
-    past: Floats  # rate, grade
+    reference: Floats  # rate, grade
     item_pasts: Floats  # item x (rate, grade)
     recent: Floats  # item x (seen, propensity)
     shown: Floats  # recent sum of propensities of what was seen, and what it should be
@@ -61,10 +61,10 @@ def new_monitor_state(
 ) -> MonitorState:
     """Empty accounts for so many items."""
     return MonitorState(
-        overall=new_account(OVERALL),
-        items=new_account(items, PER_ITEM),
-        past=new_past(2),
-        item_pasts=new_past(items, 2),
+        overall=new_e_process(OVERALL),
+        items=new_e_process(items, PER_ITEM),
+        reference=new_reference(2),
+        item_pasts=new_reference(items, 2),
         recent=np.zeros((items, 2)),
         shown=np.zeros(2),
         rounds=np.zeros(1, np.int64),
@@ -80,42 +80,46 @@ def new_monitor_state(
 
 
 @kernel
-def _check(s: MonitorState, account: Floats, kind: int, item: int, low: float, high: float, recent: float) -> bool:
+def _check(
+    s: MonitorState, e_process: Floats, kind: int, item: int, low: float, high: float, recent: float
+) -> bool:
     """Raise an alarm if an account holds enough, and empty it; the numbers tell what was expected and what is."""
     count = s.number[0]
-    if worth(account) * s.alpha < 1.0 or count == len(s.raised):
+    if wealth(e_process) * s.alpha < 1.0 or count == len(s.raised):
         return False
     row = s.raised[count]
     row[0], row[1], row[2], row[3], row[4] = kind, item, low, high, recent
     s.number[0] = count + 1
-    account[:] = 0.0
+    e_process[:] = 0.0
     return True
 
 
 @kernel
-def _changed(s: MonitorState, past: Floats, accounts: Floats, kind: int, item: int, coin: float, x: float) -> bool:
+def _changed(
+    s: MonitorState, reference: Floats, accounts: Floats, kind: int, item: int, deposit: float, x: float
+) -> bool:
     """Bet that a number has another mean than in the past, up or down: accounts `kind` and, for items, `kind` + 1.
 
     The first coins pay for knowing the past, and there are none for a change that cannot be. Of all decisions
     together (item -1) only a fall is an alarm: a learner that learns makes numbers rise.
     """
-    if not is_known(past):
-        begin(past, (2.0 if item >= 0 else 1.0) * coin * s.alpha)
-        take(past, x)
+    if not is_known(reference):
+        begin(reference, (2.0 if item >= 0 else 1.0) * deposit * s.alpha)
+        update_reference(reference, x)
         return False
-    low, high = past[LOW], past[HIGH]
-    take(past, x)
-    recent = past[RECENT]
-    bet(accounts[kind], coin if low > 0.0 else 0.0, against_less(x, low))
+    low, high = reference[LOW], reference[HIGH]
+    update_reference(reference, x)
+    recent = reference[RECENT]
+    bet(accounts[kind], deposit if low > 0.0 else 0.0, bet_below(x, low))
     changed = _check(s, accounts[kind], kind, item, low, high, recent)
     if item >= 0:
-        bet(accounts[kind + 1], coin if high < 1.0 else 0.0, against_more(x, high))
+        bet(accounts[kind + 1], deposit if high < 1.0 else 0.0, bet_above(x, high))
         changed |= _check(s, accounts[kind + 1], kind + 1, item, low, high, recent)
     if changed:  # what is normal now has to be learned anew
         accounts[kind] = 0.0
         if item >= 0:
             accounts[kind + 1] = 0.0
-        forget(past)
+        reset(reference)
     return changed
 
 
@@ -149,10 +153,10 @@ def _shown(s: MonitorState, items: Ints, propensities: Floats, positions: Ints, 
     s.shown[1] += _RECENT * (squares - s.shown[1])
     lately, expected = s.shown[0], s.shown[1]
     room = _largest_sum(propensities, s.top[:k]) - squares
-    coin = _SHARE if room > _CERTAIN else 0.0  # of a list that is certain nothing can be learned
-    bet(s.overall[UNEXPECTED], coin, (squares - found) / max(_CERTAIN, room))
+    deposit = _SHARE if room > _CERTAIN else 0.0  # of a list that is certain nothing can be learned
+    bet(s.overall[UNEXPECTED], deposit, (squares - found) / max(_CERTAIN, room))
     _check(s, s.overall[UNEXPECTED], UNEXPECTED, -1, expected, expected, lately)
-    bet(s.overall[EXPECTED], coin, (found - squares) / max(_CERTAIN, squares))
+    bet(s.overall[EXPECTED], deposit, (found - squares) / max(_CERTAIN, squares))
     _check(s, s.overall[EXPECTED], EXPECTED, -1, expected, expected, lately)
     if not _CERTAIN < total < n - _CERTAIN:
         return
@@ -169,9 +173,9 @@ def _item_shown(s: MonitorState, item: int, propensity: float, seen: float, n: i
     recent, money = s.recent[item], s.items[item]
     recent[SEEN] += _RECENT * (seen - recent[SEEN])
     recent[PROPENSITY] += _RECENT * (propensity - recent[PROPENSITY])
-    bet(money[HIDDEN], _SHARE * propensity / total, against_less(seen, min(propensity, 1.0 - _CERTAIN)))
+    bet(money[HIDDEN], _SHARE * propensity / total, bet_below(seen, min(propensity, 1.0 - _CERTAIN)))
     _check(s, money[HIDDEN], HIDDEN, item, recent[PROPENSITY], recent[PROPENSITY], recent[SEEN])
-    bet(money[PUSHED], _SHARE * (1.0 - propensity) / (n - total), against_more(seen, max(propensity, _CERTAIN)))
+    bet(money[PUSHED], _SHARE * (1.0 - propensity) / (n - total), bet_above(seen, max(propensity, _CERTAIN)))
     _check(s, money[PUSHED], PUSHED, item, recent[PROPENSITY], recent[PROPENSITY], recent[SEEN])
 
 
@@ -193,12 +197,12 @@ def _answers(s: MonitorState, items: Ints, positions: Ints, answers: Floats, k: 
                 total += _grade(s, answers[r])
     if seen == 0:
         return
-    _changed(s, s.past[_RATE], s.overall, RATE_FELL, -1, _SHARE, told / seen)
-    bet(s.overall[SILENT], _SHARE, against_less(1.0 if told > 0 else 0.0, s.min_feedback_rate))
+    _changed(s, s.reference[_RATE], s.overall, RATE_FELL, -1, _SHARE, told / seen)
+    bet(s.overall[SILENT], _SHARE, bet_below(1.0 if told > 0 else 0.0, s.min_feedback_rate))
     _check(s, s.overall[SILENT], SILENT, -1, s.min_feedback_rate, 1.0, 0.0)
     if told > 0:
-        _changed(s, s.past[_GRADE], s.overall, GRADE_FELL, -1, _SHARE, total / told)
-        bet(s.overall[STRAY], _SHARE, against_more(0.0, s.max_orphan_rate))
+        _changed(s, s.reference[_GRADE], s.overall, GRADE_FELL, -1, _SHARE, total / told)
+        bet(s.overall[STRAY], _SHARE, bet_above(0.0, s.max_orphan_rate))
     for r in range(len(items)):
         if 0 <= positions[r] < k:
             item, known = items[r], not np.isnan(answers[r])
@@ -221,7 +225,7 @@ def observe(s: MonitorState, items: Ints, propensities: Floats, positions: Ints,
 @kernel
 def observe_stray(s: MonitorState) -> None:
     """Take in an answer to a decision that nobody knows of; no coin, since it is no round."""
-    bet(s.overall[STRAY], 0.0, against_more(1.0, s.max_orphan_rate))
+    bet(s.overall[STRAY], 0.0, bet_above(1.0, s.max_orphan_rate))
     _check(s, s.overall[STRAY], STRAY, -1, 0.0, s.max_orphan_rate, 1.0)
 
 

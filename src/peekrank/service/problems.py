@@ -217,7 +217,7 @@ def unknown_event(event_id: str) -> Problem:
     return Problem("unknown-event", f"there is no event {excerpt(event_id)!r}: never ranked here, or long closed")
 
 
-def unknown_items(names: Iterable[str], known: Iterable[str]) -> Problem:
+def new_stats(names: Iterable[str], known: Iterable[str]) -> Problem:
     """Items that the slot does not have."""
     names = list(names)
     one = len(names) == 1

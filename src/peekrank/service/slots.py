@@ -122,7 +122,7 @@ class Slot:
         fold = self.fold
         retired = [name for name in unknown if fold.items.number(name) is not None]
         if retired or fold.config.new_items == "refuse" or fold.learner.learner.variable_length:
-            raise problems.unknown_items(unknown, (item.name for item in fold.items.known if item.present))
+            raise problems.new_stats(unknown, (item.name for item in fold.items.known if item.present))
         self._check_room(len(unknown))
         body.added = unknown
 
@@ -252,7 +252,7 @@ class Slot:
         fold = self.fold
         self._require_registry()
         if unknown := [name for name in ids if fold.items.number(name) is None]:
-            raise problems.unknown_items(unknown, (item.name for item in fold.items.known))
+            raise problems.new_stats(unknown, (item.name for item in fold.items.known))
         if gone := [name for name in dict.fromkeys(ids) if fold.items.is_present(name)]:
             self.write(None, Items(retired=gone))
         return ChangedReply(retired=len(gone), version=fold.number)
@@ -352,7 +352,7 @@ def slot_reply(fold: Fold) -> SlotReply:
 class _Team(Protocol):
     """A learner that is made of several, one of which is in charge (`learners.champion`)."""
 
-    def standings(self, state: Any) -> Sequence[Any]: ...
+    def member_status(self, state: Any) -> Sequence[Any]: ...
 
 
 def members(fold: Fold) -> list[messages.Member]:
@@ -368,7 +368,7 @@ def members(fold: Fold) -> list[messages.Member]:
             if one.in_charge or not one.rounds
             else messages.Interval(one.difference, one.low, one.high, one.rounds),
         )
-        for one in agent.learner.standings(agent.state)
+        for one in agent.learner.member_status(agent.state)
     ]
 
 

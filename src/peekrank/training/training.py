@@ -27,11 +27,11 @@ DEFAULT_LEARNER = "ridge"  # of `peekrank learn`, where none is named
 
 @dataclass(frozen=True)
 class AsPrinted:
-    """The paper's algorithm with the paper's parameters, as a specification: ``as_printed:surrogate=kl``."""
+    """The paper's algorithm with the paper's parameters, as a specification: ``from_paper:surrogate=kl``."""
 
     horizon: int
     surrogate: Surrogate = field(default=Squared(), metadata={"read": surrogate_named})
-    name: ClassVar[str] = "as_printed"
+    name: ClassVar[str] = "from_paper"
 
 
 def _fitting() -> dict[str, type[Any]]:
@@ -43,7 +43,7 @@ def _fitting() -> dict[str, type[Any]]:
 def make_learner(text: str, rounds: int) -> Learner:
     """The learner that a specification names, for lists with features.
 
-    >>> make_learner("as_printed:surrogate=kl", 1000).gamma.__round__(3)
+    >>> make_learner("from_paper:surrogate=kl", 1000).gamma.__round__(3)
     0.1
     """
     name, known = text.partition(":")[0], _fitting()
@@ -54,7 +54,7 @@ def make_learner(text: str, rounds: int) -> Learner:
         )
     made: Any = build("learner", known, text, horizon=rounds)
     learner: Learner = made
-    return RTopKF.as_printed(made.surrogate, made.horizon) if isinstance(made, AsPrinted) else learner
+    return RTopKF.from_paper(made.surrogate, made.horizon) if isinstance(made, AsPrinted) else learner
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Training:
     Parameters
     ----------
     learners
-        Specifications of ridge, rtopkf, as_printed (the paper's presets), or uniform.
+        Specifications of ridge, rtopkf, from_paper (the paper's presets), or uniform.
     k
         Number of documents, from the top, whose relevance is revealed; of a shorter list all.
     rounds
@@ -78,9 +78,9 @@ class Training:
     regret
         Whether to compute regret in the surrogate, for convex ones: every run is repeated step by step.
 
-    >>> Training(("rtopkf", "as_printed:surrogate=ranksvm"), k=1, rounds=1000)
+    >>> Training(("rtopkf", "from_paper:surrogate=ranksvm"), k=1, rounds=1000)
     Traceback (most recent call last):
-    ValueError: k = 1: as_printed:surrogate=ranksvm needs k = 2 at least
+    ValueError: k = 1: from_paper:surrogate=ranksvm needs k = 2 at least
     """
 
     learners: tuple[str, ...]

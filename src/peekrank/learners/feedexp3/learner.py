@@ -12,8 +12,8 @@ from peekrank._util.validate import whole
 from peekrank.games.game import Game
 from peekrank.learners._finite_games import less_position, max_grade_of
 from peekrank.learners._shared import fault_in_counts, fault_in_numbers, warn_short
+from peekrank.learners.feedexp3.kernels import propensities, rank, update
 from peekrank.learners.feedexp3.plan import Plan, plan_of
-from peekrank.learners.feedexp3.playing import propensities, rank, update
 from peekrank.learners.feedexp3.state import FeedExp3State
 from peekrank.measures import measure as measure_named
 from peekrank.types import Features, Floats, Kernels, Measure, Shape

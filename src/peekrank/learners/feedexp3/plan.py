@@ -12,8 +12,8 @@ from peekrank.games.game import Game
 from peekrank.games.rate import Rate
 from peekrank.games.theorems import theorem_of
 from peekrank.learners._finite_games import finite
-from peekrank.learners.feedexp3.programs import ADVICE, estimates, exploration
-from peekrank.learners.feedexp3.seen import Seen, seen_in
+from peekrank.learners.feedexp3.linear_programs import ADVICE, estimates, exploration
+from peekrank.learners.feedexp3.signals import SignalGroups, seen_in
 from peekrank.learners.feedexp3.state import MOST_MIXING
 from peekrank.types import Floats, Ints, Measure, Shape
 
@@ -26,7 +26,7 @@ class Plan(NamedTuple):
     """
 
     rankings: Ints
-    seen: Seen
+    seen: SignalGroups
     action: Ints
     values: Floats
     q: Floats

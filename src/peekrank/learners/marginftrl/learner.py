@@ -25,6 +25,7 @@ from peekrank.learners._shared import (
     fault_in_numbers,
     largest_gain,
 )
+from peekrank.learners.marginftrl.constants import LONGEST, SHARE, SLACK, Scale, fill_positions, scale_for
 from peekrank.learners.marginftrl.plan import (
     ANSWERED,
     ASKING,
@@ -44,7 +45,6 @@ from peekrank.learners.marginftrl.plan import (
     no_plan,
     settle_late,
 )
-from peekrank.learners.marginftrl.scale import LONGEST, SHARE, SLACK, Scale, fill_positions, scale_for
 from peekrank.measures import learnable
 from peekrank.measures import measure as measure_named
 from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
@@ -189,7 +189,7 @@ class MarginFTRL:
         What is to be learned; must be separable.
     max_grade
         Largest relevance grade.
-    discount
+    decay
         What is known is multiplied by this in each answered round: less than 1 to follow change, about 1 - 1/H to
         forget within H rounds. There is then no bound against a fixed ranking, but one on what is lost lately.
 
@@ -200,7 +200,7 @@ class MarginFTRL:
 
     measure: LinearMeasure = field(metadata={"read": measure_named})
     max_grade: int = 1
-    discount: float = 1.0
+    decay: float = 1.0
     name: ClassVar[str] = "marginftrl"
     contextual: ClassVar[bool] = False
     variable_length: ClassVar[bool] = False
@@ -225,13 +225,13 @@ class MarginFTRL:
 
     def __post_init__(self) -> None:
         check_parameters(horizon=1, max_grade=self.max_grade)
-        share("discount", self.discount)
+        share("decay", self.decay)
         learnable(self.measure, self.max_grade)
 
     def init(self, shape: Shape) -> MarginFTRLState:
         """State before the first round."""
         sign = 1 if self.measure.higher_is_better else -1
-        return no_plan(sign * discount_of(self.measure, shape.m), shape.k, self.discount)
+        return no_plan(sign * discount_of(self.measure, shape.m), shape.k, self.decay)
 
     def fault(self, state: MarginFTRLState) -> str:
         """What is wrong with a memory that was read."""
@@ -279,7 +279,7 @@ class MarginFTRL:
 
     def bound(self, shape: Shape, horizon: int) -> float | None:
         """``g h ((1 + 1/lambda) (beta_s^q + 1.5 D (T + 31))^(1/q) - 1/lambda)``; None if discounted."""
-        if self.discount < 1:
+        if self.decay < 1:
             return None
         c = self.scale(shape)
         highest = (c.start**c.power + SLACK * c.pace * (horizon + LONGEST - 1)) ** (1 / c.power)

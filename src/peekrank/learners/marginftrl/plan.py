@@ -14,7 +14,7 @@ import numpy as np
 
 from peekrank._jit import kernel
 from peekrank.kernels.permutahedron import Pairs, Space, expect, find_exchanges, leader, pairs, space
-from peekrank.learners.marginftrl.scale import (
+from peekrank.learners.marginftrl.constants import (
     HARDEST,
     LONGEST,
     NUDGE,
@@ -73,7 +73,7 @@ class MarginFTRLState(NamedTuple):
     numbers: Floats
     discounts: Floats  # of positions, but for a constant: the same for lists of any length
     k: int
-    forget: float
+    decay: float
     here: Ints  # the list that is being ranked or answered for, and whether it is the plan's
     same: Ints
     positions: Places
@@ -87,7 +87,7 @@ class MarginFTRLState(NamedTuple):
     pairs: Pairs
 
 
-def no_plan(discounts: Floats, k: int, forget: float) -> MarginFTRLState:
+def no_plan(discounts: Floats, k: int, decay: float) -> MarginFTRLState:
     """A state before the first round, for as many items as there are discounts."""
     m = len(discounts)
     costs, sums, squares, counts, rounds, moved, asked = (np.zeros(m) for _ in range(7))
@@ -106,7 +106,7 @@ def no_plan(discounts: Floats, k: int, forget: float) -> MarginFTRLState:
         numbers=numbers,
         discounts=discounts,
         k=k,
-        forget=forget,
+        decay=decay,
         here=np.arange(m),
         same=np.zeros(1, np.int64),
         positions=positions(m),
@@ -160,8 +160,8 @@ def _settle(s: MarginFTRLState) -> None:
         lost = _lost(s, n)
         numbers[BETA] += SHARE / h * (answered * numbers[PRICE] + lost) if h > 0 else 0.0
         numbers[ALLOWED] += answered * numbers[PACE]
-    if s.forget < 1 and answered > 0:
-        _forget(s, s.forget**answered)
+    if s.decay < 1 and answered > 0:
+        _forget(s, s.decay**answered)
     for j in range(clock[TOUCHED]):
         items.moved[s.touched[j]] = 0
         s.marks[s.touched[j]] &= ~MOVED

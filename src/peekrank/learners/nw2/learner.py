@@ -16,7 +16,7 @@ from peekrank.games.rate import Rate
 from peekrank.games.theorems import theorem_of
 from peekrank.learners._finite_games import NO_SYMBOL, less_position, max_grade_of, symbol_of
 from peekrank.learners._shared import fault_in_counts, fault_in_numbers, warn_short
-from peekrank.learners.nw2.shares import ShareSpace, settle, share_space
+from peekrank.learners.nw2.stationary import ShareSpace, settle, share_space
 from peekrank.learners.nw2.tables import (
     Constants,
     Tables,
@@ -202,7 +202,7 @@ class NW2:
         Rounds T that eta and gamma are tuned for; None if not known.
     max_grade
         Largest relevance grade; of a game, the largest number of a symbol, whatever is given.
-    printed
+    paper_rate
         Whether to leave REDISTRIBUTE out, as ZT do.
 
     >>> round(NW2(Precision(2, mean=False), horizon=10**6).bound(Shape(10, 0, 1), 10**6))
@@ -220,7 +220,7 @@ class NW2:
     measure: Measure | Game = field(metadata={"read": measure_named})
     horizon: int | None = None
     max_grade: int = 1
-    printed: bool = False
+    paper_rate: bool = False
     name: ClassVar[str] = "nw2"
     contextual: ClassVar[bool] = False
     variable_length: ClassVar[bool] = False
@@ -233,15 +233,15 @@ class NW2:
         if self.horizon is not None:
             whole("horizon", self.horizon, 1, 10**12)
         object.__setattr__(self, "max_grade", max_grade_of(self.measure, self.max_grade))
-        if self.printed and not (isinstance(self.measure, Precision) and self.horizon is not None):
+        if self.paper_rate and not (isinstance(self.measure, Precision) and self.horizon is not None):
             raise ValueError(
-                "printed = True: ZT's algorithm is for P@n, as in measure=p@2+sum, and with a horizon"
+                "paper_rate = True: ZT's algorithm is for P@n, as in measure=p@2+sum, and with a horizon"
             )
 
     def init(self, shape: Shape) -> NW2State:
         """State before the first round."""
         tables, constants = self._game(shape)
-        if self.printed:
+        if self.paper_rate:
             rate = most = printed_rate(tables, self.horizon or 1)
         else:
             rate, most = learning_rates(constants, self.horizon)
@@ -258,7 +258,7 @@ class NW2:
             rate=rate,
             most=most,
             anytime=self.horizon is None,
-            even=not self.printed,
+            even=not self.paper_rate,
             k=shape.k,
             tables=tables,
             first=np.zeros(classes),
@@ -300,7 +300,7 @@ class NW2:
 
     def bound(self, shape: Shape, horizon: int) -> float | None:
         """The bound of the class docstring; None as printed, where it does not fit, and for long lists."""
-        if self.printed or not self._fits(shape):
+        if self.paper_rate or not self._fits(shape):
             return None
         if isinstance(self.measure, Precision):
             scale = self.measure.cutoff if self.measure.mean else 1
@@ -333,4 +333,4 @@ class NW2:
                 f"m = {m}: p@{n}+sum has {comb(m, n):,} classes of rankings, and nw2 goes up to {_MOST_CLASSES:,}; "
                 "setftrl has no such limit"
             )
-        return precision_tables(m, n, offset=0.0 if self.printed else 1 / 2), precision_constants(m, n)
+        return precision_tables(m, n, offset=0.0 if self.paper_rate else 1 / 2), precision_constants(m, n)

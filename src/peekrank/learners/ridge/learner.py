@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._util.validate import choice, positive, whole
-from peekrank.kernels.doubt import doubt_space
+from peekrank.kernels.exploration import doubt_space
 from peekrank.kernels.sorting import sort_space
 from peekrank.kernels.triangular import BLOCK, aligned, panel, row_ends, whole_blocks
 from peekrank.learners._shared import fault_in_numbers, off_policy_unchanged
-from peekrank.learners.ridge.exploring import (
+from peekrank.learners.ridge.exploration import (
     ask_in_doubt,
     exploit,
     off_policy,
@@ -21,7 +21,7 @@ from peekrank.learners.ridge.exploring import (
     rank_by_doubt,
     rank_by_sampling,
 )
-from peekrank.learners.ridge.lift import lift_of
+from peekrank.learners.ridge.feature_map import make_feature_map
 from peekrank.learners.ridge.regression import fill_scores, update
 from peekrank.learners.ridge.state import COUNT, ONE, REFRESH, RENEW, RESERVE, SQUARES, RidgeState
 from peekrank.types import Features, Floats, Kernels, Shape
@@ -71,13 +71,13 @@ class Ridge:
     ----------
     explore
         By doubt, or by posterior sampling, which takes less time where features are many.
-    width
+    confidence
         Factor of the posterior's deviation; of what is drawn, too.
-    share
+    explore_rate
         Share of what doubt may cost that is spent on questions.
-    forget
+    decay
         What was learned is multiplied by this at each answer: less than 1 to follow change.
-    lift
+    expand
         Columns to add: all squares and products of features if there is room for them; if not, random waves, after
         the squares if these fit.
 
@@ -93,10 +93,10 @@ class Ridge:
     """
 
     explore: Explore = "doubt"
-    width: float = 2.0
-    share: float = 0.001
-    forget: float = 1.0
-    lift: int = 0
+    confidence: float = 2.0
+    explore_rate: float = 0.001
+    decay: float = 1.0
+    expand: int = 0
     name: ClassVar[str] = "ridge"
     contextual: ClassVar[bool] = True
     variable_length: ClassVar[bool] = True
@@ -109,11 +109,11 @@ class Ridge:
 
     def __post_init__(self) -> None:
         choice("explore", self.explore, Explore)
-        positive("width", self.width)
-        positive("share", self.share)
-        if not 0.5 <= self.forget <= 1:
-            raise ValueError(f"forget = {self.forget!r}: must be a number from 0.5 to 1, as in 0.999")
-        whole("lift", self.lift, 0, MOST_COLUMNS)
+        positive("confidence", self.confidence)
+        positive("explore_rate", self.explore_rate)
+        if not 0.5 <= self.decay <= 1:
+            raise ValueError(f"forget = {self.decay!r}: must be a number from 0.5 to 1, as in 0.999")
+        whole("expand", self.expand, 0, MOST_COLUMNS)
 
     @property
     def kernels(self) -> Kernels:
@@ -122,9 +122,9 @@ class Ridge:
 
     def init(self, shape: Shape) -> RidgeState:
         """State before the first round."""
-        m, columns, lift = shape.m, self._columns(shape.d), lift_of(shape.d, self.lift)
+        m, columns, feature_map = shape.m, self._columns(shape.d), make_feature_map(shape.d, self.expand)
         sums = np.zeros(10)
-        sums[REFRESH], sums[RESERVE] = 1, _added(shape.d, self.lift)
+        sums[REFRESH], sums[RESERVE] = 1, _added(shape.d, self.expand)
         scores, sampled, means, widths, doubts, prices, questions = (np.zeros(m) for _ in range(7))
         return RidgeState(
             R=aligned(columns, columns),
@@ -134,15 +134,15 @@ class Ridge:
             prior=np.zeros(columns),
             moments=np.zeros((3, columns)),
             sums=sums,
-            width=self.width,
-            share=self.share,
-            uniform=0.0 if self.lift else _UNIFORM,
-            forget=self.forget,
+            confidence=self.confidence,
+            explore_rate=self.explore_rate,
+            uniform=0.0 if self.expand else _UNIFORM,
+            decay=self.decay,
             k=shape.k,
             d=shape.d,
-            columns=shape.d + _added(shape.d, self.lift),
+            columns=shape.d + _added(shape.d, self.expand),
             weights=1 / np.log2(np.arange(2.0, m + 2)),
-            lift=lift,
+            feature_map=feature_map,
             x=np.zeros(columns),
             y=np.zeros(columns + 2),
             U=aligned(m, columns),
@@ -162,11 +162,11 @@ class Ridge:
         )
 
     def _columns(self, d: int) -> int:
-        columns = d + _added(d, self.lift)
+        columns = d + _added(d, self.expand)
         if columns > MOST_COLUMNS:
-            lifted = f" and lift = {self.lift}" if self.lift else ""
+            expanded = f" and expand = {self.expand}" if self.expand else ""
             raise ValueError(
-                f"d = {d:,}{lifted}: {self.name} keeps a matrix of {columns:,} rows and columns, and its time "
+                f"d = {d:,}{expanded}: {self.name} keeps a matrix of {columns:,} rows and columns, and its time "
                 f"grows with the square; it takes {MOST_COLUMNS:,} at most. Use rtopkf, whose time grows with d"
             )
         return whole_blocks(columns)
@@ -184,14 +184,16 @@ class Ridge:
         return np.asarray(relevance, dtype=np.float64)
 
     def weights(self, state: RidgeState) -> Features:
-        """The weight of each column: the features, then what the lift adds."""
-        return state.w[: state.d + _added(state.d, self.lift)].astype(np.float32)
+        """The weight of each column: the features, then what the feature map adds."""
+        return state.w[: state.d + _added(state.d, self.expand)].astype(np.float32)
 
     def scores(self, state: RidgeState, X: Features) -> Floats:
         """What is expected of each item, but for a constant."""
         scores = np.empty(len(X))
-        lift = state.lift._replace(z=np.empty(len(state.lift.z)))  # whose memory may be another's at work
-        fill_scores(X, lift, state.w, np.empty(len(state.w)), scores)
+        feature_map = state.feature_map._replace(
+            z=np.empty(len(state.feature_map.z))
+        )  # whose memory may be another's at work
+        fill_scores(X, feature_map, state.w, np.empty(len(state.w)), scores)
         return scores
 
     def fault(self, state: RidgeState) -> str:
@@ -216,6 +218,6 @@ class Ridge:
         """None: nothing is promised if relevance is not linear in the features."""
 
 
-def _added(d: int, lift: int) -> int:
-    """How many columns a lift adds: not more than there are squares and products."""
-    return min(lift, d * (d + 1) // 2)
+def _added(d: int, expand: int) -> int:
+    """How many columns a feature map adds: not more than there are squares and products."""
+    return min(expand, d * (d + 1) // 2)

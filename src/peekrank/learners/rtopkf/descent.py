@@ -12,7 +12,7 @@ from peekrank._jit import kernel, specialise, unspecialised
 from peekrank.kernels.sorting import position_of
 from peekrank.kernels.vectors import add, add_rows, dot, shrink_into_ball
 from peekrank.learners._shared import answered
-from peekrank.learners.rtopkf.showing import exploit, explore, fill_propensities, off_policy, rank
+from peekrank.learners.rtopkf.exploration import exploit, explore, fill_propensities, off_policy, rank
 from peekrank.learners.rtopkf.state import (
     BIAS,
     GAMMA,

@@ -19,7 +19,7 @@ from peekrank.surrogates import surrogate as surrogate_named
 from peekrank.surrogates.estimates import Estimates, Estimator
 from peekrank.types import Features, Floats, Kernels, Shape
 
-Below = Literal["greedy", "random"]
+UnseenOrder = Literal["greedy", "random"]
 Step = Literal["scale_free", "theorem"]
 
 
@@ -31,7 +31,7 @@ class RTopKF:
     random items come on top. The gradient of the surrogate at s is estimated by dividing what is seen by the
     probability of seeing it, exactly. Then ``w <- w - eta X' (estimate)``, projected on a ball.
 
-    As printed (`as_printed`): all of the list is shuffled when exploring, gamma = T^(-1/3), eta = T^(-2/3), and
+    As printed (`from_paper`): all of the list is shuffled when exploring, gamma = T^(-1/3), eta = T^(-2/3), and
     the squared loss uses ``2 (s - R_i e_i / p_i)``. The defaults need no horizon and no tuning and are better:
 
     - *residual* ``2 (s_i - R_i) / p_i`` for what was seen: its noise shrinks with the residual. *Doubly robust*: a
@@ -56,7 +56,7 @@ class RTopKF:
         Rounds T; needed for `step=theorem` and for nothing else.
     estimator
         How the gradient is estimated.
-    below
+    unseen_order
         How the drawn items, and those below them, are ordered in a round that explores.
     gamma
         Probability of exploring; None for t^(-1/3).
@@ -83,7 +83,7 @@ class RTopKF:
     surrogate: Surrogate = field(default=Squared(), metadata={"read": surrogate_named})
     horizon: int | None = None
     estimator: Estimator = "residual"
-    below: Below = "greedy"
+    unseen_order: UnseenOrder = "greedy"
     gamma: float | None = None
     temperature: float = 0.05
     step: Step = "scale_free"
@@ -99,7 +99,7 @@ class RTopKF:
         if self.horizon is not None:
             whole("horizon", self.horizon, 1, 10**12)
         choice("estimator", self.estimator, Estimator)
-        choice("below", self.below, Below)
+        choice("unseen_order", self.unseen_order, UnseenOrder)
         choice("step", self.step, Step)
         positive("rate", self.rate)
         if self.radius is not None:
@@ -115,7 +115,7 @@ class RTopKF:
             raise ValueError(f"estimator = {self.estimator}: {what}; use squared, kl or smoothdcg")
 
     @staticmethod
-    def as_printed(surrogate: Surrogate, horizon: int) -> RTopKF:
+    def from_paper(surrogate: Surrogate, horizon: int) -> RTopKF:
         """The paper's algorithm with the paper's parameters."""
         gamma = min(0.5, horizon ** (-1 / 3))
         return RTopKF(surrogate, horizon, "printed", "random", gamma=gamma, temperature=0.0, step="theorem")
@@ -160,7 +160,7 @@ class RTopKF:
             parameters=astuple(self.surrogate),
             robust=self.estimator == "doubly_robust",
             all_needed=self.estimator == "printed" or self.surrogate.min_k is None,
-            random_below=self.below == "random",
+            random_below=self.unseen_order == "random",
             temperature=self.temperature,
             gamma=self.gamma or 0.0,
             step=self.rate * (self.horizon or 1) ** exponent if self.step == "theorem" else 0.0,
@@ -195,7 +195,7 @@ class RTopKF:
 
     def n_uniforms(self, shape: Shape) -> int:
         """One for whether to explore, and one for each item that may be drawn."""
-        return 1 + (shape.m if self.below == "random" else shape.k)
+        return 1 + (shape.m if self.unseen_order == "random" else shape.k)
 
     def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """The grades as they are."""

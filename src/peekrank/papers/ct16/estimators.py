@@ -119,7 +119,7 @@ def largest_error(surrogate: Surrogate, estimator: Any, k: int) -> float:
     >>> largest_error(Squared(), "printed", 1) < 1e-9
     True
     """
-    learner = RTopKF(surrogate, estimator=estimator, below="random", temperature=0.0, gamma=GAMMA)
+    learner = RTopKF(surrogate, estimator=estimator, unseen_order="random", temperature=0.0, gamma=GAMMA)
     rng, largest = np.random.default_rng(0), 0.0
     for _ in range(LISTS):
         X = rng.normal(size=(ITEMS, FEATURES)).astype(np.float32)
@@ -137,7 +137,7 @@ def seen_propensities() -> Floats:
     >>> round(float(seen_propensities().sum()), 9)
     1.0
     """
-    learner = RTopKF(below="random", temperature=0.0, gamma=GAMMA)
+    learner = RTopKF(unseen_order="random", temperature=0.0, gamma=GAMMA)
     X = np.eye(ITEMS, FEATURES, dtype=np.float32)
     weights = np.tile(np.arange(FEATURES, 0.0, -1), (2, 1))
     found = np.zeros((ITEMS, ITEMS))

@@ -140,7 +140,7 @@ def _job(size: Size, run: int) -> Callable[[Beat], pl.DataFrame]:
 
 def contestants(rounds: int) -> list[Contestant]:
     """The six of the paper, then ours."""
-    printed, black, grey = RTopKF.as_printed, COLOURS[-1], "#777777"
+    printed, black, grey = RTopKF.from_paper, COLOURS[-1], "#777777"
     return [
         Contestant(EVERYTHING, printed(ListNet(), rounds), 1, COLOURS[4], "-"),
         Contestant(SVM, printed(RankSVM(), rounds), 2, COLOURS[2], "-"),

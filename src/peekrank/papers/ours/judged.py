@@ -3,7 +3,7 @@
 Learners pass over part of the lists for T rounds, each pass in a new random order, and see k relevances per round.
 Then their weights order the documents of the rest: NDCG@10, mean over the lists with a relevant document. Another
 table is about lists that come once each: NDCG@10 while learning, from the printed learner to ours, one choice
-after the other. A third one has ridge and its lift beside ours, at k = 1, after few rounds and many. Here all
+after the other. A third one has ridge and its feature map beside ours, at k = 1, after few rounds and many. Here all
 lists are generated; experiments/judged.py takes judged documents.
 """
 
@@ -36,7 +36,7 @@ RESIDUAL, PAPERS_STEPS = "residual", "the same, temperature 0.05"
 ALL_OURS = "ours: residual, scale-free steps, all this"
 KINDS: tuple[Kind, ...] = get_args(Kind)
 STREAM = Layout(50_000, (20, 20), 20, (0.7, 0.15, 0.1, 0.04, 0.01))
-RIDGE, LIFTED, ROUNDS_OF = "ridge", "ridge, lift=150", (500, 2_000, 20_000)
+RIDGE, EXPANDED, ROUNDS_OF = "ridge", "ridge, expand=150", (500, 2_000, 20_000)
 LAST = 0.2  # of the lists: not learned from
 
 
@@ -143,7 +143,7 @@ def _frame(found: dict[Key, float]) -> pl.DataFrame:
 def entries(rounds: int) -> list[Entry]:
     """The learners that are compared: the paper's, then ours."""
     surrogates = (Squared(), KL(), SmoothDCG(), RankSVM())
-    printed = [RTopKF.as_printed(surrogate, rounds) for surrogate in surrogates]
+    printed = [RTopKF.from_paper(surrogate, rounds) for surrogate in surrogates]
     return [
         *(Entry(n, p, _from(p.min_k)) for n, p in zip(PRINTED, printed, strict=True)),
         Entry(OURS, RTopKF(), ANSWERS),
@@ -155,7 +155,7 @@ def entries(rounds: int) -> list[Entry]:
         Entry("ours, KL", RTopKF(KL()), ANSWERS),
         Entry("ours, KL, doubly robust", RTopKF(KL(), estimator="doubly_robust"), ANSWERS),
         Entry("ours, RankSVM", RTopKF(RankSVM()), _from(2)),
-        Entry(EVERYTHING, RTopKF.as_printed(ListNet(), rounds), ()),
+        Entry(EVERYTHING, RTopKF.from_paper(ListNet(), rounds), ()),
         Entry("ListNet, all relevances, our steps", RTopKF(ListNet()), ()),
     ]
 
@@ -195,9 +195,9 @@ def learned(split: Split, rounds: int, seed: int, alive: Beat = lambda: None) ->
 def learned_by_rounds(
     split: Split, counts: Sequence[int], seed: int, alive: Beat = lambda: None
 ) -> dict[Key, float]:
-    """Held-out quality at k = 1 after each of these numbers of rounds, of ridge, its lift, and ours."""
+    """Held-out quality at k = 1 after each of these numbers of rounds, of ridge, its feature map, and ours."""
     lengths, d = np.diff(split.train.offsets), split.train.features.shape[1]
-    learners: dict[str, Ridge | RTopKF] = {RIDGE: Ridge(), LIFTED: Ridge(lift=150), OURS: RTopKF()}
+    learners: dict[str, Ridge | RTopKF] = {RIDGE: Ridge(), EXPANDED: Ridge(expand=150), OURS: RTopKF()}
     agents = [Agent(learner, m=int(lengths.max()), k=1, d=d, seed=seed) for learner in learners.values()]
     sequence, found = passes(len(lengths), max(counts), np.random.default_rng(seed)), {}
     for begin, end in pairwise((0, *counts)):
@@ -345,21 +345,21 @@ def _cell(values: list[float] | None) -> str:
 
 def stream_entries(rounds: int) -> list[tuple[str, Learner]]:
     """The learners from the printed one to ours, one choice after the other, at k = 1."""
-    printed = RTopKF.as_printed(Squared(), rounds)
+    printed = RTopKF.from_paper(Squared(), rounds)
     robust = replace(printed, estimator="doubly_robust")
     return [
         (NOTHING, Uniform()),
         (PRINTED[0], printed),
         (RESIDUAL, replace(printed, estimator="residual")),
         ("doubly robust", robust),
-        ("doubly robust, greedy below, gamma = t^(-1/3)", replace(robust, below="greedy", gamma=None)),
-        (PAPERS_STEPS, replace(robust, below="greedy", gamma=None, temperature=0.05)),
+        ("doubly robust, greedy below, gamma = t^(-1/3)", replace(robust, unseen_order="greedy", gamma=None)),
+        (PAPERS_STEPS, replace(robust, unseen_order="greedy", gamma=None, temperature=0.05)),
         (ALL_OURS, RTopKF()),
         ("ours, temperature 0", RTopKF(temperature=0.0)),
         ("ours, doubly robust", RTopKF(estimator="doubly_robust")),
         ("ours, doubly robust, KL", RTopKF(KL(), estimator="doubly_robust")),
-        ("KL, as printed", RTopKF.as_printed(KL(), rounds)),
-        (EVERYTHING, RTopKF.as_printed(ListNet(), rounds)),
+        ("KL, as printed", RTopKF.from_paper(KL(), rounds)),
+        (EVERYTHING, RTopKF.from_paper(ListNet(), rounds)),
     ]
 
 

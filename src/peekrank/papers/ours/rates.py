@@ -60,7 +60,7 @@ DCG_4 = Game("dcg", 5, 4, (*ALL_SEEN, "rtop1f", *FTRL))
 CUT = Game("dcg@2", 5, 2, (*ALL_SEEN, "rtop1f", *FTRL))
 TEN = Game("dcg", 10, 1, ("rtop1f", "rtop1f:order=fixed", *FTRL, *REFERENCES))
 TEN_LONG = Game("dcg", 10, 1, ("blockftrl:horizon=none",), (128_000, 512_000, 2_048_000), runs=4)
-SMALL = Game("p@2+sum", 3, 1, ("nw2", "nw2:horizon=none", "nw2:printed=true", "feedexp3", *SETS))
+SMALL = Game("p@2+sum", 3, 1, ("nw2", "nw2:horizon=none", "nw2:paper_rate=true", "feedexp3", *SETS))
 SMALL_DCG = Game("dcg", 3, 1, (*SLOW, "rtop1f", *FTRL))
 GRID = (PRECISION, SUM_1, SUM_4, DCG_1, DCG_4, CUT, TEN, TEN_LONG, SMALL, SMALL_DCG)
 QUICK_GRID = (PRECISION, DCG_1, DCG_4, SMALL)  # all learners but the references take part
@@ -71,7 +71,7 @@ PAGES = {  # a picture for the page of each learner
     "blockftrl": (TEN, FTRL),
     "marginftrl": (DCG_1, (FTRL[1], "marginftrl")),
     "rtop1f": (TEN, ("rtop1f", "rtop1f:order=fixed")),
-    "nw2": (SMALL, ("nw2", "nw2:horizon=none", "nw2:printed=true")),
+    "nw2": (SMALL, ("nw2", "nw2:horizon=none", "nw2:paper_rate=true")),
     "feedexp3": (SMALL_DCG, SLOW),
     "ftpl": (TEN, ("ftpl",)),
     "uniform": (TEN, ("uniform",)),
@@ -115,9 +115,9 @@ def claims(found: dict[Game, Findings], ct15: dict[str, Floats]) -> Iterator[Cla
         mean_exceeds(best - ours, 0),
     )
     small = found[SMALL]
-    printed, corrected = (small.exponent(name) for name in ("nw2:printed=true", "nw2"))
+    printed, corrected = (small.exponent(name) for name in ("nw2:paper_rate=true", "nw2"))
     yield Claim(
-        f"exponent of `nw2:printed=true`, {SMALL.title}",
+        f"exponent of `nw2:paper_rate=true`, {SMALL.title}",
         f"1 ± {NEAR}: linear",
         f"{exponent_text(printed)} ({small.study.runs} runs per setting)",
         abs(printed.value - 1) <= NEAR,

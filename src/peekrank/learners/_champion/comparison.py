@@ -17,9 +17,9 @@ import numpy as np
 
 from peekrank._jit import kernel
 from peekrank.kernels.confidence import log_evidence, lower_mean, observe
-from peekrank.kernels.doubt import asked
+from peekrank.kernels.exploration import sample_position
 from peekrank.kernels.sorting import move_up
-from peekrank.learners._team.state import (
+from peekrank.learners._champion.state import (
     CAUTION,
     CENTRE,
     CHARGE,
@@ -37,7 +37,7 @@ from peekrank.learners._team.state import (
     WEIGHED_SQUARE,
     WEIGHT,
     WEIGHTS,
-    TeamState,
+    ChampionState,
     bound_of,
 )
 from peekrank.types import Floats, Ints
@@ -49,7 +49,7 @@ _FORM = 4.0  # weight of an answer that is used without a question, at most: 1/(
 
 
 @kernel
-def rate(s: TeamState) -> float:
+def rate(s: ChampionState) -> float:
     """The probability of a question about an item for each unit of weight by which others put it higher.
 
     A question takes place k, so that the more there are the less that position counts: their price is the same.
@@ -59,14 +59,14 @@ def rate(s: TeamState) -> float:
 
 
 @kernel
-def reach(s: TeamState, j: int) -> float:
+def reach(s: ChampionState, j: int) -> float:
     """What a round can show against a challenger, at most; for it, CAUTION times as much."""
     asked_about = max(1 / rate(s), s.most / _MOST_ASKING) / (CAUTION * s.evidence.parts[j])
     return float(max(asked_about, _FORM * s.k))
 
 
 @kernel
-def fill_worth(s: TeamState, n: int) -> None:
+def fill_values(s: ChampionState, n: int) -> None:
     """The weight of the position that each member gives to each item."""
     for j in range(len(s.orders)):
         for p in range(n):
@@ -74,7 +74,7 @@ def fill_worth(s: TeamState, n: int) -> None:
 
 
 @kernel
-def fill_questions(s: TeamState, n: int) -> float:
+def fill_exploration_probs(s: ChampionState, n: int) -> float:
     """The probability of a question about the item at each position of the order in charge; their sum.
 
     The largest difference between the position in charge and another member's, times the rate, and CAUTION times
@@ -97,14 +97,14 @@ def fill_questions(s: TeamState, n: int) -> float:
 
 
 @kernel
-def ask(s: TeamState, uniform: float, ranking: Ints) -> int:
+def ask(s: ChampionState, uniform: float, ranking: Ints) -> int:
     """Ask about what is in dispute: show the order in charge, the item at position k at the latest.
 
     The item asked about, or -1 if there is no question, and the ranking stays.
     """
     n, charge = len(ranking), s.clock[CHARGE]
     k = min(s.k, n)
-    position = asked(s.questions[:n], 0, uniform)
+    position = sample_position(s.questions[:n], 0, uniform)
     if position < 0:
         return -1
     for p in range(n):
@@ -116,7 +116,7 @@ def ask(s: TeamState, uniform: float, ranking: Ints) -> int:
 
 
 @kernel
-def fill_propensities(s: TeamState, n: int, total: float) -> None:
+def fill_propensities(s: ChampionState, n: int, total: float) -> None:
     """The probability of each item to be seen: as the one in charge has it, or in a round with a question."""
     charge, k, above = s.clock[CHARGE], min(s.k, n), 0.0
     for p in range(k):
@@ -128,7 +128,7 @@ def fill_propensities(s: TeamState, n: int, total: float) -> None:
 
 
 @kernel
-def fill_evidence(s: TeamState, total: float, item: int, ranking: Ints, token: Floats) -> None:
+def fill_evidence(s: ChampionState, total: float, item: int, ranking: Ints, token: Floats) -> None:
     """The weight of each answer as evidence, 0 if it is not used, and what is needed to make evidence of it.
 
     Of a round with a question only the answer about its item is used, of others those about items that are usually
@@ -154,7 +154,7 @@ def fill_evidence(s: TeamState, total: float, item: int, ranking: Ints, token: F
 
 
 @kernel
-def _share_out(s: TeamState) -> None:
+def _share_out(s: ChampionState) -> None:
     """Ask twice as much about a challenger in the next period, or half as much if the evidence is against it."""
     for j in range(len(s.orders)):
         total, squares = s.evidence.below.sums[j, 0], s.evidence.below.squares[j, 0]
@@ -163,7 +163,7 @@ def _share_out(s: TeamState) -> None:
 
 
 @kernel
-def _restart(s: TeamState) -> None:
+def _restart(s: ChampionState) -> None:
     s.clock[PERIOD] += 1
     s.clock[START] = s.clock[ROUNDS]
     s.evidence.below.sums[:] = 0
@@ -176,14 +176,14 @@ def _restart(s: TeamState) -> None:
 
 
 @kernel
-def doubt(s: TeamState) -> float:
+def doubt(s: ChampionState) -> float:
     """ln(1/alpha) for each comparison of this period: over all of them the probabilities of errors add up to alpha."""
     period = s.clock[PERIOD] + 1.0
     return log(period * (period + 1) * (len(s.orders) - 1) / s.alpha)
 
 
 @kernel
-def _weigh(s: TeamState, token: Floats, feedback: Floats) -> None:
+def _weigh(s: ChampionState, token: Floats, feedback: Floats) -> None:
     """Add the differences that the answers of a round show."""
     k, charge = len(feedback), s.clock[CHARGE]
     own, centre = WEIGHTS + s.k * (1 + charge), token[CENTRE]
@@ -210,7 +210,7 @@ def _weigh(s: TeamState, token: Floats, feedback: Floats) -> None:
 
 
 @kernel
-def limits(s: TeamState, j: int) -> tuple[float, float, float]:
+def limits(s: ChampionState, j: int) -> tuple[float, float, float]:
     """The mean difference of a member's value from that in charge, and its limits at the alpha of the period."""
     below, above, far, alpha = (
         bound_of(s.evidence.below, j),
@@ -223,7 +223,7 @@ def limits(s: TeamState, j: int) -> tuple[float, float, float]:
 
 
 @kernel
-def _promote(s: TeamState) -> None:
+def _promote(s: ChampionState) -> None:
     """Put the challenger in charge for whom there is most evidence, if that is enough."""
     best, most = -1, doubt(s)
     for j in range(len(s.orders)):
@@ -244,7 +244,7 @@ def _promote(s: TeamState) -> None:
 
 
 @kernel
-def judge(s: TeamState, token: Floats, feedback: Floats) -> None:
+def judge(s: ChampionState, token: Floats, feedback: Floats) -> None:
     """Take the answers of a round in as evidence, and promote a member if that is enough."""
     answers = 0
     for p in range(len(feedback)):

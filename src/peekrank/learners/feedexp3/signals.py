@@ -10,7 +10,7 @@ from peekrank.games.game import Game
 from peekrank.types import Floats, Ints
 
 
-class Seen(NamedTuple):
+class SignalGroups(NamedTuple):
     """What feedback tells apart: the group of each action, the row of each of its symbols (-1: never shown).
 
     ``owner`` is the group of a row, ``outcomes`` marks the outcomes that lead to it.
@@ -22,7 +22,7 @@ class Seen(NamedTuple):
     outcomes: Floats
 
 
-def seen_in(game: Game) -> Seen:
+def seen_in(game: Game) -> SignalGroups:
     """The groups and rows of a game."""
     actions = len(game.actions)
     row = np.full((actions, len(game.symbols)), -1)
@@ -36,4 +36,4 @@ def seen_in(game: Game) -> Seen:
     outcomes = np.zeros((len(rows), len(game.outcomes)))
     columns = np.broadcast_to(np.arange(len(game.outcomes)), game.signals.shape)
     outcomes[np.take_along_axis(row, game.signals, axis=1), columns] = 1
-    return Seen(group, row, np.array([g for g, _ in rows]), outcomes)
+    return SignalGroups(group, row, np.array([g for g, _ in rows]), outcomes)

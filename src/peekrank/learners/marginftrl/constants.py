@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from peekrank._jit import kernel
-from peekrank.learners._shared import position_weights, price_of_questions, weights_below
+from peekrank.learners._shared import exploration_cost, position_weights, weights_below
 from peekrank.types import Floats, Ints, LinearMeasure
 
 SHARE = 0.5  # lambda: beta grows by this share of what is lost, over h
@@ -98,7 +98,7 @@ _compiled_scale = kernel(_scale_of)
 def scale_for(measure: LinearMeasure, m: int, k: int) -> Scale:
     """The constants for lists of m items, without the compiler: those of `fill_positions`, but for rounding."""
     first, W, shift, h = _entropy(measure, m)
-    below, E = weights_below(measure, m, k), max(price_of_questions(measure, m, k), 0.0)
+    below, E = weights_below(measure, m, k), max(exploration_cost(measure, m, k), 0.0)
     last = (E + below) / (m - k) if k < m else 0.0
     return _scale_of(m, k, first, last, W - below + k * shift, (shift, W + m * shift, h, E))
 

@@ -40,16 +40,16 @@ class Naive:
     """Doubtsort in its three forms; `weights` are those of the longest list."""
 
     def __init__(
-        self, weights: list[float], k: int, largest: float, form: str = "usual", forget: float = 1
+        self, weights: list[float], k: int, largest: float, form: str = "usual", decay: float = 1
     ) -> None:
-        self.weights, self.k, self.g, self.form, self.forget = weights, k, largest, form, forget
+        self.weights, self.k, self.g, self.form, self.decay = weights, k, largest, form, decay
         self.answers: dict[int, list[float]] = {}
         self.rounds: dict[int, int] = {}
 
     def sums(self, item: int) -> tuple[float, float, float]:
         """Discounted number, sum and squared deviations of the answers about an item."""
         seen = self.answers.get(item, [])
-        ages = [self.forget ** (len(seen) - 1 - a) for a in range(len(seen))]
+        ages = [self.decay ** (len(seen) - 1 - a) for a in range(len(seen))]
         n, s = sum(ages), sum(a * x for a, x in zip(ages, seen, strict=True))
         return n, s, sum(a * (x - s / n) ** 2 for a, x in zip(ages, seen, strict=True))
 

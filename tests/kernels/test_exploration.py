@@ -7,8 +7,14 @@ from itertools import pairwise, permutations
 import numpy as np
 import pytest
 
-from helpers import naive_doubt
-from peekrank.kernels.doubt import asked, doubt_space, fill_doubts, fill_prices, fill_questions
+from helpers import naive_exploration
+from peekrank.kernels.exploration import (
+    doubt_space,
+    fill_doubts,
+    fill_exploration_costs,
+    fill_exploration_probs,
+    sample_position,
+)
 from peekrank.types import Floats
 
 Rng = np.random.Generator
@@ -37,7 +43,7 @@ def test_doubts_are_those_of_all_pairs(n: int) -> None:
     rng = np.random.default_rng(n)
     for _ in range(100):
         means, widths, weights = random_list(rng, n)
-        expected = naive_doubt.doubts(means.tolist(), widths.tolist(), weights.tolist())
+        expected = naive_exploration.doubts(means.tolist(), widths.tolist(), weights.tolist())
         for spare in (0, 40):  # a list that is shorter than the memory
             assert doubts_of(means, widths, weights, spare).tolist() == expected
 
@@ -71,8 +77,8 @@ def test_prices_are_what_moving_costs(n: int) -> None:
         means, _, weights = random_list(rng, n)
         for k in range(1, n + 1):
             prices = np.full(n, np.nan)
-            fill_prices(means, weights, k, prices)
-            expected = [naive_doubt.price(means.tolist(), weights.tolist(), k, p) for p in range(k, n)]
+            fill_exploration_costs(means, weights, k, prices)
+            expected = [naive_exploration.price(means.tolist(), weights.tolist(), k, p) for p in range(k, n)]
             np.testing.assert_allclose(prices, [0.0] * k + expected, atol=1e-12)
             assert prices.min() >= 0
 
@@ -81,12 +87,12 @@ def test_questions() -> None:
     """A share of the doubt over the price; 1 at most; 0 without doubt; together a half at most."""
     doubts, widths = np.array([9.0, 0.5, 0.0, 0.5, 1.0]), np.full(5, 0.1)
     prices, probabilities = np.array([9.0, 0.5, 0.0, 0.25, 1.0]), np.full(5, np.nan)
-    total = fill_questions(doubts, widths, prices, 1, 1.0, probabilities)
+    total = fill_exploration_probs(doubts, widths, prices, 1, 1.0, probabilities)
     assert probabilities == pytest.approx([0, 0.1, 0, 0.2, 0.1])
     assert total == pytest.approx(0.4)
-    assert fill_questions(doubts, widths, 0 * prices, 1, 1.0, probabilities) == 0.5
+    assert fill_exploration_probs(doubts, widths, 0 * prices, 1, 1.0, probabilities) == 0.5
     assert probabilities == pytest.approx([0, 1 / 6, 0, 1 / 6, 1 / 6])
-    assert fill_questions(doubts, widths, prices, 5, 1.0, probabilities) == 0
+    assert fill_exploration_probs(doubts, widths, prices, 5, 1.0, probabilities) == 0
     assert not probabilities.any()
 
 
@@ -94,4 +100,8 @@ def test_who_is_asked_about() -> None:
     probabilities = np.array([0.7, 0.125, 0.0, 0.25])  # the first is not among those that may be asked about
     corners = [0.0, 0.125, 0.375, 1.0]
     for (low, high), position in zip(pairwise(corners), (1, 3, -1), strict=True):
-        assert asked(probabilities, 1, low) == asked(probabilities, 1, np.nextafter(high, 0)) == position
+        assert (
+            sample_position(probabilities, 1, low)
+            == sample_position(probabilities, 1, np.nextafter(high, 0))
+            == position
+        )

@@ -124,11 +124,11 @@ def _search_trees(means: Floats, widths: Floats, weights: Floats, doubts: Floats
 
 
 @kernel
-def fill_prices(means: Floats, weights: Floats, k: int, prices: Floats) -> None:
+def fill_exploration_costs(means: Floats, weights: Floats, k: int, prices: Floats) -> None:
     """What it costs, by the means, to move the item of each position below k up to position k, the others down by one.
 
     >>> prices = np.empty(3)
-    >>> fill_prices(np.array([0.9, 0.5, 0.1]), np.array([1.0, 0.6, 0.5]), 1, prices)
+    >>> fill_exploration_costs(np.array([0.9, 0.5, 0.1]), np.array([1.0, 0.6, 0.5]), 1, prices)
     >>> prices.round(2)  # 0.4 x (0.9 - 0.5); 0.4 x (0.9 - 0.1) + 0.1 x (0.5 - 0.1)
     array([0.  , 0.16, 0.36])
     """
@@ -140,7 +140,7 @@ def fill_prices(means: Floats, weights: Floats, k: int, prices: Floats) -> None:
 
 
 @kernel
-def fill_questions(
+def fill_exploration_probs(
     doubts: Floats, widths: Floats, prices: Floats, first: int, share: float, probabilities: Floats
 ) -> float:
     """The probability of asking about the item of each position from `first` on; 0 before. Returns their sum.
@@ -150,7 +150,7 @@ def fill_questions(
 
     >>> probabilities = np.empty(3)
     >>> widths, prices = np.full(3, 0.2), np.array([0.0, 0.16, 0.36])
-    >>> round(fill_questions(np.array([0.0, 0.4, 0.0]), widths, prices, 1, 0.1, probabilities), 3), probabilities
+    >>> round(fill_exploration_probs(np.array([0.0, 0.4, 0.0]), widths, prices, 1, 0.1, probabilities), 3), probabilities
     (0.05, array([0.  , 0.05, 0.  ]))
     """
     probabilities[:first] = 0
@@ -163,13 +163,13 @@ def fill_questions(
 
 
 @kernel
-def raise_questions(probabilities: Floats, first: int, least: float) -> float:
+def floor_probs(probabilities: Floats, first: int, least: float) -> float:
     """Ask about the item of every position from `first` on with this probability at least. Returns the sum of probabilities.
 
     All are scaled if they add up to more than a half.
 
     >>> probabilities = np.array([0.0, 0.3, 0.0])
-    >>> raise_questions(probabilities, 1, 0.1), probabilities
+    >>> floor_probs(probabilities, 1, 0.1), probabilities
     (0.4, array([0. , 0.3, 0.1]))
     """
     total = 0.0
@@ -190,10 +190,10 @@ def _scale(probabilities: Floats, first: int, total: float) -> float:
 
 
 @kernel
-def asked(probabilities: Floats, first: int, uniform: float) -> int:
+def sample_position(probabilities: Floats, first: int, uniform: float) -> int:
     """The position that a uniform number asks about; -1 for none.
 
-    >>> asked(np.array([0.0, 0.25, 0.25]), 1, 0.3), asked(np.array([0.0, 0.25, 0.25]), 1, 0.6)
+    >>> sample_position(np.array([0.0, 0.25, 0.25]), 1, 0.3), sample_position(np.array([0.0, 0.25, 0.25]), 1, 0.6)
     (2, -1)
     """
     for p in range(first, len(probabilities)):

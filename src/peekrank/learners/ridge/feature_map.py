@@ -14,7 +14,7 @@ from peekrank.types import Features, Floats, Ints
 _ROUNDING = 1e-12  # share of the mean square below which a feature does not vary
 
 
-class Lift(NamedTuple):
+class FeatureMap(NamedTuple):
     """Two factors of each product; direction and phase of each wave; centre and inverse spread of each feature."""
 
     factors: Ints
@@ -24,7 +24,7 @@ class Lift(NamedTuple):
     z: Floats  # memory for an item
 
 
-def lift_of(d: int, most: int) -> Lift:
+def make_feature_map(d: int, most: int) -> FeatureMap:
     """Squares of all features, then all products of two; waves for what there is no room for.
 
     All squares and products take d (d + 1)/2 columns. If there are fewer, squares come if there is room for all of
@@ -32,10 +32,10 @@ def lift_of(d: int, most: int) -> Lift:
     square length 1 and b uniform: with many of them a sum of waves is any smooth function (Rahimi & Recht 2007).
     They are the same ones for equal d and `most`, on every machine.
 
-    >>> lift_of(2, 5).factors
+    >>> make_feature_map(2, 5).factors
     array([[0, 1, 0],
            [0, 1, 1]])
-    >>> lift_of(4, 7).factors.shape, lift_of(4, 7).directions.shape
+    >>> make_feature_map(4, 7).factors.shape, make_feature_map(4, 7).directions.shape
     ((2, 4), (3, 4))
     """
     squares = np.tile(np.arange(d), (2, 1))
@@ -45,7 +45,7 @@ def lift_of(d: int, most: int) -> Lift:
     normals = np.empty(waves * d + waves * d % 2)
     uniforms = _scattered(len(normals) + waves)
     fill_normals(uniforms[: len(normals)], normals)
-    return Lift(
+    return FeatureMap(
         np.ascontiguousarray(factors, dtype=np.int64),
         normals[: waves * d].reshape(waves, d) / sqrt(d),
         2 * pi * uniforms[len(normals) :],
@@ -64,7 +64,7 @@ def _scattered(count: int) -> Floats:
 
 
 @kernel
-def fill_units(X: Features, t: Lift) -> None:
+def fill_units(X: Features, t: FeatureMap) -> None:
     """Take the unit of each feature from the first list in which it varies."""
     for j in range(t.units.shape[1]):
         if t.units[1, j] == 0:
@@ -79,7 +79,7 @@ def fill_units(X: Features, t: Lift) -> None:
 
 
 @kernel
-def lift(features: Features, t: Lift, out: Floats) -> None:
+def expand_row(features: Features, t: FeatureMap, out: Floats) -> None:
     """An item's features, then products and waves, then zeros."""
     copy(features, out)
     d, products, waves = len(features), t.factors.shape[1], len(t.phases)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from peekrank.games.game import Game
-from peekrank.learners.feedexp3.seen import Seen
+from peekrank.learners.feedexp3.signals import SignalGroups
 from peekrank.types import Floats, Ints
 
 ADVICE = "No learner helps; reveal more, or change what is paid for"
@@ -19,7 +19,7 @@ _INFEASIBLE = 2  # SciPy's number for it
 _NOTHING = 1e-9  # what floating-point programs call zero
 
 
-def estimates(game: Game, class_of: Ints, first: Ints, seen: Seen) -> tuple[Floats, Floats]:
+def estimates(game: Game, class_of: Ints, first: Ints, seen: SignalGroups) -> tuple[Floats, Floats]:
     """The v, as (rows, classes), of least width; and the width of each group.
 
     Relabellings that leave the game as it is move the v of one class to another's, so that one variable serves a
@@ -82,7 +82,7 @@ def estimates(game: Game, class_of: Ints, first: Ints, seen: Seen) -> tuple[Floa
 
 
 def _moved(
-    game: Game, class_of: Ints, first: Ints, seen: Seen, actions: Ints, outcomes: Ints
+    game: Game, class_of: Ints, first: Ints, seen: SignalGroups, actions: Ints, outcomes: Ints
 ) -> tuple[Ints, Ints]:
     """Where a symmetry of the game takes classes and rows."""
     rows = np.empty(len(seen.owner), dtype=np.int64)
@@ -123,7 +123,7 @@ def _solution(found: Any) -> Floats:
     return x
 
 
-def exploration(game: Game, action: Ints, seen: Seen, share: Floats) -> Floats:
+def exploration(game: Game, action: Ints, seen: SignalGroups, share: Floats) -> Floats:
     """The distribution over actions, with these shares of the groups, that loses least in the worst case."""
     from scipy.optimize import linprog
 

@@ -15,7 +15,7 @@ from peekrank._jit import kernel
 from peekrank.types import Floats, Ints
 
 
-class Items(NamedTuple):
+class ItemStats(NamedTuple):
     """Per item: sum and sum of squares of the gains answered, number of answers and of rounds it was available in.
 
     `pool` holds the sum of the means of all items with an answer, and their number. `here` tells which item each
@@ -27,34 +27,34 @@ class Items(NamedTuple):
     answers: Floats
     rounds: Floats
     pool: Floats
-    here: Ints
+    rows: Ints
 
 
-def unknown_items(m: int) -> Items:
+def new_stats(m: int) -> ItemStats:
     """No answer about any of m items."""
-    return Items(np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(2), np.arange(m))
+    return ItemStats(np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(2), np.arange(m))
 
 
 @kernel
-def set_items(items: Items, available: Ints) -> None:
+def set_items(items: ItemStats, available: Ints) -> None:
     """Note which items the rows of the next list are.
 
-    >>> known = unknown_items(5)
+    >>> known = new_stats(5)
     >>> set_items(known, np.array([1, 4]))
     >>> known.here[:2]
     array([1, 4])
     """
     for row in range(len(available)):
-        items.here[row] = available[row]
+        items.rows[row] = available[row]
 
 
 @kernel
-def learn(items: Items, item: int, gain: float, forget: float) -> None:
-    """Take an answer in, after multiplying what is known of the item by `forget`.
+def update(items: ItemStats, item: int, gain: float, decay: float) -> None:
+    """Take an answer in, after multiplying what is known of the item by `decay`.
 
-    >>> known = unknown_items(2)
-    >>> learn(known, 1, 1.0, 1.0)
-    >>> learn(known, 1, 0.0, 1.0)
+    >>> known = new_stats(2)
+    >>> update(known, 1, 1.0, 1.0)
+    >>> update(known, 1, 0.0, 1.0)
     >>> known.answers, known.pool
     (array([0., 2.]), array([0.5, 1. ]))
     """
@@ -63,36 +63,36 @@ def learn(items: Items, item: int, gain: float, forget: float) -> None:
         items.pool[0] -= items.sums[item] / count
     else:
         items.pool[1] += 1
-    items.sums[item] = forget * items.sums[item] + gain
-    items.squares[item] = forget * items.squares[item] + gain * gain
-    items.answers[item] = forget * count + 1
+    items.sums[item] = decay * items.sums[item] + gain
+    items.squares[item] = decay * items.squares[item] + gain * gain
+    items.answers[item] = decay * count + 1
     items.pool[0] += items.sums[item] / items.answers[item]
 
 
 @kernel
-def learn_from_answers(items: Items, ranking: Ints, feedback: Floats, forget: float) -> None:
+def update_from_feedback(items: ItemStats, ranking: Ints, feedback: Floats, decay: float) -> None:
     """Take in what was answered about the first of a ranking of the items that are here; NaN: not answered."""
     for p in range(len(feedback)):
         if not np.isnan(feedback[p]):
-            learn(items, items.here[ranking[p]], feedback[p], forget)
+            update(items, items.rows[ranking[p]], feedback[p], decay)
 
 
 @kernel
-def average(items: Items, largest: float) -> float:
+def average(items: ItemStats, largest: float) -> float:
     """What is expected of an item nothing is known of: the mean of all means, and of half the largest gain.
 
-    >>> average(unknown_items(3), 1.0)
+    >>> average(new_stats(3), 1.0)
     0.5
     """
     return float((items.pool[0] + largest / 2) / (items.pool[1] + 1))
 
 
 @kernel
-def mean(items: Items, item: int, prior: float) -> float:
+def mean(items: ItemStats, item: int, prior: float) -> float:
     """Mean gain of an item, the prior counting as one more answer.
 
-    >>> known = unknown_items(1)
-    >>> learn(known, 0, 1.0, 1.0)
+    >>> known = new_stats(1)
+    >>> update(known, 0, 1.0, 1.0)
     >>> mean(known, 0, 0.5)
     0.75
     """
@@ -100,10 +100,10 @@ def mean(items: Items, item: int, prior: float) -> float:
 
 
 @kernel
-def variance(items: Items, item: int, largest: float) -> float:
+def variance(items: ItemStats, item: int, largest: float) -> float:
     """Variance of an item's gain, as if two answers had been the smallest and the largest gain.
 
-    >>> variance(unknown_items(1), 0, 1.0)
+    >>> variance(new_stats(1), 0, 1.0)
     0.25
     """
     count, deviations = items.answers[item], 0.0
@@ -113,10 +113,10 @@ def variance(items: Items, item: int, largest: float) -> float:
 
 
 @kernel
-def width(items: Items, item: int, largest: float) -> float:
+def confidence_width(items: ItemStats, item: int, largest: float) -> float:
     """How far the mean may be off: the root of variance x ln(e + rounds available) / (answers + 1).
 
-    >>> width(unknown_items(1), 0, 1.0)
+    >>> confidence_width(new_stats(1), 0, 1.0)
     0.5
     """
     spread = variance(items, item, largest) * log(e + items.rounds[item])

@@ -29,7 +29,7 @@ KEPT = 32  # promotions that are remembered
 SHORTEST = 1024  # answered rounds of the first period; each later one is as long as all before
 
 
-class Team(NamedTuple):
+class Members(NamedTuple):
     """The states of a learner and of those after it."""
 
     first: State
@@ -48,7 +48,7 @@ class Evidence(NamedTuple):
     parts: Floats  # of the share of questions that each member has as a challenger in this period
 
 
-class TeamState(NamedTuple):
+class ChampionState(NamedTuple):
     """The members, what is known of their values, and the last promotions; then constants, and working memory."""
 
     members: State  # a Team, whose rest is a Team or the last member
@@ -83,7 +83,7 @@ MEMORY = (
 )
 
 
-def members_of(state: TeamState, count: int) -> list[State]:
+def members_of(state: ChampionState, count: int) -> list[State]:
     """The states of the members."""
     found, rest = [], state.members
     for _ in range(count - 1):
@@ -94,7 +94,7 @@ def members_of(state: TeamState, count: int) -> list[State]:
 
 def joined(states: list[State]) -> State:
     """The states of members as nested pairs: compiled code needs to know the type of each."""
-    return states[0] if len(states) == 1 else Team(states[0], joined(states[1:]))
+    return states[0] if len(states) == 1 else Members(states[0], joined(states[1:]))
 
 
 def no_evidence(members: int) -> Evidence:

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._util.validate import positive, share, whole
-from peekrank.learners._shared import discount_of, fault_in_counts, fault_in_numbers, largest_gain
-from peekrank.learners._team.judging import limits
-from peekrank.learners._team.kernels import lacking, team_kernels
-from peekrank.learners._team.state import (
+from peekrank.learners._champion.comparison import limits
+from peekrank.learners._champion.kernels import champion_kernels, lacking
+from peekrank.learners._champion.state import (
     CAUTION,
     CHARGE,
     FLOOR,
@@ -23,12 +22,13 @@ from peekrank.learners._team.state import (
     ROUNDS,
     START,
     WEIGHTS,
-    TeamState,
+    ChampionState,
     joined,
     members_of,
     no_evidence,
     no_history,
 )
+from peekrank.learners._shared import discount_of, fault_in_counts, fault_in_numbers, largest_gain
 from peekrank.measures import learnable
 from peekrank.spec import text_of
 from peekrank.types import CanFail, Features, Floats, Kernels, Learner, LinearMeasure, Shape
@@ -57,7 +57,7 @@ class Promotion(NamedTuple):
         )
 
 
-class Standing(NamedTuple):
+class MemberStatus(NamedTuple):
     """What is known of a member in the present period, against the one in charge; NaN where nothing is."""
 
     member: str
@@ -68,7 +68,7 @@ class Standing(NamedTuple):
     rounds: int  # with evidence, in this period
 
 
-class TeamForm:
+class ChampionLearner:
     """A team of learners as a learner: all learn from the same answers, and one is in charge."""
 
     full_information: ClassVar[bool] = False
@@ -117,7 +117,7 @@ class TeamForm:
     @property
     def kernels(self) -> Kernels:
         """The kernels of this team."""
-        return team_kernels(tuple(one.kernels for one in self.team()))
+        return champion_kernels(tuple(one.kernels for one in self.team()))
 
     @property
     def persistent(self) -> tuple[str, ...]:
@@ -128,7 +128,7 @@ class TeamForm:
             names += [f"{position}.{name}" for name in one.persistent]
         return (*names, *MEMORY)
 
-    def init(self, shape: Shape) -> TeamState:
+    def init(self, shape: Shape) -> ChampionState:
         """State before the first round."""
         team, (m, _, k) = self.team(), shape
         discount = discount_of(self.measure, m) * (1 if self.measure.higher_is_better else -1)
@@ -136,7 +136,7 @@ class TeamForm:
         positions = (discount - discount[-1]) / drop if drop > 0 else np.zeros(m)
         grades = np.arange(self.max_grade + 1.0)
         sizes, first = (one.token_size(shape) for one in team), WEIGHTS + k * (1 + len(team))
-        return TeamState(
+        return ChampionState(
             members=joined([one.init(shape) for one in team]),
             clock=np.zeros(5, np.int64),
             sums=np.zeros(2),
@@ -172,7 +172,7 @@ class TeamForm:
         """The grades as they are: each member makes of them what it does."""
         return np.asarray(relevance, dtype=np.float64)
 
-    def fault(self, state: TeamState) -> str:
+    def fault(self, state: ChampionState) -> str:
         """What is wrong with a memory that was read."""
         team = self.team()
         for one, own in zip(team, members_of(state, len(team)), strict=True):
@@ -192,16 +192,16 @@ class TeamForm:
         ends = state.history[:, 1:3]
         return "" if ends.min() >= 0 and ends.max() < len(team) else "its history must name members"
 
-    def in_charge(self, state: TeamState) -> Learner:
+    def in_charge(self, state: ChampionState) -> Learner:
         """The member in charge."""
         return self.team()[int(state.clock[CHARGE])]
 
-    def scores(self, state: TeamState, X: Features) -> Floats:
+    def scores(self, state: ChampionState, X: Features) -> Floats:
         """What the member in charge believes of each item."""
         charge, team = int(state.clock[CHARGE]), self.team()
         return team[charge].scores(members_of(state, len(team))[charge], X)
 
-    def failure(self, state: TeamState) -> str:
+    def failure(self, state: ChampionState) -> str:
         """Why a member has stopped learning; empty while all are healthy."""
         team = self.team()
         said = zip(team, members_of(state, len(team)), strict=True)
@@ -213,7 +213,7 @@ class TeamForm:
     def bound(self, shape: Shape, horizon: int) -> None:
         """None: it is as good as its members are, and what that costs is bounded on its page."""
 
-    def promotions(self, state: TeamState) -> list[Promotion]:
+    def promotions(self, state: ChampionState) -> list[Promotion]:
         """The changes of who is in charge, the last 32 of them, with their evidence."""
         count, team, unit = int(state.clock[PROMOTIONS]), self.team(), self._unit(len(state.positions))
         found = []
@@ -223,7 +223,7 @@ class TeamForm:
             found.append(Promotion(int(row[0]), before, after, difference, low, high, float(row[6]), int(row[7])))
         return found
 
-    def standings(self, state: TeamState) -> list[Standing]:
+    def member_status(self, state: ChampionState) -> list[MemberStatus]:
         """What is known of each member in the present period."""
         charge, unit = int(state.clock[CHARGE]), self._unit(len(state.positions))
         most = float(np.abs(state.positions - state.positions[::-1]).sum()) / 2  # an order against its reverse
@@ -231,7 +231,7 @@ class TeamForm:
         for j, one in enumerate(self.team()):
             mean, low, high = (unit * np.clip(limits(state, j), -most, most)).tolist()
             rounds = int(state.evidence.below.observed[j, 0])
-            found.append(Standing(text_of(one), j == charge, mean, low, high, rounds))
+            found.append(MemberStatus(text_of(one), j == charge, mean, low, high, rounds))
         return found
 
     def _unit(self, m: int) -> float:

@@ -33,20 +33,20 @@ _COUNT, _SUM, _DEVIATIONS, _SLOPES, _WEIGHTED, _COSTS, LOW, HIGH, RECENT, _LOG_L
 PAST_FIELDS = 10
 
 
-def new_account(*shape: int) -> Floats:
+def new_e_process(*shape: int) -> Floats:
     """Empty accounts."""
     return np.zeros((*shape, len(STAKES)))
 
 
-def new_past(*shape: int) -> Floats:
+def new_reference(*shape: int) -> Floats:
     """Pasts that nothing is known of."""
-    past = np.zeros((*shape, PAST_FIELDS))
-    past[..., HIGH] = 1.0
-    return past
+    reference = np.zeros((*shape, PAST_FIELDS))
+    reference[..., HIGH] = 1.0
+    return reference
 
 
 @kernel
-def bet(account: Floats, coin: float, gain: float) -> None:
+def bet(e_process: Floats, deposit: float, gain: float) -> None:
     """Put a coin into an account, then bet: each part is multiplied by 1 + stake x gain.
 
     Parameters
@@ -58,30 +58,30 @@ def bet(account: Floats, coin: float, gain: float) -> None:
     gain
         From -1 up; its mean given the past is at most 0 if all is well.
 
-    >>> account = new_account()
-    >>> bet(account, 4.0, 1.0)
-    >>> account
+    >>> e_process = new_e_process()
+    >>> bet(e_process, 4.0, 1.0)
+    >>> e_process
     array([1.9 , 1.3 , 1.1 , 1.03])
     """
     gain = min(max(gain, -1.0), _LARGEST_GAIN)
-    for i in range(len(account)):
-        account[i] = (account[i] + coin / len(account)) * (1.0 + STAKES[i] * gain)
+    for i in range(len(e_process)):
+        e_process[i] = (e_process[i] + deposit / len(e_process)) * (1.0 + STAKES[i] * gain)
 
 
 @kernel
-def worth(account: Floats) -> float:
+def wealth(e_process: Floats) -> float:
     """What an account holds."""
     total = 0.0
-    for i in range(len(account)):
-        total += account[i]
+    for i in range(len(e_process)):
+        total += e_process[i]
     return total
 
 
 @kernel
-def against_more(x: float, most: float) -> float:
+def bet_above(x: float, most: float) -> float:
     """Gain per stake of a bet that a number from 0 to 1 has a mean above `most`.
 
-    >>> against_more(1.0, 0.25), against_more(0.0, 0.25)
+    >>> bet_above(1.0, 0.25), bet_above(0.0, 0.25)
     (3.0, -1.0)
     """
     if most > 0:
@@ -90,33 +90,33 @@ def against_more(x: float, most: float) -> float:
 
 
 @kernel
-def against_less(x: float, least: float) -> float:
+def bet_below(x: float, least: float) -> float:
     """Gain per stake of a bet that a number from 0 to 1 has a mean below `least`."""
-    return against_more(1.0 - x, 1.0 - least)
+    return bet_above(1.0 - x, 1.0 - least)
 
 
 @kernel
-def is_known(past: Floats) -> bool:
+def is_known(reference: Floats) -> bool:
     """Whether anything was taken into a past."""
-    return bool(past[_COUNT] > 0)
+    return bool(reference[_COUNT] > 0)
 
 
 @kernel
-def forget(past: Floats) -> None:
+def reset(reference: Floats) -> None:
     """Let nothing be known of a past."""
-    past[:] = 0.0
-    past[HIGH] = 1.0
+    reference[:] = 0.0
+    reference[HIGH] = 1.0
 
 
 @kernel
-def begin(past: Floats, level: float) -> None:
+def begin(reference: Floats, level: float) -> None:
     """Forget a past; its next bounds will hold at all times at once with probability 1 - level."""
-    forget(past)
-    past[_LOG_LEVEL] = log(2.0 / level)
+    reset(reference)
+    reference[_LOG_LEVEL] = log(2.0 / level)
 
 
 @kernel
-def take(past: Floats, x: float) -> None:
+def update_reference(reference: Floats, x: float) -> None:
     """Take a number from 0 to 1 into a past, and narrow the bounds of its mean.
 
     The bounds are a confidence sequence: empirical Bernstein with a predictable plug-in. With slopes l_i that
@@ -127,26 +127,29 @@ def take(past: Floats, x: float) -> None:
     for all i at once. Bounds never widen. (`peekrank.kernels.confidence` is for means that change, and keeps
     32 sums and more. A past is one of very many, so ten numbers must do.)
 
-    >>> past = new_past()
-    >>> begin(past, 0.01)
+    >>> reference = new_reference()
+    >>> begin(reference, 0.01)
     >>> for i in range(1000):
-    ...     take(past, float(i % 4 == 0))
-    >>> bool(0.15 < past[LOW] < 0.25 < past[HIGH] < 0.35)
+    ...     update_reference(reference, float(i % 4 == 0))
+    >>> bool(0.15 < reference[LOW] < 0.25 < reference[HIGH] < 0.35)
     True
     """
-    count = past[_COUNT]
-    mean = (0.5 + past[_SUM]) / (count + 1.0)
-    variance = (0.25 + past[_DEVIATIONS]) / (count + 1.0)
-    slope = sqrt(2.0 * past[_LOG_LEVEL] / (variance * (count + 1.0) * log(count + 2.0)))
+    count = reference[_COUNT]
+    mean = (0.5 + reference[_SUM]) / (count + 1.0)
+    variance = (0.25 + reference[_DEVIATIONS]) / (count + 1.0)
+    slope = sqrt(2.0 * reference[_LOG_LEVEL] / (variance * (count + 1.0) * log(count + 2.0)))
     slope = min(_LARGEST_SLOPE, slope)
-    past[_SLOPES] += slope
-    past[_WEIGHTED] += slope * x
-    past[_COSTS] += (x - mean) * (x - mean) * (-log(1.0 - slope) - slope)
-    past[_COUNT] += 1.0
-    past[_SUM] += x
-    after = (0.5 + past[_SUM]) / (count + 2.0)
-    past[_DEVIATIONS] += (x - after) * (x - after)
-    middle, radius = past[_WEIGHTED] / past[_SLOPES], (past[_LOG_LEVEL] + past[_COSTS]) / past[_SLOPES]
-    past[LOW] = max(past[LOW], middle - radius)
-    past[HIGH] = min(past[HIGH], middle + radius)
-    past[RECENT] += (x - past[RECENT]) * max(_RECENT, 1.0 / (count + 1.0))
+    reference[_SLOPES] += slope
+    reference[_WEIGHTED] += slope * x
+    reference[_COSTS] += (x - mean) * (x - mean) * (-log(1.0 - slope) - slope)
+    reference[_COUNT] += 1.0
+    reference[_SUM] += x
+    after = (0.5 + reference[_SUM]) / (count + 2.0)
+    reference[_DEVIATIONS] += (x - after) * (x - after)
+    middle, radius = (
+        reference[_WEIGHTED] / reference[_SLOPES],
+        (reference[_LOG_LEVEL] + reference[_COSTS]) / reference[_SLOPES],
+    )
+    reference[LOW] = max(reference[LOW], middle - radius)
+    reference[HIGH] = min(reference[HIGH], middle + radius)
+    reference[RECENT] += (x - reference[RECENT]) * max(_RECENT, 1.0 / (count + 1.0))

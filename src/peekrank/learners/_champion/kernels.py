@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from peekrank._jit import kernel, specialise, unspecialised
-from peekrank.learners._team.judging import (
+from peekrank.learners._champion.comparison import (
     ask,
     fill_evidence,
+    fill_exploration_probs,
     fill_propensities,
-    fill_questions,
-    fill_worth,
+    fill_values,
     judge,
 )
-from peekrank.learners._team.state import CHARGE, PERIOD_MARK, WEIGHTS, Team, TeamState
+from peekrank.learners._champion.state import CHARGE, PERIOD_MARK, WEIGHTS, ChampionState, Members
 from peekrank.types import Features, Floats, Ints, Kernels, State
 
 # The kernels of one member
@@ -39,12 +39,12 @@ _all_update: Callable[..., None] = unspecialised
 _set_items_in_all: Callable[..., None] = unspecialised
 
 
-def _exploit_of(member: State, s: TeamState, X: Features, token: Floats, j: int) -> None:
+def _exploit_of(member: State, s: ChampionState, X: Features, token: Floats, j: int) -> None:
     _exploit(member, X, s.orders[j][: len(X)], token[s.tokens[j] : s.tokens[j + 1]])
 
 
 def _explore_of(
-    member: State, s: TeamState, X: Features, uniforms: Floats, ranking: Ints, token: Floats, j: int
+    member: State, s: ChampionState, X: Features, uniforms: Floats, ranking: Ints, token: Floats, j: int
 ) -> None:
     """What the member shows, and its propensities, if it is in charge.
 
@@ -66,13 +66,13 @@ def _explore_of(
 
 
 def _off_policy_of(
-    member: State, s: TeamState, X: Features, ranking: Ints, propensities: Floats, token: Floats, j: int
+    member: State, s: ChampionState, X: Features, ranking: Ints, propensities: Floats, token: Floats, j: int
 ) -> None:
     _off_policy(member, X, ranking, propensities, token[s.tokens[j] : s.tokens[j + 1]])
 
 
 def _update_of(
-    member: State, s: TeamState, X: Features, ranking: Ints, token: Floats, feedback: Floats, j: int
+    member: State, s: ChampionState, X: Features, ranking: Ints, token: Floats, feedback: Floats, j: int
 ) -> None:
     heard = s.heard[: len(feedback)]
     for p in range(len(feedback)):
@@ -85,44 +85,44 @@ def _set_items_of(member: State, items: Ints, j: int) -> None:
     _set_items(member, items)
 
 
-def _exploit_in_turn(team: Team, s: TeamState, X: Features, token: Floats, j: int) -> None:
+def _exploit_in_turn(team: Members, s: ChampionState, X: Features, token: Floats, j: int) -> None:
     _this(team.first, s, X, token, j)
     _others(team.rest, s, X, token, j + 1)
 
 
 def _explore_in_turn(
-    team: Team, s: TeamState, X: Features, uniforms: Floats, ranking: Ints, token: Floats, j: int
+    team: Members, s: ChampionState, X: Features, uniforms: Floats, ranking: Ints, token: Floats, j: int
 ) -> None:
     _this(team.first, s, X, uniforms, ranking, token, j)
     _others(team.rest, s, X, uniforms, ranking, token, j + 1)
 
 
 def _off_policy_in_turn(
-    team: Team, s: TeamState, X: Features, ranking: Ints, propensities: Floats, token: Floats, j: int
+    team: Members, s: ChampionState, X: Features, ranking: Ints, propensities: Floats, token: Floats, j: int
 ) -> None:
     _this(team.first, s, X, ranking, propensities, token, j)
     _others(team.rest, s, X, ranking, propensities, token, j + 1)
 
 
 def _update_in_turn(
-    team: Team, s: TeamState, X: Features, ranking: Ints, token: Floats, feedback: Floats, j: int
+    team: Members, s: ChampionState, X: Features, ranking: Ints, token: Floats, feedback: Floats, j: int
 ) -> None:
     _this(team.first, s, X, ranking, token, feedback, j)
     _others(team.rest, s, X, ranking, token, feedback, j + 1)
 
 
-def _set_items_in_turn(team: Team, items: Ints, j: int) -> None:
+def _set_items_in_turn(team: Members, items: Ints, j: int) -> None:
     _this(team.first, items, j)
     _others(team.rest, items, j + 1)
 
 
-def _rank(s: TeamState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+def _rank(s: ChampionState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
     n = len(ranking)
     _set_items_in_all(s.members, s.everyone[:n], 0)
     _exploit_in_all(s.members, s, X, token, 0)
     _all_explore(s.members, s, X, uniforms, ranking, token, 0)
-    fill_worth(s, n)
-    total = fill_questions(s, n)
+    fill_values(s, n)
+    total = fill_exploration_probs(s, n)
     item = ask(s, uniforms[0], ranking)
     if item >= 0:
         token[0] = s.orders[s.clock[CHARGE], min(s.k, n) - 1] != ranking[min(s.k, n) - 1]
@@ -131,13 +131,13 @@ def _rank(s: TeamState, X: Features, uniforms: Floats, ranking: Ints, token: Flo
     fill_evidence(s, total, item, ranking, token)
 
 
-def _update_all(s: TeamState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
+def _update_all(s: ChampionState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
     _set_items_in_all(s.members, s.everyone[: len(ranking)], 0)
     _all_update(s.members, s, X, ranking, token, feedback, 0)
     judge(s, token, feedback)
 
 
-def _off_policy_all(s: TeamState, X: Features, ranking: Ints, propensities: Floats, token: Floats) -> None:
+def _off_policy_all(s: ChampionState, X: Features, ranking: Ints, propensities: Floats, token: Floats) -> None:
     """All members learn from what somebody else shows; it is no evidence on them."""
     _off_policy_in_all(s.members, s, X, ranking, propensities, token, 0)
     token[PERIOD_MARK] = -1
@@ -150,7 +150,7 @@ def _stay(member: State, items: Ints) -> None:
 
 
 @kernel
-def _fill_propensities(s: TeamState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+def _fill_propensities(s: ChampionState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
     for i in range(len(out)):
         out[i] = s.propensities[i]
 
@@ -165,7 +165,7 @@ _TURNS: dict[str, tuple[Any, Any]] = {
 
 
 @cache
-def team_kernels(members: tuple[Kernels, ...]) -> Kernels:
+def champion_kernels(members: tuple[Kernels, ...]) -> Kernels:
     """The kernels of a team of learners with these kernels."""
     parts = [_parts(each) for each in members]
     name = hashlib.sha256("\0".join(map(_name, members)).encode()).hexdigest()[:16]

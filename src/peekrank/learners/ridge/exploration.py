@@ -5,7 +5,13 @@ from __future__ import annotations
 from math import e, log, sqrt
 
 from peekrank._jit import eight, kernel, put, same, total
-from peekrank.kernels.doubt import asked, fill_doubts, fill_prices, fill_questions, raise_questions
+from peekrank.kernels.exploration import (
+    fill_doubts,
+    fill_exploration_costs,
+    fill_exploration_probs,
+    floor_probs,
+    sample_position,
+)
 from peekrank.kernels.sorting import move_up, sort_descending
 from peekrank.kernels.triangular import BLOCK, block_dot, solve, solve_transposed
 from peekrank.kernels.vectors import all_finite, copy, fill_normals
@@ -30,7 +36,7 @@ def _fill_widths(s: RidgeState, n: int) -> None:
         for i in range(1, n):
             summed = summed + eight(s.U[i], j)
         put((1 / n) * summed, centre, j)
-    unit = s.width * deviation(s) * sqrt(log(e + s.sums[ROUNDS]))
+    unit = s.confidence * deviation(s) * sqrt(log(e + s.sums[ROUNDS]))
     for i in range(n):
         squares = along = same(0.0)
         for j in range(0, d, BLOCK):
@@ -43,7 +49,7 @@ def _fill_widths(s: RidgeState, n: int) -> None:
 @kernel
 def _noise(s: RidgeState, n: int) -> float:
     """Which share of the variance of a list's scores is expected to be error, by their widths."""
-    unit = s.width * sqrt(log(e + s.sums[ROUNDS]))
+    unit = s.confidence * sqrt(log(e + s.sums[ROUNDS]))
     error = spread = mean = 0.0
     for i in range(n):
         mean += s.scores[i] / n
@@ -70,11 +76,11 @@ def _ask(s: RidgeState, k: int, uniform: float, ranking: Ints) -> None:
     for p in range(n):
         means[p], widths[p] = s.scores[ranking[p]], s.sampled[ranking[p]]
     fill_doubts(means, widths, weights, s.doubts[:n], s.space)
-    fill_prices(means, weights, k, s.prices[:n])
-    fill_questions(s.doubts[:n], widths, s.prices[:n], k, s.share, questions)
+    fill_exploration_costs(means, weights, k, s.prices[:n])
+    fill_exploration_probs(s.doubts[:n], widths, s.prices[:n], k, s.explore_rate, questions)
     if s.uniform > 0:
-        raise_questions(questions, k, _anything(s, n) / n)
-    position = asked(questions, k, uniform)
+        floor_probs(questions, k, _anything(s, n) / n)
+    position = sample_position(questions, k, uniform)
     if position >= 0:
         move_up(ranking, position, k - 1)
 
@@ -89,7 +95,7 @@ def _sample(s: RidgeState, k: int, uniforms: Floats, ranking: Ints) -> None:
     for j in range(d):
         s.x[j] = s.y[j] - s.sides[j, ONE] * constant
     solve(s.R, s.ends, s.panel, s.x)
-    unit, sampled = s.width * deviation(s), s.sampled[:n]
+    unit, sampled = s.confidence * deviation(s), s.sampled[:n]
     copy(s.scores[:n], sampled)
     for i in range(n):
         sampled[i] += unit * block_dot(s.U[i], s.x)
