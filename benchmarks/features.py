@@ -21,7 +21,7 @@ from rich.table import Table
 
 from peekrank import NDCG, Agent, simulate
 from peekrank._jit import kernel
-from peekrank.data.generated import Layout, make_dataset
+from peekrank.data.generated import DatasetShape, make_dataset
 from peekrank.engine import simulate_all
 from peekrank.kernels.vectors import dot
 from peekrank.learners.rtopkf.learner import RTopKF
@@ -125,7 +125,7 @@ def yahoo(table: Table) -> None:
 
 def step_by_step(table: Table) -> None:
     """20 documents of 46 features, as in the figure of PDGD; relevance of what is on top is told."""
-    rounds = make_dataset(Layout(2000, (20, 20), 46, (0.8, 0.13, 0.07)), np.random.default_rng(0)).rounds()
+    rounds = make_dataset(DatasetShape(2000, (20, 20), 46, (0.8, 0.13, 0.07)), np.random.default_rng(0)).rounds()
     lists, grades = rounds.features.reshape(2000, 20, 46), rounds.relevance.reshape(2000, 20)
 
     def ours() -> None:

@@ -21,7 +21,7 @@ from rich.table import Table
 
 from peekrank.experiments.experiment import Experiment, Result
 from peekrank.experiments.sweep import Sweep
-from peekrank.experiments.sweep_runs import Finished
+from peekrank.experiments.sweep_runs import SweepResult
 from peekrank.regret import checkpoints
 from peekrank.reports.sweep_page import write_sweep_report
 
@@ -34,10 +34,10 @@ def chromium() -> str | None:
     return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
-def synthetic(sweep: Sweep) -> Finished:
+def synthetic(sweep: Sweep) -> SweepResult:
     """Curves as a sweep has them, made up: what they look like costs nothing to make."""
     rng = np.random.default_rng(0)
-    return Finished(sweep, [_made_up(setting, rng) for setting in sweep.settings])
+    return SweepResult(sweep, [_made_up(setting, rng) for setting in sweep.settings])
 
 
 def _made_up(setting: Experiment, rng: np.random.Generator) -> Result:

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from peekrank import NDCG, Agent, Ridge, RTopKF
-from peekrank.data.generated import Layout, make_dataset
+from peekrank.data.generated import DatasetShape, make_dataset
 from peekrank.engine import run_agents
 from peekrank.types import Floats, Rounds
 
@@ -118,7 +118,7 @@ def quality(weights: Floats, rounds: Rounds) -> float:
 
 
 def compare(table: Table, d: int, count: int, wanted: float) -> None:
-    layout = Layout(count + TESTED, (DOCUMENTS, DOCUMENTS), d, (0.8, 0.13, 0.07))
+    layout = DatasetShape(count + TESTED, (DOCUMENTS, DOCUMENTS), d, (0.8, 0.13, 0.07))
     rounds = make_dataset(layout, np.random.default_rng(0)).rounds()
     rows = count * DOCUMENTS
     found: dict[str, Floats] = {}

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from peekrank.engine import simulate
-from peekrank.experiments.playing import compile_kernels
+from peekrank.experiments.run import compile_kernels
 from peekrank.experiments.sweep import Sweep
 from peekrank.experiments.sweep_runs import run_sweep
 from peekrank.learners._shared import ShortHorizonWarning

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from peekrank.experiments.arena import cross
+from peekrank.experiments.arena import run_arena
 from peekrank.papers.ours.arena import HORIZONS, LEARNERS, RUNS, games, table
 from peekrank.reports.markup import put_into
 
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--page", type=Path, help="a page to put the table into")
     options = parser.parse_args(arguments)
-    results = cross(games(), LEARNERS, HORIZONS, options.runs, say=lambda text: sys.stderr.write(text + "\n"))
+    results = run_arena(games(), LEARNERS, HORIZONS, options.runs, say=lambda text: sys.stderr.write(text + "\n"))
     lines = table(results).markdown()
     sys.stdout.write("\n".join(lines) + "\n")
     if options.page:

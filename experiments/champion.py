@@ -33,7 +33,7 @@ LEARNERS: dict[str, Learner] = {
 STREAMS: dict[str, Draw] = {
     "linear means": drawn(LINEAR, LAB),
     "ct15": drawn(f"ct15:m={M},noise=0.25", LAB),
-    "one better": drawn("means:means=" + "+".join(["0.45"] * (M - 1) + ["0.55"]), LAB),
+    "one better": drawn("bernoulli:means=" + "+".join(["0.45"] * (M - 1) + ["0.55"]), LAB),
     "switching, 2": drawn(f"switching:m={M},noise=0.25,segments=2", LAB),
     "switching, 5": drawn(f"switching:m={M},noise=0.25,segments=5", LAB),
     "drifting, half a period": drawn(f"drifting:m={M},periods=0.5", LAB),

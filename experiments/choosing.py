@@ -1,10 +1,10 @@
-"""What learners for items without features usually lose, for `advise`; and the table "which learner when".
+"""What learners for items without features mean_loss lose, for `advise`; and the table "which learner when".
 
 Stationary streams at two lengths, and the tutorial's ten items where some of the visitors answer. Learners play
 without a horizon, and those that have one also with it. Figures are means over seeds with standard deviations; the
 package keeps them and advises by them.
 
-    python experiments/choosing.py --measure     measure, and write src/peekrank/advice/usual.json (minutes)
+    python experiments/choosing.py --measure     measure, and write src/peekrank/advice/benchmarks.json (minutes)
     python experiments/choosing.py --laboratory  what it does to be told the horizon, into docs/learners/index.md
     python experiments/choosing.py               put the table "which learner when" there
 """
@@ -25,7 +25,7 @@ import numpy as np
 from margin import CROWDS, LAB, STATIONARY, asked, drawn, drawn_from, played
 
 from peekrank.advice import Advice, advise
-from peekrank.advice.evidence import FILE, ITEMS, Answers, Usual, figures
+from peekrank.advice.benchmarks import FILE, ITEMS, Answers, Benchmark, figures
 from peekrank.experiments.families import family
 from peekrank.learners import learner
 from peekrank.learners._shared import ShortHorizonWarning
@@ -60,7 +60,7 @@ def players(name: str, judge: Measure, max_grade: int, k: int) -> Iterator[tuple
             yield made, lengths
 
 
-def streams(runs: int) -> Iterator[Usual]:
+def streams(runs: int) -> Iterator[Benchmark]:
     """What is lost per round on stationary streams."""
     for game, k in GAMES:
         judge = measure(game)
@@ -74,7 +74,7 @@ def streams(runs: int) -> Iterator[Usual]:
                     lost = played(player, draw, judge, k, runs, lengths, FIRST_SEED).regrets
                     for length, column in zip(lengths, lost.T, strict=True):
                         mean, sd = spread(column / length)
-                        yield Usual(name, player.horizon is not None, game, k, label, length, mean, sd)
+                        yield Benchmark(name, player.horizon is not None, game, k, label, length, mean, sd)
 
 
 def visitors(runs: int) -> Iterator[Answers]:

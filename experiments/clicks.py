@@ -19,14 +19,14 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from peekrank import DCG, Means, simulate
+from peekrank import DCG, Bernoulli, simulate
 from peekrank.learners import learner as learner_named
 from peekrank.reports import plots
 from peekrank.reports.markup import put_into
 from peekrank.reports.style import blank, draw, finish, look, spread_of_runs, styled
-from peekrank.streams import Clicked
+from peekrank.streams import Clicks
 from peekrank.streams.clicks import Cascade, ClickModel, DependentClick, PositionBased
-from peekrank.streams.forms import Form, Rule, form
+from peekrank.streams.feedback_rules import FeedbackRules, Rule, parse_rules
 from peekrank.types import Floats
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "pictures" / "clicks-wrong-curve.svg"
@@ -38,7 +38,7 @@ STRENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
 LEARNERS = ("doubtsort", "greedy:epsilon=0.1", "uniform")
 RUNS = 40
 FIRST = 7_000  # number of the first run
-RAW = form("click = 1; curve" + " 1" * K)
+RAW = parse_rules("click = 1; curve" + " 1" * K)
 PEOPLE: dict[str, ClickModel] = {
     "look at position p with probability 1/p": TRUTH,
     "the same, and click on one in ten that they do not like": PositionBased(
@@ -50,16 +50,18 @@ PEOPLE: dict[str, ClickModel] = {
 }
 
 
-def assumed(strength: float) -> Form:
+def assumed(strength: float) -> FeedbackRules:
     """A power of the true curve."""
-    return Form((Rule("click", 1),), "curve", PositionBased(tuple(a**strength for a in TRUTH.if_relevant)))
+    return FeedbackRules(
+        (Rule("click", 1),), "curve", PositionBased(tuple(a**strength for a in TRUTH.if_relevant))
+    )
 
 
-def lost(name: str, people: ClickModel, taken: Form | None, run: int, rounds: int = ROUNDS) -> float:
+def lost(name: str, people: ClickModel, taken: FeedbackRules | None, run: int, rounds: int = ROUNDS) -> float:
     """DCG that is lost per round in the second half, as a share of what the order of the means has."""
     rng = np.random.default_rng(run)
     means, half = rng.permutation(MEANS), rounds // 2
-    drawn = Clicked(Means(tuple(means.tolist())), people, taken).rounds(rounds, rng)
+    drawn = Clicks(Bernoulli(tuple(means.tolist())), people, taken).rounds(rounds, rng)
     learner, at = learner_named(name, measure=DCG()), np.array([half, rounds])
     value = np.diff(simulate(learner, drawn, k=K, measure=DCG(), seed=run, at=at).value)[0]
     relevance = drawn.relevance.reshape(-1, M)[half:]
@@ -77,7 +79,7 @@ def measured(runs: Sequence[int]) -> dict[str, Floats]:
 
 def other_people(runs: Sequence[int]) -> list[str]:
     """What doubtsort loses with people of all kinds, whatever is made of their clicks."""
-    forms = {"silence taken for 0": RAW, "cascade": form("click = 1; cascade"), "true curve": None}
+    forms = {"silence taken for 0": RAW, "cascade": parse_rules("click = 1; cascade"), "true curve": None}
     lines = [
         "", f"The same for `{LEARNERS[0]}` and other people:", "",
         "| people | " + " | ".join(forms) + " |", "|---|" + "---|" * len(forms),

@@ -27,8 +27,8 @@ from peekrank import (
     DCG,
     Agent,
     Available,
+    Bernoulli,
     DoubtSort,
-    Means,
     Orders,
     Precision,
     Rounds,
@@ -125,7 +125,7 @@ def tutorial(run: int) -> World:
     """The ten items of the tutorial, in random order."""
     rng = np.random.default_rng([run, 1])
     means = rng.permutation(TUTORIAL)
-    return World(Means(tuple(means)).rounds(VISITS, rng), means, DCG())
+    return World(Bernoulli(tuple(means)).rounds(VISITS, rng), means, DCG())
 
 
 def drawn(stream: Available, run: int, measure: LinearMeasure, rounds: int = LONG) -> World:
@@ -186,7 +186,7 @@ def sets(runs: Sequence[int], k: int) -> list[str]:
         means = drawn(Available(), run, DCG(), 1).means
         rng = np.random.default_rng([run, 4])
         worlds = [
-            World(Means(tuple(means[ten])).rounds(LONG // 5, rng), means[ten], DCG())
+            World(Bernoulli(tuple(means[ten])).rounds(LONG // 5, rng), means[ten], DCG())
             for ten in rng.permutation(50).reshape(5, 10)
         ]
         for values, name in zip(found, LEARNERS, strict=True):

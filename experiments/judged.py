@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from ct16 import read_rounds, write_page
 
-from peekrank.data.generated import Layout
+from peekrank.data.generated import DatasetShape
 from peekrank.papers.ct16.figure import NOTHING, ROUNDS, best_grades
 from peekrank.papers.ours.judged import (
     KINDS,
@@ -140,7 +140,7 @@ def few_and_many(
     return [f"#### {title}, few rounds and many", "", *rounds_table(found).markdown(), "", said]
 
 
-def stream_table(layout: Layout, runs: int, say: Callable[[str], object]) -> list[str]:
+def stream_table(layout: DatasetShape, runs: int, say: Callable[[str], object]) -> list[str]:
     """NDCG@10 while learning from lists that come once each, for each kind of relevance."""
     found = {}
     for kind in KINDS:

@@ -35,14 +35,14 @@ BEGIN = "<!-- begin: python experiments/margin.py --page docs/learners/marginftr
 OURS, BLOCK, SETS = "marginftrl", "blockftrl", "setftrl"
 T, LAB, LONG = 100_000, 128_000, 1_000_000
 FIRST_SEED = 70_000
-LINEAR = "means:means=" + "+".join(f"{x:.6f}" for x in np.linspace(0.9, 0.1, 10))
+LINEAR = "bernoulli:means=" + "+".join(f"{x:.6f}" for x in np.linspace(0.9, 0.1, 10))
 STATIONARY = {
     "ct15": "ct15:m=10,noise=0.25",
     "linear means": LINEAR,
-    "close halves": "means:means=" + "+".join(["0.55"] * 5 + ["0.45"] * 5),
-    "one better": "means:means=" + "+".join(["0.45"] * 9 + ["0.55"]),
-    "last two close": "means:means=" + "+".join(["0.9"] * 8 + ["0.55", "0.45"]),
-    "graded": "graded:m=10,max_grade=4",
+    "close halves": "bernoulli:means=" + "+".join(["0.55"] * 5 + ["0.45"] * 5),
+    "one better": "bernoulli:means=" + "+".join(["0.45"] * 9 + ["0.55"]),
+    "last two close": "bernoulli:means=" + "+".join(["0.9"] * 8 + ["0.55", "0.45"]),
+    "graded": "binomial:m=10,max_grade=4",
 }
 GAMES = (("dcg", 1), ("dcg", 3), ("sumloss", 1), ("p@3+sum", 1))
 TUTORIAL = (0.6, 0.55, 0.5, 0.4, 0.35, 0.3, 0.25, 0.2, 0.15, 0.1)

@@ -1,7 +1,7 @@
 """Real people: every learner that fits, on orders of sushi and on ratings of jokes, for k = 1, 2 and 5.
 
 A round is a person, and people come in random order: once each, then again and again. The tables give regret, its
-share of uniform's, and quality at the end; the pictures show how the share falls with rounds and with k. The data
+share of uniform's, and quality at the end; the pictures show how the share regret_reductions with rounds and with k. The data
 are not part of this project: docs/experiments/people.md says where they come from.
 
     python experiments/people.py --sushi sushi.soc --jester jester.csv          print the tables

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from peekrank.experiments.findings import Findings
+from peekrank.experiments.study_result import StudyResult
 from peekrank.jobs.executor import InterruptedRunError
 from peekrank.papers.ours.rates import (
     CT15_RUNS,
@@ -37,7 +37,7 @@ PAGE, PICTURES = ROOT / "docs" / "experiments" / "study.md", ROOT / "docs" / "pi
 BEGIN = "<!-- begin: python experiments/rates.py -->"
 
 
-def game_lines(game: Game, findings: Findings) -> list[str]:
+def game_lines(game: Game, findings: StudyResult) -> list[str]:
     """The section of a game: its table and its picture."""
     head = ["", f"### {game.title}: {findings.study.rate}", ""]
     return [
@@ -75,7 +75,7 @@ def _say(done: float, of: int) -> None:
         sys.stderr.write(f"\r{done / of:.0%} of {of:,} rounds done")
 
 
-def draw(found: dict[Game, Findings], folder: Path) -> None:
+def draw(found: dict[Game, StudyResult], folder: Path) -> None:
     """A picture of each game, and one for the page of each learner."""
     for game, findings in found.items():
         plots.save_as(plots.worst_regret(findings), folder / f"{game.name}.svg")

@@ -21,14 +21,14 @@ import numpy as np
 
 from peekrank import DCG, Agent, Ridge, Rounds, RTopKF
 from peekrank.data.dataset import Dataset
-from peekrank.data.generated import Kind, Layout, make_dataset
+from peekrank.data.generated import DatasetShape, Kind, make_dataset
 from peekrank.data.letor import read_letor
 from peekrank.engine import run_agents
 from peekrank.papers.ct16.figure import passes
 from peekrank.papers.ours.judged import divided, held_out
 from peekrank.types import Features, Floats
 
-DOCUMENTS = Layout(2500, (20, 20), 46, (0.8, 0.13, 0.07))
+DOCUMENTS = DatasetShape(2500, (20, 20), 46, (0.8, 0.13, 0.07))
 ON_TOP = DCG(1, gains="linear")
 KINDS: dict[str, Kind] = {"linear": "linear", "query": "query", "misspecified": "misspecified"}
 LOCKED = 0.05  # below the median

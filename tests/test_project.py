@@ -15,7 +15,7 @@ from peekrank.data import peek
 from peekrank.engine import serialization
 from peekrank.evaluation import log
 from peekrank.games import certificate
-from peekrank.jobs import folder
+from peekrank.jobs import results_dir
 from peekrank.training import model
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -91,7 +91,7 @@ def test_the_table_of_formats_is_that_of_the_code() -> None:
         "saved agent": str(serialization._FORMAT),
         "model": str(model._FORMAT),
         "data set": str(peek._VERSION),
-        "folder of results": str(folder.FORMAT),
+        "folder of results": str(results_dir.FORMAT),
         "certificate": certificate.FORMAT.rpartition(" ")[2],
         "log": str(log.VERSION),
     }

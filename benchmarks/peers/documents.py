@@ -24,11 +24,11 @@ from peers.playing import (
 )
 
 from peekrank import Ridge, RTopKF
-from peekrank.data.generated import Layout, make_dataset
+from peekrank.data.generated import DatasetShape, make_dataset
 from peekrank.engine import make_rng
 from peekrank.types import Features, Ints, Rounds
 
-DOCUMENTS = Layout(2000 + TESTED, (20, 20), 46, (0.8, 0.13, 0.07))
+DOCUMENTS = DatasetShape(2000 + TESTED, (20, 20), 46, (0.8, 0.13, 0.07))
 
 
 def documents(seed: int) -> Task:

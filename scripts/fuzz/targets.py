@@ -18,7 +18,7 @@ import numpy as np
 
 from fuzz import agents
 from fuzz.mutations import Pool, json_bytes, json_mutant, mutant, pool
-from peekrank.data.dataset import About, Dataset, check_finite, describe
+from peekrank.data.dataset import Dataset, Provenance, check_finite, describe
 from peekrank.data.letor import read_letor
 from peekrank.data.peek import open_dataset, save_dataset
 from peekrank.data.scaling import fit_standardisation, scale_within_queries
@@ -178,10 +178,10 @@ def adversary() -> Target:
 def sweep() -> Target:
     """Sweeps as TOML."""
     small = Sweep(
-        "s", ("uniform", "blockftrl", "ftpl"), ("ct15:m=4",), ("p@1+sum",), (1, 2), (50,), runs=2, redraw=False
+        "s", ("uniform", "blockftrl", "ftpl"), ("ct15:m=4",), ("p@1+sum",), (1, 2), (50,), runs=2, same_rounds=True
     )
     tops = Sweep(
-        "t", ("setftrl", "permftrl"), ("means:means=0.9+0.1+0.5",), ("p@2+sum", "p@1+sum"), (2,), (100, 200)
+        "t", ("setftrl", "permftrl"), ("bernoulli:means=0.9+0.1+0.5",), ("p@2+sum", "p@1+sum"), (2,), (100, 200)
     )
     words = (
         '"rtop1f" "rtop1f:order=fixed" "nw2" "feedexp3" "ct15:m=3" "ct15:noise=1e308" "ndcg" "ap" "p@0+sum" "dcg@99" '
@@ -309,14 +309,14 @@ def _json(
 def _data() -> Dataset:
     features = np.array([[0.5, 1, -2], [1, 0, 3], [0, 2, 0], [4, 4, 4.5]], np.float32)
     return Dataset(
-        features, np.array([2, 0, 1, 3], np.uint8), np.array([0, 3, 4]), np.array([7, 4]), About("x", "00")
+        features, np.array([2, 0, 1, 3], np.uint8), np.array([0, 3, 4]), np.array([7, 4]), Provenance("x", "00")
     )
 
 
 def _peek_samples() -> tuple[bytes, ...]:
     data = _data()
     real = data._replace(
-        relevance=np.array([0.5, 1, 2, 3], np.float32), about=About("y", oddities={"blank_lines": 2})
+        relevance=np.array([0.5, 1, 2, 3], np.float32), about=Provenance("y", warnings={"blank_lines": 2})
     )
     with TemporaryDirectory() as folder:
         paths = [Path(folder) / "a.peek", Path(folder) / "b.peek"]

@@ -55,14 +55,14 @@ from peekrank.streams import fixed_items as fixed_items
 from peekrank.streams import stream as stream
 from peekrank.streams.adversary import Adversary as Adversary
 from peekrank.streams.available import Available as Available
-from peekrank.streams.clicked import Clicked as Clicked
+from peekrank.streams.click_stream import Clicks as Clicks
 from peekrank.streams.preferences import Orders as Orders
 from peekrank.streams.preferences import Ratings as Ratings
 from peekrank.streams.synthetic import CT15 as CT15
+from peekrank.streams.synthetic import Bernoulli as Bernoulli
+from peekrank.streams.synthetic import Binomial as Binomial
 from peekrank.streams.synthetic import Drifting as Drifting
-from peekrank.streams.synthetic import Graded as Graded
-from peekrank.streams.synthetic import Lists as Lists
-from peekrank.streams.synthetic import Means as Means
+from peekrank.streams.synthetic import Joint as Joint
 from peekrank.streams.synthetic import Switching as Switching
 from peekrank.surrogates import surrogate as surrogate
 from peekrank.surrogates.kl import KL as KL
@@ -94,23 +94,23 @@ __all__ = [
     "Auto",
     "Available",
     "AveragePrecision",
+    "Bernoulli",
+    "Binomial",
     "BlockFTRL",
     "Champion",
     "CheckError",
-    "Clicked",
+    "Clicks",
     "Decision",
     "DoubtSort",
     "Drifting",
     "Experiment",
     "FeedExp3",
     "Game",
-    "Graded",
     "Greedy",
     "Hit",
+    "Joint",
     "ListNet",
-    "Lists",
     "MarginFTRL",
-    "Means",
     "NDCGSquared",
     "Orders",
     "PairwiseLoss",

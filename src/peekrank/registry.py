@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from peekrank._util.sources import Sources, text_digest
+from peekrank._util.code_digest import Sources, text_digest
 
 C = TypeVar("C", bound=type[Any])
 T = TypeVar("T")
@@ -191,16 +191,16 @@ STREAMS = Registry(
     "peekrank.types:Stream",
     {
         "ct15": "peekrank.streams.synthetic:CT15",
-        "means": "peekrank.streams.synthetic:Means",
-        "lists": "peekrank.streams.synthetic:Lists",
-        "graded": "peekrank.streams.synthetic:Graded",
+        "bernoulli": "peekrank.streams.synthetic:Bernoulli",
+        "joint": "peekrank.streams.synthetic:Joint",
+        "binomial": "peekrank.streams.synthetic:Binomial",
         "switching": "peekrank.streams.synthetic:Switching",
         "drifting": "peekrank.streams.synthetic:Drifting",
         "available": "peekrank.streams.available:Available",
         "orders": "peekrank.streams.preferences:Orders",
         "ratings": "peekrank.streams.preferences:Ratings",
         "adversary": "peekrank.streams.adversary:Adversary",
-        "clicks": "peekrank.streams.clicked:Clicked",
+        "clicks": "peekrank.streams.click_stream:Clicks",
     },
 )
 KINDS = (LEARNERS, MEASURES, SURROGATES, STREAMS)

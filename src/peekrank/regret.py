@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from peekrank._util.validate import ascending
+from peekrank._util.validate import check_ascending
 from peekrank.measures import learnable
 from peekrank.measures.evaluation import add_up_rows, linear_parts
 from peekrank.streams.fixed import known_items, list_lengths, list_shape
@@ -49,7 +49,7 @@ def best_values(measure: Measure, rounds: Rounds, at: Ints) -> Floats:
     if rounds.items is not None:
         return _values_of_mean_order(measure, rounds, rounds.items, at)
     n, m = list_shape(rounds)
-    at = ascending("at", at, n)
+    at = check_ascending("at", at, n)
     relevance = rounds.relevance.reshape(n, m)
     if isinstance(measure, LinearMeasure) and measure.linear(int(relevance.max())):
         return _best_by_sorting(measure, relevance, at)
@@ -142,7 +142,7 @@ def _best_by_sorting(measure: LinearMeasure, relevance: NDArray[Any], at: Ints) 
 def _values_of_mean_order(measure: Measure, rounds: Rounds, items: Ints, at: Ints) -> Floats:
     """Value of the order by mean gain over all rounds, restricted in each to what is available."""
     lengths = list_lengths(rounds)
-    at = ascending("at", at, len(lengths))
+    at = check_ascending("at", at, len(lengths))
     relevance, offsets = rounds.relevance, rounds.offsets
     measure, m = learnable(measure, int(relevance.max())), known_items(rounds)
     sums = np.bincount(items, measure.gain(relevance), m)

@@ -14,7 +14,7 @@ import pytest
 from scipy.optimize import linprog, minimize
 
 from peekrank import BlockFTRL, Champion, FeedExp3, MarginFTRL, RTop1F, measure
-from peekrank.advice import Advice, SurrogateAdvice, advise, advise_surrogate, evidence
+from peekrank.advice import Advice, SurrogateAdvice, advise, advise_surrogate, benchmarks
 from peekrank.checks import CheckError
 from peekrank.checks.measures import sorting_by_relevance_is_best
 from peekrank.games.analysis import analyse
@@ -26,7 +26,7 @@ from peekrank.learners._shared import constants
 from peekrank.measures import LinearMeasureMixin, Relevance, learnable, name_of
 from peekrank.measures.sanity import prefers_relevant_first
 from peekrank.registry import LEARNERS, SURROGATES
-from peekrank.spec import text_of
+from peekrank.spec import format_spec
 from peekrank.surrogates import surrogate
 from peekrank.types import Floats, Ints, Measure, Shape
 
@@ -76,7 +76,7 @@ def check_learner_fits(advice: Advice) -> None:
     assert advice.learner is not None
     assert advice.horizon is not None
     assert advice.bound is not None
-    assert advice.speaks_from is not None
+    assert advice.informative_from is not None
     assert advice.guarantee is not None
     shape = Shape(advice.m, 0, advice.k)
     made = learner(advice.learner)
@@ -86,10 +86,10 @@ def check_learner_fits(advice: Advice) -> None:
     largest = largest_difference(advice)
     assert advice.worst == pytest.approx(advice.horizon * largest)
     assert advice.vacuous == (largest > 0 and advice.bound >= advice.horizon * largest)
-    assert advice.vacuous <= (advice.horizon < advice.speaks_from)
+    assert advice.vacuous <= (advice.horizon < advice.informative_from)
     if largest:
         for factor, says in ((1, True), (2, True), (100, True), (0.5, False)):
-            at = max(1, int(advice.speaks_from * factor))
+            at = max(1, int(advice.informative_from * factor))
             then = made.bound(shape, at)
             assert then is not None
             assert (then < at * largest) == says or at < 10, (advice, at)
@@ -150,7 +150,7 @@ def test_a_champion_is_advised_where_both_can_be_members() -> None:
         made = learner(advice.undecided or "")
         assert isinstance(made, Champion)
         assert made.max_grade == grades - 1
-        assert [text_of(one) for one in made.team()] == [advice.stable, advice.learner]
+        assert [format_spec(one) for one in made.team()] == [advice.stable, advice.learner]
         assert f"{advice.undecided} where that is not known" in str(advice)
     assert advise("p@2+sum", 5, 1).undecided is None  # setftrl needs its own questions
     assert advise("ndcg", 5, 1).undecided is None
@@ -160,7 +160,7 @@ def test_what_advice_rests_on() -> None:
     """Of the learners that guarantee the same rate the chosen one lost least, and doubtsort less than it."""
 
     def loses(name: str, game: str, k: int, *, told: bool = False) -> float:
-        rows = [row for row in evidence.streams() if row[:4] == (name, told, game, k) and row.rounds == 100_000]
+        rows = [row for row in benchmarks.streams() if row[:4] == (name, told, game, k) and row.rounds == 100_000]
         assert len(rows) == (2 if game == "p@3+sum" else 3)
         return float(np.prod([row.mean for row in rows]))
 
@@ -176,8 +176,8 @@ def test_what_advice_rests_on() -> None:
 
 
 def test_a_learner_told_its_horizon_is_advised_where_it_lost_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    better = tuple(row._replace(mean=row.mean / 100) if row.told else row for row in evidence.streams())
-    monkeypatch.setattr(evidence, "streams", lambda: better)
+    better = tuple(row._replace(mean=row.mean / 100) if row.told else row for row in benchmarks.streams())
+    monkeypatch.setattr(benchmarks, "streams", lambda: better)
     assert advise("p@2+sum", 5, 1, 1000).learner == "setftrl:measure=p@2+sum,horizon=1000"
     assert advise("p@2+sum", 5, 1).learner == "setftrl:measure=p@2+sum"
 
@@ -193,9 +193,11 @@ def test_evidence_is_what_was_measured() -> None:
     )
     for found in advice.evidence:
         name = found.learner.partition(":")[0]
-        rows = [row for row in evidence.streams() if row[:4] == (name, False, "dcg", 1) and row.rounds == 100_000]
+        rows = [
+            row for row in benchmarks.streams() if row[:4] == (name, False, "dcg", 1) and row.rounds == 100_000
+        ]
         assert found.lost == {row.stream: row.mean for row in rows}
-        assert found.few == {row.share: row.mean for row in evidence.visitors() if row.learner == name}
+        assert found.few == {row.share: row.mean for row in benchmarks.visitors() if row.learner == name}
         assert list(found.few) == [1, 0.2, 0.05]
     assert advise("ndcg", 3, 3, 1000).evidence[0].lost == {}
 
@@ -262,8 +264,8 @@ def test_a_silent_bound_is_named_with_what_would_make_it_speak() -> None:
     advice = advise("sumloss", m=10, k=1, horizon=8)
     assert advice.vacuous
     assert "the bound says nothing here, as nobody can lose more than 200" in advice.notes
-    assert f"it says something from about {advice.speaks_from:,} rounds on" in advice.notes
-    assert [(change.k, change.horizon) for change in advice.changes] == [(9, 8), (1, advice.speaks_from)]
+    assert f"it says something from about {advice.informative_from:,} rounds on" in advice.notes
+    assert [(change.k, change.horizon) for change in advice.changes] == [(9, 8), (1, advice.informative_from)]
     assert all(change.bound is not None for change in advice.changes)
 
 
@@ -393,7 +395,7 @@ def test_a_bound_that_never_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
     advice = advise("dcg", m=5, k=3, horizon=1000)
     assert advice.vacuous
     assert advice.guarantee is Rate.LINEAR
-    assert advice.speaks_from is None
+    assert advice.informative_from is None
     assert advice.notes[-1] == "it never does"
     assert [change.what for change in advice.changes] == [
         "reveal k = 4 with permftrl:measure=dcg",

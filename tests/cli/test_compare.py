@@ -15,14 +15,14 @@ from typer.testing import Result
 
 from helpers.command_line import peekrank
 from peekrank.data.dataset import Dataset
-from peekrank.data.generated import Layout, make_dataset
+from peekrank.data.generated import DatasetShape, make_dataset
 from peekrank.experiments import runs
 from peekrank.experiments.experiment import Experiment
 from peekrank.experiments.sweep import Sweep
 from peekrank.experiments.sweep_runs import run_sweep
-from peekrank.jobs.folder import FORMAT
+from peekrank.jobs.results_dir import FORMAT
 from peekrank.training.runs import learn
-from peekrank.training.training import Training, gather
+from peekrank.training.training import Training, prepare_data
 from peekrank.types import Floats
 
 LEARNERS = ("rtopkf", "rtopkf:surrogate=kl", "uniform")
@@ -32,7 +32,7 @@ FOLDS = ["fold0", "fold1", "fold2"]
 
 
 def part(queries: int, seed: int) -> Dataset:
-    layout = Layout(queries=queries, documents=(2, 8), features=4, shares=(0.6, 0.3, 0.1))
+    layout = DatasetShape(queries=queries, documents=(2, 8), features=4, shares=(0.6, 0.3, 0.1))
     return make_dataset(layout, np.random.default_rng(seed))
 
 
@@ -41,15 +41,15 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folders of many kinds; the training parts of folds are drawn anew, which the command cannot know."""
     root = tmp_path_factory.mktemp("made")
     for i, name in enumerate(FOLDS):
-        learn(TRAINING, gather(part(30, i), part(12, 10 + i)), root / name)
-    learn(replace(TRAINING, measure="sumloss", k=2), gather(part(30, 0), part(12, 10)), root / "loss")
-    learn(replace(TRAINING, rounds=120), gather(part(30, 3), part(12, 13)), root / "short")
-    learn(replace(TRAINING, learners=LEARNERS[:2]), gather(part(30, 3), part(12, 13)), root / "two")
-    learn(TRAINING, gather(part(30, 3), part(12, 13), scaling="query"), root / "scaled")
+        learn(TRAINING, prepare_data(part(30, i), part(12, 10 + i)), root / name)
+    learn(replace(TRAINING, measure="sumloss", k=2), prepare_data(part(30, 0), part(12, 10)), root / "loss")
+    learn(replace(TRAINING, rounds=120), prepare_data(part(30, 3), part(12, 13)), root / "short")
+    learn(replace(TRAINING, learners=LEARNERS[:2]), prepare_data(part(30, 3), part(12, 13)), root / "two")
+    learn(TRAINING, prepare_data(part(30, 3), part(12, 13), scaling="query"), root / "scaled")
     for i in range(2):
-        learn(TRAINING, gather(part(30, i)), root / f"untested{i}")
+        learn(TRAINING, prepare_data(part(30, i)), root / f"untested{i}")
         runs.run(replace(EXPERIMENT, seed=i), root / f"simulated{i}")
-    runs.run(replace(EXPERIMENT, measure="p@2+sum", redraw=False), root / "precision")
+    runs.run(replace(EXPERIMENT, measure="p@2+sum", same_rounds=True), root / "precision")
     runs.run(replace(EXPERIMENT, learners=("uniform",)), root / "lonely")
     run_sweep(Sweep("s", ("uniform",), ("ct15:m=5",), ("dcg",), (1,), (50,), 1), root / "sweep")
     shutil.copytree(root / "fold0", root / "copy")
@@ -175,7 +175,7 @@ def test_a_learner_that_diverged_is_not_compared_and_the_others_are(tmp_path: Pa
     for i in range(2):
         train = part(30, i)
         huge = train._replace(features=train.features * np.float32(1e8))
-        learn(training, gather(huge, part(12, 10 + i)), tmp_path / f"wild{i}")
+        learn(training, prepare_data(huge, part(12, 10 + i)), tmp_path / f"wild{i}")
     done = compare(*(str(tmp_path / f"wild{i}") for i in range(2)), "--folds")
     assert "from_paper has no held-out ndcg@10 in 2 of 2 runs" in said(done)
     assert said(done).count("no outcome") == 2
@@ -188,7 +188,7 @@ def test_a_learner_that_diverged_is_not_compared_and_the_others_are(tmp_path: Pa
         ("bare", "bare holds no manifest.json"),
         ("old", "is of format 1, of an earlier state of peekrank, and this one has format 3; make the results"),
         ("sweep", "sweep holds a sweep; how its learners compare is in sweep/comparisons.csv"),
-        ("study", "study holds neither an experiment (peekrank simulate) nor a training (peekrank learn)"),
+        ("study", "study holds neither an experiment (peekrank simulate) nor a training (peekrank train)"),
         ("unfinished-simulated0", "-00-0001.parquet is missing: the experiment is not finished"),
         ("unfinished-fold0", "-0001.parquet is missing: the training is not finished"),
         ("lonely", "lonely has one learner, uniform; to compare takes two"),

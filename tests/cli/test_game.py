@@ -217,7 +217,7 @@ def test_the_certificate_of_a_hopeless_game_comes_with_commands_that_run() -> No
 @pytest.mark.parametrize(
     ("arguments", "key"),
     [
-        (["dcg", "--m", "3", "--k", "1"], "blind"),
+        (["dcg", "--m", "3", "--k", "1"], "unobservable_pair"),
         (["dcg", "--m", "3", "--k", "2"], "neighbours"),
         (["p@2+sum", "--m", "2", "--k", "1"], "kinds"),
         (["blind-pennies"], "adversaries"),

@@ -171,7 +171,7 @@ def test_by_hand(raw: bytes, block: int, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_oddities_are_counted() -> None:
     data = read_letor(written(b"# head\n\n" + PLAIN + b" \n"))
-    assert data.about.oddities == {
+    assert data.about.warnings == {
         "blank_lines": 2,
         "comment_lines": 1,
         "missing_values": 4,
@@ -201,7 +201,7 @@ def test_query_numbers_in_comments() -> None:
     assert data.queries.tolist() == [12, 3]
     assert data.offsets.tolist() == [0, 2, 3]
     assert data.relevance.tolist() == [1.5, 0, 4]
-    assert data.about.oddities["queries_in_comments"] == 2
+    assert data.about.warnings["queries_in_comments"] == 2
 
 
 def test_real_relevance_is_kept_and_rounded_on_demand() -> None:

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from peekrank.data.dataset import About, Dataset
+from peekrank.data.dataset import Dataset, Provenance
 from peekrank.data.peek import is_compact, open_dataset, save_dataset
 
-ABOUT = About("a.txt", "0123", 0, "query", rounded=True, oddities={"blank_lines": 3})
+ABOUT = Provenance("a.txt", "0123", 0, "query", rounded=True, warnings={"blank_lines": 3})
 
 
 def dataset(kind: type[np.generic] = np.uint8, d: int = 3) -> Dataset:
@@ -203,7 +203,7 @@ def rewritten(path: Path, change: Callable[[Any], Any]) -> None:
         (lambda h: h["about"].pop("source"), "does not say where the data come from"),
         (lambda h: h.update(about=None), "does not say where the data come from"),
         (lambda h: h["about"].update(base="1"), "has base = '1' in about: must be of type int"),
-        (lambda h: h["about"].update(oddities={"blank_lines": "3"}), "has oddities that are no counts"),
+        (lambda h: h["about"].update(warnings={"blank_lines": "3"}), "has warnings that are no counts"),
         (
             lambda h: h["arrays"].update(more=h["arrays"]["queries"]),
             "must have the arrays features, relevance, off",

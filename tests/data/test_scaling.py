@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from peekrank.data.dataset import About, Dataset
+from peekrank.data.dataset import Dataset, Provenance
 from peekrank.data.scaling import fit_standardisation, scale_within_queries, standardise, standardise_online
 
 LENGTHS = [4, 1, 5]
@@ -21,7 +21,7 @@ TABLES = hnp.arrays(
 
 def dataset(features: np.ndarray, digest: str = "abc") -> Dataset:
     offsets = np.append(0, np.cumsum(LENGTHS))
-    return Dataset(features, np.zeros(10, np.uint8), offsets, np.arange(3), About("mine", digest))
+    return Dataset(features, np.zeros(10, np.uint8), offsets, np.arange(3), Provenance("mine", digest))
 
 
 @given(TABLES)

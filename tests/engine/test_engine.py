@@ -31,13 +31,13 @@ from peekrank import (
     play,
     simulate,
 )
-from peekrank.data.dataset import About, Dataset
+from peekrank.data.dataset import Dataset, Provenance
 from peekrank.data.peek import open_dataset, save_dataset
 from peekrank.engine import make_rng, problem_shape, simulate_all, simulation
 from peekrank.engine.simulation import chunk_length
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.measures import AUCLoss, AveragePrecision, Precision
-from peekrank.streams import Means
+from peekrank.streams import Bernoulli
 from peekrank.types import Kernels, Learner, Measure, Rounds, Shape
 
 T = 1000
@@ -187,7 +187,7 @@ def test_memory_mapped_lists_are_as_others(tmp_path: Path) -> None:
     rounds = uneven_lists(seed=4)
     how: dict[str, Any] = {"k": 1, "measure": NDCG(3), "sequence": np.random.default_rng(5).integers(0, 150, 500)}
     expected = simulate(RTopKF(), rounds, **how).value
-    save_dataset(Dataset(*rounds[:3], np.arange(150), About("x")), tmp_path / "lists.peek")
+    save_dataset(Dataset(*rounds[:3], np.arange(150), Provenance("x")), tmp_path / "lists.peek")
     reopened = open_dataset(tmp_path / "lists.peek").rounds()
     plain = [type(array) is np.ndarray and array.flags.carray for array in reopened[:3]]
     assert all(plain)  # nothing is compiled again
@@ -248,7 +248,7 @@ def test_gains_of_any_type_are_perceived_alike(convert: Any, rounds: Rounds) -> 
 
 def test_a_learner_and_its_rounds_may_have_the_same_seed() -> None:
     """With one stream of random numbers for both, the learner's noise would be what decides relevance."""
-    means, seeds = Means((0.5,) * 10), range(20)
+    means, seeds = Bernoulli((0.5,) * 10), range(20)
 
     def total(stream_seed: int, seed: int) -> float:
         rounds = means.rounds(200, np.random.default_rng(stream_seed))

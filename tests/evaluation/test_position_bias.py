@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from peekrank.evaluation.log import Log, log_from_records
 from peekrank.evaluation.position_bias import _tables, estimate_curve
 from peekrank.streams.clicks import PositionBased, draw_clicks
-from peekrank.streams.forms import form
+from peekrank.streams.feedback_rules import parse_rules
 
 CURVE = np.array([1.0, 0.6, 0.35])
 MEANS = np.array([0.8, 0.6, 0.5, 0.3, 0.2])
@@ -97,7 +97,7 @@ def test_intervals_contain_the_curve_as_often_as_stated() -> None:
 
 def test_the_form_it_suggests_is_one() -> None:
     found = estimate_curve(clicked_log(2000, 3))
-    made = form(found.form())
+    made = parse_rules(found.feedback_rules())
     assert made.curve is not None
     assert made.curve.if_relevant == pytest.approx(found.examined, rel=1e-3)
 

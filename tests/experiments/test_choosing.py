@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from helpers.scripts import load_experiment
-from peekrank.advice import evidence
+from peekrank.advice import benchmarks
 from peekrank.learners import learner
 from peekrank.measures import measure
 
@@ -41,9 +41,9 @@ def test_all_is_measured_that_fits(choosing: Any) -> None:
         for player, lengths in choosing.players(name, measure(game), 4 if label == "graded" else 1, k)
         for length in lengths
     ]
-    assert [row[:6] for row in evidence.streams()] == wanted
-    assert all(row.mean > 0 and row.sd > 0 for row in evidence.streams())
-    assert all(row.mean > 0 and row.sd > 0 for row in evidence.visitors())
+    assert [row[:6] for row in benchmarks.streams()] == wanted
+    assert all(row.mean > 0 and row.sd > 0 for row in benchmarks.streams())
+    assert all(row.mean > 0 and row.sd > 0 for row in benchmarks.visitors())
 
 
 @pytest.mark.slow
@@ -52,6 +52,6 @@ def test_figures_are_what_a_run_gives(choosing: Any, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(choosing, "GAMES", (("dcg", 1),))
     monkeypatch.setattr(choosing, "NAMES", ("doubtsort", "marginftrl"))
     monkeypatch.setattr(choosing, "LENGTHS", (10_000,))
-    kept = {row[:6]: row for row in evidence.streams()}
+    kept = {row[:6]: row for row in benchmarks.streams()}
     for row in choosing.streams(2):
         assert row.mean == pytest.approx(kept[row[:6]].mean, abs=4 * kept[row[:6]].sd)

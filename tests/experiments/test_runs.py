@@ -95,7 +95,7 @@ def test_interruption_keeps_what_is_finished(tmp_path: Path) -> None:
 
 
 def test_rounds_of_runs(tmp_path: Path) -> None:
-    redrawn, fixed = (replace(SMALL, redraw=redraw) for redraw in (True, False))
+    redrawn, fixed = (replace(SMALL, same_rounds=same_rounds) for same_rounds in (True, False))
     assert not np.array_equal(redrawn.rounds(0).relevance, redrawn.rounds(1).relevance)
     assert np.array_equal(fixed.rounds(0).relevance, fixed.rounds(1).relevance)
     assert not np.array_equal(*run(fixed, tmp_path).regrets("rtop1f")[:2])
@@ -132,7 +132,7 @@ def test_a_failing_run_fails_the_experiment_and_names_itself(
             raise RuntimeError("no luck")
         return Trace(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64))
 
-    monkeypatch.setattr("peekrank.experiments.playing.simulate", broken)
+    monkeypatch.setattr("peekrank.experiments.run.simulate", broken)
     with pytest.raises(RuntimeError, match="no luck") as caught:
         run(SMALL, tmp_path)
     learner, where = caught.value.__notes__

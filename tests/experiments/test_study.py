@@ -18,9 +18,9 @@ import pytest
 from helpers.scripts import load_experiment
 from peekrank import Agent
 from peekrank.experiments.families import GAPS, family, lower_bound_pair
-from peekrank.experiments.findings import Findings, fit_over_horizons
 from peekrank.experiments.study import Study, fitting
-from peekrank.experiments.study_runs import investigate
+from peekrank.experiments.study_result import StudyResult, fit_over_horizons
+from peekrank.experiments.study_runs import run_study
 from peekrank.jobs.executor import InterruptedRunError
 from peekrank.learners import SetFTRL, Uniform
 from peekrank.measures import Precision
@@ -28,7 +28,7 @@ from peekrank.measures import measure as measure_named
 from peekrank.papers.ours import rates
 from peekrank.registry import LEARNERS
 from peekrank.reports import plots
-from peekrank.streams import Lists, Means, stream
+from peekrank.streams import Bernoulli, Joint, stream
 from peekrank.types import Floats, Shape
 
 ROOT = Path(__file__).parents[2]
@@ -44,14 +44,14 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Findings:
-    return investigate(TINY, tmp_path_factory.mktemp("tiny") / "study")
+def found(tmp_path_factory: pytest.TempPathFactory) -> StudyResult:
+    return run_study(TINY, tmp_path_factory.mktemp("tiny") / "study")
 
 
 # --- numbers
 
 
-def test_regrets_are_those_of_a_loop_by_hand(found: Findings) -> None:
+def test_regrets_are_those_of_a_loop_by_hand(found: StudyResult) -> None:
     expected = {}
     for s, horizon in product(range(len(TINY.streams)), TINY.horizons):
         label, source = family("p@1+sum", 3, 1, horizon)[s]
@@ -75,12 +75,12 @@ def test_regrets_are_those_of_a_loop_by_hand(found: Findings) -> None:
     assert measured == expected
 
 
-def test_rows_come_learner_by_learner_and_stream_by_stream(found: Findings) -> None:
+def test_rows_come_learner_by_learner_and_stream_by_stream(found: StudyResult) -> None:
     keys = [tuple(row[:4]) for row in found.regrets.rows()]
     assert keys == list(product(TINY.learners, TINY.streams, TINY.horizons, range(3)))
 
 
-def test_the_worst_stream_is_that_of_the_summary(found: Findings) -> None:
+def test_the_worst_stream_is_that_of_the_summary(found: StudyResult) -> None:
     rows = found.summary().rows(named=True)
     assert [(r["learner"], r["horizon"]) for r in rows] == list(product(TINY.learners, TINY.horizons))
     by_key: dict[tuple[str, str, int], list[float]] = {}
@@ -110,8 +110,8 @@ def test_a_few_unlucky_runs_do_not_choose_the_stream() -> None:
     assert regrets.worst("uniform")[0].regret == 20
 
 
-def made(streams: dict[str, list[float]]) -> Findings:
-    """Findings with these regrets on the first streams, and none on the others; a single horizon."""
+def made(streams: dict[str, list[float]]) -> StudyResult:
+    """StudyResult with these regrets on the first streams, and none on the others; a single horizon."""
     study = replace(TINY, learners=("uniform",), horizons=(20,), runs=4)
     values = list(streams.values()) + [[0.0] * 4] * (len(study.streams) - len(streams))
     rows = [
@@ -119,7 +119,7 @@ def made(streams: dict[str, list[float]]) -> Findings:
         for label, regrets in zip(study.streams, values, strict=True)
         for run, x in enumerate(regrets)
     ]
-    return Findings(study, pl.DataFrame(rows, ["learner", "stream", "horizon", "run", "regret"], orient="row"))
+    return StudyResult(study, pl.DataFrame(rows, ["learner", "stream", "horizon", "run", "regret"], orient="row"))
 
 
 def test_bounds_only_for_what_a_learner_is_tuned_to() -> None:
@@ -190,7 +190,7 @@ def test_families_have_the_means_they_promise(measure: str, counted: int, good: 
 
 
 def means_of(source: object) -> list[float]:
-    assert isinstance(source, Means)
+    assert isinstance(source, Bernoulli)
     return list(source.means)
 
 
@@ -215,13 +215,13 @@ def enumerated(measure: str, m: int) -> tuple[list[tuple[int, ...]], dict[str, F
     return rankings, losses
 
 
-def expected_losses(losses: dict[str, Floats], side: Lists) -> Floats:
+def expected_losses(losses: dict[str, Floats], side: Joint) -> Floats:
     table = np.array([losses[digits] for digits in side.lists])
     total: Floats = np.array(side.probabilities) @ table
     return total
 
 
-def law_of_answers(ranking: Sequence[int], k: int, side: Lists) -> dict[str, float]:
+def law_of_answers(ranking: Sequence[int], k: int, side: Joint) -> dict[str, float]:
     law: dict[str, float] = {}
     for digits, probability in zip(side.lists, side.probabilities, strict=True):
         seen = "".join(digits[item] for item in ranking[:k])
@@ -284,7 +284,7 @@ def test_the_learners_that_fit() -> None:
 
 
 def test_results_depend_neither_on_workers_nor_on_interruptions(tmp_path: Path) -> None:
-    investigate(TINY, tmp_path / "one")
+    run_study(TINY, tmp_path / "one")
     straight = files(tmp_path / "one")
     ticks: list[int] = []
 
@@ -294,27 +294,27 @@ def test_results_depend_neither_on_workers_nor_on_interruptions(tmp_path: Path) 
             raise KeyboardInterrupt
 
     with pytest.raises(InterruptedRunError):
-        investigate(TINY, tmp_path / "two", workers=2, progress=stop_in_the_middle)
+        run_study(TINY, tmp_path / "two", workers=2, progress=stop_in_the_middle)
     kept = files(tmp_path / "two")
     assert 1 < len(kept) < len(straight)
     assert "summary.csv" not in kept
     assert kept.items() <= straight.items()
     counted: list[int] = []
-    investigate(TINY, tmp_path / "two", workers=2, progress=counted.append)
+    run_study(TINY, tmp_path / "two", workers=2, progress=counted.append)
     assert files(tmp_path / "two") == straight
     assert sum(counted) == TINY.rounds
     stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "two" / "runs").iterdir()}
-    investigate(TINY, tmp_path / "two")
+    run_study(TINY, tmp_path / "two")
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "two" / "runs").iterdir()} == stamps
 
 
-def test_a_horizon_has_the_same_rounds_whatever_the_others_are(found: Findings, tmp_path: Path) -> None:
-    alone = investigate(replace(TINY, horizons=(40,), learners=("uniform",)), tmp_path / "study")
+def test_a_horizon_has_the_same_rounds_whatever_the_others_are(found: StudyResult, tmp_path: Path) -> None:
+    alone = run_study(replace(TINY, horizons=(40,), learners=("uniform",)), tmp_path / "study")
     assert np.array_equal(alone.table("uniform")[:, 0], found.table("uniform")[:, 1])
 
 
 def test_the_manifest_repeats_every_setting(tmp_path: Path) -> None:
-    found = investigate(replace(TINY, horizons=(20,)), tmp_path)
+    found = run_study(replace(TINY, horizons=(20,)), tmp_path)
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     assert manifest["study"]["learners"] == ["setftrl", "uniform"]
     assert [setting["stream"] for setting in manifest["settings"]] == list(found.study.streams)
@@ -335,19 +335,19 @@ def test_the_manifest_repeats_every_setting(tmp_path: Path) -> None:
     ],
 )
 def test_a_folder_of_other_settings_is_refused(change: dict[str, Any], named: str, tmp_path: Path) -> None:
-    investigate(TINY, tmp_path)
+    run_study(TINY, tmp_path)
     before = files(tmp_path)
     with pytest.raises(ValueError, match=f"holds results of another study, with different {named}; choose"):
-        investigate(replace(TINY, **change), tmp_path)
+        run_study(replace(TINY, **change), tmp_path)
     assert files(tmp_path) == before
 
 
 def test_a_setting_of_another_stream_is_named(tmp_path: Path) -> None:
-    investigate(TINY, tmp_path)
+    run_study(TINY, tmp_path)
     one, other = ((tmp_path / "runs").glob(f"*-{stream}-20.parquet") for stream in ("00", "01"))
     next(one).write_bytes(next(other).read_bytes())
     with pytest.raises(ValueError, match=r"00-20.parquet does not belong to this study"):
-        investigate(TINY, tmp_path)
+        run_study(TINY, tmp_path)
 
 
 def test_a_failing_setting_fails_the_study_and_names_itself(
@@ -356,9 +356,9 @@ def test_a_failing_setting_fails_the_study_and_names_itself(
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("no luck")
 
-    monkeypatch.setattr("peekrank.experiments.playing.regret", broken)
+    monkeypatch.setattr("peekrank.experiments.run.regret", broken)
     with pytest.raises(RuntimeError, match="no luck") as caught:
-        investigate(TINY, tmp_path)
+        run_study(TINY, tmp_path)
     assert "in Setting(label='halves 1/2'" in caught.value.__notes__[0]
 
 
@@ -389,7 +389,7 @@ def test_bad_studies(change: dict[str, Any], message: str) -> None:
 # --- pictures
 
 
-def test_the_picture_shows_worst_means_bounds_and_slopes(found: Findings) -> None:
+def test_the_picture_shows_worst_means_bounds_and_slopes(found: StudyResult) -> None:
     figure = plots.worst_regret(found)
     (axes,) = figure.axes
     lines = {str(line.get_label()): np.asarray(line.get_xydata()) for line in axes.get_lines()}
@@ -408,7 +408,7 @@ def test_the_picture_shows_worst_means_bounds_and_slopes(found: Findings) -> Non
     assert "worst of" in axes.get_title(loc="left")
 
 
-def test_a_learner_looks_the_same_in_a_picture_of_its_own(found: Findings) -> None:
+def test_a_learner_looks_the_same_in_a_picture_of_its_own(found: StudyResult) -> None:
     both, alone = plots.worst_regret(found), plots.worst_regret(found, learners=["uniform"])
     assert both.axes[0].get_lines()[1].get_color() == alone.axes[0].get_lines()[0].get_color()
     assert len(plots.inline_svg(alone)) < 100_000
@@ -418,7 +418,7 @@ def test_a_learner_looks_the_same_in_a_picture_of_its_own(found: Findings) -> No
 
 
 def test_a_single_run_and_horizon_can_be_drawn(tmp_path: Path) -> None:
-    found = investigate(replace(TINY, horizons=(20,), runs=1), tmp_path)
+    found = run_study(replace(TINY, horizons=(20,), runs=1), tmp_path)
     figure = plots.worst_regret(found)
     assert "a single run" in figure.axes[0].get_title(loc="left")
     assert math.isnan(found.worst("uniform")[0].spread)
@@ -431,17 +431,17 @@ def test_a_single_run_and_horizon_can_be_drawn(tmp_path: Path) -> None:
 script = load_experiment("rates")
 
 
-def power_law(game: Any, factors: dict[str, float], powers: dict[str, float]) -> Findings:
-    """Findings of a game where the regrets of each learner are a power law on every stream."""
+def power_law(game: Any, factors: dict[str, float], powers: dict[str, float]) -> StudyResult:
+    """StudyResult of a game where the regrets of each learner are a power law on every stream."""
     study = Study(game.measure, game.m, game.k, game.learners, horizons=(16_000, 64_000), runs=2)
     rows = [
         (name, label, horizon, run, factors.get(name, 0.1) * horizon ** powers.get(name, 2 / 3))
         for name, label, horizon, run in product(study.learners, study.streams, study.horizons, range(2))
     ]
-    return Findings(study, pl.DataFrame(rows, ["learner", "stream", "horizon", "run", "regret"], orient="row"))
+    return StudyResult(study, pl.DataFrame(rows, ["learner", "stream", "horizon", "run", "regret"], orient="row"))
 
 
-def verdicts(found: dict[Any, Findings], ct15: dict[str, Floats]) -> dict[str, bool]:
+def verdicts(found: dict[Any, StudyResult], ct15: dict[str, Floats]) -> dict[str, bool]:
     return {claim.what: claim.holds for claim in rates.claims(found, ct15)}
 
 

@@ -21,10 +21,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peekrank import simulate
-from peekrank.experiments import playing, runs
+from peekrank.experiments import run, runs
 from peekrank.experiments.sweep import EXAMPLE, Sweep, read_sweep
 from peekrank.experiments.sweep_runs import _plan, finished_runs, run_sweep
-from peekrank.jobs import folder as folders
+from peekrank.jobs import results_dir as folders
 from peekrank.jobs import run_files
 from peekrank.jobs.executor import InterruptedRunError, Threads
 
@@ -56,7 +56,7 @@ def test_settings_are_all_combinations() -> None:
     assert {(e.stream, e.measure, e.k, e.horizon) for e in found} == {
         ("ct15:m=5", measure, k, horizon) for measure in ("dcg", "p@2+sum") for k in (1, 2) for horizon in (60, 90)
     }
-    assert {(e.learners, e.runs, e.seed, e.redraw) for e in found} == {(SMALL.learners, 3, 0, True)}
+    assert {(e.learners, e.runs, e.seed, e.same_rounds) for e in found} == {(SMALL.learners, 3, 0, True)}
     assert SMALL.rounds == sum(e.horizon * e.runs * len(e.learners) for e in found)
 
 
@@ -88,7 +88,7 @@ def test_the_digest_tells_sweeps_apart_and_spellings_not() -> None:
         ({"k": (0,)}, "k = 0: must be a whole number, at least 1"),
         ({"horizons": (1.5,)}, "horizons = 1.5: must be a whole number"),
         ({"runs": True}, "runs = True: must be a whole number"),
-        ({"redraw": 1}, "redraw = 1: must be true or false"),
+        ({"same_rounds": 1}, "same_rounds = 1: must be true or false"),
         ({"k": (1, 6)}, "k = 6: stream 'ct15:m=5' has 5 items"),
         (
             {"measures": ("dcg", "ndcg")},
@@ -113,12 +113,12 @@ def test_the_example_is_a_sweep(tmp_path: Path) -> None:
     name=st.text(min_size=1).filter(lambda text: text.strip() and text.isprintable()),
     k=st.lists(st.integers(1, 5), min_size=1, unique=True),
     seed=st.integers(0, 2**63 - 1),
-    redraw=st.booleans(),
+    same_rounds=st.booleans(),
 )
 def test_toml_round_trip(
-    name: str, k: list[int], seed: int, redraw: bool, tmp_path_factory: pytest.TempPathFactory
+    name: str, k: list[int], seed: int, same_rounds: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    sweep = replace(SMALL, name=name, k=tuple(k), seed=seed, redraw=redraw)
+    sweep = replace(SMALL, name=name, k=tuple(k), seed=seed, same_rounds=same_rounds)
     assert read(sweep.toml(), tmp_path_factory.mktemp("toml")) == sweep
 
 
@@ -150,7 +150,7 @@ horizons = 100
         ("horizons = 100", "horizons = 100\nrun = 3", 11, "unknown key 'run': did you mean 'runs'?"),
         ("horizons = 100", "horizons = 100\n[runs]\nx = 1", 11, "runs = {'x': 1}: must be a whole number"),
         ("horizons = 100", "horizons = 100\n[more]\nx = 1", 11, "unknown key 'more'"),
-        ("horizons = 100", "horizons = 100\nredraw = 'no'", 11, "redraw = 'no': must be true or false"),
+        ("horizons = 100", "horizons = 100\nredraw = 'no'", 11, "same_rounds = 'no': must be true or false"),
         ('name = "n"', "name = 3", 2, "name = 3: must be a text"),
         ('streams = "ct15"', 'streams = "ct15', 7, "not TOML"),
         ("horizons = 100", "horizons = [100", 10, "not TOML"),
@@ -228,15 +228,15 @@ def test_every_learner_of_a_run_has_the_same_rounds(tmp_path: Path, monkeypatch:
         seen.setdefault((how["seed"].spawn_key, len(rounds.offsets)), set()).add(rounds.relevance.tobytes())
         return simulate(learner, rounds, **how)
 
-    monkeypatch.setattr(playing, "simulate", spy)
+    monkeypatch.setattr(run, "simulate", spy)
     run_sweep(SMALL, tmp_path)
     assert [len(different) for different in seen.values()] == [1] * 6  # three runs of two lengths
     assert len(set.union(*seen.values())) == 6
 
 
-@pytest.mark.parametrize("redraw", [True, False])
-def test_results_do_not_depend_on_workers(redraw: bool, tmp_path: Path) -> None:
-    sweep = replace(SMALL, redraw=redraw)
+@pytest.mark.parametrize("same_rounds", [True, False])
+def test_results_do_not_depend_on_workers(same_rounds: bool, tmp_path: Path) -> None:
+    sweep = replace(SMALL, same_rounds=same_rounds)
     run_sweep(sweep, tmp_path / "one")
     run_sweep(sweep, tmp_path / "three", executor=Threads(3))
     assert contents(tmp_path / "one") == contents(tmp_path / "three")
@@ -257,7 +257,7 @@ def test_only_what_is_missing_is_done_and_nothing_is_lost(
         played.append(what)
         return simulate(*what, **how)
 
-    monkeypatch.setattr(playing, "simulate", spy)
+    monkeypatch.setattr(run, "simulate", spy)
     changed = replace(SMALL, **change)
     done = run_sweep(changed, tmp_path, progress=counted.append)
     assert len(played) == new
@@ -303,7 +303,7 @@ def test_other_code_is_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     "change",
     [
-        {"redraw": False}, {"seed": 1}, {"horizons": (61,)}, {"k": (3,)}, {"measures": ("dcg@3",)},
+        {"same_rounds": False}, {"seed": 1}, {"horizons": (61,)}, {"k": (3,)}, {"measures": ("dcg@3",)},
         {"streams": ("ct15:m=6",)}, {"learners": ("ftpl",)},
     ],
     ids=str,
@@ -393,13 +393,13 @@ def failing(after: int, error: Callable[[], BaseException], real: Callable[..., 
 
 def test_a_failed_run_is_named_and_finished_ones_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(playing, "simulate", failing(5, lambda: FloatingPointError("no luck"), simulate))
+        patch.setattr(run, "simulate", failing(5, lambda: FloatingPointError("no luck"), simulate))
         with pytest.raises(FloatingPointError, match="no luck") as caught:
             run_sweep(SMALL, tmp_path)
     learner, where = caught.value.__notes__
     assert learner == "learner 'uniform'"
     assert where == (
-        "in run 2 with stream = ct15:m=5, measure = dcg, k = 1, horizon = 90, seed = 0, redraw = True"
+        "in run 2 with stream = ct15:m=5, measure = dcg, k = 1, horizon = 90, seed = 0, same_rounds = True"
     )
     assert finished_runs(SMALL, tmp_path) == 5
     run_sweep(SMALL, tmp_path)
@@ -433,7 +433,7 @@ def test_what_cannot_be_written_at_the_end_hides_nothing(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "a file")
 
-    monkeypatch.setattr(folders.Folder, "write", full)
+    monkeypatch.setattr(folders.ResultsDir, "write", full)
     expected = InterruptedRunError if isinstance(why, KeyboardInterrupt) else FloatingPointError
     with pytest.raises(expected) as caught:
         run_sweep(replace(SMALL, horizons=(60,)), tmp_path, progress=failing(5, lambda: why, lambda rounds: None))

@@ -73,8 +73,8 @@ def test_symmetries_do_not_change_the_rate(name: str, m: int, monkeypatch: pytes
         plain = analyse(dataclasses.replace(ranking_game(name, m, k), symmetries=()), known=known)
         assert plain.rate == analysis.rate
         assert analysis.cells is not None
-        from_0 = {border.j: border.watching for border in known.borders if border.i == 0}
-        assert {border.j: border.watching for border in analysis.cells.borders} == from_0
+        from_0 = {border.j: border.neighborhood for border in known.borders if border.i == 0}
+        assert {border.j: border.neighborhood for border in analysis.cells.borders} == from_0
         assert {border.i for border in analysis.cells.borders} <= {0}
 
 
@@ -101,7 +101,11 @@ def test_four_rates() -> None:
         assert analysis.rate == rate
         assert (analysis.globally_observable, analysis.locally_observable) == (globally, locally)
         assert analysis.undecided == ""
-        assert (analysis.blind is None) == (analysis.unseen is None) == (rate in (Rate.ZERO, Rate.SQRT))
+        assert (
+            (analysis.unobservable_pair is None)
+            == (analysis.unobservable_direction is None)
+            == (rate in (Rate.ZERO, Rate.SQRT))
+        )
 
 
 def test_feedback_of_duplicates_and_of_actions_in_between_counts_as_local() -> None:

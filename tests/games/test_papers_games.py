@@ -91,7 +91,7 @@ def test_ct15_theorem_4_and_14_1_1_no_local_observability(name: str, m: int) -> 
     border = next(border for border in borders(name, m) if border.j == last)
     g = game(name, m, 1)
     np.testing.assert_array_equal(g.signal_matrix(0), g.signal_matrix(last))
-    assert unseen_change(g, g.difference(0, last), signals(g, border.watching)) is not None
+    assert unseen_change(g, g.difference(0, last), signals(g, border.neighborhood)) is not None
 
 
 def test_ct15_equation_8() -> None:
@@ -137,7 +137,7 @@ def test_zt_lemmas_4_and_5_neighbours_swap_adjacent_items(name: str, m: int) -> 
     """Lemma 4: exactly these are neighbours. Lemma 5: N+ is the two."""
     swaps = [(*range(p), p + 1, p, *range(p + 2, m)) for p in range(m - 1)]
     assert {border.j for border in borders(name, m)} == {index_of(swap) for swap in swaps}
-    assert all(border.watching == tuple(sorted((border.i, border.j))) for border in borders(name, m))
+    assert all(border.neighborhood == tuple(sorted((border.i, border.j))) for border in borders(name, m))
 
 
 @pytest.mark.parametrize("m", [3, 4])
@@ -210,8 +210,8 @@ def test_zt_tables_2_and_3(name: str, m: int) -> None:
             step = difference[group][1]
             assert step > 0  # f(p + 1) - f(p)
             assert difference[group] == pytest.approx([0, step, -step, 0])
-            assert types_of_rows(g, border.watching, group) == wanted
-        assert in_span(difference, stacked(g, border.watching))
+            assert types_of_rows(g, border.neighborhood, group) == wanted
+        assert in_span(difference, stacked(g, border.neighborhood))
 
 
 def test_zt_combination_of_table_3() -> None:
@@ -245,8 +245,8 @@ def test_zt_lemmas_10_and_11(m: int, n: int) -> None:
     )
     for border in found:
         both = (tops[border.i], tops[border.j])
-        assert list(border.watching) == [a for a, top in enumerate(tops) if top in both]
-        assert len(border.watching) == 2 * factorial(n) * factorial(m - n)
+        assert list(border.neighborhood) == [a for a, top in enumerate(tops) if top in both]
+        assert len(border.neighborhood) == 2 * factorial(n) * factorial(m - n)
 
 
 @pytest.mark.parametrize(("m", "n"), PRECISION)
@@ -274,7 +274,7 @@ def test_zt_table_4(m: int, n: int) -> None:
         for group in groups(m, a, b):
             assert difference[group].tolist() == [0, 1, -1, 0]
             constant = {ALL_ONES, ZERO} if n > 1 else set()
-            assert types_of_rows(g, border.watching, group) == SHOWS_A | SHOWS_B | constant
+            assert types_of_rows(g, border.neighborhood, group) == SHOWS_A | SHOWS_B | constant
     rows = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 1, 0], [0, 1, 0, 1]])
     assert (np.array([2, 1, -2, -1]) @ rows).tolist() == [0, 1, -1, 0]
 
@@ -336,4 +336,4 @@ def test_ct16_theorem_5_2_regret_is_linear() -> None:
     move = PAIR["p"] - PAIR["p~"]
     seen = signals(game("ndcg", 3, 1), range(6))
     assert not (seen.rows @ move).any()
-    assert in_span(move, seen.unseen)
+    assert in_span(move, seen.unobservable_direction)

@@ -225,7 +225,7 @@ class GameTwin(NamedTuple):
 
     kind: list[str]
     dimension: list[int]
-    watching: dict[tuple[int, int], list[int]]
+    neighborhood: dict[tuple[int, int], list[int]]
     globally: bool
     locally: bool
     rate: str
@@ -304,17 +304,17 @@ def game_twin(loss: Sequence[Sequence[Any]], feedback: Sequence[Sequence[Any]]) 
     for i in actions:
         smaller = any(within(cell[i], j) and not within(cell[j], i) for j in actions)
         kind.append("dominated" if not cell[i] else "degenerate" if smaller else "pareto")
-    watching = {}  # Definition 4
+    neighborhood = {}  # Definition 4
     for i, j in permutations([i for i in actions if kind[i] == "pareto"], 2):
         both = [point for point in cell[i] if j in best[point]]
         if dimension_of(both) == n - 2 and both:
-            watching[i, j] = [a for a in actions if within(both, a)]
-    apart = {(i, j): [a - b for a, b in zip(L[i], L[j], strict=True)] for i, j in watching}
+            neighborhood[i, j] = [a for a in actions if within(both, a)]
+    apart = {(i, j): [a - b for a, b in zip(L[i], L[j], strict=True)] for i, j in neighborhood}
     everything = signal_rows(feedback, actions)
-    globally = all(in_span(apart[pair], everything) for pair in watching)  # Definition 6
-    locally = all(in_span(apart[pair], signal_rows(feedback, seen)) for pair, seen in watching.items())  # 7
-    rate = "0" if not watching else "sqrt(T)" if locally else "T^(2/3)" if globally else "T"  # Theorem 2
-    return GameTwin(kind, [dimension_of(points) for points in cell], watching, globally, locally, rate)
+    globally = all(in_span(apart[pair], everything) for pair in neighborhood)  # Definition 6
+    locally = all(in_span(apart[pair], signal_rows(feedback, seen)) for pair, seen in neighborhood.items())  # 7
+    rate = "0" if not neighborhood else "sqrt(T)" if locally else "T^(2/3)" if globally else "T"  # Theorem 2
+    return GameTwin(kind, [dimension_of(points) for points in cell], neighborhood, globally, locally, rate)
 
 
 def random_game(

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from helpers.folders import KINDS, Kind, contents, made
-from peekrank.jobs import folder as folders
+from peekrank.jobs import results_dir as folders
 from peekrank.jobs.executor import InterruptedRunError
-from peekrank.jobs.folder import finished
+from peekrank.jobs.results_dir import finished
 
 pytestmark = pytest.mark.parametrize("kind", KINDS, ids=str)
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from peekrank.jobs import run_files
-from peekrank.jobs.folder import Folder
+from peekrank.jobs.results_dir import ResultsDir
 from peekrank.jobs.run_files import RunFiles
 
 AT = np.array([1, 2, 4])
@@ -23,7 +23,7 @@ def curve(run: int) -> pl.DataFrame:
 
 
 def files_of(path: Path) -> RunFiles:
-    return RunFiles(Folder.claim(path, "test", {"test": {}}, code=None), COLUMNS)
+    return RunFiles(ResultsDir.create(path, "test", {"test": {}}, code=None), COLUMNS)
 
 
 def add(files: RunFiles, digest: str, run: int, runs: int) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from peekrank import DCG, UCB, Agent, DoubtSort, Greedy, Means, Shape, Thompson, fixed_items, simulate
+from peekrank import DCG, UCB, Agent, Bernoulli, DoubtSort, Greedy, Shape, Thompson, fixed_items, simulate
 from peekrank.kernels.vectors import fill_normals
 from peekrank.regret import best_values, regret
 from peekrank.types import Features, Floats, Ints, Rounds
@@ -130,7 +130,7 @@ def lost_per_round(learner: Any, rounds: Rounds, seed: int) -> Floats:
 
 def below(T: int, seed: int) -> Rounds:
     """Which item is best is clear; how the others compare is all there is to learn."""
-    return Means((0.9, 0.4, 0.3, 0.2, 0.1)).rounds(T, np.random.default_rng([3, seed]))
+    return Bernoulli((0.9, 0.4, 0.3, 0.2, 0.1)).rounds(T, np.random.default_rng([3, seed]))
 
 
 def late(T: int, seed: int) -> Rounds:

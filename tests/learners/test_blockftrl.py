@@ -18,7 +18,7 @@ from peekrank.checks import check_learner
 from peekrank.learners._shared import ShortHorizonWarning, position_weights
 from peekrank.learners.blockftrl import BlockFTRL, BlockFTRLState
 from peekrank.regret import best_values
-from peekrank.streams import Means, Switching
+from peekrank.streams import Bernoulli, Switching
 from peekrank.types import Features, Floats, Ints, LinearMeasure
 
 NO_FEATURES: Features = np.empty((0, 0), dtype=np.float32)
@@ -289,7 +289,7 @@ def test_less_than_half_of_rtop1f_on_ct15() -> None:
 
 def test_regret_grows_as_two_thirds() -> None:
     """Items that differ clearly: what is lost is the price of asking, E for each of T^(2/3) blocks."""
-    stream, lost = Means(means=tuple(np.linspace(0.1, 0.9, 5))), []
+    stream, lost = Bernoulli(means=tuple(np.linspace(0.1, 0.9, 5))), []
     for horizon in (4000, 64_000):
         rounds = [stream.rounds(horizon, np.random.default_rng(seed)) for seed in range(6)]
         lost.append(mean_regret(BlockFTRL(SumLoss(), horizon), rounds, 1))
@@ -438,7 +438,7 @@ def test_learns_when_half_of_the_answers_are_missing() -> None:
 @pytest.mark.parametrize("horizon", [None, 10**6])
 def test_nothing_drifts_in_a_million_rounds(horizon: int | None) -> None:
     means = (0.45, 0.5, 0.55)
-    rounds = Means(means=means).rounds(10**6, np.random.default_rng(0))
+    rounds = Bernoulli(means=means).rounds(10**6, np.random.default_rng(0))
     trace = simulate(
         BlockFTRL(SumLoss(), horizon), rounds, k=1, measure=SumLoss(), at=np.array([10**6 // 2, 10**6])
     )

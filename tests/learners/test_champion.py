@@ -31,7 +31,7 @@ from peekrank.engine.serialization import arrays_of
 from peekrank.learners import learner as learner_named
 from peekrank.learners._champion.comparison import reach
 from peekrank.learners._champion.state import CAUTION, CENTRE, CHARGE, WEIGHTS
-from peekrank.spec import text_of
+from peekrank.spec import format_spec
 from peekrank.surrogates import RankSVM
 from peekrank.types import Floats, Learner, Shape
 
@@ -54,10 +54,10 @@ def test_a_better_challenger_takes_over_with_its_evidence() -> None:
     champion, agent = played((BAD, GOOD), 60_000, share=2.0)
     assert champion.in_charge(agent.state) == GOOD
     first = champion.promotions(agent.state)[0]
-    assert (first.before, first.after) == (text_of(BAD), text_of(GOOD))
+    assert (first.before, first.after) == (format_spec(BAD), format_spec(GOOD))
     assert 0 <= first.low <= first.difference <= first.high
     assert 1 <= first.effective <= first.rounds <= first.round
-    assert text_of(GOOD) in str(first)
+    assert format_spec(GOOD) in str(first)
 
 
 def test_a_worse_challenger_never_takes_over() -> None:
@@ -212,7 +212,7 @@ def test_who_cannot_be_a_member_is_told_why(members: tuple[Learner, ...], said: 
 def test_members_in_a_specification_are_filled_from_around_them() -> None:
     champion = learner_named("champion:members=[doubtsort:decay=0.9;greedy],max_grade=2", measure=SumLoss())
     assert champion == Champion(SumLoss(), (DoubtSort(SumLoss(), 2, decay=0.9), Greedy(SumLoss(), 2)), max_grade=2)
-    assert learner_named(text_of(champion)) == champion
+    assert learner_named(format_spec(champion)) == champion
     with pytest.raises(ValueError, match="unknown learner 'doubtsrt': did you mean 'doubtsort'"):
         learner_named("champion:measure=dcg,members=[doubtsrt;greedy]")
 

@@ -16,7 +16,7 @@ from scipy.optimize import linprog
 from peekrank import DCG, NDCG, Agent, PairwiseLoss, Precision, SumLoss, rate_of
 from peekrank.checks import check_learner
 from peekrank.engine import make_rng
-from peekrank.experiments.arena import face
+from peekrank.experiments.arena import play_game
 from peekrank.games.analysis import analyse
 from peekrank.games.classic import CLASSIC, classic
 from peekrank.games.game import Game
@@ -290,7 +290,7 @@ def test_regret_stays_below_the_bound_and_has_its_exponent(name: str, anytime: b
         lost = []
         for n, p in enumerate([uniform, *np.eye(len(uniform))]):
             draws = [np.random.default_rng([n, run]).choice(len(p), size=T, p=p) for run in range(4)]
-            lost.append(np.mean([face(learner, game, d, seed=i).regret[-1] for i, d in enumerate(draws)]))
+            lost.append(np.mean([play_game(learner, game, d, seed=i).regret[-1] for i, d in enumerate(draws)]))
         assert max(lost) <= bound
         found.append(max(lost))
     assert np.polyfit(np.log(horizons), np.log(found), 1)[0] == pytest.approx(2 / 3, abs=0.1)

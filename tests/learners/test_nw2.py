@@ -144,12 +144,12 @@ def test_cells_of_games(name: str) -> None:
     classes = sorted({first[i] for i, kind in enumerate(twin.kind) if kind == "pareto"})
     assert [first[t.rankings[a, 0]] for a in t.actions[:-1]] == classes
     pairs = {(classes[i], classes[j]) for i, j in zip(t.source, t.target, strict=True) if i != j}
-    assert pairs == {(first[i], first[j]) for i, j in twin.watching}
+    assert pairs == {(first[i], first[j]) for i, j in twin.neighborhood}
     for d, e in enumerate(t.border):
         i, j = classes[t.source[e]], classes[t.target[e]]
         action = t.rankings[t.actions[-1] + d, 0]
         assert twin.kind[action] == "degenerate"
-        assert action in twin.watching[i, j]
+        assert action in twin.neighborhood[i, j]
         np.testing.assert_allclose(
             game.loss[action], t.weight[d] * game.loss[i] + (1 - t.weight[d]) * game.loss[j], atol=1e-12
         )
@@ -344,10 +344,10 @@ class Twin:
     def update(self, p: Floats, eta: float, action: Any, symbol: Any) -> None:
         P = self.propensities(p, eta)
         for k, a in self.S:
-            watching = self.classes[k] if a == k else self.classes[k] + self.classes[a]
-            watching = watching + [d for d, (i, j, _) in self.between.items() if {i, j} == {k, a}]
+            neighborhood = self.classes[k] if a == k else self.classes[k] + self.classes[a]
+            neighborhood = neighborhood + [d for d, (i, j, _) in self.between.items() if {i, j} == {k, a}]
             Zhat = p[k] * self.values.get((k, a, action, symbol), 0.0) / P[action]
-            beta = eta * self.V**2 * p[k] ** 2 * sum(1 / P[b] for b in watching)
+            beta = eta * self.V**2 * p[k] ** 2 * sum(1 / P[b] for b in neighborhood)
             self.S[k, a] += Zhat - beta
 
 
@@ -372,12 +372,12 @@ def finite_twin(game: Game) -> tuple[Twin, list[int]]:
     kept = [a for a in range(len(rows)) if (rows[a], seen[a]) not in list(zip(rows, seen, strict=True))[:a]]
     names = sorted({first[i] for i, kind in enumerate(found.kind) if kind == "pareto"})
     classes = [[a for a in kept if first[a] == c] for c in names]
-    near = {k: [a for a, b in enumerate(names) if (c, b) in found.watching] for k, c in enumerate(names)}
+    near = {k: [a for a, b in enumerate(names) if (c, b) in found.neighborhood] for k, c in enumerate(names)}
     between, values = {}, {}
-    for (c, b), watching in found.watching.items():
+    for (c, b), neighborhood in found.neighborhood.items():
         if c not in names or b not in names:
             continue
-        k, a, actions = names.index(c), names.index(b), [x for x in watching if x in kept]
+        k, a, actions = names.index(c), names.index(b), [x for x in neighborhood if x in kept]
         shown = np.array(
             [[float(s == symbol) for s in seen[x]] for x in actions for symbol in range(len(game.symbols))]
         )
@@ -545,10 +545,10 @@ def lemma_sum(p: Floats, t: Tables, constants: Any, eta: float, state: Any) -> f
     for e, (k, a) in enumerate(zip(t.source, t.target, strict=True)):
         row = slice(t.edges[k], t.edges[k + 1])
         Q = weights[e] / weights[row].sum()
-        watching = [b for b in range(len(P)) if class_of[b] in (k, a)]
-        watching += [t.actions[-1] + d for d, b in enumerate(t.border) if e in (b, t.reverse[b])]
-        total += Q * p[k] ** 2 * sum(t.largest**2 / P[b] for b in watching)
-        for b in watching:
+        neighborhood = [b for b in range(len(P)) if class_of[b] in (k, a)]
+        neighborhood += [t.actions[-1] + d for d, b in enumerate(t.border) if e in (b, t.reverse[b])]
+        total += Q * p[k] ** 2 * sum(t.largest**2 / P[b] for b in neighborhood)
+        for b in neighborhood:
             for i in range(t.told_of[b], t.told_of[b + 1]):
                 if t.told[i] == e:
                     total += Q * p[k] ** 2 * np.square(t.values[i]).max() / P[b]

@@ -42,7 +42,7 @@ from peekrank.measures import (
     measure,
     name_of,
 )
-from peekrank.spec import text_of
+from peekrank.spec import format_spec
 from peekrank.types import Ints, LinearMeasure, Measure
 
 CUTOFFS = (None, 1, 2, 3, 7)
@@ -498,14 +498,14 @@ def test_a_measure_with_several_parameters_is_known_by_name_also_within_a_learne
     assert measure(name) == made
     for text in ("ftpl:horizon=50", "blockftrl:horizon=50,decay=0.9"):
         one = learner(text, measure=made)
-        assert learner(text_of(one)) == one
-        assert ("[mine:shape=1e300,tuned=true]" in text_of(one)) == (name == "mine:shape=1e300,tuned=true")
+        assert learner(format_spec(one)) == one
+        assert ("[mine:shape=1e300,tuned=true]" in format_spec(one)) == (name == "mine:shape=1e300,tuned=true")
 
 
 def test_a_learner_takes_a_measure_with_a_parameter() -> None:
     made = learner("blockftrl:measure=rbp@5:p=0.95,horizon=1000")
     assert made == BlockFTRL(RBP(5, 0.95), horizon=1000)
-    assert text_of(made) == "blockftrl:measure=rbp@5:p=0.95,horizon=1000"
+    assert format_spec(made) == "blockftrl:measure=rbp@5:p=0.95,horizon=1000"
     assert learner("blockftrl:measure=[rbp@5:p=0.95],horizon=1000") == made
 
 

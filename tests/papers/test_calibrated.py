@@ -117,7 +117,7 @@ def test_verdicts_follow_what_was_played() -> None:
             found.append(calibrated.Played(cell, 0.03, names[name], at, both))
         return found
 
-    names = {"blind": "squared", "elsewhere": calibrated.AIMS_ELSEWHERE, "told": calibrated.KNOWS}
+    names = {"unobservable_pair": "squared", "elsewhere": calibrated.AIMS_ELSEWHERE, "told": calibrated.KNOWS}
     cell = calibrated.CELLS[0]
     half = calibrated.far_off(calibrated.pair_of(cell)) / 2
 
@@ -125,9 +125,9 @@ def test_verdicts_follow_what_was_played() -> None:
         claims = calibrated.claims(played(cell, **regret))
         return [n for n, claim in enumerate(claims) if not claim.holds]
 
-    good = {"blind": (0.05, 1.0), "elsewhere": (half, 1.0), "told": (0.01, 0.5)}
+    good = {"unobservable_pair": (0.05, 1.0), "elsewhere": (half, 1.0), "told": (0.01, 0.5)}
     assert differing(**good) == []
-    assert differing(**{**good, "blind": (0.01, 1.0)}) == [2]
+    assert differing(**{**good, "unobservable_pair": (0.01, 1.0)}) == [2]
     assert differing(**{**good, "elsewhere": (half / 2, 1.0)}) == [3]
     assert differing(**{**good, "told": (0.01, 1.0)}) == [4]
 

@@ -13,7 +13,7 @@ import pytest
 
 from helpers.scripts import load_experiment
 from peekrank import Agent, Ridge
-from peekrank.data.generated import Layout, make_dataset
+from peekrank.data.generated import DatasetShape, make_dataset
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.papers.ct16 import figure
 from peekrank.papers.ours import judged as module
@@ -23,14 +23,14 @@ ct16 = sys.modules["ct16"] = load_experiment("ct16")  # the other one imports it
 judged = load_experiment("judged")
 
 ROUNDS, RUNS = 60, 2
-LAYOUT = Layout(12, (1, 7), 4, (0.6, 0.3, 0.1))
+LAYOUT = DatasetShape(12, (1, 7), 4, (0.6, 0.3, 0.1))
 
 
 def silent(_: str) -> None:
     pass
 
 
-def lists(seed: int = 0, layout: Layout = LAYOUT) -> Rounds:
+def lists(seed: int = 0, layout: DatasetShape = LAYOUT) -> Rounds:
     return make_dataset(layout, np.random.default_rng(seed)).rounds()
 
 

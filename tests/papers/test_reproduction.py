@@ -16,8 +16,8 @@ from helpers import ct15
 from helpers.command_line import peekrank
 from helpers.reproductions import invented
 from helpers.scripts import load_experiment
-from peekrank.data.generated import Layout, make_dataset
-from peekrank.experiments.arena import Crossing, cross
+from peekrank.data.generated import DatasetShape, make_dataset
+from peekrank.experiments.arena import ArenaResult, run_arena
 from peekrank.experiments.experiment import Experiment, Result
 from peekrank.games.analysis import analyse
 from peekrank.games.ranking import ranking_game
@@ -320,7 +320,7 @@ def test_finished_runs_of_ct16_figure_1_are_kept(tmp_path: Path) -> None:
         return play
 
     def draw(rng: np.random.Generator) -> Any:
-        return make_dataset(Layout(12, (2, 5), 3, (0.5, 0.5)), rng).rounds()
+        return make_dataset(DatasetShape(12, (2, 5), 3, (0.5, 0.5)), rng).rounds()
 
     def play() -> ct16_figure.Played:
         found = How(tmp_path / "runs", workers=2).frames({name: job(name) for name in ("run-0", "run-1", "run-2")})
@@ -368,10 +368,10 @@ def test_learners_that_beat_a_gap_are_noticed() -> None:
 
 
 def test_verdicts_of_the_arena_follow_the_crossings() -> None:
-    def crossing(learner: str, rate: Rate, worst: tuple[float, float], reason: str = "") -> Crossing:
+    def crossing(learner: str, rate: Rate, worst: tuple[float, float], reason: str = "") -> ArenaResult:
         numbers = np.array([] if reason else worst)
         horizons = () if reason else (1_000, 4_000)
-        return Crossing(
+        return ArenaResult(
             "game", rate, learner, horizons, numbers, numbers / 10, "", None if reason else 90.0, reason
         )
 
@@ -390,7 +390,7 @@ def test_verdicts_of_the_arena_follow_the_crossings() -> None:
 
 def test_what_the_arena_keeps_is_what_was_played() -> None:
     games = {name: arena.games()[name] for name in ("matching-pennies", "blind-pennies")}
-    for crossing in cross(games, arena.LEARNERS, (100, 200), 2):
+    for crossing in run_arena(games, arena.LEARNERS, (100, 200), 2):
         again = arena.as_crossing(arena.as_frame(crossing))
         for one, other in zip(again, crossing, strict=True):
             np.testing.assert_array_equal(one, other)
@@ -462,7 +462,7 @@ def test_every_built_in_class_is_part_of_the_code_of_a_reproduction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Reproductions name learners and measures in texts."""
-    monkeypatch.setattr("peekrank.jobs.folder.code_digest", lambda *modules: " ".join(modules))
+    monkeypatch.setattr("peekrank.jobs.results_dir.code_digest", lambda *modules: " ".join(modules))
     Record(tmp_path, quick=True).make(ALL["ct15-table-1"], workers=1, progress=lambda *_: None)
     manifest = json.loads((tmp_path / "ct15-table-1" / "manifest.json").read_text())
     asked = {"peekrank.papers.ct15.tables", "peekrank.learners.rtop1f", "peekrank.surrogates.kl"}

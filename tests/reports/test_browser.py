@@ -15,7 +15,7 @@ from helpers.scripts import load_benchmark
 from helpers.visits import Visit
 from peekrank.cli.app import app
 from peekrank.experiments.sweep import Sweep
-from peekrank.experiments.sweep_runs import SETTING, Finished
+from peekrank.experiments.sweep_runs import SETTING, SweepResult
 from peekrank.reports.numbers import number
 from peekrank.reports.sweep_page import write_sweep_report
 
@@ -27,13 +27,13 @@ MANY = Sweep("many", LEARNERS, ("ct15", "ct15:m=5"), ("dcg", "p@3+sum"), (1, 2),
 
 
 @pytest.fixture(scope="module")
-def finished() -> Finished:
-    made: Finished = load_benchmark("reports").synthetic(MANY)
+def finished() -> SweepResult:
+    made: SweepResult = load_benchmark("reports").synthetic(MANY)
     return made
 
 
 @pytest.fixture(scope="module")
-def sweep_report(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sweep_report(finished: SweepResult, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_sweep_report(finished, tmp_path_factory.mktemp("sweep") / "report.html")
 
 
@@ -144,7 +144,7 @@ def test_texts_of_the_picture_do_not_overlap(visit: Visit, quantity: str) -> Non
                     assert box.right <= chart.right + 1
 
 
-def test_the_selector_shows_another_setting(visit: Visit, finished: Finished) -> None:
+def test_the_selector_shows_another_setting(visit: Visit, finished: SweepResult) -> None:
     page = visit.page
     assert "Setting 1 of 16: stream ct15, measure dcg, k 1" in (page.locator("#caption").text_content() or "")
     select(page, "stream").select_option(index=1)
@@ -189,7 +189,7 @@ def test_bounds_can_be_hidden(visit: Visit) -> None:
     assert bounds.count() == 0
 
 
-def test_values_are_read_by_pointer_and_keys(visit: Visit, finished: Finished) -> None:
+def test_values_are_read_by_pointer_and_keys(visit: Visit, finished: SweepResult) -> None:
     page, chart = visit.page, visit.page.locator("#chart")
     result = finished.results[0]
     at = result.at

@@ -15,12 +15,12 @@ from helpers.strict_html import Page
 from peekrank.experiments.experiment import Experiment, Result
 from peekrank.experiments.runs import run
 from peekrank.reports import plots
-from peekrank.reports.experiment_page import falls, repeats_paper, roles, write_report
+from peekrank.reports.experiment_page import regret_reductions, repeats_paper, roles, write_report
 from peekrank.reports.numbers import decimals, number, percent
 from peekrank.reports.pages import command
 
 LEARNERS = ("rtop1f", "rtop1f:order=fixed", "ftpl", "uniform")
-PAPER = Experiment(LEARNERS, "ct15:m=10,noise=0.25", "dcg", k=1, horizon=2000, runs=3, redraw=False)
+PAPER = Experiment(LEARNERS, "ct15:m=10,noise=0.25", "dcg", k=1, horizon=2000, runs=3, same_rounds=True)
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def test_numbers_of_the_figures_are_computed(paper: Result, tmp_path: Path) -> N
 
 
 def test_regret_of_the_last_tenth(paper: Result) -> None:
-    rounds, (found,) = falls(paper, ["rtop1f"])
+    rounds, (found,) = regret_reductions(paper, ["rtop1f"])
     assert rounds == [20, 200, 2000]
     mean = dict(zip(paper.at.tolist(), paper.regrets("rtop1f").mean(axis=0), strict=True))
     assert found.last == pytest.approx((mean[2000] - mean[1800]) / 200)
@@ -169,7 +169,7 @@ def test_few_rounds(horizon: int, tmp_path: Path) -> None:
 
 
 def test_all_answers_seen(tmp_path: Path) -> None:
-    experiment = Experiment(("rtop1f",), "graded:m=3", "p@2+sum", k=3, horizon=100, runs=2)
+    experiment = Experiment(("rtop1f",), "binomial:m=3", "p@2+sum", k=3, horizon=100, runs=2)
     page = report(run(experiment, tmp_path / "runs"), tmp_path)
     assert "and the system is told which" in page.text
     assert "not told" not in page.text
@@ -210,7 +210,7 @@ def test_hostile_learner_is_escaped(paper: Result, tmp_path: Path, monkeypatch: 
 def test_the_command_repeats_the_experiment(tmp_path: Path) -> None:
     ratings = tmp_path / "my file.csv"
     ratings.write_text("one,two\n1,2\n")
-    experiment = replace(PAPER, stream=str(ratings), seed=7, redraw=True)
+    experiment = replace(PAPER, stream=str(ratings), seed=7, same_rounds=False)
     words = shlex.split(command(experiment, "a folder"))
     assert words[:6] == ["peekrank", "simulate", *LEARNERS]
     options = dict(zip(words[6::2], words[7::2], strict=True))

@@ -25,7 +25,7 @@ from peekrank.reports import plots
 from peekrank.types import Floats
 
 LEARNERS = ("rtop1f", "rtop1f:order=fixed", "ftpl", "uniform")
-SMALL = Experiment(LEARNERS, "ct15:m=6,noise=0.25", "dcg", k=1, horizon=200, runs=3, redraw=False)
+SMALL = Experiment(LEARNERS, "ct15:m=6,noise=0.25", "dcg", k=1, horizon=200, runs=3, same_rounds=True)
 
 
 @pytest.fixture(scope="module")

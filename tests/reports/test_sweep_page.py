@@ -17,8 +17,8 @@ import pytest
 from helpers.scripts import load_benchmark
 from helpers.strict_html import Page
 from peekrank.experiments.sweep import Sweep
-from peekrank.experiments.sweep_runs import SETTING, Finished, run_sweep
-from peekrank.jobs.folder import versions
+from peekrank.experiments.sweep_runs import SETTING, SweepResult, run_sweep
+from peekrank.jobs.results_dir import versions
 from peekrank.regret import Exponent
 from peekrank.reports.numbers import exponent_text, number, p_value_text, percent
 from peekrank.reports.pages import command
@@ -36,11 +36,11 @@ class Row(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> SweepResult:
     return run_sweep(SMALL, tmp_path_factory.mktemp("small"))
 
 
-def written(finished: Finished, folder: Path) -> str:
+def written(finished: SweepResult, folder: Path) -> str:
     return write_sweep_report(finished, folder / "report.html").read_text(encoding="utf-8")
 
 
@@ -63,7 +63,7 @@ def drawn(source: str) -> dict[str, Any]:
     return read
 
 
-def test_one_file_that_loads_nothing(finished: Finished, tmp_path: Path) -> None:
+def test_one_file_that_loads_nothing(finished: SweepResult, tmp_path: Path) -> None:
     source = written(finished, tmp_path)
     page = Page(source)
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
@@ -75,15 +75,15 @@ def test_one_file_that_loads_nothing(finished: Finished, tmp_path: Path) -> None
     assert "scripts are switched off" in source.split("<noscript>")[1].split("</noscript>")[0]
 
 
-def test_the_same_sweep_gives_the_same_bytes(finished: Finished, tmp_path: Path) -> None:
-    slower = Finished(
+def test_the_same_sweep_gives_the_same_bytes(finished: SweepResult, tmp_path: Path) -> None:
+    slower = SweepResult(
         finished.sweep,
         [r._replace(seconds=dict.fromkeys(r.seconds, 9.0)) for r in finished.results],
     )
     assert written(finished, tmp_path / "a") == written(slower, tmp_path / "b")
 
 
-def test_what_was_asked_and_run_is_told(finished: Finished, tmp_path: Path) -> None:
+def test_what_was_asked_and_run_is_told(finished: SweepResult, tmp_path: Path) -> None:
     source = written(finished, tmp_path)
     text = Page(source).text
     assert "4 settings; every learner has 3 runs in each" in text
@@ -95,7 +95,7 @@ def test_what_was_asked_and_run_is_told(finished: Finished, tmp_path: Path) -> N
         assert f"<dt><code>{name}</code></dt>" in source
 
 
-def test_the_commands_repeat_it(finished: Finished, tmp_path: Path) -> None:
+def test_the_commands_repeat_it(finished: SweepResult, tmp_path: Path) -> None:
     shell = Page(written(finished, tmp_path).split('id="repeat"')[1].partition(">")[2].partition("</pre>")[0])
     lines = "".join(shell.pieces).splitlines()
     assert lines[0] == "cat > small-again.toml <<'END'"
@@ -105,7 +105,7 @@ def test_the_commands_repeat_it(finished: Finished, tmp_path: Path) -> None:
     assert commands == [command(setting, "results/again") for setting in SMALL.settings]
 
 
-def test_the_summary_is_that_of_the_sweep(finished: Finished, tmp_path: Path) -> None:
+def test_the_summary_is_that_of_the_sweep(finished: SweepResult, tmp_path: Path) -> None:
     shown = rows(written(finished, tmp_path), "summary")
     expected = finished.summary()
     assert len(shown) == len(expected) == 12
@@ -125,7 +125,7 @@ def test_the_summary_is_that_of_the_sweep(finished: Finished, tmp_path: Path) ->
     assert "In all rows: measure dcg, horizon 300." in Page((tmp_path / "report.html").read_text()).text
 
 
-def test_the_comparisons_are_those_of_the_sweep(finished: Finished, tmp_path: Path) -> None:
+def test_the_comparisons_are_those_of_the_sweep(finished: SweepResult, tmp_path: Path) -> None:
     shown = rows(written(finished, tmp_path), "comparisons")
     expected = finished.comparisons()
     assert len(shown) == len(expected) == 12
@@ -135,7 +135,7 @@ def test_the_comparisons_are_those_of_the_sweep(finished: Finished, tmp_path: Pa
         assert row.texts[6] == p_value_text(true["adjusted"])
 
 
-def test_the_lead_counts_winners(finished: Finished, tmp_path: Path) -> None:
+def test_the_lead_counts_winners(finished: SweepResult, tmp_path: Path) -> None:
     lead = Page(written(finished, tmp_path).split('<p class="lead">')[1].partition("</p>")[0]).text
     by_setting = (
         finished.summary().group_by(*SETTING, maintain_order=True).agg(least=("learner"), regret=("regret"))
@@ -147,7 +147,7 @@ def test_the_lead_counts_winners(finished: Finished, tmp_path: Path) -> None:
     assert f"Of 12 comparisons of two learners, {different} show" in lead
 
 
-def test_curves_are_those_of_the_sweep(finished: Finished, tmp_path: Path) -> None:
+def test_curves_are_those_of_the_sweep(finished: SweepResult, tmp_path: Path) -> None:
     data = drawn(written(finished, tmp_path))
     assert [learner["name"] for learner in data["learners"]] == list(SMALL.learners)
     assert data["axes"] == [2, 1, 2, 1]
@@ -230,8 +230,8 @@ def test_a_large_sweep_is_thinned_cut_and_small(tmp_path: Path) -> None:
         assert set(setting["at"]) <= set(result.at.tolist())
 
 
-def test_pictures_are_drawn_of_few_settings(finished: Finished, tmp_path: Path) -> None:
-    two = Finished(SMALL, finished.results[:2])
+def test_pictures_are_drawn_of_few_settings(finished: SweepResult, tmp_path: Path) -> None:
+    two = SweepResult(SMALL, finished.results[:2])
     paths = write_pictures(two, tmp_path / "pictures")
     names = {
         f"{setting}-{what}.{kind}"
@@ -240,6 +240,6 @@ def test_pictures_are_drawn_of_few_settings(finished: Finished, tmp_path: Path) 
         for kind in ("png", "svg")
     }
     assert {path.name for path in paths} == {path.name for path in (tmp_path / "pictures").iterdir()} == names
-    many = Finished(SMALL, finished.results[:1] * (MOST_PICTURES + 1))
+    many = SweepResult(SMALL, finished.results[:1] * (MOST_PICTURES + 1))
     assert write_pictures(many, tmp_path / "none") == []
     assert not (tmp_path / "none").exists()

@@ -17,7 +17,7 @@ from peekrank.games.analysis import analyse
 from peekrank.games.certificate import certificate
 from peekrank.games.ranking import ranking_game
 from peekrank.regret import best_values, regret
-from peekrank.spec import text_of
+from peekrank.spec import format_spec
 from peekrank.streams import Adversary, stream
 from peekrank.streams.adversary import Side
 
@@ -76,8 +76,8 @@ def test_specifications_go_there_and_back(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     for text in (f"adversary:path={path.name}", f"adversary:path={path.name},side=q"):
         made = stream(text)
-        assert text_of(made) == text
-        assert made == stream(text_of(made))
+        assert format_spec(made) == text
+        assert made == stream(format_spec(made))
     assert stream(f"adversary:path={path.name}") == Adversary(Path(path.name), "p")
 
 

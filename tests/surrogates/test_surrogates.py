@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from peekrank.learners import RTopKF, learner
 from peekrank.measures import NDCG
 from peekrank.registry import SURROGATES
-from peekrank.spec import text_of
+from peekrank.spec import format_spec
 from peekrank.surrogates import (
     KL,
     Limits,
@@ -278,7 +278,7 @@ def test_names_from_before_are_read() -> None:
 def test_names_within_specifications() -> None:
     text = "rtopkf:surrogate=smoothdcg:epsilon=0.1,gamma=0.2"
     assert learner(text) == RTopKF(SmoothDCG(0.1), gamma=0.2)
-    assert text_of(learner(text)) == text
+    assert format_spec(learner(text)) == text
 
 
 def test_answers_that_are_needed() -> None:

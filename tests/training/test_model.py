@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from peekrank.data.dataset import About, Dataset
-from peekrank.data.generated import Layout, make_dataset
+from peekrank.data.dataset import Dataset, Provenance
+from peekrank.data.generated import DatasetShape, make_dataset
 from peekrank.data.scaling import Standardisation
 from peekrank.engine import Agent
 from peekrank.measures import NDCG
 from peekrank.training.model import Model, is_model, load_model, order_all, preparation, save_model
-from peekrank.training.playing import play_run
-from peekrank.training.training import Training, gather
+from peekrank.training.run import play_run
+from peekrank.training.training import Training, prepare_data
 
 
 def made(relevance: object = (1, 0, 0, 0)) -> Dataset:
     features = np.array([[1, 0], [2, 0], [0, 3], [0, 1]], np.float32)
-    return Dataset(features, np.asarray(relevance), np.array([0, 2, 4]), np.array([7, 5]), About("made"))
+    return Dataset(features, np.asarray(relevance), np.array([0, 2, 4]), np.array([7, 5]), Provenance("made"))
 
 
 def model(weights: object = (1, -1), scaling: str = "none") -> Model:
@@ -164,7 +164,7 @@ def test_weights_and_offsets_that_do_not_fit_the_features() -> None:
 
 def test_robust_scaling_travels_with_a_model(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
-    data = make_dataset(Layout(20, (3, 9), 4, (0.6, 0.4)), rng, values="tails")
+    data = make_dataset(DatasetShape(20, (3, 9), 4, (0.6, 0.4)), rng, values="tails")
     made = Model(
         np.array([1, -2, 3, 0], np.float32), preparation(data, "robust"), "ridge", 1, "ndcg@10", 1, 0, 0, "x", ""
     )
@@ -184,7 +184,7 @@ def test_robust_scaling_travels_with_a_model(tmp_path: Path) -> None:
         load_model(tmp_path / "m.json")
 
 
-LAYOUT = Layout(queries=25, documents=(3, 9), features=4, shares=(0.6, 0.3, 0.1))
+LAYOUT = DatasetShape(queries=25, documents=(3, 9), features=4, shares=(0.6, 0.3, 0.1))
 GOING_ON = (
     "ridge",
     "ridge:expand=3",
@@ -195,7 +195,7 @@ GOING_ON = (
 
 
 def trained(learner: str, rounds: int, k: int = 1) -> Model:
-    material = gather(make_dataset(LAYOUT, np.random.default_rng(3)), scaling="global")
+    material = prepare_data(make_dataset(LAYOUT, np.random.default_rng(3)), scaling="global")
     training = Training((learner,), k=k, rounds=rounds, runs=1)
     found = next(play_run(training, material, 0, lambda _: None)).models[0]
     assert found is not None
@@ -206,7 +206,7 @@ def trained(learner: str, rounds: int, k: int = 1) -> Model:
 def test_an_agent_goes_on_where_training_ended(learner: str, tmp_path: Path) -> None:
     save_model(trained(learner, 60), tmp_path / "m.json")
     agent = Agent.from_model(load_model(tmp_path / "m.json"))
-    data = gather(make_dataset(LAYOUT, np.random.default_rng(3)), scaling="global").train
+    data = prepare_data(make_dataset(LAYOUT, np.random.default_rng(3)), scaling="global").train
     for query in Training((learner,), rounds=100, runs=1).sequence(0, 25)[60:]:
         rows = slice(data.offsets[query], data.offsets[query + 1])
         decision = agent.rank(data.features[rows])

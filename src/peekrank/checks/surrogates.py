@@ -14,7 +14,7 @@ from peekrank.checks.common import require, run_all, specification_round_trips
 from peekrank.kernels.sorting import sort_space
 from peekrank.learners import RTopKF
 from peekrank.registry import SURROGATES
-from peekrank.spec import text_of
+from peekrank.spec import format_spec
 from peekrank.surrogates import Limits, Surrogate
 from peekrank.surrogates.estimates import Estimates, Seen
 from peekrank.types import Floats, Ints
@@ -56,7 +56,8 @@ def every_member_is_there(surrogate: Surrogate) -> None:
 def text_is_its_specification(surrogate: Surrogate) -> None:
     """Its text is its specification, as learners write it into theirs, and makes an equal value."""
     require(
-        str(surrogate) == text_of(surrogate), f"'{surrogate}' is not '{text_of(surrogate)}': __str__ = text_of"
+        str(surrogate) == format_spec(surrogate),
+        f"'{surrogate}' is not '{format_spec(surrogate)}': __str__ = format_spec",
     )
     specification_round_trips(surrogate)
 

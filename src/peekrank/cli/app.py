@@ -12,58 +12,59 @@ import typer
 from typer.core import TyperCommand
 
 from peekrank import __version__
-from peekrank.cli._errors import plain_errors
+from peekrank.cli._errors import exit_on_error
 from peekrank.cli._help import Command, Group
-from peekrank.cli._outputs import say
+from peekrank.cli._outputs import echo
 
 COMMANDS = {
     "demo": "Rank ten items from one answer per round, by today's learners and the first paper's; write a report.",
     "advise": "Tell before the first round what to expect, which learner to use, and what would help.",
     "list": "List all learners, measures, surrogates and streams, with a line on each.",
     "data": "Describe a file of judged documents with features, and convert it into a form that opens at once.",
-    "learn": "Train rankers on judged documents, revealing k judgements per round, and save them.",
+    "train": "Train rankers on judged documents, revealing k judgements per round, and save them.",
     "rank": "Rank the documents of each query by a learned model; print qid, document, position and score.",
     "serve": "Run a ranking service over HTTP that learns from answers; none that it confirmed is ever lost.",
     "simulate": "Run learners over a stream, and compare their regret.",
     "sweep": "Run learners over all combinations of streams, measures, k and horizons, and tell which are better.",
     "compare": "Tell which learners are better, over runs or folds, and which differences may be propensity.",
-    "rates": "Measure how fast regret grows: the worst of a family of streams, for horizons from short to long.",
+    "study": "Measure how fast regret grows: the worst of a family of streams, for horizons from short to long.",
     "reproduce": "Reproduce the figures, tables and claims of the papers, and our own, each with a verdict.",
     "evaluate": "Estimate what other rankings would have been worth, from a log, with confidence intervals.",
-    "positions": "Estimate how likely people are to look at each position, from items shown at several of them.",
-    "watch": "Watch a log for faults: lists shown otherwise, answers that change, too little exploration.",
+    "position-bias": "Estimate how likely people are to look at each position, from items shown at several of them.",
+    "monitor": "Watch a log for faults: lists shown otherwise, answers that change, too little exploration.",
     "game": "Tell how fast regret must grow, and why: whether a problem can be learned at all.",
     "audit": "Replay the log of a service, and check that it gives what the service had, bit for bit.",
     "backup": "Copy the log of a service to another file, while the service runs.",
     "export": "Write the decisions of a slot, with propensities and answers, to a file that can be evaluated.",
-    "warm": "Compile learners and measures ahead of time, so that no process has to wait: for container images.",
+    "precompile": "Compile learners and measures ahead of time, so that no process has to wait: for container images.",
 }
 GROUPS = {
     "Start": ("demo", "advise", "list"),
-    "Learn from judged documents": ("data", "learn", "rank"),
+    "Learn from judged documents": ("data", "train", "rank"),
     "Serve": ("serve",),
-    "Experiment": ("simulate", "sweep", "compare", "rates", "reproduce"),
-    "Evidence": ("evaluate", "positions", "watch"),
+    "Experiment": ("simulate", "sweep", "compare", "study", "reproduce"),
+    "Evidence": ("evaluate", "position-bias", "monitor"),
     "Theory": ("game",),
     "Service": ("audit", "backup", "export"),
-    "Machine": ("warm",),
+    "Machine": ("precompile",),
 }
 
 
 def command_named(name: str) -> Any:
     """The command of this name, whole, from the module of this name."""
-    module = import_module(f"peekrank.cli.{name}")
+    module = import_module(f"peekrank.cli.{name.replace('-', '_')}")
     one = typer.Typer(add_completion=False, rich_markup_mode=None)
-    one.command(name, cls=Command)(plain_errors()(module.command))
+    one.command(name, cls=Command)(exit_on_error()(module.command))
     made = typer.main.get_command(one)
     made.complete(module.command, module.EXAMPLES)  # type: ignore[attr-defined] # a Command
     return made
 
 
-class _Later(TyperCommand):
+class LazyCommand(TyperCommand):
     """A command as ``peekrank --help`` needs it: its name and a line; what is parsed and run is the whole one."""
 
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
+        """Import the command's module and hand over to it."""
         return command_named(str(self.name)).make_context(info_name, args, parent, **extra)
 
 
@@ -76,13 +77,13 @@ app = typer.Typer(
 )
 for _group, _names in GROUPS.items():
     for _name in _names:
-        app.command(_name, cls=_Later, help=COMMANDS[_name], rich_help_panel=_group)(lambda: None)
+        app.command(_name, cls=LazyCommand, help=COMMANDS[_name], rich_help_panel=_group)(lambda: None)
 
 
 @app.callback(invoke_without_command=True)
 def _options(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
     if version:
-        say(f"peekrank {__version__}")
+        echo(f"peekrank {__version__}")
         raise typer.Exit
 
 

@@ -10,12 +10,12 @@ import typer
 from rich.progress import MofNCompleteColumn
 from rich.text import Text
 
-from peekrank._util.text import counted
+from peekrank._util.text import pluralize
 from peekrank.cli._options import Imports, JsonFile, Seed, import_all
-from peekrank.cli._outputs import check_outputs, say, write_json
-from peekrank.cli._progress import passing_bar, status
-from peekrank.cli._tables import Fitted
-from peekrank.cli._voice import speak
+from peekrank.cli._outputs import check_outputs, echo, write_json
+from peekrank.cli._progress import status, transient_progress
+from peekrank.cli._tables import TerminalTable
+from peekrank.cli._verbosity import configure_output
 from peekrank.reports.numbers import number, percent
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def command(
 
     import_all(imports)
     judge = measure_named(measure)
-    speak(json_file)
+    configure_output(json_file)
     check_outputs(json_file, read=[log])
     with status(f"reading {log.name}"):
         found = _read(log)
@@ -89,7 +89,7 @@ def command(
     if len({p.name for p in policies}) < len(policies):
         raise ValueError("--policy: the same one is given twice")
     steps = len(policies) * (len(policies) + 1) // 2
-    with passing_bar("estimating", MofNCompleteColumn()) as progress:
+    with transient_progress("estimating", MofNCompleteColumn()) as progress:
         done = 0
 
         def tick(n: int) -> None:
@@ -99,13 +99,13 @@ def command(
 
         chosen: Any = regression
         result = evaluate_log(found, policies, judge, alpha=alpha, regression=chosen, clip=clip, progress=tick)
-    say(*_shown(result, policies, log))
+    echo(*_shown(result, policies, log))
     write_json(json_file, result.as_json())
     if folder:
         from peekrank.reports.evaluation_page import write_evaluation
 
         write_evaluation(result, folder, source=log.name, notes=_notes(result, policies))
-        say(Text(f"Report, picture and table are in {folder}{os.sep}"))
+        echo(Text(f"Report, picture and table are in {folder}{os.sep}"))
 
 
 def _read(path: Path) -> Log:
@@ -125,7 +125,7 @@ def _policy(text: str, log: Log, measure: Measure, seed: int) -> Policy:
         from peekrank.training.model import load_model
 
         return by_model(log, load_model(Path(text)), Path(text).stem)
-    with passing_bar(f"replaying {text}", MofNCompleteColumn()) as progress:
+    with transient_progress(f"replaying {text}", MofNCompleteColumn()) as progress:
         done = 0
 
         def tick(n: int) -> None:
@@ -136,8 +136,8 @@ def _policy(text: str, log: Log, measure: Measure, seed: int) -> Policy:
         return policy(text, log, measure=measure, seed=seed, progress=tick)
 
 
-def _shown(result: Evaluation, policies: list[Policy], log: Path) -> list[Fitted | Text]:
-    sizes = f"{counted(result.decisions, 'decision')}, {result.answered:,} with all answers"
+def _shown(result: Evaluation, policies: list[Policy], log: Path) -> list[TerminalTable | Text]:
+    sizes = f"{pluralize(result.decisions, 'decision')}, {result.answered:,} with all answers"
     level = f"{1 - result.alpha:.0%}"
     heads = ["policy", "estimate", f"{level}, one look", f"{level}, at all times", "IPS", "sample", "weight"]
     rows = []
@@ -145,14 +145,14 @@ def _shown(result: Evaluation, policies: list[Policy], log: Path) -> list[Fitted
         ends = (_ends(e.fixed_n), _ends(e.anytime))
         rows.append(("", [e.name, number(e.dr), *ends, number(e.ips), *_quality(e)]))
     title = f"{result.measure} per decision, {log.name}: {sizes}"
-    said: list[Fitted | Text] = [Fitted(title, heads, rows)]
+    said: list[TerminalTable | Text] = [TerminalTable(title, heads, rows)]
     if result.differences:
         heads = ["policy", "minus", "estimate", f"{level}, at all times", "if stable", "verdict"]
         rows = []
         for e in result.differences:
             cells = (number(e.dr), _ends(e.anytime), _ends(e.betting), _verdict(e, result.measure))
             rows.append(("", [e.name, e.baseline, *cells]))
-        said.append(Fitted("Differences", heads, rows))
+        said.append(TerminalTable("Differences", heads, rows))
     return said + [Text(note) for note in _notes(result, policies)]
 
 

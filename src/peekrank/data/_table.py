@@ -42,7 +42,7 @@ from peekrank.data._lines import (
     spread_rows,
 )
 from peekrank.data._numbers import LARGEST, Bytes, nearest_float
-from peekrank.data.dataset import About, Dataset
+from peekrank.data.dataset import Dataset, Provenance
 from peekrank.types import Features, Ints
 
 MOST_FEATURES = 1 << 20  # every document gets a number for each
@@ -63,7 +63,7 @@ class Groups(NamedTuple):
     sizes: Ints
 
 
-class Wants(NamedTuple):
+class ReadOptions(NamedTuple):
     """What a reader wants: relevance in every line, ids of documents; and groups, if there is a file of them."""
 
     relevance: bool
@@ -84,7 +84,7 @@ def document_id(comment: bytes) -> str:
 class Table:
     """What is read so far, and room for more; rows of features are `width` apart."""
 
-    def __init__(self, name: str, features: int | None, base: int | None, wants: Wants) -> None:
+    def __init__(self, name: str, features: int | None, base: int | None, wants: ReadOptions) -> None:
         self.name, self.wanted, self.given, self.wants = name, features, base, wants
         self.base, self.width = (1 if base is None else base), features or 1
         self.features: Features = np.empty(0, np.float32)
@@ -149,7 +149,7 @@ class Table:
             documents = tuple(documents[row] for row in order) if documents else ()
         if relevance.max() <= 255 and np.array_equal(relevance, np.rint(relevance)):
             relevance = relevance.astype(np.uint8)
-        oddities = {
+        warnings = {
             "blank_lines": int(self.cursor[BLANK]),
             "comment_lines": int(self.cursor[COMMENTS]),
             "missing_values": rows * columns - int(self.cursor[PRESENT]),
@@ -158,7 +158,7 @@ class Table:
             "queries_in_group_file": len(queries) if by_group else 0,
             "documents_without_relevance": rows if self.cursor[UNJUDGED] == MISSING else 0,
         }
-        about = About(self.name, digest, self.base, oddities=oddities)
+        about = Provenance(self.name, digest, self.base, warnings=warnings)
         names = tuple(self.names.get(query, str(query)) for query in queries.tolist()) if self.names else ()
         if names:
             queries = np.arange(1, len(names) + 1)

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._util.atomic import write_whole
-from peekrank._util.reading import read_json
 from peekrank._util.text import excerpt
-from peekrank.data.dataset import About, Dataset, check_finite
+from peekrank._util.untrusted_json import read_json
+from peekrank.data.dataset import Dataset, Provenance, check_finite
 
 SUFFIX = ".peek"
 _MAGIC, _VERSION = b"PEEKDATA", 1
@@ -40,7 +40,7 @@ def save_dataset(data: Dataset, path: str | PathLike[str]) -> None:
 
     >>> import tempfile
     >>> features = np.array([[0.5], [1], [0]], np.float32)
-    >>> data = Dataset(features, np.array([2, 0, 1], np.uint8), np.array([0, 2, 3]), np.array([7, 4]), About("x"))
+    >>> data = Dataset(features, np.array([2, 0, 1], np.uint8), np.array([0, 2, 3]), np.array([7, 4]), Provenance("x"))
     >>> path = Path(tempfile.mkdtemp(), "train.peek")
     >>> save_dataset(data, path)
     >>> open_dataset(path).relevance
@@ -124,7 +124,7 @@ def open_dataset(path: str | PathLike[str]) -> Dataset:
     return Dataset(features, relevance, offsets, queries, about, names, documents)
 
 
-def _read_header(text: bytes, name: str) -> tuple[About, dict[str, Any], int]:
+def _read_header(text: bytes, name: str) -> tuple[Provenance, dict[str, Any], int]:
     """What the data are, where the arrays are, and how many bytes they take; checksums know no sense."""
     try:
         content = read_json(text)
@@ -160,13 +160,13 @@ def _sensible(name: str, position: Any, size: int) -> bool:
     )
 
 
-def _read_about(about: Any, name: str) -> About:
-    example = asdict(About(""))
+def _read_about(about: Any, name: str) -> Provenance:
+    example = asdict(Provenance(""))
     if not isinstance(about, dict) or "source" not in about:
         raise ValueError(f"{name}: its header does not say where the data come from")
     for key, value in about.items():
         if key not in example:
-            known = ", ".join(field.name for field in fields(About))
+            known = ", ".join(field.name for field in fields(Provenance))
             raise ValueError(
                 f"{name}: its header has an unknown field {excerpt(repr(key))} of about: must be of {known}"
             )
@@ -175,9 +175,9 @@ def _read_about(about: Any, name: str) -> About:
             raise ValueError(
                 f"{name}: its header has {key} = {excerpt(repr(value))} in about: must be of type {wanted}"
             )
-    if not all(map(_natural, about.get("oddities", {}).values())):
-        raise ValueError(f"{name}: its header has oddities that are no counts: {excerpt(repr(about['oddities']))}")
-    return About(**about)
+    if not all(map(_natural, about.get("warnings", {}).values())):
+        raise ValueError(f"{name}: its header has warnings that are no counts: {excerpt(repr(about['warnings']))}")
+    return Provenance(**about)
 
 
 def _natural(value: Any) -> bool:

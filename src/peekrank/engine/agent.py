@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from peekrank._jit import machine_code
-from peekrank._util.text import counted
+from peekrank._util.text import pluralize
 from peekrank.engine import serialization
 from peekrank.engine.calls import (
     BAD_FEATURES,
@@ -23,7 +23,7 @@ from peekrank.engine.calls import (
 from peekrank.engine.state import AgentState
 from peekrank.engine.uniforms import Uniforms
 from peekrank.engine.validation import Seed, abbreviate, as_array, as_ranking, problem_shape
-from peekrank.spec import text_of
+from peekrank.spec import format_spec
 from peekrank.types import Decision, Features, Floats, HasAgent, Ints, Learner, Shape
 
 
@@ -204,7 +204,7 @@ class Agent(AgentState):
         X, ranking, token, _, chosen, number = parts
         if self._clocked and not (1 <= number <= self._latest or 1 <= number <= self.rounds):
             raise ValueError(
-                f"this decision is of round {number}, and this agent has ranked {counted(self.rounds, 'time')}: "
+                f"this decision is of round {number}, and this agent has ranked {pluralize(self.rounds, 'time')}: "
                 f"{self.learner.name} learns from decisions of its own only; replay rebuilds it from a log"
             )
         items = self._everyone
@@ -256,8 +256,8 @@ class Agent(AgentState):
         """The learner, the shape, and how much has happened."""
         m, d, k = self.shape
         shape = f"m={m}, k={k}" + (f", d={d}" if d else "")
-        done = f"{counted(self.rounds, 'round')}, {counted(self.n_feedback, 'answer')}"
-        return f"<Agent of {text_of(self.learner)}, {shape}: {done}>"
+        done = f"{pluralize(self.rounds, 'round')}, {pluralize(self.n_feedback, 'answer')}"
+        return f"<Agent of {format_spec(self.learner)}, {shape}: {done}>"
 
     def reseed(self, seed: Seed) -> None:
         """Go on with other randomness: a copy that was loaded would else repeat what its original draws."""
@@ -310,7 +310,7 @@ class Agent(AgentState):
         Parameters
         ----------
         model
-            What `peekrank learn` saved and `peekrank.training.model.load_model` read.
+            What `peekrank train` saved and `peekrank.training.model.load_model` read.
         m
             Length of the longest list to come; None: as in training.
         k

@@ -8,7 +8,7 @@ import numpy as np
 
 from peekrank._jit import kernel
 from peekrank.engine.calls import Counts, count_answer
-from peekrank.streams.clicked import COINS, fill_told
+from peekrank.streams.click_stream import COINS, fill_feedback
 from peekrank.types import ClickFeedback, ClickProbabilities, Floats, Grades, Ints, Rounds
 
 _NOTHING: Floats = np.empty(0)
@@ -69,7 +69,7 @@ def reveal_clicks(
         if not 0 <= ranking[p] < len(relevance):
             raise ValueError(_NO_RANKING)
     uniforms = listening.coins[: COINS * len(seen)]
-    told = fill_told(listening.visitors, counts.rounds[0] + t + 1, relevance, ranking, uniforms, seen)
+    told = fill_feedback(listening.visitors, counts.rounds[0] + t + 1, relevance, ranking, uniforms, seen)
     for p in range(told):
         seen[p] = listening.transformed[int(seen[p])]
         count_answer(counts.answers, here[ranking[p]])
@@ -90,7 +90,7 @@ def tell(rounds: Rounds, n: int, ranking: Ints, number: int) -> Floats:
         Number of the round, from 1; it decides the luck of its visitor.
 
     >>> from peekrank.streams import stream
-    >>> rounds = stream("clicks:of=means:means=0.0+1.0+1.0,by=cascade").rounds(1, np.random.default_rng(0))
+    >>> rounds = stream("clicks:stream=bernoulli:means=0.0+1.0+1.0,model=cascade").rounds(1, np.random.default_rng(0))
     >>> tell(rounds, 0, np.array([0, 1, 2]), 1)  # nobody looks below a click
     array([ 0.,  1., nan])
     """
@@ -98,7 +98,7 @@ def tell(rounds: Rounds, n: int, ranking: Ints, number: int) -> Floats:
     if rounds.visitors is None:
         return relevance[ranking].astype(np.float64)
     out = np.empty(len(ranking))
-    fill_told(rounds.visitors, number, relevance, ranking, np.empty(COINS * len(out)), out)
+    fill_feedback(rounds.visitors, number, relevance, ranking, np.empty(COINS * len(out)), out)
     return out
 
 

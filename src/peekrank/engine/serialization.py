@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from peekrank import __version__
 from peekrank._util.text import excerpt
-from peekrank._util.validate import whole
+from peekrank._util.validate import check_int
 from peekrank.engine.calls import Counts
 from peekrank.learners import learner as learner_named
-from peekrank.spec import text_of
+from peekrank.spec import format_spec
 from peekrank.types import Learner, Shape, State
 
 _MAGIC = b"PEEKRANK"
@@ -50,7 +50,7 @@ def dump(learner: Learner, shape: Shape, state: State, counts: Counts, rng: np.r
         raise ValueError(f"a {make_rng['bit_generator']} generator cannot be saved; use numpy.random.default_rng")
     memory = _memory(learner, state, counts)
     about = {
-        "learner": text_of(learner),
+        "learner": format_spec(learner),
         "shape": list(shape),
         "generator": {key: (make_rng | make_rng["state"])[key] for key in _PCG64},
         "persistent": list(memory),
@@ -84,7 +84,7 @@ def read(blob: bytes, learner: Learner | None = None) -> SavedAgent:
 
 def fill(found: SavedAgent, state: State, counts: Counts) -> None:
     """Put the numbers into a state that the learner made; a ValueError if it cannot have reached them."""
-    memory, learner = _memory(found.learner, state, counts), text_of(found.learner)
+    memory, learner = _memory(found.learner, state, counts), format_spec(found.learner)
     size = sum(array.nbytes for array in memory.values())
     if found.names != list(memory) or len(found.numbers) != size:
         raise ValueError(
@@ -139,8 +139,8 @@ def _learner(text: object, given: Learner | None) -> Learner:
     if not isinstance(text, str):
         raise ValueError("this saved agent is no agent: its learner is no text")
     if given is not None:
-        if text_of(given) != text:
-            raise ValueError(f"this agent was saved with learner '{excerpt(text)}', not '{text_of(given)}'")
+        if format_spec(given) != text:
+            raise ValueError(f"this agent was saved with learner '{excerpt(text)}', not '{format_spec(given)}'")
         return given
     if "measure=game-" in text:
         raise ValueError("this agent plays a game of your own: give its learner too, Agent.load(saved, learner)")
@@ -158,9 +158,9 @@ def _shape(numbers: object, learner: Learner, size: int) -> Shape:
     shape = Shape(*numbers)
     try:
         most = _LONGEST_LIST if learner.variable_length else size // np.dtype(np.int64).itemsize
-        whole("m", shape.m, 1, max(1, most))
-        whole("d", shape.d, 0, _LONGEST_LIST)
-        whole("k", shape.k, 1, shape.m)
+        check_int("m", shape.m, 1, max(1, most))
+        check_int("d", shape.d, 0, _LONGEST_LIST)
+        check_int("k", shape.k, 1, shape.m)
     except ValueError as error:
         raise ValueError(f"this saved agent cannot be right: {excerpt(str(error))}") from None
     return shape

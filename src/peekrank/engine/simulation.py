@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel, machine_code, specialise, unspecialised
-from peekrank._util.validate import ascending
+from peekrank._util.validate import check_ascending
 from peekrank.engine.agent import Agent
 from peekrank.engine.calls import Counts, name_of, set_items_of
 from peekrank.engine.feedback import NOBODY, FeedbackSource, check_positions, reveal_clicks, reveal_relevance, tell
 from peekrank.engine.scoring import precompute_values, values_of_lists
 from peekrank.engine.validation import Seed
 from peekrank.measures import LinearMeasureMixin
-from peekrank.streams.clicked import COINS
+from peekrank.streams.click_stream import COINS
 from peekrank.streams.fixed import known_items, list_lengths, list_shape
 from peekrank.types import (
     Features,
@@ -351,7 +351,7 @@ def _record(
     lengths = list_lengths(rounds)
     sequence = np.arange(len(lengths)) if sequence is None else _numbers_of_lists(sequence, len(lengths))
     n, m = len(sequence), int(lengths.max())
-    at = np.arange(1, n + 1) if at is None else ascending("at", at, n)
+    at = np.arange(1, n + 1) if at is None else check_ascending("at", at, n)
     traces = [Trace(at, np.empty(len(at)), np.empty(len(at), dtype=np.int64)) for _ in runs]
     running = np.zeros((len(runs), 2))
     value = _evaluation(measure, rounds, lengths)

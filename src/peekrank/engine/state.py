@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from peekrank._jit import held, machine_code
-from peekrank._util.validate import whole
+from peekrank._util.validate import check_int
 from peekrank.engine import serialization
 from peekrank.engine.calls import (
     Counts,
@@ -75,7 +75,7 @@ class AgentState:
         >>> sorted(agent.rank().ranking.tolist()), sorted(agent.rank(available=[3, 2]).ranking.tolist())
         ([2, 3, 4], [2, 3])
         """
-        whole("count", count, 1)
+        check_int("count", count, 1)
         self._require_items()
         with self._lock:
             first = self.shape.m

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peekrank._util.text import excerpt
-from peekrank._util.validate import whole
+from peekrank._util.validate import check_int
 from peekrank.types import Ints, Learner, Shape, missing_members
 
 Seed = int | np.integer[Any] | np.random.SeedSequence | np.random.BitGenerator | np.random.Generator
@@ -39,9 +39,9 @@ def problem_shape(learner: Learner, *, m: int, k: int, d: int = 0) -> Shape:
     """
     if missing := missing_members(learner):
         raise ValueError(f"{learner!r} is no learner: it lacks {', '.join(missing)} (see peekrank.types.Learner)")
-    whole("m", m, 1)
-    whole("d", d, 0)
-    whole("k", k, 1)
+    check_int("m", m, 1)
+    check_int("d", d, 0)
+    check_int("k", k, 1)
     if k > m:
         raise ValueError(f"k = {k}: must be between 1 and the number of items, m = {m}")
     if k < learner.min_k:

@@ -8,8 +8,8 @@ from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
-from peekrank._util.text import counted, excerpt
-from peekrank._util.validate import ascending, choice, fraction
+from peekrank._util.text import excerpt, pluralize
+from peekrank._util.validate import check_ascending, check_choice, check_open_unit
 from peekrank.evaluation import estimators as est
 from peekrank.evaluation.estimators import Rows, Target
 from peekrank.evaluation.log import Log
@@ -130,8 +130,8 @@ def evaluate_log(
     >>> found.estimates[0].ips  # (1/0.5 + 0)/2
     1.0
     """
-    fraction("alpha", alpha)
-    choice("regression", regression, Regression)
+    check_open_unit("alpha", alpha)
+    check_choice("regression", regression, Regression)
     if not clip >= 1:
         raise ValueError(f"clip = {clip}: must be 1 at least, since weights are 1 over a probability")
     check_evaluable(log)
@@ -143,7 +143,7 @@ def evaluate_log(
         used, kept = log.select(complete), complete[log.owner]
         ranked = [p if p.ranks is None else p._replace(ranks=p.ranks[kept]) for p in policies]
     make = _Pairs(used, measure) if isinstance(measure, PairwiseLoss) else _Items(used, measure)
-    at = checkpoints(len(used.k), _LOOKS) if looks is None else ascending("looks", looks, len(used.k))
+    at = checkpoints(len(used.k), _LOOKS) if looks is None else check_ascending("looks", looks, len(used.k))
     work = _Work(make, used, alpha, regression, float(clip), at)
     found = Evaluation(measure, alpha, regression, float(clip), len(log.k), len(used.k), [], [])
     for policy in ranked:
@@ -162,7 +162,7 @@ def check_evaluable(log: Log) -> None:
         event = int(np.argmax(unknown))
         who, why = log.learners[int(log.learner[event])], log.reasons[int(log.learner[event])]
         raise ValueError(
-            f"{counted(int(unknown.sum()), 'decision')} of the log cannot be evaluated, event "
+            f"{pluralize(int(unknown.sum()), 'decision')} of the log cannot be evaluated, event "
             f"'{excerpt(log.events[event])}' by '{excerpt(who)}' first: {why or 'no propensities were logged'}"
         )
 

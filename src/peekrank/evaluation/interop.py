@@ -14,8 +14,8 @@ import numpy as np
 import polars as pl
 
 from peekrank._util.atomic import write_whole
-from peekrank._util.reading import read_json
 from peekrank._util.text import excerpt
+from peekrank._util.untrusted_json import read_json
 from peekrank.evaluation.jsonl import log_from_numbered_records
 from peekrank.evaluation.log import Log, Source
 

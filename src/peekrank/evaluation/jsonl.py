@@ -22,8 +22,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from peekrank._util.reading import read_json
 from peekrank._util.text import excerpt
+from peekrank._util.untrusted_json import read_json
 from peekrank.evaluation.log import (
     COLUMNS,
     NAME,
@@ -38,7 +38,7 @@ from peekrank.evaluation.log import (
     log_from_frame,
     order_shown,
 )
-from peekrank.spec import nearest
+from peekrank.spec import suggest
 from peekrank.types import Decision, Learner
 
 _HALF = re.compile("[\ud800-\udfff]")
@@ -129,7 +129,7 @@ def check_record(record: dict[str, Any], where: str) -> None:
     """Refuse fields that are unknown, missing, or of another type."""
     for field, value in record.items():
         if field not in COLUMNS:
-            raise ValueError(f"{where}: no field '{excerpt(field)}': {nearest(field, COLUMNS)}")
+            raise ValueError(f"{where}: no field '{excerpt(field)}': {suggest(field, COLUMNS)}")
         if value is not None and (what := _wrong(field, value)):
             raise ValueError(f"{where}, field '{field}': {what}")
     for field in REQUIRED:
@@ -235,10 +235,10 @@ class LogWriter:
         min_feedback: float = 0.0,
         max_feedback: float = 1.0,
     ) -> None:
-        from peekrank.spec import text_of
+        from peekrank.spec import format_spec
 
         self._path = Path(path)
-        text = learner if isinstance(learner, str) else text_of(learner)
+        text = learner if isinstance(learner, str) else format_spec(learner)
         self._learner = f"{text} @ {version}" if version else text
         self._reason = "" if isinstance(learner, str) else why_no_propensities(learner)
         self._open: dict[str, list[str]] = {}  # what was seen, of decisions without an answer
@@ -294,7 +294,7 @@ class LogWriter:
             Name of each item, by its number; None: the numbers.
         shown
             Numbers of the items that the app did show, from the top, k at least; the others follow as ranked.
-            None: all as ranked. Where the two differ, `peekrank watch` raises an alarm.
+            None: all as ranked. Where the two differ, `peekrank monitor` raises an alarm.
         event
             Name of the event; None: its number in the file, from 1.
         time

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from peekrank._jit import kernel
 from peekrank._util.atomic import write_whole
 from peekrank._util.text import excerpt
-from peekrank.spec import nearest
+from peekrank.spec import suggest
 from peekrank.types import Features, Floats, Ints
 
 T = TypeVar("T")
@@ -244,7 +244,7 @@ def _cast(frame: pl.DataFrame, source: Source) -> pl.DataFrame:
     """The columns of a log with the types they must have; null where one may be missing."""
     for name in frame.columns:
         if name not in COLUMNS and name not in HEADER:
-            raise ValueError(f"{source.file}: no field '{excerpt(name)}': {nearest(name, COLUMNS)}")
+            raise ValueError(f"{source.file}: no field '{excerpt(name)}': {suggest(name, COLUMNS)}")
     parts = []
     for name, kind in COLUMNS.items():
         if name not in frame.columns:

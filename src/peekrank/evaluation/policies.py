@@ -10,14 +10,14 @@ from typing import Any, NamedTuple, Protocol, cast
 import numpy as np
 
 from peekrank._jit import kernel, specialise, unspecialised
-from peekrank._util.text import counted, excerpt
+from peekrank._util.text import excerpt, pluralize
 from peekrank.engine import problem_shape
 from peekrank.engine.calls import name_of, set_items_of
 from peekrank.evaluation.log import Log, single_learner
 from peekrank.kernels.sorting import merge_descending
 from peekrank.learners import learner as learner_named
 from peekrank.registry import LEARNERS
-from peekrank.spec import nearest
+from peekrank.spec import suggest
 from peekrank.types import Features, Floats, Ints, Kernels, Learner, Measure, Shape, State
 
 LOGGED = "logged"
@@ -68,7 +68,7 @@ def policy(text: str, log: Log, *, measure: Measure, seed: int = 0, progress: Pr
     name = text.partition(":")[0]
     if name not in LEARNERS:
         known = (LOGGED, "order", *LEARNERS)
-        raise ValueError(f"unknown policy '{excerpt(text)}': {nearest(name, known)}; or a model's .json file")
+        raise ValueError(f"unknown policy '{excerpt(text)}': {suggest(name, known)}; or a model's .json file")
     open_fields = {"measure": measure, "horizon": len(log.k), "max_grade": max(1, int(np.ceil(log.max_feedback)))}
     return replayed(log, learner_named(text, **open_fields), name=text, seed=seed, progress=progress)
 
@@ -87,13 +87,13 @@ def fixed_order(log: Log, names: Sequence[str], name: str = "order") -> Policy:
     """
     codes = {candidate: i for i, candidate in enumerate(log.names)}
     if unknown := [candidate for candidate in names if candidate not in codes]:
-        raise ValueError(f"order: '{excerpt(unknown[0])}' is no candidate: {nearest(unknown[0], codes)}")
+        raise ValueError(f"order: '{excerpt(unknown[0])}' is no candidate: {suggest(unknown[0], codes)}")
     if len(set(names)) < len(names):
         raise ValueError(f"order: names must be different, in '{excerpt(','.join(names))}'")
     position = np.full(len(log.names), len(names))
     position[[codes[candidate] for candidate in names]] = np.arange(len(names))
     left = len(log.names) - len(names)
-    note = f"{counted(left, 'candidate')} without a position in it come last" if left else ""
+    note = f"{pluralize(left, 'candidate')} without a position in it come last" if left else ""
     return Policy(name, ranks_by(log, -position[log.item].astype(np.float64)), note)
 
 

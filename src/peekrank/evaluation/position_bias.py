@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from peekrank._util.validate import fraction, whole
+from peekrank._util.validate import check_int, check_open_unit
 from peekrank.evaluation.log import Log
 from peekrank.types import Floats, Ints
 
@@ -24,8 +24,8 @@ class Curve(NamedTuple):
     shown: Ints  # how often something stood at each position
     clicks: Ints
 
-    def form(self) -> str:
-        """The form of feedback that this curve makes of clicks (`peekrank.streams.forms.form`)."""
+    def feedback_rules(self) -> str:
+        """The form of feedback that this curve makes of clicks (`peekrank.streams.feedback_rules.parse_rules`)."""
         return f"click = 1; curve {' '.join(f'{min(1.0, part):.4g}' for part in self.examined)}"
 
 
@@ -64,8 +64,8 @@ def estimate_curve(log: Log, *, periods: int = 1, level: float = 0.95) -> Curve:
     Agarwal et al., Estimating position bias without intrusive interventions, WSDM 2019: the same idea, called
     intervention harvesting.
     """
-    whole("periods", periods, 1)
-    fraction("level", level)
+    check_int("periods", periods, 1)
+    check_open_unit("level", level)
     shown, clicks = _tables(log, periods)
     _check_connected(shown, clicks)
     logs = _fitted(shown, clicks)

@@ -12,7 +12,7 @@ from peekrank.engine import Agent
 from peekrank.engine.feedback import check_positions, tell
 from peekrank.evaluation.jsonl import why_no_propensities
 from peekrank.evaluation.log import Log, Source, checked
-from peekrank.spec import text_of
+from peekrank.spec import format_spec
 from peekrank.types import Ints, Rounds
 
 
@@ -89,7 +89,7 @@ def simulate_log(
     log = Log(
         pl.Series("event", np.arange(1, len(lists) + 1)).cast(pl.String), none,
         np.minimum(agent.shape.k, lengths), np.zeros(len(lists), np.int64), starts, item, position, propensity, answer,
-        np.full(len(rows), np.nan), tuple(map(str, range(number))), (f"{text_of(agent.learner)} @ {__version__}",),
+        np.full(len(rows), np.nan), tuple(map(str, range(number))), (f"{format_spec(agent.learner)} @ {__version__}",),
         (why_no_propensities(agent.learner) if np.isnan(propensity).any() else "",), 0.0, float(largest),
         features[rows] if features.shape[1] else None,
     )  # fmt: skip

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from peekrank._util.validate import share
+from peekrank._util.validate import check_unit
 from peekrank.types import Floats, Ints, LinearMeasure
 
 
@@ -68,7 +68,7 @@ def shadow(
     worth 1.058 to 1.873 per round; never answered for: 2
     exploring may begin
     """
-    share("alpha", alpha)
+    check_unit("alpha", alpha)
     counts = np.asarray(answers, dtype=np.float64)
     m, largest = len(counts), float(measure.gain(np.array([float(max_grade)]))[0])
     known = np.maximum(counts, 1)

@@ -14,7 +14,7 @@ from peekrank.games.observability import signals
 from peekrank.games.ranking import ranking_game
 from peekrank.games.rate import Rate
 from peekrank.measures import measure as measure_named
-from peekrank.streams import CT15, Graded, Lists, Means, Switching
+from peekrank.streams import CT15, Bernoulli, Binomial, Joint, Switching
 from peekrank.types import Cutoff, Floats, Stream
 
 GAPS = (2, 4, 8, 16, 32, 64, 128)  # means differ by one over these
@@ -69,17 +69,17 @@ def family(measure: str, m: int, k: int, horizon: int, grades: int = 2) -> list[
                 "ladder": np.linspace(low, high, m),
                 "last two": np.r_[below, low, high, above],
             }[name]
-            found.append(Source(f"{name} 1/{parts}", Means(tuple(means.round(9).tolist()), grades - 1)))
+            found.append(Source(f"{name} 1/{parts}", Bernoulli(tuple(means.round(9).tolist()), grades - 1)))
     if grades == 2:
         found += [Source("ct15", CT15(m)), Source("switching", Switching(m))]
     else:
-        found.append(Source("graded", Graded(m, grades - 1)))
+        found.append(Source("graded", Binomial(m, grades - 1)))
     pair = lower_bound_pair(str(judge), m, k, horizon, grades)
     return found + [Source(f"pair {side}", stream) for side, stream in zip("pq", pair, strict=False)]
 
 
 @lru_cache(maxsize=64)
-def lower_bound_pair(measure: str, m: int, k: int, horizon: int, grades: int = 2) -> tuple[Lists, ...]:
+def lower_bound_pair(measure: str, m: int, k: int, horizon: int, grades: int = 2) -> tuple[Joint, ...]:
     """Two distributions of relevance that are hard to tell apart, and on which different rankings are best.
 
     P is a point on the border of two neighbouring cells, and D the loss difference of the two rankings. The
@@ -106,15 +106,15 @@ def lower_bound_pair(measure: str, m: int, k: int, horizon: int, grades: int = 2
     if found.rate is Rate.LINEAR:
         sides = _adversaries(measure, m, k, grades)
     else:
-        border = found.blind or found.cells.borders[0]
+        border = found.unobservable_pair or found.cells.borders[0]
         P = np.array([float(x) for x in border.point])
         P /= P.sum()
         h = found.game.loss[border.j] - found.game.loss[border.i]
         if found.rate is Rate.TWO_THIRDS:
-            h = _residual(h, signals(found.game, border.watching).rows.astype(np.float64), P)
+            h = _residual(h, signals(found.game, border.neighborhood).rows.astype(np.float64), P)
         size = min(horizon ** (found.rate.exponent - 1) / np.sqrt(P @ h**2), 1 / np.abs(h).max())
         sides = [P * (1 + sign * size * h) for sign in (1, -1)]
-    return tuple(Lists(outcomes, tuple((side / side.sum()).tolist())) for side in sides)
+    return tuple(Joint(outcomes, tuple((side / side.sum()).tolist())) for side in sides)
 
 
 @lru_cache(maxsize=16)

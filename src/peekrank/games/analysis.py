@@ -17,14 +17,14 @@ class Analysis:
 
     ``rate`` is None where neither exact nor certified arithmetic settles a question; ``undecided`` says which.
     ``blind`` is a pair of neighbours whose loss difference the feedback of their N+ (rate T^(2/3)) or all feedback
-    (rate T) cannot estimate, and ``unseen`` the direction that proves it.
+    (rate T) cannot estimate, and ``unobservable_direction`` the direction that proves it.
     """
 
     game: Game
     cells: Cells | None
     rate: Rate | None
-    blind: Border | None = None
-    unseen: Exact | None = None
+    unobservable_pair: Border | None = None
+    unobservable_direction: Exact | None = None
     undecided: str = ""
 
     @property
@@ -81,9 +81,9 @@ def _blind(game: Game, known: Cells, seen: Signals | None) -> tuple[Border, Exac
     undecided: UndecidedError | None = None
     for border in known.borders:
         if seen is None:
-            key = game.signals[list(border.watching)].tobytes()
+            key = game.signals[list(border.neighborhood)].tobytes()
             if key not in cache:
-                cache[key] = signals(game, border.watching)
+                cache[key] = signals(game, border.neighborhood)
         try:
             unseen = unseen_change(game, game.difference(border.i, border.j), seen or cache[key])
         except UndecidedError as error:

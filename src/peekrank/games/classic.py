@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from itertools import pairwise, product
 from typing import Any, NamedTuple
 
-from peekrank._util.validate import whole
+from peekrank._util.validate import check_int
 from peekrank.games.exact.numbers import rational
 from peekrank.games.game import Game
 from peekrank.games.rate import Rate
-from peekrank.spec import nearest
+from peekrank.spec import suggest
 
 
 class Example(NamedTuple):
@@ -33,7 +33,7 @@ def classic(name: str) -> Game:
     ValueError: unknown game 'apple-testing': did you mean 'apple-tasting'? Known: ...
     """
     if name not in CLASSIC:
-        raise ValueError(f"unknown game '{name}': {nearest(name, CLASSIC)}")
+        raise ValueError(f"unknown game '{name}': {suggest(name, CLASSIC)}")
     return CLASSIC[name].game
 
 
@@ -187,7 +187,7 @@ def _ascending(prices: Sequence[Any], least: int) -> None:
 
 
 def _binary(name: str, n: int) -> list[tuple[int, ...]]:
-    whole(name, n, 2)
+    check_int(name, n, 2)
     return list(product((0, 1), repeat=n))
 
 

@@ -28,7 +28,7 @@ class Signals(NamedTuple):
     rows: Exact
     owner: Ints
     symbol: Ints
-    unseen: Exact
+    unobservable_direction: Exact
 
 
 class Observer(NamedTuple):
@@ -67,9 +67,9 @@ def unseen_change(game: Game, difference: Exact, seen: Signals) -> Exact | None:
     None if it can be.
     """
     terms, keys = game.terms(difference)
-    products = seen.unseen.astype(object) @ terms.astype(object).T
+    products = seen.unobservable_direction.astype(object) @ terms.astype(object).T
     undecided: UndecidedError | None = None
-    for vector, numbers in zip(seen.unseen, products, strict=True):
+    for vector, numbers in zip(seen.unobservable_direction, products, strict=True):
         try:
             if game.sign_weighted(numbers, keys):
                 return np.asarray(vector)

@@ -9,7 +9,7 @@ from math import factorial, isfinite, lcm
 
 import numpy as np
 
-from peekrank._util.validate import whole
+from peekrank._util.validate import check_int
 from peekrank.games.exact.numbers import Exact, base_and_power, rational, shortest
 from peekrank.games.game import Game
 from peekrank.measures import (
@@ -62,9 +62,9 @@ def ranking_game(measure: Measure | str, m: int, k: int, grades: int = 2) -> Gam
     CT15 sections 5 and 9 (Tables 1 and 2), ZT section 5.
     """
     measure = measure_named(measure) if isinstance(measure, str) else measure
-    whole("m", m, 1)
-    whole("k", k, 1, m)
-    whole("grades", grades, 2, 256)
+    check_int("m", m, 1)
+    check_int("k", k, 1, m)
+    check_int("grades", grades, 2, 256)
     _check_memory(m, grades)
     rankings = np.array(list(permutations(range(m))), dtype=np.int64)
     relevance = np.array(list(product(range(grades), repeat=m)), dtype=np.int64)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import factorial
 from typing import Any, Literal, NamedTuple
 
-from peekrank._util.validate import choice, whole
+from peekrank._util.validate import check_choice, check_int
 from peekrank.games.analysis import Analysis, analyse
 from peekrank.games.cells import Progress, part_of, silent
 from peekrank.games.ranking import ranking_game
@@ -124,9 +124,9 @@ def tabulate(
     >>> [[str(cell.rate) for cell in row] for row in table.cells]
     [['T^(2/3)', 'sqrt(T)', 'sqrt(T)'], ['T', 'T^(2/3)', 'sqrt(T)']]
     """
-    whole("m", m, 1, 10**9)
-    whole("grades", grades, 2, 256)
-    choice("source", source, Source)
+    check_int("m", m, 1, 10**9)
+    check_int("grades", grades, 2, 256)
+    check_choice("source", source, Source)
     given = usual_measures(m, grades) if measures is None else measures
     judges = [measure_named(judge) if isinstance(judge, str) else judge for judge in given]
     if source != "theorem" or m <= _MOST_COLUMNS:

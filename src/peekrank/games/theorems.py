@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from peekrank._util.validate import whole
+from peekrank._util.validate import check_int
 from peekrank.games.rate import Rate, Verdict
 from peekrank.measures import (
     DCG,
@@ -58,9 +58,9 @@ def theorem_of(measure: Measure | str, m: int, k: int, grades: int = 2) -> Verdi
     1.0
     """
     measure = measure_named(measure) if isinstance(measure, str) else measure
-    whole("m", m, 1)
-    whole("k", k, 1, int(m))
-    whole("grades", grades, 2)
+    check_int("m", m, 1)
+    check_int("k", k, 1, int(m))
+    check_int("grades", grades, 2)
     m, k, grades = int(m), int(k), int(grades)
     if type(measure) not in _PROVED:  # what a subclass inherits may be overridden
         return _of_its_own(measure, m, k, grades)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from peekrank.jobs.folder import Folder, damaged, read_table
+from peekrank.jobs.results_dir import ResultsDir, damaged, read_table
 from peekrank.types import Ints
 
 # To make a file takes about as long as a short run. So runs share one, which is written when it is full, or with
@@ -36,7 +36,7 @@ class RunFiles:
         Names and types of the columns of a curve, the first of which, ``at``, tells the round.
     """
 
-    def __init__(self, folder: Folder, columns: Mapping[str, Any]) -> None:
+    def __init__(self, folder: ResultsDir, columns: Mapping[str, Any]) -> None:
         self._folder = folder
         self._columns = {"digest": pl.String, "run": pl.Int64, **columns}
         self.curves: dict[str, dict[int, pl.DataFrame]] = defaultdict(dict)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from peekrank._jit import kernel
-from peekrank._util.validate import positive, whole
+from peekrank._util.validate import check_int, check_positive
 from peekrank.kernels.item_stats import ItemStats, average
 from peekrank.kernels.sorting import SortSpace, sort_descending
 from peekrank.types import Features, Floats, Ints, LinearMeasure, State
@@ -191,12 +191,12 @@ def check_parameters(
     *, horizon: int, max_grade: int, blocks: int | None = None, epsilon: float | None = None
 ) -> None:
     """Raise a ValueError for a parameter out of its range; None leaves it to the theorem."""
-    whole("horizon", horizon, 1, 10**12)
-    whole("max_grade", max_grade, 1, 255)
+    check_int("horizon", horizon, 1, 10**12)
+    check_int("max_grade", max_grade, 1, 255)
     if blocks is not None:
-        whole("blocks", blocks, 1, 10**9)
+        check_int("blocks", blocks, 1, 10**9)
     if epsilon is not None:
-        positive("epsilon", epsilon)
+        check_positive("epsilon", epsilon)
 
 
 def fault_in_numbers(state: State, *names: str) -> str:

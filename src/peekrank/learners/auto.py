@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from peekrank._util.validate import whole
+from peekrank._util.validate import check_int
 from peekrank.learners._champion.base import ChampionLearner
 from peekrank.measures import DCG
 from peekrank.measures import measure as measure_named
 from peekrank.registry import LEARNERS
-from peekrank.spec import build
+from peekrank.spec import parse
 from peekrank.types import Learner, LinearMeasure
 
 
@@ -49,11 +49,11 @@ class Auto(ChampionLearner):
     name: ClassVar[str] = "auto"
 
     def __post_init__(self) -> None:
-        whole("expand", self.expand, 1, 2000)
+        check_int("expand", self.expand, 1, 2000)
         self.check()
 
     def team(self) -> tuple[Learner, ...]:
         """The members, the first in charge at the beginning."""
         return tuple(
-            build("learner", LEARNERS, text) for text in ("ridge", f"ridge:expand={self.expand}", "rtopkf")
+            parse("learner", LEARNERS, text) for text in ("ridge", f"ridge:expand={self.expand}", "rtopkf")
         )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank._util.validate import share
+from peekrank._util.validate import check_unit
 from peekrank.kernels.permutahedron import (
     Pairs,
     Space,
@@ -230,7 +230,7 @@ class BlockFTRL:
 
     def __post_init__(self) -> None:
         check_parameters(horizon=1 if self.horizon is None else self.horizon, max_grade=self.max_grade)
-        share("decay", self.decay)
+        check_unit("decay", self.decay)
         learnable(self.measure, self.max_grade)
 
     def init(self, shape: Shape) -> BlockFTRLState:

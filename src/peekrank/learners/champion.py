@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 from peekrank.learners._champion.base import ChampionLearner
 from peekrank.measures import measure as measure_named
 from peekrank.registry import LEARNERS
-from peekrank.spec import build, members_of_text
+from peekrank.spec import members_of_text, parse
 from peekrank.types import Learner, LinearMeasure
 
 
 def _members(text: str, **context: Any) -> tuple[Learner, ...]:
-    return tuple(build("learner", LEARNERS, one, **context) for one in members_of_text(text))
+    return tuple(parse("learner", LEARNERS, one, **context) for one in members_of_text(text))
 
 
 @dataclass(frozen=True)

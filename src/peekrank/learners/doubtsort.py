@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank._util.validate import choice, share, whole
+from peekrank._util.validate import check_choice, check_int, check_unit
 from peekrank.kernels.exploration import (
     DoubtSpace,
     doubt_space,
@@ -237,9 +237,9 @@ class DoubtSort:
     )
 
     def __post_init__(self) -> None:
-        whole("max_grade", self.max_grade, 1, 255)
-        choice("variant", self.variant, Variant)
-        share("decay", self.decay)
+        check_int("max_grade", self.max_grade, 1, 255)
+        check_choice("variant", self.variant, Variant)
+        check_unit("decay", self.decay)
         learnable(self.measure, self.max_grade)
 
     def init(self, shape: Shape) -> DoubtSortState:

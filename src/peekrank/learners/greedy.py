@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank._util.validate import share, whole
+from peekrank._util.validate import check_int, check_unit
 from peekrank.kernels.item_stats import ItemStats, average, mean, new_stats, set_items, update_from_feedback
 from peekrank.kernels.sorting import SortSpace, move_up, sort_descending, sort_space
 from peekrank.learners._shared import (
@@ -135,9 +135,9 @@ class Greedy:
     )
 
     def __post_init__(self) -> None:
-        whole("max_grade", self.max_grade, 1, 255)
+        check_int("max_grade", self.max_grade, 1, 255)
         if self.epsilon is not None:
-            share("epsilon", self.epsilon)
+            check_unit("epsilon", self.epsilon)
         learnable(self.measure, self.max_grade)
 
     def init(self, shape: Shape) -> GreedyState:

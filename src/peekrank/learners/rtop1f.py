@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank._util.validate import choice
+from peekrank._util.validate import check_choice
 from peekrank.kernels.sorting import SortSpace, move_to_front, sort_space
 from peekrank.learners._shared import (
     FeedbackTotals,
@@ -193,7 +193,7 @@ class RTop1F:
 
     def __post_init__(self) -> None:
         check_parameters(horizon=self.horizon, max_grade=self.max_grade, blocks=self.blocks, epsilon=self.epsilon)
-        choice("order", self.order, Order)
+        check_choice("order", self.order, Order)
         learnable(self.measure, self.max_grade)
 
     def init(self, shape: Shape) -> RTop1FState:

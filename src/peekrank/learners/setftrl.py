@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank._util.validate import whole
+from peekrank._util.validate import check_int
 from peekrank.kernels.hypersimplex import systematic_sample, tsallis_point
 from peekrank.learners._shared import (
     FeedbackTotals,
@@ -117,7 +117,7 @@ class SetFTRL:
 
     def __post_init__(self) -> None:
         if self.horizon is not None:
-            whole("horizon", self.horizon, 1, 10**12)
+            check_int("horizon", self.horizon, 1, 10**12)
         given: object = self.measure
         if not isinstance(given, Precision):
             raise ValueError(

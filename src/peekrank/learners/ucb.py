@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank._util.validate import whole
+from peekrank._util.validate import check_int
 from peekrank.kernels.item_stats import (
     ItemStats,
     average,
@@ -100,7 +100,7 @@ class UCB:
     kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities, _set_items, counts_rounds=True)
 
     def __post_init__(self) -> None:
-        whole("max_grade", self.max_grade, 1, 255)
+        check_int("max_grade", self.max_grade, 1, 255)
         learnable(self.measure, self.max_grade)
 
     def init(self, shape: Shape) -> UCBState:

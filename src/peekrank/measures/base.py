@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from peekrank._util.validate import choice, whole
+from peekrank._util.validate import check_choice, check_int
 from peekrank.measures.evaluation import add_discounted, linear_parts
 from peekrank.measures.names import name_of
 from peekrank.types import Floats, Ints, LinearMeasure, Measure
@@ -81,9 +81,9 @@ def check_fields(measure: Any) -> None:
     for field in fields(measure):
         value = getattr(measure, field.name)
         if field.name == "cutoff" and value is not None:
-            whole("cut-off n", value, 1, 10**9)
+            check_int("cut-off n", value, 1, 10**9)
         elif field.name in _CHOICES:
-            choice(field.name, value, _CHOICES[field.name])
+            check_choice(field.name, value, _CHOICES[field.name])
 
 
 def no_relevant_value(no_relevant: NoRelevant) -> float:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from peekrank._util.validate import fraction, whole
+from peekrank._util.validate import check_int, check_open_unit
 from peekrank.measures.base import LinearMeasureMixin, Relevance, check_fields, depth
 from peekrank.measures.dcg import DCG
 from peekrank.measures.evaluation import cascade, first_relevant
@@ -42,7 +42,7 @@ class RBP(LinearMeasureMixin):
 
     def __post_init__(self) -> None:
         check_fields(self)
-        fraction("p", self.p)
+        check_open_unit("p", self.p)
         object.__setattr__(self, "p", float(self.p))
 
     def discount(self, m: int) -> Floats:
@@ -120,7 +120,7 @@ class ERR:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        whole("max_grade", self.max_grade, 1, 255)
+        check_int("max_grade", self.max_grade, 1, 255)
 
     def check_grade(self, largest: float) -> None:
         """Raise a ValueError for a grade that is above the largest there is: its probability could be above 1."""

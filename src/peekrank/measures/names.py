@@ -11,7 +11,7 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from peekrank.registry import MEASURES
-from peekrank.spec import build, nearest, write
+from peekrank.spec import parse, suggest, write
 from peekrank.types import Measure
 
 _NAME = re.compile(r"([\w-]+)(?:@(\d+))?((?:\+\w+)*)(?::(.+))?")
@@ -38,12 +38,12 @@ def measure(name: str) -> Measure:
         raise ValueError(f"'{name}' is not the name of a measure, such as dcg, p@3, ndcg@10+linear or rbp:p=0.8")
     base, cutoff, options, rest = match[1], match[2], match[3].split("+")[1:], match[4]
     if base not in MEASURES:
-        raise ValueError(f"unknown measure '{base}': {nearest(base, MEASURES)}")
+        raise ValueError(f"unknown measure '{base}': {suggest(base, MEASURES)}")
     known = {field.name: field for field in fields(MEASURES[base])}
     given: dict[str, Any] = {"cutoff": cutoff} if cutoff else {}
     for option in options:
         if option not in _OPTIONS:
-            raise ValueError(f"measure '{name}': no option '{option}': {nearest(option, _OPTIONS)}")
+            raise ValueError(f"measure '{name}': no option '{option}': {suggest(option, _OPTIONS)}")
         field, value = _OPTIONS[option]
         if field in given:
             raise ValueError(f"measure '{name}': '{option}' and another option for {field}, choose one")
@@ -54,7 +54,7 @@ def measure(name: str) -> Measure:
     if "cutoff" in known and known["cutoff"].default is MISSING and not cutoff and not rest:
         raise ValueError(f"measure '{base}' needs a cut-off, as in '{base}@3'")
     written_out = ",".join([f"{field}={value}" for field, value in given.items()] + [rest] * bool(rest))
-    made: Measure = build("measure", MEASURES, f"{base}:{written_out}")
+    made: Measure = parse("measure", MEASURES, f"{base}:{written_out}")
     return made
 
 

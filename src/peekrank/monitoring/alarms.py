@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from peekrank._util.text import counted, excerpt
-from peekrank._util.validate import fraction
+from peekrank._util.text import excerpt, pluralize
+from peekrank._util.validate import check_open_unit
 from peekrank.monitoring.state import new_monitor_state, observe_many, observe_stray
 from peekrank.types import Floats, Ints
 
@@ -126,7 +126,7 @@ class Monitor:
             ("min_feedback_rate", min_feedback_rate),
             ("max_orphan_rate", max_orphan_rate),
         ):
-            fraction(name, value)
+            check_open_unit(name, value)
         low, high = map(float, grades)
         if not (np.isfinite([low, high]).all() and low < high):
             raise ValueError(f"grades = {grades}: must be the least and the largest answer, the least first")
@@ -203,7 +203,7 @@ class Monitor:
         """
         self._fact("learner-failed", f"The learner says: {excerpt(failure, 200)}.", holds=bool(failure))
         bad = np.flatnonzero(~np.isfinite(np.asarray(scores, dtype=np.float64)))
-        self._fact("overflow", f"{counted(bad.size, 'score')} of items: no finite numbers.", holds=bad.size > 0)
+        self._fact("overflow", f"{pluralize(bad.size, 'score')} of items: no finite numbers.", holds=bad.size > 0)
 
     def raised(self) -> tuple[Alarm, ...]:
         """The alarms so far, in the order they were first raised; of very many, the last thousand."""

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from peekrank._util.text import excerpt
-from peekrank._util.validate import whole
+from peekrank._util.validate import check_int
 from peekrank.evaluation.jsonl import check_record, parse_record
 from peekrank.evaluation.log import COLUMNS, Log, Source, check_header, log_from_frame, read_log
 from peekrank.monitoring.alarms import Monitor
@@ -55,7 +55,7 @@ def monitor_log(
     >>> monitor_log(path, lambda low, high: Monitor(grades=(low, high)), lambda watch: None).rounds
     1
     """
-    whole("wait", wait, 1)
+    check_int("wait", wait, 1)
     path = Path(path)
     if path.suffix == ".parquet":
         if follow:

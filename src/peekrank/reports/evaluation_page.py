@@ -10,7 +10,7 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from peekrank.evaluation.evaluation import Estimate, Evaluation
-from peekrank.jobs.folder import write_table
+from peekrank.jobs.results_dir import write_table
 from peekrank.reports import plots
 from peekrank.reports.pages import write_page
 from peekrank.reports.style import Spread, blank, draw, finish, look, shorten, styled

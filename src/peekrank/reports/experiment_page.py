@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from peekrank.experiments.experiment import Experiment, Result
-from peekrank.jobs.folder import versions
+from peekrank.jobs.results_dir import versions
 from peekrank.measures import DCG
 from peekrank.reports import plots
 from peekrank.reports.pages import command, described, first_line, write_page
@@ -42,7 +42,7 @@ class Roles(NamedTuple):
     uniform: list[str]
 
 
-class Fall(NamedTuple):
+class RegretReduction(NamedTuple):
     """Regret per round of a learner: after some numbers of rounds, and in the last tenth of them alone."""
 
     learner: str
@@ -87,7 +87,7 @@ def repeats_paper(experiment: Experiment) -> bool:
     return isinstance(experiment.parts.stream, CT15) and experiment.parts.measure == DCG() and experiment.k == 1
 
 
-def falls(result: Result, learners: Sequence[str]) -> tuple[list[int], list[Fall]]:
+def regret_reductions(result: Result, learners: Sequence[str]) -> tuple[list[int], list[RegretReduction]]:
     """Regret per round after about a hundredth, a tenth and all of the rounds; and which rounds these are."""
     horizon = result.experiment.horizon
     columns = np.unique(np.searchsorted(result.at, [max(1, horizon // 100), max(1, horizon // 10), horizon]))
@@ -95,7 +95,9 @@ def falls(result: Result, learners: Sequence[str]) -> tuple[list[int], list[Fall
     for name in learners:
         mean = result.regrets(name).mean(axis=0)
         levels = (mean / result.at)[columns].tolist()
-        found.append(Fall(name, levels, _factor(levels), _slope(result.at, mean, horizon - horizon // 10)))
+        found.append(
+            RegretReduction(name, levels, _factor(levels), _slope(result.at, mean, horizon - horizon // 10))
+        )
     return result.at[columns].tolist(), found
 
 
@@ -131,7 +133,7 @@ def _settings(result: Result) -> list[tuple[str, str, str, str | None]]:
         ("judged by", plots.measure_label(result), first_line(e.parts.measure)),
         ("rounds", f"{e.horizon:,}", "T, one person each"),
         ("runs of each learner", f"{e.runs:,}", ""),
-        ("rounds in each run", "drawn anew" if e.redraw else "the same", "what people want"),
+        ("rounds in each run", "drawn anew" if not e.same_rounds else "the same", "what people want"),
     ]
     options = (field.name for field in fields(stream) if field.name != "m")  # type: ignore[arg-type]
     rows += [(name.replace("_", " "), str(getattr(stream, name)), "option of the stream") for name in options]
@@ -150,12 +152,12 @@ def _pictures(result: Result) -> dict[str, Any]:
     e, who = result.experiment, roles(result.experiment)
     late = max(1, e.horizon // 10)
     first, versus = who.partial or e.learners, who.partial + who.full if who.partial and who.full else []
-    rounds, _ = early = falls(result, first)
+    rounds, _ = early = regret_reductions(result, first)
     return {
         "roles": who,
         "late": late,
         "early": early,
-        "versus": falls(result, versus),
+        "versus": regret_reductions(result, versus),
         "steps": rounds[-1] / rounds[-2] if len(rounds) > 1 else math.nan,
         "early_svg": plots.inline_svg(plots.average_regret(result, learners=first)),
         "versus_svg": plots.inline_svg(plots.average_regret(result, start=late, learners=versus))

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from peekrank.experiments.findings import Worst
+    from peekrank.experiments.study_result import Worst
     from peekrank.regret import Exponent
 
 _MISSING = "–"

@@ -43,13 +43,13 @@ def write_page(template: str, path: Path, **content: Any) -> None:
 def command(experiment: Experiment, folder: str) -> str:
     """The command line that repeats an experiment.
 
-    >>> command(Experiment(("rtop1f",), "ct15", "dcg", k=1, horizon=100, redraw=False), "results/again")
+    >>> command(Experiment(("rtop1f",), "ct15", "dcg", k=1, horizon=100, same_rounds=True), "results/again")
     'peekrank simulate rtop1f --measure dcg --stream ct15 --k 1 --horizon 100 --runs 10 --seed 0 --same-rounds ...'
     """
     e = experiment
     words = ["peekrank", "simulate", *e.learners, "--measure", e.measure, "--stream", e.stream, "--k", str(e.k)]
     words += ["--horizon", str(e.horizon), "--runs", str(e.runs), "--seed", str(e.seed)]
-    words += ([] if e.redraw else ["--same-rounds"]) + ["--out", folder]
+    words += ([] if not e.same_rounds else ["--same-rounds"]) + ["--out", folder]
     return shlex.join(words)
 
 

@@ -18,9 +18,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
 from peekrank._util.atomic import write_whole
-from peekrank._util.text import counted
+from peekrank._util.text import pluralize
 from peekrank.experiments.experiment import Result
-from peekrank.experiments.findings import Findings
+from peekrank.experiments.study_result import StudyResult
 from peekrank.games.rate import Rate
 from peekrank.games.rate_table import MEANINGS, Table
 from peekrank.measures import measure as measure_named
@@ -40,7 +40,7 @@ from peekrank.reports.style import (
     styled,
     thousands,
 )
-from peekrank.training.outcome import Outcome
+from peekrank.training.result import TrainingResult
 from peekrank.types import Floats, Ints, Measure
 
 _ROUNDING = 1e-9  # of the largest regret: what is smaller is rounding error, and would stretch a log axis
@@ -103,7 +103,7 @@ def cumulative_regret(result: Result) -> Figure:
     return figure
 
 
-def average_quality(outcome: Outcome) -> Figure:
+def average_quality(outcome: TrainingResult) -> Figure:
     """Mean quality of the first t rounds against t, mean and one standard deviation over runs.
 
     The first hundredth of the rounds, where propensity rules, is left out.
@@ -147,7 +147,7 @@ def rates(table: Table) -> Figure:
                 axes.text(x + 0.5, y + 0.5, cell.rate or "?", color=front, ha="center", va="center", size=8)
         axes.set(xlim=(0, columns), ylim=(rows, 0), xlabel="k, the number of answers seen")
         axes.set_title(
-            f"How regret grows in T rounds: m = {counted(table.m, 'item')},\n"
+            f"How regret grows in T rounds: m = {pluralize(table.m, 'item')},\n"
             f"grades 0 to {table.grades - 1}, the first k are answered"
         )
         spans = [f"{s[0]:,}" if len(s) == 1 else f"{s[0]:,} to {s[-1]:,}" for s in table.spans]
@@ -238,7 +238,7 @@ def measure_label(result: Result) -> str:
     return _measure_name(result.experiment.parts.measure)
 
 
-def worst_regret(findings: Findings, *, learners: Sequence[str] | None = None) -> Figure:
+def worst_regret(findings: StudyResult, *, learners: Sequence[str] | None = None) -> Figure:
     """Regret on the worst stream of a family against the horizon, log-log, with bounds and exponents.
 
     Means over runs, with one standard deviation. A learner is tuned anew for each horizon. Thin grey lines have

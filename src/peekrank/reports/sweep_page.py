@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from peekrank._util.sources import code_digest
+from peekrank._util.code_digest import code_digest
 from peekrank.experiments.comparison import LEVEL
 from peekrank.experiments.experiment import Experiment, Result
 from peekrank.experiments.runs import data_digest
-from peekrank.experiments.sweep_runs import SETTING, Finished
-from peekrank.jobs.folder import versions
+from peekrank.experiments.sweep_runs import SETTING, SweepResult
+from peekrank.jobs.results_dir import versions
 from peekrank.regret import Exponent
 from peekrank.reports import plots
 from peekrank.reports.numbers import exponent_text, interval, number, p_value_text, percent
@@ -41,7 +41,7 @@ class Entry(NamedTuple):
     code: bool = False
 
 
-class Sheet(NamedTuple):
+class TextTable(NamedTuple):
     """A table: its heads, whether each is of numbers, its rows with the setting each is of, and what all share."""
 
     heads: list[tuple[str, bool]]
@@ -50,7 +50,7 @@ class Sheet(NamedTuple):
     same: list[str]
 
 
-def write_sweep_report(finished: Finished, path: Path) -> Path:
+def write_sweep_report(finished: SweepResult, path: Path) -> Path:
     """Write a sweep as one HTML file that needs no network.
 
     Tables need no scripts either; the curves do. The same sweep gives the same bytes.
@@ -85,7 +85,7 @@ def write_sweep_report(finished: Finished, path: Path) -> Path:
         versions={
             "Python": platform.python_version(),
             **versions(),
-            "code": code_digest("peekrank.experiments.playing"),
+            "code": code_digest("peekrank.experiments.run"),
         },
         contents=[
             (text, digest)
@@ -98,7 +98,7 @@ def write_sweep_report(finished: Finished, path: Path) -> Path:
     return path
 
 
-def write_pictures(finished: Finished, folder: Path) -> list[Path]:
+def write_pictures(finished: SweepResult, folder: Path) -> list[Path]:
     """Write regret and regret per round of every setting as PNG and SVG, if these are at most `MOST_PICTURES`.
 
     Files begin with the number of the setting, as the report gives it.
@@ -130,13 +130,13 @@ def thin(at: Ints, most: int) -> Ints:
     return np.unique(np.concatenate([positions, [0, len(at) - 1]]))
 
 
-def _by_setting(table: pl.DataFrame, finished: Finished) -> Iterator[pl.DataFrame]:
+def _by_setting(table: pl.DataFrame, finished: SweepResult) -> Iterator[pl.DataFrame]:
     """The rows of each setting, which all have as many."""
     rows = len(table) // len(finished.results)
     return (table[start : start + rows] for start in range(0, len(table), rows))
 
 
-def _values(name: str, finished: Finished) -> list[str]:
+def _values(name: str, finished: SweepResult) -> list[str]:
     return list(dict.fromkeys(_setting_text(name, result.experiment) for result in finished.results))
 
 
@@ -145,7 +145,7 @@ def _setting_text(name: str, experiment: Experiment) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _first_of(name: str, finished: Finished) -> dict[str, Experiment]:
+def _first_of(name: str, finished: SweepResult) -> dict[str, Experiment]:
     """An experiment for each value of a field."""
     found: dict[str, Experiment] = {}
     for result in finished.results:
@@ -153,7 +153,7 @@ def _first_of(name: str, finished: Finished) -> dict[str, Experiment]:
     return found
 
 
-def _curves(finished: Finished, summary: pl.DataFrame) -> dict[str, Any]:
+def _curves(finished: SweepResult, summary: pl.DataFrame) -> dict[str, Any]:
     """All that the script of the page draws."""
     count = len(finished.results) * len(finished.sweep.learners)
     most = max(_FEWEST_POINTS, min(_MOST_POINTS, _ALL_POINTS // count))
@@ -208,7 +208,7 @@ def _packed(result: Result, learner: str, drawn: Ints, bound: Floats | None) -> 
     return b64encode(np.concatenate(rows).astype("<f4").tobytes()).decode()
 
 
-def _summary(finished: Finished, table: pl.DataFrame) -> Sheet:
+def _summary(finished: SweepResult, table: pl.DataFrame) -> TextTable:
     heads = [("learner", False), ("regret", True), ("± sd", True), ("regret per round", True),
              ("exponent, 95 %", True), ("bound", True), ("explored", True)]  # fmt: skip
     rows = [
@@ -226,7 +226,7 @@ def _summary(finished: Finished, table: pl.DataFrame) -> Sheet:
     return _sheet(finished, heads, rows, len(table))
 
 
-def _comparisons(finished: Finished, table: pl.DataFrame) -> Sheet:
+def _comparisons(finished: SweepResult, table: pl.DataFrame) -> TextTable:
     heads = [("learner", False), ("minus", False), ("verdict", False), ("difference, 95 %", True),
              ("adjusted p", True), ("p", True)]  # fmt: skip
     rows = [
@@ -243,14 +243,14 @@ def _comparisons(finished: Finished, table: pl.DataFrame) -> Sheet:
     return _sheet(finished, heads, rows, len(table))
 
 
-def _sheet(finished: Finished, heads: list[tuple[str, bool]], rows: list[list[Entry]], total: int) -> Sheet:
+def _sheet(finished: SweepResult, heads: list[tuple[str, bool]], rows: list[list[Entry]], total: int) -> TextTable:
     """Rows with the columns that tell their settings; what is the same in all settings is said once."""
     varying = [name for name in SETTING if len(_values(name, finished)) > 1]
     settings = [
         [_setting_entry(getattr(result.experiment, name)) for name in varying] for result in finished.results
     ]
     each = total // len(finished.results)
-    return Sheet(
+    return TextTable(
         [(name, name in ("k", "horizon")) for name in varying] + heads,
         [(position // each, settings[position // each] + row) for position, row in enumerate(rows)],
         total,

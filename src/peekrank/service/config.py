@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from peekrank._util.text import excerpt
-from peekrank._util.validate import whole
+from peekrank._util.validate import check_int
 from peekrank.engine.validation import problem_shape
 from peekrank.learners import learner as learner_named
 from peekrank.measures import measure as measure_named
 from peekrank.service.messages import MAX_BODY, MAX_FEATURES, MAX_ID, MAX_ITEMS, MAX_LINES, MAX_OPEN
 from peekrank.service.toml import Document, Place, read_document
-from peekrank.spec import nearest, text_of
-from peekrank.streams.forms import Form, form
+from peekrank.spec import format_spec, suggest
+from peekrank.streams.feedback_rules import FeedbackRules, parse_rules
 from peekrank.types import Learner, Measure
 
-_form = lru_cache(maxsize=256)(form)
+_form = lru_cache(maxsize=256)(parse_rules)
 _SECONDS = {"s": 1, "min": 60, "h": 3600, "day": 86400, "days": 86400}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
 _SLOT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]*")
@@ -120,7 +120,7 @@ class SlotConfig:
         return measure_named(self.measure)
 
     @property
-    def form(self) -> Form:
+    def parse_rules(self) -> FeedbackRules:
         """What becomes of what people tell."""
         return _form(self.feedback)
 
@@ -213,7 +213,7 @@ def _key(document: Document, n: int) -> KeyConfig:
     known = document.content["slots"]
     for slot in key.slots:
         if slot not in known:
-            document.refuse(("keys", n, "slots"), f"there is no slot {slot!r}: {nearest(slot, known)}")
+            document.refuse(("keys", n, "slots"), f"there is no slot {slot!r}: {suggest(slot, known)}")
     return key
 
 
@@ -247,7 +247,7 @@ def _check_waiting(document: Document, position: Place, slot: SlotConfig) -> Non
 
 def _check_feedback(document: Document, position: Place, slot: SlotConfig) -> None:
     try:
-        found = slot.form
+        found = slot.parse_rules
     except ValueError as error:
         document.refuse((*position, "feedback"), str(error))
     if found.rules and found.max_grade > slot.max_grade:
@@ -324,7 +324,7 @@ def _list(document: Document, name: str) -> list[Any]:
 
 def _within(document: Document, position: Place, value: Any, low: int, high: int) -> None:
     try:
-        whole(str(position[-1]), value, low, high)
+        check_int(str(position[-1]), value, low, high)
     except ValueError:
         document.refuse(position, f"must be a whole number from {low} to {high}")
 
@@ -347,7 +347,7 @@ def _value(document: Document, position: Place, value: Any, hint: Any) -> Any:
     """The value of a field, if it is of its type."""
     if get_origin(hint) is Literal:
         if value not in get_args(hint):
-            hint_text = nearest(str(value), get_args(hint))
+            hint_text = suggest(str(value), get_args(hint))
             document.refuse(position, f"must be {' or '.join(map(repr, get_args(hint)))}; {hint_text}")
     elif hint is float:
         return _seconds(document, position, value)
@@ -378,4 +378,4 @@ def _seconds(document: Document, position: Place, value: Any) -> float:
 
 def specification(slot: SlotConfig) -> str:
     """The learner of a slot, all of its fields told."""
-    return text_of(slot.made)
+    return format_spec(slot.made)

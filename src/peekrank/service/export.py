@@ -16,7 +16,7 @@ from peekrank.service.fold import Event, Fold, event_k
 from peekrank.service.log.records import Feedback, Settings, decode, read_floats, read_numbers
 from peekrank.service.log.store import Store
 from peekrank.service.snapshots import beginning
-from peekrank.spec import text_of
+from peekrank.spec import format_spec
 from peekrank.types import Floats
 
 
@@ -86,7 +86,7 @@ def _row(fold: Fold, event: Event, answered: dict[str, int]) -> _Decided:
     record = {
         "event": event.id,
         "time": event.time / SECOND,
-        "learner": f"{text_of(fold.learner.learner)} @ {fold.since}",
+        "learner": f"{format_spec(fold.learner.learner)} @ {fold.since}",
         "reason": reason or None,
         "k": k,
         "candidates": list(names),

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from peekrank._util.text import counted, excerpt
+from peekrank._util.text import excerpt, pluralize
 from peekrank.service.messages import MAX_BODY, MAX_ID, ProblemReply
 
 
@@ -251,21 +251,21 @@ def too_large(what: str, most: int) -> Problem:
 
 def body_too_large() -> Problem:
     """A body with more bytes than are read."""
-    return Problem("too-large", f"the body is larger than {counted(MAX_BODY, 'byte')}")
+    return Problem("too-large", f"the body is larger than {pluralize(MAX_BODY, 'byte')}")
 
 
 def too_many_open(slot: str, most: int) -> Problem:
     """A slot has as many open events as it may."""
     return Problem(
         "too-many-open",
-        f"slot {slot!r} has {counted(most, 'open event')}, as many as it may have",
+        f"slot {slot!r} has {pluralize(most, 'open event')}, as many as it may have",
         retry_after=1.0,
     )
 
 
 def overloaded(waiting: int) -> Problem:
     """More calls wait for the writer than are taken on."""
-    return Problem("overloaded", f"{counted(waiting, 'call')} wait to be written", retry_after=1.0)
+    return Problem("overloaded", f"{pluralize(waiting, 'call')} wait to be written", retry_after=1.0)
 
 
 def not_ready(reason: str) -> Problem:

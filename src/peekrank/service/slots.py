@@ -18,7 +18,7 @@ from peekrank.service import messages, problems
 from peekrank.service.clock import SECOND
 from peekrank.service.config import LimitsConfig
 from peekrank.service.events import SILENT, Call, Step, Write, combined, packed, step
-from peekrank.service.feedback import grades_told, shown_told
+from peekrank.service.feedback import grades_from_feedback, shown_told
 from peekrank.service.fold import Event, Fold, event_k
 from peekrank.service.log.records import (
     Body,
@@ -199,7 +199,7 @@ class Slot:
     def answer(self, event: Event, request: messages.FeedbackRequest) -> EventReply:
         """Take an answer; one in which nothing was answered changes nothing."""
         ranking = names_of(self.fold, event)
-        answer = packed(grades_told(self.fold, event, ranking, request))
+        answer = packed(grades_from_feedback(self.fold, event, ranking, request))
         shown = shown_told(event, ranking, request)
         if answer == packed([SILENT] * event_k(event)):
             return event_reply(self.fold, event)

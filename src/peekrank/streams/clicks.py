@@ -15,7 +15,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from peekrank._jit import kernel
-from peekrank.spec import build, text_of
+from peekrank.spec import format_spec, parse
 from peekrank.types import ClickProbabilities, Floats
 
 Clicks = NDArray[np.bool_]
@@ -114,7 +114,7 @@ class PositionBased:
     if_relevant: tuple[float, ...]
     if_irrelevant: tuple[float, ...] = ()
     name: ClassVar[str] = "position"
-    __str__ = text_of
+    __str__ = format_spec
 
     def __post_init__(self) -> None:
         if not self.if_relevant:
@@ -167,7 +167,7 @@ class Cascade:
     skip: float = 0.0
     name: ClassVar[str] = "cascade"
     positions: ClassVar[None] = None
-    __str__ = text_of
+    __str__ = format_spec
 
     def __post_init__(self) -> None:
         _probabilities("skip", (self.skip,))
@@ -200,7 +200,7 @@ class DependentClick:
     skip: float = 0.0
     name: ClassVar[str] = "dependent"
     positions: ClassVar[None] = None
-    __str__ = text_of
+    __str__ = format_spec
 
     def __post_init__(self) -> None:
         _probabilities("continuation", self.continuation)
@@ -218,7 +218,7 @@ def click_model(text: str) -> ClickModel:
     DependentClick(continuation=(0.5, 0.25), skip=0.0)
     """
     known: dict[str, type[ClickModel]] = {cls.name: cls for cls in (PositionBased, Cascade, DependentClick)}
-    return build("click model", known, text)
+    return parse("click model", known, text)
 
 
 def _scanning(continuation: Sequence[float], skip: float, positions: int) -> ClickProbabilities:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from peekrank._util.text import counted
+from peekrank._util.text import pluralize
 from peekrank.data.dataset import Dataset
 from peekrank.engine.scoring import values_of_lists
 from peekrank.types import Measure
@@ -48,7 +48,7 @@ class NoRelevant(NamedTuple):
             counts = (
                 "how it counts depends on its length" if self.value is None else f"each counts as {self.value:g}"
             )
-        queries = counted(self.queries, "query", "queries")
+        queries = pluralize(self.queries, "query", "queries")
         return f"{self.number:,} of {queries} of {source} {has} nothing relevant, and {counts}"
 
 
@@ -58,7 +58,7 @@ def queries_without_relevant(data: Dataset, measure: Measure) -> NoRelevant:
     >>> from peekrank.data.dataset import About
     >>> from peekrank.measures import measure
     >>> features, grades = np.zeros((3, 1), np.float32), np.array([0, 0, 1], np.uint8)
-    >>> data = Dataset(features, grades, np.array([0, 2, 3]), np.array([7, 4]), About("x"))
+    >>> data = Dataset(features, grades, np.array([0, 2, 3]), np.array([7, 4]), Provenance("x"))
     >>> queries_without_relevant(data, measure("ndcg@10"))
     Blank(number=1, queries=2, left_out=False, value=1.0)
     >>> queries_without_relevant(data, measure("ndcg@10+skip")).sentence("x")

@@ -11,18 +11,18 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from peekrank._util.validate import whole
+from peekrank._util.validate import check_int
 from peekrank.data.dataset import Dataset
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.measures import measure as measure_named
 from peekrank.registry import LEARNERS
-from peekrank.spec import build
+from peekrank.spec import parse
 from peekrank.surrogates import Squared, Surrogate
 from peekrank.surrogates import surrogate as surrogate_named
-from peekrank.training.model import Preparation, preparation
+from peekrank.training.model import Preprocessor, preparation
 from peekrank.types import Ints, Learner, Measure
 
-DEFAULT_LEARNER = "ridge"  # of `peekrank learn`, where none is named
+DEFAULT_LEARNER = "ridge"  # of `peekrank train`, where none is named
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def make_learner(text: str, rounds: int) -> Learner:
             f"learner '{text}': {name} learns about a fixed set of items, not from features; "
             f"use {' or '.join(known)}"
         )
-    made: Any = build("learner", known, text, horizon=rounds)
+    made: Any = parse("learner", known, text, horizon=rounds)
     learner: Learner = made
     return RTopKF.from_paper(made.surrogate, made.horizon) if isinstance(made, AsPrinted) else learner
 
@@ -93,7 +93,7 @@ class Training:
 
     def __post_init__(self) -> None:
         for name, low in (("k", 1), ("rounds", 1), ("runs", 1), ("seed", 0)):
-            whole(name, getattr(self, name), low)
+            check_int(name, getattr(self, name), low)
         object.__setattr__(self, "measure", str(measure_named(self.measure)))
         object.__setattr__(self, "learners", tuple(self.learners))
         if not self.learners:
@@ -141,7 +141,7 @@ def _convex(learner: Learner) -> bool:
     return isinstance(learner, RTopKF) and learner.surrogate.convex
 
 
-class Material(NamedTuple):
+class TrainTest(NamedTuple):
     """What is learned from, prepared, and what the result is held against, if anything.
 
     With online scaling both are not scaled yet: every run has an order, and so statistics, of its own.
@@ -149,10 +149,10 @@ class Material(NamedTuple):
 
     train: Dataset
     test: Dataset | None
-    preparation: Preparation
+    preparation: Preprocessor
 
 
-def gather(train: Dataset, test: Dataset | None = None, *, scaling: str = "none") -> Material:
+def prepare_data(train: Dataset, test: Dataset | None = None, *, scaling: str = "none") -> TrainTest:
     """Prepare a training part, and a test part in the same way.
 
     Parameters
@@ -161,7 +161,7 @@ def gather(train: Dataset, test: Dataset | None = None, *, scaling: str = "none"
         As read. Relevance that is real-valued is rounded to grades.
     scaling
         none, query, global or robust, which are fitted on the training part, or online, fitted on the way;
-        `peekrank.training.choosing` chooses one.
+        `peekrank.training.select_scaling` chooses one.
     """
     prepared = preparation(train, scaling)
-    return Material(prepared.apply(train), None if test is None else prepared.apply(test), prepared)
+    return TrainTest(prepared.apply(train), None if test is None else prepared.apply(test), prepared)

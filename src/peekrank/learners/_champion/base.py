@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from peekrank._util.validate import positive, share, whole
+from peekrank._util.validate import check_int, check_positive, check_unit
 from peekrank.learners._champion.comparison import limits
 from peekrank.learners._champion.kernels import champion_kernels, lacking
 from peekrank.learners._champion.state import (
@@ -30,7 +30,7 @@ from peekrank.learners._champion.state import (
 )
 from peekrank.learners._shared import discount_of, fault_in_counts, fault_in_numbers, largest_gain
 from peekrank.measures import learnable
-from peekrank.spec import text_of
+from peekrank.spec import format_spec
 from peekrank.types import CanFail, Features, Floats, Kernels, Learner, LinearMeasure, Shape
 
 
@@ -84,20 +84,22 @@ class ChampionLearner:
 
     def check(self) -> None:
         """Raise a ValueError if these learners cannot be a team, or a number is out of its range."""
-        whole("max_grade", self.max_grade, 1, 255)
-        share("alpha", self.alpha)
-        positive("share", self.share)
+        check_int("max_grade", self.max_grade, 1, 255)
+        check_unit("alpha", self.alpha)
+        check_positive("share", self.share)
         learnable(self.measure, self.max_grade)
         team = self.team()
         if len(team) < 2:
             raise ValueError(f"members = {len(team)}: must be two learners at least, as in [doubtsort;marginftrl]")
         for one in team:
             if what := lacking(one.kernels):
-                raise ValueError(f"members: {text_of(one)} cannot be one of several, for {what}")
+                raise ValueError(f"members: {format_spec(one)} cannot be one of several, for {what}")
             if one.contextual != team[0].contextual:
                 raise ValueError("members: must all use features, or none of them")
             if one.max_grade < self.max_grade:
-                raise ValueError(f"members: {text_of(one)} takes grades up to {one.max_grade}, below max_grade")
+                raise ValueError(
+                    f"members: {format_spec(one)} takes grades up to {one.max_grade}, below max_grade"
+                )
 
     @property
     def contextual(self) -> bool:
@@ -218,7 +220,7 @@ class ChampionLearner:
         count, team, unit = int(state.clock[PROMOTIONS]), self.team(), self._unit(len(state.positions))
         found = []
         for row in (state.history[i % KEPT] for i in range(max(0, count - KEPT), count)):
-            before, after = (text_of(team[int(j)]) for j in row[1:3])
+            before, after = (format_spec(team[int(j)]) for j in row[1:3])
             difference, low, high = (unit * float(x) for x in row[3:6])
             found.append(Promotion(int(row[0]), before, after, difference, low, high, float(row[6]), int(row[7])))
         return found
@@ -231,7 +233,7 @@ class ChampionLearner:
         for j, one in enumerate(self.team()):
             mean, low, high = (unit * np.clip(limits(state, j), -most, most)).tolist()
             rounds = int(state.evidence.below.observed[j, 0])
-            found.append(MemberStatus(text_of(one), j == charge, mean, low, high, rounds))
+            found.append(MemberStatus(format_spec(one), j == charge, mean, low, high, rounds))
         return found
 
     def _unit(self, m: int) -> float:

@@ -131,7 +131,7 @@ def fill_propensities(s: ChampionState, n: int, total: float) -> None:
 def fill_evidence(s: ChampionState, total: float, item: int, ranking: Ints, token: Floats) -> None:
     """The weight of each answer as evidence, 0 if it is not used, and what is needed to make evidence of it.
 
-    Of a round with a question only the answer about its item is used, of others those about items that are usually
+    Of a round with a question only the answer about its item is used, of others those about items that are mean_loss
     seen: no difference is then larger than the reach.
     """
     n, members, charge = len(ranking), len(s.orders), s.clock[CHARGE]

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from peekrank._util.validate import whole
+from peekrank._util.validate import check_int
 from peekrank.games.game import Game
 from peekrank.learners._finite_games import less_position, max_grade_of
 from peekrank.learners._shared import fault_in_counts, fault_in_numbers, warn_short
@@ -74,7 +74,7 @@ class FeedExp3:
 
     def __post_init__(self) -> None:
         if self.horizon is not None:
-            whole("horizon", self.horizon, 1, 10**12)
+            check_int("horizon", self.horizon, 1, 10**12)
         object.__setattr__(self, "max_grade", max_grade_of(self.measure, self.max_grade))
 
     def init(self, shape: Shape) -> FeedExp3State:

@@ -107,8 +107,8 @@ def _pareto_classes(game: Game) -> Ints:
     found = analyse(game)
     if found.rate is None or found.cells is None:
         raise ValueError(f"it is undecided {found.undecided}, so that feedexp3 cannot tell which actions matter")
-    if found.rate == Rate.LINEAR and found.blind is not None:
-        i, j = (game.actions[a] for a in (found.blind.i, found.blind.j))
+    if found.rate == Rate.LINEAR and found.unobservable_pair is not None:
+        i, j = (game.actions[a] for a in (found.unobservable_pair.i, found.unobservable_pair.j))
         raise ValueError(f"hopeless: no feedback tells which of the actions '{i}' and '{j}' is better. {ADVICE}")
     first = found.cells.duplicate_of
     pareto = np.array(found.cells.kind) == "pareto"

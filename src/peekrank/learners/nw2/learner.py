@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank._util.validate import whole
+from peekrank._util.validate import check_int
 from peekrank.games.game import Game
 from peekrank.games.rate import Rate
 from peekrank.games.theorems import theorem_of
@@ -231,7 +231,7 @@ class NW2:
 
     def __post_init__(self) -> None:
         if self.horizon is not None:
-            whole("horizon", self.horizon, 1, 10**12)
+            check_int("horizon", self.horizon, 1, 10**12)
         object.__setattr__(self, "max_grade", max_grade_of(self.measure, self.max_grade))
         if self.paper_rate and not (isinstance(self.measure, Precision) and self.horizon is not None):
             raise ValueError(

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from peekrank._util.validate import choice, positive, whole
+from peekrank._util.validate import check_choice, check_int, check_positive
 from peekrank.kernels.exploration import doubt_space
 from peekrank.kernels.sorting import sort_space
 from peekrank.kernels.triangular import BLOCK, aligned, panel, row_ends, whole_blocks
@@ -108,12 +108,12 @@ class Ridge:
     persistent: ClassVar[tuple[str, ...]] = ("R", "ends", "sides", "w", "prior", "moments", "sums", "lift.units")
 
     def __post_init__(self) -> None:
-        choice("explore", self.explore, Explore)
-        positive("confidence", self.confidence)
-        positive("explore_rate", self.explore_rate)
+        check_choice("explore", self.explore, Explore)
+        check_positive("confidence", self.confidence)
+        check_positive("explore_rate", self.explore_rate)
         if not 0.5 <= self.decay <= 1:
             raise ValueError(f"forget = {self.decay!r}: must be a number from 0.5 to 1, as in 0.999")
-        whole("expand", self.expand, 0, MOST_COLUMNS)
+        check_int("expand", self.expand, 0, MOST_COLUMNS)
 
     @property
     def kernels(self) -> Kernels:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from peekrank._util.validate import choice, positive, whole
+from peekrank._util.validate import check_choice, check_int, check_positive
 from peekrank.kernels.sorting import sort_space
 from peekrank.kernels.vectors import Weights, score
 from peekrank.learners._shared import fault_in_numbers
@@ -97,13 +97,13 @@ class RTopKF:
 
     def __post_init__(self) -> None:
         if self.horizon is not None:
-            whole("horizon", self.horizon, 1, 10**12)
-        choice("estimator", self.estimator, Estimator)
-        choice("unseen_order", self.unseen_order, UnseenOrder)
-        choice("step", self.step, Step)
-        positive("rate", self.rate)
+            check_int("horizon", self.horizon, 1, 10**12)
+        check_choice("estimator", self.estimator, Estimator)
+        check_choice("unseen_order", self.unseen_order, UnseenOrder)
+        check_choice("step", self.step, Step)
+        check_positive("rate", self.rate)
         if self.radius is not None:
-            positive("radius", self.radius)
+            check_positive("radius", self.radius)
         if self.gamma is not None and not 0 < self.gamma < 1:
             raise ValueError(f"gamma = {self.gamma}: must be a probability above 0 and below 1")
         if not 0 <= self.temperature < np.inf:

@@ -1,7 +1,7 @@
 """CT15 Figures 1 and 2: regret per round for DCG, with one answer and with full information.
 
 The paper's figures follow one run of 10,000 rounds, and its text gives them the rates of its theorems. These are
-two questions: how regret per round falls *along* a run that is tuned to its end, and how it falls *with the
+two questions: how regret per round regret_reductions *along* a run that is tuned to its end, and how it regret_reductions *with the
 horizon*, every run being tuned to its own. Both are answered here.
 """
 
@@ -16,12 +16,12 @@ from matplotlib.figure import Figure
 
 from peekrank.experiments import runs
 from peekrank.experiments.experiment import Experiment, Result
-from peekrank.experiments.findings import fit_over_horizons
 from peekrank.experiments.study import HORIZONS, Setting, play_setting
+from peekrank.experiments.study_result import fit_over_horizons
 from peekrank.papers.record import Claim, How, Made
 from peekrank.regret import Exponent, fit_exponent
 from peekrank.reports import plots
-from peekrank.reports.experiment_page import falls
+from peekrank.reports.experiment_page import regret_reductions
 from peekrank.reports.markup import Table
 from peekrank.reports.numbers import number
 from peekrank.types import Floats
@@ -68,7 +68,7 @@ def make_figure_2(how: How) -> Made:
 
 def simulate(learners: tuple[str, ...], how: How) -> Simulated:
     """The paper's experiment, and the same with other horizons."""
-    experiment = Experiment(learners, STREAM, "dcg", k=1, horizon=ROUNDS, runs=RUNS, redraw=False)
+    experiment = Experiment(learners, STREAM, "dcg", k=1, horizon=ROUNDS, runs=RUNS, same_rounds=True)
     horizons, times = (QUICK_HORIZONS, QUICK_RUNS) if how.quick else (HORIZONS, RUNS)
     tick = how.counter(len(learners) * (ROUNDS * RUNS + sum(horizons) * times))
     result = runs.run(experiment, how.folder / "simulation", workers=how.workers, progress=tick)
@@ -84,7 +84,7 @@ def simulate(learners: tuple[str, ...], how: How) -> Simulated:
 def claims_1(simulated: Simulated) -> Iterator[Claim]:
     """What the paper says of Figure 1, for either order below the shown item."""
     result = simulated.result
-    at, everybody = falls(result, result.experiment.learners)
+    at, everybody = regret_reductions(result, result.experiment.learners)
     (at_random,) = (fall for fall in everybody if fall.learner == NOTHING)
     for fall in everybody:
         if fall.learner == NOTHING:
@@ -161,7 +161,7 @@ def horizon_claim(simulated: Simulated, name: str, target: float, words: str, *,
 
 def _made(name: str, simulated: Simulated, picture: Figure, claims: list[Claim]) -> Made:
     result = simulated.result
-    at, everybody = falls(result, result.experiment.learners)
+    at, everybody = regret_reductions(result, result.experiment.learners)
     heads = ("regret per round", *(f"after {t:,}" for t in at), f"in the last {ROUNDS // TENTH:,}")
     rows = [(f"`{f.learner}`", *map(number, f.levels), number(f.last)) for f in everybody]
     curves = pl.concat(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import polars as pl
 
-from peekrank.experiments.arena import Crossing, cross
+from peekrank.experiments.arena import ArenaResult, run_arena
 from peekrank.games.classic import CLASSIC
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
@@ -47,7 +47,7 @@ def make(how: How) -> Made:
 
     def job(name: str, learner: str) -> Callable[[Beat], pl.DataFrame]:
         game, made = {name: chosen[name]}, {learner: LEARNERS[learner]}
-        return lambda alive: as_frame(*cross(game, made, horizons, runs, progress=lambda _: alive()))
+        return lambda alive: as_frame(*run_arena(game, made, horizons, runs, progress=lambda _: alive()))
 
     pairs = {file_of(name, learner): (name, learner) for name in chosen for learner in LEARNERS}
     # the largest games first, so that no thread is left alone with one at the end
@@ -68,7 +68,7 @@ def file_of(name: str, learner: str) -> str:
     return f"{re.sub('[^a-z0-9-]', '', name.replace(' m', '-m').replace(', k', '-k'))}-{learner}"
 
 
-def as_frame(crossing: Crossing) -> pl.DataFrame:
+def as_frame(crossing: ArenaResult) -> pl.DataFrame:
     """A row for each horizon, or one without horizon where the learner does not fit."""
     numbers = zip(crossing.horizons, crossing.worst.tolist(), crossing.spread.tolist(), strict=True)
     rows = [
@@ -79,11 +79,11 @@ def as_frame(crossing: Crossing) -> pl.DataFrame:
     return pl.DataFrame(rows, COLUMNS, orient="row")
 
 
-def as_crossing(frame: pl.DataFrame) -> Crossing:
+def as_crossing(frame: pl.DataFrame) -> ArenaResult:
     """What `as_frame` was given."""
     first = frame.row(0, named=True)
     played = frame.drop_nulls("horizon")
-    return Crossing(
+    return ArenaResult(
         first["game"],
         None if first["rate"] is None else Rate(first["rate"]),
         first["learner"],
@@ -96,7 +96,7 @@ def as_crossing(frame: pl.DataFrame) -> Crossing:
     )
 
 
-def claims(results: Sequence[Crossing], runs: int) -> Iterator[Claim]:
+def claims(results: Sequence[ArenaResult], runs: int) -> Iterator[Claim]:
     """Who plays what, within bounds, and at which rate."""
     for name, (target, words) in EXPONENTS.items():
         mine = [r for r in results if r.learner == name]
@@ -125,7 +125,7 @@ def claims(results: Sequence[Crossing], runs: int) -> Iterator[Claim]:
         )
 
 
-def table(results: Sequence[Crossing]) -> Table:
+def table(results: Sequence[ArenaResult]) -> Table:
     """Worst regret at the largest horizon; ± is the standard deviation over runs."""
     heads = ("game", "rate", "learner", "worst regret", "bound", "exponent", "worst opponent")
     rows: list[tuple[object, ...]] = []

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from peekrank._util.text import counted
+from peekrank._util.text import pluralize
 from peekrank.advice import Witness, advise_surrogate
 from peekrank.engine import make_rng
 from peekrank.games.analysis import analyse
@@ -201,7 +201,7 @@ def pair_claims(cell: Cell, pair: Pair) -> Iterator[Claim]:
         on_p, on_q = (np.bincount(answers.ravel(), side) for side in (p, q))
         alike += bool(np.abs(on_p - on_q).max() < _SAME)
     yield Claim(
-        f"{cell}: {counted(cell.k, 'answer')} cannot tell p and q apart",
+        f"{cell}: {pluralize(cell.k, 'answer')} cannot tell p and q apart",
         "all answers equally likely on both, for every choice of items",
         count(alike, len(sets)),
         alike == len(sets),

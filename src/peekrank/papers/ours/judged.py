@@ -17,7 +17,7 @@ from typing import NamedTuple, get_args
 import numpy as np
 import polars as pl
 
-from peekrank.data.generated import LAYOUTS, Kind, Layout, make_dataset
+from peekrank.data.generated import LAYOUTS, DatasetShape, Kind, make_dataset
 from peekrank.engine import Agent, run_agents
 from peekrank.learners import Uniform
 from peekrank.learners.ridge.learner import Ridge
@@ -35,7 +35,7 @@ PRINTED = ("squared, as printed", "KL, as printed", "SmoothDCG, as printed", "Ra
 RESIDUAL, PAPERS_STEPS = "residual", "the same, temperature 0.05"
 ALL_OURS = "ours: residual, scale-free steps, all this"
 KINDS: tuple[Kind, ...] = get_args(Kind)
-STREAM = Layout(50_000, (20, 20), 20, (0.7, 0.15, 0.1, 0.04, 0.01))
+STREAM = DatasetShape(50_000, (20, 20), 20, (0.7, 0.15, 0.1, 0.04, 0.01))
 RIDGE, EXPANDED, ROUNDS_OF = "ridge", "ridge, expand=150", (500, 2_000, 20_000)
 LAST = 0.2  # of the lists: not learned from
 
@@ -43,10 +43,10 @@ LAST = 0.2  # of the lists: not learned from
 class Size(NamedTuple):
     """Lists to pass over, rounds, few rounds and many, lists that come once, and runs."""
 
-    lists: Layout
+    lists: DatasetShape
     rounds: int
     few_and_many: tuple[int, ...]
-    once: Layout
+    once: DatasetShape
     runs: int
 
 
@@ -95,14 +95,18 @@ def make(how: How) -> Made:
     jobs |= {files[kind, run]: once_each(kind, run) for kind, run in product(KINDS, range(size.runs))}
     kept = how.frames(jobs)
 
-    def gather(part: str) -> Found:
+    def prepare_data(part: str) -> Found:
         found: Found = {}
         for run in range(size.runs):
             for name, number, value in kept[files[part, run]].iter_rows():
                 found.setdefault((name, number), []).append(value)
         return found
 
-    held, by_rounds, once = gather("passes"), gather("rounds"), {kind: gather(kind) for kind in KINDS}
+    held, by_rounds, once = (
+        prepare_data("passes"),
+        prepare_data("rounds"),
+        {kind: prepare_data(kind) for kind in KINDS},
+    )
     data = pl.concat(
         kept[file].with_columns(part=pl.lit(part), run=pl.lit(run)) for (part, run), file in files.items()
     )
@@ -117,7 +121,7 @@ def make(how: How) -> Made:
     )
 
 
-def _split(layout: Layout, run: int) -> Split:
+def _split(layout: DatasetShape, run: int) -> Split:
     train, test = divided(make_dataset(layout, np.random.default_rng(run)).rounds())
     return Split(train, None, test)
 
@@ -131,7 +135,7 @@ def _few_and_many(size: Size, run: int, alive: Beat) -> pl.DataFrame:
     return _frame(learned_by_rounds(_split(size.lists, run), size.few_and_many, run, alive))
 
 
-def _once(layout: Layout, kind: Kind, run: int, alive: Beat) -> pl.DataFrame:
+def _once(layout: DatasetShape, kind: Kind, run: int, alive: Beat) -> pl.DataFrame:
     return _frame({(name, 1): value for name, value in learned_once(layout, kind, run, alive).items()})
 
 
@@ -369,7 +373,7 @@ def standardised(rounds: Rounds) -> Rounds:
     return rounds._replace(features=(rounds.features - np.float32(0.5)) * factor)
 
 
-def learned_once(layout: Layout, kind: Kind, run: int, alive: Beat = lambda: None) -> dict[str, float]:
+def learned_once(layout: DatasetShape, kind: Kind, run: int, alive: Beat = lambda: None) -> dict[str, float]:
     """NDCG@10 while learning, k = 1, from fresh lists that come once each."""
     rounds = standardised(make_dataset(layout, np.random.default_rng(run), kind=kind).rounds())
     named = stream_entries(layout.queries)

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from peekrank.experiments.experiment import Experiment
-from peekrank.experiments.findings import Findings, Worst
 from peekrank.experiments.study import HORIZONS, Setting, Study, play_setting
-from peekrank.experiments.study_runs import investigate
+from peekrank.experiments.study_result import StudyResult, Worst
+from peekrank.experiments.study_runs import run_study
 from peekrank.papers.record import Claim, How, Made, mean_exceeds
 from peekrank.reports import plots
 from peekrank.reports.markup import Table
@@ -80,7 +80,7 @@ HALVES = {PRECISION: SETS, SUM_4: ALL_SEEN, DCG_4: ALL_SEEN, CUT: ALL_SEEN}
 TWO_THIRDS = {**dict.fromkeys((SUM_1, DCG_1, TEN), ("rtop1f", *FTRL)), TEN_LONG: FTRL[1:]}
 
 
-def claims(found: dict[Game, Findings], ct15: dict[str, Floats]) -> Iterator[Claim]:
+def claims(found: dict[Game, StudyResult], ct15: dict[str, Floats]) -> Iterator[Claim]:
     """Everything that was expected of the grid."""
     for games, target, words in ((HALVES, 1 / 2, "1/2"), (TWO_THIRDS, 2 / 3, "2/3")):
         for game, learners in games.items():
@@ -138,7 +138,7 @@ def claims(found: dict[Game, Findings], ct15: dict[str, Floats]) -> Iterator[Cla
     )
 
 
-def _five_times(findings: Findings) -> Iterator[Claim]:
+def _five_times(findings: StudyResult) -> Iterator[Claim]:
     horizon = 64_000
     if horizon not in findings.study.horizons:
         return
@@ -154,7 +154,7 @@ def _five_times(findings: Findings) -> Iterator[Claim]:
         )
 
 
-def _at(findings: Findings, learner: str, horizon: int) -> Worst:
+def _at(findings: StudyResult, learner: str, horizon: int) -> Worst:
     return next(w for w in findings.worst(learner) if w.horizon == horizon)
 
 
@@ -171,7 +171,7 @@ def spread(regrets: Floats) -> str:
     return f"{regrets.mean():,.0f} ± {np.std(regrets, ddof=1):,.0f}"
 
 
-def game_table(findings: Findings) -> Table:
+def game_table(findings: StudyResult) -> Table:
     """What every learner lost at the first, the middle and the last horizon, and how that grows."""
     study = findings.study
     shown = sorted({study.horizons[0], study.horizons[len(study.horizons) // 2], study.horizons[-1]})
@@ -193,12 +193,12 @@ def study_of(game: Game, *, quick: bool) -> Study:
     return Study(game.measure, game.m, game.k, game.learners, horizons=horizons, runs=runs)
 
 
-def play(how: How) -> dict[Game, Findings]:
+def play(how: How) -> dict[Game, StudyResult]:
     """All games of the grid, or a few for a look."""
     studies = {game: study_of(game, quick=how.quick) for game in (QUICK_GRID if how.quick else GRID)}
     tick = how.counter(sum(study.rounds for study in studies.values()))
     return {
-        game: investigate(study, how.folder / game.name, workers=how.workers, progress=tick)
+        game: run_study(study, how.folder / game.name, workers=how.workers, progress=tick)
         for game, study in studies.items()
     }
 

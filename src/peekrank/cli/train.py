@@ -1,4 +1,4 @@
-"""``peekrank learn``."""
+"""``peekrank train``."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ import typer
 from rich.text import Text
 
 from peekrank._util.signals import interrupt_later
-from peekrank._util.text import counted, presentable
+from peekrank._util.text import pluralize, presentable
 from peekrank.cli._inputs import note_rounding, read_data
-from peekrank.cli._options import THREADS, Folder, Imports, JsonFile, Quiet, Seed, Workers, import_all
-from peekrank.cli._outputs import check_outputs, say, write_json
+from peekrank.cli._options import THREADS, Imports, JsonFile, Quiet, ResultsDir, Seed, Workers, import_all
+from peekrank.cli._outputs import check_outputs, echo, write_json
 from peekrank.cli._progress import rounds_bar, status
-from peekrank.cli._tables import Fitted
-from peekrank.cli._voice import speak
+from peekrank.cli._tables import TerminalTable
+from peekrank.cli._verbosity import configure_output
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from peekrank.training.outcome import Outcome, Summary
-    from peekrank.training.training import Material, Training
+    from peekrank.training.result import Summary, TrainingResult
+    from peekrank.training.training import Training, TrainTest
 
 _CLOSE = 0.01  # part of the regret: a gap above it is told
 
 EXAMPLES = """\
 # Train the recommended learner, and test it.
-peekrank learn train.txt --test test.txt
+peekrank train train.txt --test test.txt
 # Compare three learners.
-peekrank learn train.txt ridge rtopkf uniform --test test.txt --out three"""
+peekrank train train.txt ridge rtopkf uniform --test test.txt --out three"""
 JSON_KEYS = {
     "data, test, k, rounds, measure, runs, seed, regret, scaling": "what was run",
     "learners": "for each: learner, quality, late, held_out (each with _sd), explored, regret, regret_sd, gap, "
@@ -85,7 +85,7 @@ def command(
         bool, typer.Option("--regret", help="Tell the regret against the best fixed weights, too; slower.")
     ] = False,
     workers: Workers = THREADS,
-    folder: Folder = Path("learned"),
+    folder: ResultsDir = Path("learned"),
     log: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Log the first run of the only learner, for peekrank evaluate."),
@@ -99,7 +99,7 @@ def command(
     from peekrank.training.training import Training
 
     import_all(imports)
-    speak(json_file, quiet=quiet)
+    configure_output(json_file, quiet=quiet)
     chosen = choose(learners, surrogate, from_paper=from_paper)
     training = Training(chosen, k, rounds, measure, runs, seed, regret)
     if log and len(chosen) > 1:
@@ -113,11 +113,11 @@ def command(
         _write_log(training, material, log)
     used = Text(f"Scaling {material.preparation.scaling}: {why}.")
     files = Text(f"Tables, picture, models and manifest are in {folder}{os.sep}")
-    say(*_shown(outcome, material), used, *_applied(training, folder), files)
+    echo(*_shown(outcome, material), used, *_applied(training, folder), files)
     write_json(json_file, _summary(outcome, material, folder))
 
 
-def _summary(outcome: Outcome, material: Material, folder: Path) -> dict[str, Any]:
+def _summary(outcome: TrainingResult, material: TrainTest, folder: Path) -> dict[str, Any]:
     """What came out, for programs."""
     return {
         **asdict(outcome.training),
@@ -150,11 +150,11 @@ def choose(named: list[str] | None, surrogate: str | None, *, from_paper: bool) 
     return (f"{'from_paper' if from_paper else 'rtopkf'}:surrogate={surrogate}",)
 
 
-def _gather(train: Path, test: Path | None, scaling: str, training: Training) -> tuple[Material, str]:
+def _gather(train: Path, test: Path | None, scaling: str, training: Training) -> tuple[TrainTest, str]:
     """Read a training and perhaps a test part, and prepare both alike; why they are scaled as they are."""
     from peekrank.data.dataset import check_finite
-    from peekrank.training.choosing import choose_scaling
-    from peekrank.training.training import gather
+    from peekrank.training.select_scaling import choose_scaling
+    from peekrank.training.training import prepare_data
 
     data = read_data(train, None, None)
     held_out = read_data(test, None, data.about.base) if test else None
@@ -169,29 +169,29 @@ def _gather(train: Path, test: Path | None, scaling: str, training: Training) ->
         check_finite(data, train.name)
         with status("choosing a scaling"):
             scaling, why = choose_scaling(data, training)
-    material = gather(data, held_out, scaling=scaling)
+    material = prepare_data(data, held_out, scaling=scaling)
     for part in (material.train, material.test):
         if part:
             note_rounding(part)
     return material, why
 
 
-def _learn(training: Training, material: Material, folder: Path, workers: int) -> Outcome:
-    from peekrank.jobs.folder import finished
-    from peekrank.training import playing, runs
+def _learn(training: Training, material: TrainTest, folder: Path, workers: int) -> TrainingResult:
+    from peekrank.jobs.results_dir import finished
+    from peekrank.training import run, runs
 
     with status("compiling (once)"):
-        playing.compile_kernels(training, material)
+        run.compile_kernels(training, material)
     total = training.total_rounds()
-    with rounds_bar(total, lambda: f"{finished(folder)} of {counted(training.runs, 'run')}", folder) as tick:
+    with rounds_bar(total, lambda: f"{finished(folder)} of {pluralize(training.runs, 'run')}", folder) as tick:
         return runs.learn(training, material, folder, workers=workers, progress=tick)
 
 
-def _write_log(training: Training, material: Material, log: Path) -> None:
+def _write_log(training: Training, material: TrainTest, log: Path) -> None:
     """Log the first run of the only learner: the same queries and rankings as in its curve."""
     from peekrank.evaluation.log import write_log
     from peekrank.evaluation.simulated_log import simulate_log
-    from peekrank.training.playing import fresh_agents, lists_of
+    from peekrank.training.run import fresh_agents, lists_of
 
     lists = lists_of(training, material, 0)
     (agent,) = fresh_agents(training, lists.rounds, training.learner_seed(0))
@@ -200,16 +200,16 @@ def _write_log(training: Training, material: Material, log: Path) -> None:
         write_log(log, simulate_log(agent, lists.rounds, sequence=lists.sequence, max_feedback=max_feedback))
 
 
-def _shown(outcome: Outcome, material: Material) -> list[RenderableType]:
+def _shown(outcome: TrainingResult, material: TrainTest) -> list[RenderableType]:
     """The table of a training, and what there is to know about it."""
     training, summaries = outcome.training, outcome.summaries()
-    sizes = f"{counted(training.rounds, 'round')}, {counted(training.runs, 'run')}"
+    sizes = f"{pluralize(training.rounds, 'round')}, {pluralize(training.runs, 'run')}"
     title = f"{training.measure}, k = {training.k}, {sizes}, {presentable(outcome.source)}"
     held_out = material.test is not None
     heads = ["learner", "average ± sd", "last tenth ± sd"]
     heads += ["held out ± sd"] * held_out + ["explored"] + ["regret ± sd"] * training.regret
     rows = [("", _row(s, held_out=held_out, regret=training.regret)) for s in summaries]
-    said: list[RenderableType] = [Fitted(title, heads, rows)]
+    said: list[RenderableType] = [TerminalTable(title, heads, rows)]
     together = "" if len(summaries) == 1 else f", {len(summaries)} learners taken together"
     said.append(Text(f"{summaries[0].rounds_per_second:,.0f} rounds/s for each thread{together}."))
     if all(math.isnan(s.quality) for s in summaries):
@@ -219,20 +219,20 @@ def _shown(outcome: Outcome, material: Material) -> list[RenderableType]:
         said.append(Text(f"{training.measure} counts no query of {source}: nothing is told of it."))
     for s in summaries:
         if s.finite < training.runs:
-            where = f"in {training.runs - s.finite} of {counted(training.runs, 'run')}, and left no model there"
+            where = f"in {training.runs - s.finite} of {pluralize(training.runs, 'run')}, and left no model there"
             said.append(Text(f"{s.learner} diverged {where}{_remedy(material)}."))
         if s.regret is not None and s.gap is not None and not s.gap <= _CLOSE * abs(s.regret):
             said.append(Text(f"The regret of {s.learner} may be up to {s.gap:,.0f} higher."))
     return [*said, *_on_blank_queries(summaries, training, material)]
 
 
-def _remedy(material: Material) -> str:
+def _remedy(material: TrainTest) -> str:
     """What may help a learner that diverged: features as they are can be scaled, and steps made shorter."""
     unscaled = material.preparation.scaling == "none"
     return f": try {'--scaling robust or ' if unscaled else ''}a smaller rate"
 
 
-def _on_blank_queries(summaries: list[Summary], training: Training, material: Material) -> Iterator[Text]:
+def _on_blank_queries(summaries: list[Summary], training: Training, material: TrainTest) -> Iterator[Text]:
     """How many queries have nothing relevant, how they count, and what held-out quality is without them."""
     from peekrank.training.no_relevant import queries_without_relevant
 

@@ -12,7 +12,7 @@ from numpy.random import Generator
 from peekrank._jit import kernel
 from peekrank.kernels.philox import fill_uniforms
 from peekrank.streams.clicks import Cascade, ClickModel, PositionBased, click_model, fill_clicks
-from peekrank.streams.forms import Form, Rule, correct, form
+from peekrank.streams.feedback_rules import FeedbackRules, Rule, correct, parse_rules
 from peekrank.types import ClickFeedback, Floats, Grades, Ints, Rounds, Stream
 
 _CLICK = Rule("click", 1)
@@ -26,14 +26,14 @@ def _stream(text: str) -> Stream:
 
 
 @dataclass(frozen=True)
-class Clicked:
+class Clicks:
     """Another stream, whose relevance nobody tells: people click, and a form makes grades of their clicks.
 
     The learner is told what the form makes of clicks on what it showed; regret is counted on the true relevance.
     Relevance is the grade divided by the largest of the stream. What a curve corrects becomes 0 or 1 by
     `Form.as_grades`.
 
-    >>> clicked = Clicked(_stream("ct15:m=4"), PositionBased((1.0, 0.5)))
+    >>> clicked = Clicks(_stream("ct15:m=4"), PositionBased((1.0, 0.5)))
     >>> str(clicked.form)
     'click = 1; curve 1.0 0.5'
     >>> rounds = clicked.rounds(3, np.random.default_rng(0))
@@ -42,72 +42,74 @@ class Clicked:
 
     Parameters
     ----------
-    of
+    stream
         Where relevance comes from.
-    by
+    model
         How people click.
-    taken
+    feedback
         The form of feedback, "click = 1; curve 1 0.5" or "click = 1; cascade"; None for the one that is right: the
         curve of those who click by position, cascade for the others. "click = 1; curve 1 1" takes silence for 0.
     """
 
-    of: Stream = field(metadata={"read": _stream})
-    by: ClickModel = field(default=Cascade(), metadata={"read": click_model})
-    taken: Form | None = field(default=None, metadata={"read": form})
+    stream: Stream = field(metadata={"read": _stream})
+    model: ClickModel = field(default=Cascade(), metadata={"read": click_model})
+    feedback: FeedbackRules | None = field(default=None, metadata={"read": parse_rules})
     name: ClassVar[str] = "clicks"
 
     def __post_init__(self) -> None:
-        if self.form.rules != (_CLICK,) or self.form.examination == "seen":
+        if self.parse_rules.rules != (_CLICK,) or self.parse_rules.examination == "seen":
             raise ValueError(
-                f"taken = '{self.taken}': people who are simulated click, and tell neither grades nor where they "
+                f"taken = '{self.feedback}': people who are simulated click, and tell neither grades nor where they "
                 "looked: must be 'click = 1; cascade' or 'click = 1; curve ...'"
             )
 
     @property
-    def form(self) -> Form:
+    def parse_rules(self) -> FeedbackRules:
         """What is made of clicks: as `taken` says, or else as is right."""
-        if self.taken is not None:
-            return self.taken
-        curve = self.by if isinstance(self.by, PositionBased) else None
-        return Form((_CLICK,), "curve" if curve else "cascade", curve)
+        if self.feedback is not None:
+            return self.feedback
+        curve = self.model if isinstance(self.model, PositionBased) else None
+        return FeedbackRules((_CLICK,), "curve" if curve else "cascade", curve)
 
     @property
     def m(self) -> int:
         """Items in the longest list."""
-        return self.of.m
+        return self.stream.m
 
     @property
     def d(self) -> int:
         """Features of an item."""
-        return self.of.d
+        return self.stream.d
 
     @property
     def max_grade(self) -> int:
         """The largest grade that can occur."""
-        return self.of.max_grade
+        return self.stream.max_grade
 
     @property
     def path(self) -> Path:
         """Where the file is, if the stream is one `FileBacked`."""
-        found: Path = self.of.path  # type: ignore[attr-defined]
+        found: Path = self.stream.path  # type: ignore[attr-defined]
         return found
 
     def rounds(self, n: int, rng: Generator) -> Rounds:
         """Draw n rounds, and the luck of their visitors."""
-        drawn = self.of.rounds(n, rng)
+        drawn = self.stream.rounds(n, rng)
         return drawn._replace(visitors=self._visitors(int(rng.integers(2**62))))
 
     def _visitors(self, key: int) -> ClickFeedback:
-        curve = self.form.curve
-        positions = min(self.m, self.by.positions or self.m, self.m if curve is None else curve.positions)
+        curve = self.parse_rules.curve
+        positions = min(self.m, self.model.positions or self.m, self.m if curve is None else curve.positions)
         silent, clicked = np.zeros(positions), np.ones(positions)
         if curve is not None:
-            silent, clicked = (self.form.odds(correct(clicks, curve)) for clicks in (silent, clicked))
-        return ClickFeedback(self.by.habits(positions), float(self.max_grade), silent, clicked, curve is None, key)
+            silent, clicked = (self.parse_rules.odds(correct(clicks, curve)) for clicks in (silent, clicked))
+        return ClickFeedback(
+            self.model.habits(positions), float(self.max_grade), silent, clicked, curve is None, key
+        )
 
 
 @kernel
-def fill_told(
+def fill_feedback(
     visitors: ClickFeedback,
     number: int,
     relevance: Grades,

@@ -1,4 +1,4 @@
-"""``peekrank positions`` as a user meets it."""
+"""``peekrank position-bias`` as a user meets it."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from peekrank._util.sources import Sources, code_digest, package_sources
+from peekrank._util.code_digest import Sources, code_digest, package_sources
 
 FILES = {
     "__init__.py": "",

@@ -1,4 +1,4 @@
-"""``peekrank warm``."""
+"""``peekrank precompile``."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import typer
 from rich.text import Text
 
 from peekrank._util.signals import interrupt_later
-from peekrank._util.text import counted
+from peekrank._util.text import pluralize
 from peekrank.cli._options import Quiet
-from peekrank.cli._outputs import say
+from peekrank.cli._outputs import echo
 from peekrank.cli._progress import status
-from peekrank.cli._voice import speak
+from peekrank.cli._verbosity import configure_output
 from peekrank.registry import LEARNERS, MEASURES, SURROGATES
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ _M, _HORIZON = 3, 1_000
 
 EXAMPLES = """\
 # Compile everything.
-peekrank warm
+peekrank precompile
 # Only what one learner needs.
-peekrank warm doubtsort"""
+peekrank precompile doubtsort"""
 
 
 def command(
@@ -45,21 +45,21 @@ def command(
     """Compile learners and measures ahead of time, so that no process has to wait: for container images."""
     from peekrank._jit.compiler import cache_folder
 
-    speak(quiet=quiet)
+    configure_output(quiet=quiet)
     folder = cache_folder()
     _check_writable(folder)
     for name in learners or _all_learners():
         kept = len(_files(folder))
         with status(f"compiling {name}"), interrupt_later():
             _compile_learner(name)
-        say(Text(f"{name}: {counted(len(_files(folder)) - kept, 'kernel')} compiled"))
+        echo(Text(f"{name}: {pluralize(len(_files(folder)) - kept, 'kernel')} compiled"))
     with status("compiling measures, readers and alarms"), interrupt_later():
         _compile_measures()
         _compile_readers()
         _compile_alarms()
     files = _files(folder)
     megabytes = sum(path.stat().st_size for path in files) / 1e6
-    say(Text(f"{counted(len(files), 'kernel')}, {megabytes:.1f} MB, in {folder}"))
+    echo(Text(f"{pluralize(len(files), 'kernel')}, {megabytes:.1f} MB, in {folder}"))
 
 
 def _check_writable(folder: Path) -> None:
@@ -130,7 +130,7 @@ def _rounds(d: int) -> Rounds:
 def _compile_measures() -> None:
     """Let each measure judge a round, and find the best ranking in hindsight."""
     from peekrank.experiments.experiment import Experiment
-    from peekrank.experiments.playing import compile_kernels
+    from peekrank.experiments.run import compile_kernels
 
     for name, cls in MEASURES.items():
         needs_length = any(field.default is MISSING for field in fields(cls))
@@ -142,8 +142,8 @@ def _compile_readers() -> None:
     """Read judged documents, and prepare them for a training."""
     from peekrank.data.dataset import describe
     from peekrank.data.letor import read_letor
-    from peekrank.training.playing import compile_kernels
-    from peekrank.training.training import Training, gather
+    from peekrank.training.run import compile_kernels
+    from peekrank.training.training import Training, prepare_data
 
     with TemporaryDirectory() as folder:
         text = Path(folder, "documents.txt")
@@ -151,7 +151,7 @@ def _compile_readers() -> None:
         read = read_letor(text)
     describe(read)
     for scaling in ("query", "global", "robust"):
-        material = gather(read, None, scaling=scaling)
+        material = prepare_data(read, None, scaling=scaling)
     compile_kernels(Training(("uniform",)), material)
 
 

@@ -18,10 +18,10 @@ from peekrank.engine import Agent, run_agents
 from peekrank.engine.scoring import values_of_lists
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.regret import checkpoints
-from peekrank.spec import text_of
+from peekrank.spec import format_spec
 from peekrank.training.hindsight import Best, best_fixed, loss_along
-from peekrank.training.model import Model, Preparation, Ranked
-from peekrank.training.training import Material, Training
+from peekrank.training.model import Model, Preprocessor, Ranked
+from peekrank.training.training import Training, TrainTest
 from peekrank.types import Ints, Learner, LinearScorer, Rounds, linear_in_features
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ ENDS = {
 COLUMNS = {"run": pl.Int64, "learner": pl.String, **_CURVE, **ENDS}
 
 
-def compile_kernels(training: Training, material: Material) -> None:
+def compile_kernels(training: Training, material: TrainTest) -> None:
     """Compile the loop of each learner, once for each process, so that no run is slowed down by it."""
     lists = Lists(material.train.rounds(), np.zeros(1, np.int64), material.preparation)
     with interrupt_later():
@@ -46,10 +46,10 @@ class Lists(NamedTuple):
 
     rounds: Rounds
     sequence: Ints
-    preparation: Preparation
+    preparation: Preprocessor
 
 
-def lists_of(training: Training, material: Material, run: int) -> Lists:
+def lists_of(training: Training, material: TrainTest, run: int) -> Lists:
     """The lists of a run."""
     train, prepared = material.train, material.preparation
     sequence = training.sequence(run, len(train.queries))
@@ -105,7 +105,7 @@ class Done(NamedTuple):
     seconds: float
 
 
-def play_run(training: Training, material: Material, run: int, progress: Tick) -> Iterator[Done]:
+def play_run(training: Training, material: TrainTest, run: int, progress: Tick) -> Iterator[Done]:
     """Let all learners play a run, and make models of what they have learned."""
     lists, seed = lists_of(training, material, run), training.learner_seed(run)
     played = play(training, lists, seed, checkpoints(training.rounds), progress)
@@ -129,13 +129,13 @@ def play_run(training: Training, material: Material, run: int, progress: Tick) -
     yield Done(pl.concat(frames), models, played.seconds)
 
 
-def make_model(agent: Agent, prepared: Preparation, training: Training, run: int, train: Dataset) -> Model:
+def make_model(agent: Agent, prepared: Preprocessor, training: Training, run: int, train: Dataset) -> Model:
     """The model of an agent that has learned from a training part."""
     learner, weights = agent.learner, np.empty(0, np.float32)
     if isinstance(learner, LinearScorer) and linear_in_features(learner):
         weights = learner.weights(agent.state).copy()
     return Model(
-        weights, prepared, text_of(learner), training.k, training.measure, training.rounds, training.seed, run,
+        weights, prepared, format_spec(learner), training.k, training.measure, training.rounds, training.seed, run,
         train.about.source, train.about.digest or content_digest(train), agent.dump(),
     )  # fmt: skip
 

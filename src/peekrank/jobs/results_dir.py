@@ -25,7 +25,7 @@ import polars as pl
 
 from peekrank import __version__
 from peekrank._util.atomic import remove_leftovers, write_whole
-from peekrank._util.sources import code_digest
+from peekrank._util.code_digest import code_digest
 from peekrank.registry import modules_of, origins
 
 FORMAT = 3
@@ -64,7 +64,7 @@ class Code(NamedTuple):
         return cls(versions(), code_digest(*modules, *sorted(modules_of(*held))), origins(*held))
 
 
-class Folder:
+class ResultsDir:
     """A folder that is claimed for certain results: what is finished of them, and a way to keep more.
 
     Two processes may work in it for the same results: they write the same bytes.
@@ -87,7 +87,7 @@ class Folder:
         self._seen = _stamp(path)
 
     @classmethod
-    def claim(
+    def create(
         cls,
         path: Path,
         kind: str,
@@ -97,7 +97,7 @@ class Folder:
         data: Sequence[str] = (),
         by: Sequence[str] | None = None,
         more: Mapping[str, Mapping[str, Any]] | None = None,
-    ) -> Folder:
+    ) -> ResultsDir:
         """Make sure that a folder is for these results.
 
         One with results of something else, of other data or of other code is refused. A folder where nothing is
@@ -124,7 +124,7 @@ class Folder:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as position:
         ...     folder = Folder.claim(Path(position) / "new", "study", {"study": {"runs": 5}}, code=None)
-        ...     folder.keep("all", pl.DataFrame({"regret": [1.0]}), seconds=0.5)
+        ...     folder.save("all", pl.DataFrame({"regret": [1.0]}), seconds=0.5)
         ...     folder.finished(["all", "more"], lambda *_: True).keys(), folder.seconds()
         (dict_keys(['all']), {'all': 0.5})
         """
@@ -144,7 +144,7 @@ class Folder:
         return cls(path, kind, manifest, identity)
 
     @classmethod
-    def open(cls, path: Path, kind: str) -> Folder:
+    def open(cls, path: Path, kind: str) -> ResultsDir:
         """A folder of results of a kind, for reading."""
         manifest = manifest_of(path, kind)
         if not isinstance(manifest.get("digest"), str):
@@ -166,7 +166,7 @@ class Folder:
         """Those of certain parts that are finished: what is wrong with one is told before new ones are begun."""
         return {part: self.read(part, belongs) for part in parts if self.file(part).exists()}
 
-    def keep(self, part: str, frame: pl.DataFrame, seconds: float) -> None:
+    def save(self, part: str, frame: pl.DataFrame, seconds: float) -> None:
         """Write a part that is finished, in one step, and how long it took."""
         self.write(self.file(part).stem, frame)
         self.time({part: seconds})

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from peekrank import DCG, Agent, DoubtSort, RTop1F
 from peekrank.streams.clicks import Cascade, DependentClick, PositionBased, draw_clicks
-from peekrank.streams.forms import Form, Rule, cascade_prefix, correct, form
+from peekrank.streams.feedback_rules import FeedbackRules, Rule, cascade_prefix, correct, parse_rules
 
 CURVE = PositionBased((0.95, 0.7, 0.4), (0.15, 0.1, 0.0))
 
@@ -45,7 +45,7 @@ def test_corrected_clicks_over_propensities_are_unbiased_by_enumeration(relevanc
 
 def test_grades_seen_through_a_curve_are_unbiased_by_enumeration() -> None:
     """Rules with several grades: looked at with probability theta, then the grade is told; else silence."""
-    made = form("purchase = 4, click = 1; curve 0.8 0.5")
+    made = parse_rules("purchase = 4, click = 1; curve 0.8 0.5")
     for position, theta in enumerate((0.8, 0.5)):
         cases: list[tuple[dict[str, float], int]] = [({"purchase": 1, "click": 1}, 4), ({"click": 1}, 1), ({}, 0)]
         for report, grade in cases:
@@ -61,7 +61,7 @@ def test_a_wrong_curve_is_biased_by_the_ratio_of_the_curves() -> None:
 
 
 def test_grades_made_of_estimates_keep_the_order_at_every_position() -> None:
-    made = Form((Rule("click", 1),), "curve", CURVE)
+    made = FeedbackRules((Rule("click", 1),), "curve", CURVE)
     low, high = made.spread
     for relevance in (0.0, 0.25, 1.0):
         for position in range(3):
@@ -73,7 +73,7 @@ def test_grades_made_of_estimates_keep_the_order_at_every_position() -> None:
                 mean += propensity * made.as_grades(np.full(10_000, estimate), coins).mean()
             assert mean == pytest.approx((relevance - low) / (high - low), abs=2e-4)
     assert np.isnan(made.as_grades([np.nan], [0.5]))
-    assert form("click = 1; seen").as_grades([1.0, np.nan], [0.9, 0.9]).tolist()[0] == 1.0
+    assert parse_rules("click = 1; seen").as_grades([1.0, np.nan], [0.9, 0.9]).tolist()[0] == 1.0
 
 
 def test_a_cascade_prefix_is_right_where_nobody_skips() -> None:
@@ -99,7 +99,7 @@ def test_a_cascade_prefix_underestimates_what_people_skip() -> None:
 
 
 def test_rules_take_the_largest_grade_that_holds() -> None:
-    made = form("purchase = 4, dwell >= 0.5 min = 3, dwell > 500 ms = 2, click=1; seen")
+    made = parse_rules("purchase = 4, dwell >= 0.5 min = 3, dwell > 500 ms = 2, click=1; seen")
     for report, grade in (
         ({}, 0),
         ({"click": 0}, 0),
@@ -116,7 +116,7 @@ def test_rules_take_the_largest_grade_that_holds() -> None:
 
 
 def test_what_was_not_looked_at_is_unknown() -> None:
-    made = form("click = 1; seen")
+    made = parse_rules("click = 1; seen")
     assert made.estimates([{}, None, {"click": 1}], seen=[True, False, True]).tolist() == pytest.approx(
         [0.0, np.nan, 1.0], nan_ok=True
     )
@@ -129,15 +129,15 @@ def test_what_was_not_looked_at_is_unknown() -> None:
 
 
 def test_grades_that_are_told_pass_through() -> None:
-    assert form(" grades ").estimates([3, None, 0]).tolist() == pytest.approx([3, np.nan, 0], nan_ok=True)
+    assert parse_rules(" grades ").estimates([3, None, 0]).tolist() == pytest.approx([3, np.nan, 0], nan_ok=True)
     with pytest.raises(ValueError, match="signals need rules"):
-        Form().estimates([{"click": 1}])
+        FeedbackRules().estimates([{"click": 1}])
 
 
 @pytest.mark.parametrize("text", ["clicks", "click = 1", "purchase = 4, dwell > 30s = 2"])
 def test_clicks_without_a_word_on_examination_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"does not say who looked at what|must be 'signal = grade'"):
-        form(text)
+        parse_rules(text)
 
 
 @pytest.mark.parametrize(
@@ -165,11 +165,11 @@ def test_clicks_without_a_word_on_examination_are_refused(text: str) -> None:
 )
 def test_errors_say_what_is_wrong_and_where(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message.replace("(", r"\(").replace(".", r"\.")):
-        form(text)
+        parse_rules(text)
 
 
 def test_signals_are_checked() -> None:
-    made = form("click = 1; cascade")
+    made = parse_rules("click = 1; cascade")
     with pytest.raises(ValueError, match="did you mean 'click'"):
         made.estimates([{"clik": 1}])
     with pytest.raises(ValueError, match="click = nan: must be a finite number"):
@@ -177,18 +177,18 @@ def test_signals_are_checked() -> None:
     with pytest.raises(ValueError, match="must be signals with their numbers"):
         made.estimates([1.0])
     with pytest.raises(ValueError, match="a list of 2 positions: the curve describes the first 1"):
-        form("click = 1; curve 0.5").estimates([{}, {}])
+        parse_rules("click = 1; curve 0.5").estimates([{}, {}])
 
 
 def test_forms_that_contradict_themselves_are_refused() -> None:
     with pytest.raises(ValueError, match="examination 'blind'"):
-        Form((Rule("click", 1),), "blind")  # type: ignore[arg-type]
+        FeedbackRules((Rule("click", 1),), "blind")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="does not say who looked"):
-        Form((Rule("click", 1),), "told")
+        FeedbackRules((Rule("click", 1),), "told")
     with pytest.raises(ValueError, match="need no examination"):
-        Form((), "seen")
+        FeedbackRules((), "seen")
     with pytest.raises(ValueError, match="a curve goes with"):
-        Form((Rule("click", 1),), "seen", CURVE)
+        FeedbackRules((Rule("click", 1),), "seen", CURVE)
 
 
 SIGNALS = st.sampled_from(["click", "dwell", "add-to-cart", "x_1"])
@@ -200,23 +200,23 @@ RULES = st.builds(Rule, SIGNALS, st.integers(1, 255), st.floats(0, 1e6).map(lamb
     st.sampled_from(["seen", "cascade"]),
 )
 def test_a_form_is_what_its_text_says(rules: list[Rule], examination: str) -> None:
-    made = Form(tuple(rules), examination)  # type: ignore[arg-type]
-    assert form(str(made)) == made
+    made = FeedbackRules(tuple(rules), examination)  # type: ignore[arg-type]
+    assert parse_rules(str(made)) == made
 
 
 @given(st.text("abc=,;>.019/ seen curve cascade", max_size=40))
 def test_any_text_is_a_form_or_a_clear_error(text: str) -> None:
     try:
-        made = form(text)
+        made = parse_rules(text)
     except ValueError:
         return
-    assert form(str(made)) == made
+    assert parse_rules(str(made)) == made
 
 
 @pytest.mark.parametrize("available", [None, [1, 3, 4]])
 def test_what_is_told_is_item_estimate_and_propensity(available: list[int] | None) -> None:
     decision = Agent(DoubtSort(DCG()), m=5, k=2, seed=3).rank(available=available)
-    told = form("click = 1; cascade").told(decision, [{"click": 1}, {}])
+    told = parse_rules("click = 1; cascade").told(decision, [{"click": 1}, {}])
     assert told.items.tolist() == decision.ranking[:1].tolist()
     assert told.estimates.tolist() == [1.0]
     known = np.arange(5) if decision.items is None else decision.items
@@ -224,11 +224,11 @@ def test_what_is_told_is_item_estimate_and_propensity(available: list[int] | Non
     assert told.propensities is not None
     assert told.propensities.tolist() == decision.propensities[known == told.items[0]].tolist()
     silent = Agent(RTop1F(DCG(), horizon=10), m=5, k=1).rank()
-    assert form("grades").told(silent, [1]).propensities is None
+    assert parse_rules("grades").told(silent, [1]).propensities is None
 
 
 def test_a_curve_is_what_its_text_says() -> None:
-    made = Form((Rule("click", 1),), "curve", CURVE)
-    assert form(str(made)) == made
-    assert str(form("click = 1; curve 1 0.5")) == "click = 1; curve 1.0 0.5"
-    assert str(Form()) == "grades"
+    made = FeedbackRules((Rule("click", 1),), "curve", CURVE)
+    assert parse_rules(str(made)) == made
+    assert str(parse_rules("click = 1; curve 1 0.5")) == "click = 1; curve 1.0 0.5"
+    assert str(FeedbackRules()) == "grades"

@@ -1,4 +1,4 @@
-"""``peekrank rates``."""
+"""``peekrank study``."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from peekrank._util.validate import whole
+from peekrank._util.validate import check_int
 from peekrank.cli._options import (
     THREADS,
-    Folder,
     Grades,
     Imports,
     Items,
     Quiet,
+    ResultsDir,
     Revealed,
     Seed,
     Workers,
     import_all,
 )
-from peekrank.cli._outputs import say
+from peekrank.cli._outputs import echo
 from peekrank.cli._progress import rounds_bar, status
-from peekrank.cli._tables import Fitted
-from peekrank.cli._voice import speak
+from peekrank.cli._tables import TerminalTable
+from peekrank.cli._verbosity import configure_output
 from peekrank.reports.numbers import bound_text, exponent_text, regret_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from peekrank.experiments.findings import Findings
     from peekrank.experiments.study import Study
+    from peekrank.experiments.study_result import StudyResult
 
 EXAMPLES = """\
 # How fast does the regret of two learners grow?
-peekrank rates dcg marginftrl rtop1f --m 4 --k 1 --horizons 1000,4000,16000"""
+peekrank study dcg marginftrl rtop1f --m 4 --k 1 --horizons 1000,4000,16000"""
 
 
 def command(
@@ -59,7 +59,7 @@ def command(
     runs: Annotated[int, typer.Option(help="Number of runs for each stream and horizon.")] = 10,
     seed: Seed = 0,
     workers: Workers = THREADS,
-    folder: Folder = Path("rates"),
+    folder: ResultsDir = Path("rates"),
     quiet: Quiet = False,
     imports: Imports = None,
 ) -> None:
@@ -68,24 +68,24 @@ def command(
     from peekrank.reports import plots
 
     import_all(imports)
-    speak(quiet=quiet)
+    configure_output(quiet=quiet)
     lengths = read_horizons(horizons)
     with status("looking which learners fit"):
         chosen, unfit = choose(learners, measure, m, k, grades=grades, horizons=lengths)
     findings = _investigate(Study(measure, m, k, chosen, grades, lengths, runs, seed), folder, workers)
     plots.save(plots.worst_regret(findings), folder, "rates")
-    say(*_shown(findings, unfit), Text(f"Tables, picture and manifest are in {folder}{os.sep}"))
+    echo(*_shown(findings, unfit), Text(f"Tables, picture and manifest are in {folder}{os.sep}"))
 
 
-def _investigate(study: Study, folder: Path, workers: int) -> Findings:
-    from peekrank.experiments.study_runs import compile_kernels, investigate
-    from peekrank.jobs.folder import finished
+def _investigate(study: Study, folder: Path, workers: int) -> StudyResult:
+    from peekrank.experiments.study_runs import compile_kernels, run_study
+    from peekrank.jobs.results_dir import finished
 
     with status("compiling (once)"):
         compile_kernels(study)
     wanted = len(study.streams) * len(study.horizons)
     with rounds_bar(study.rounds, lambda: f"{finished(folder)} of {wanted} settings", folder) as tick:
-        return investigate(study, folder, workers=workers, progress=tick)
+        return run_study(study, folder, workers=workers, progress=tick)
 
 
 def read_horizons(text: str) -> tuple[int, ...]:
@@ -109,10 +109,10 @@ def choose(
     from peekrank.experiments.study import fitting
 
     for horizon in horizons:
-        whole("horizons", horizon, 1)
-    whole("m", m, 2)
-    whole("k", k, 1, m)
-    whole("grades", grades, 2, 256)
+        check_int("horizons", horizon, 1)
+    check_int("m", m, 2)
+    check_int("k", k, 1, m)
+    check_int("grades", grades, 2, 256)
     fit, unfit = fitting(measure, m, k, grades=grades, horizons=horizons)
     if not fit:
         raise ValueError(
@@ -122,7 +122,7 @@ def choose(
     return fit, unfit
 
 
-def _shown(findings: Findings, unfit: Mapping[str, str]) -> list[RenderableType]:
+def _shown(findings: StudyResult, unfit: Mapping[str, str]) -> list[RenderableType]:
     """The table of a study, what its columns mean, and why learners are missing."""
     study = findings.study
     last = study.horizons[-1]
@@ -140,7 +140,7 @@ def _shown(findings: Findings, unfit: Mapping[str, str]) -> list[RenderableType]
             worst[last].stream,
         ]
         rows.append(("", cells))
-    said: list[RenderableType] = [Fitted(_title(study), heads, rows, names=["learner", where])]
+    said: list[RenderableType] = [TerminalTable(_title(study), heads, rows, names=["learner", where])]
     runs = f"mean ± standard deviation of {study.runs} runs" if study.runs > 1 else "a single run"
     said.append(Text(f"Regret on the worst of {len(study.streams)} streams, {runs}; bounds hold in expectation."))
     if study.runs > 1:

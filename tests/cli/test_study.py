@@ -1,4 +1,4 @@
-"""`peekrank rates` as a user meets it."""
+"""`peekrank study` as a user meets it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typer.testing import Result
 from helpers.command_line import numbers, peekrank
 from peekrank.experiments import study as laboratory
 from peekrank.experiments.families import family
-from peekrank.experiments.findings import Worst
+from peekrank.experiments.study_result import Worst
 from peekrank.jobs.executor import InterruptedRunError, Threads
 from peekrank.reports.numbers import bound_text
 
@@ -130,7 +130,7 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*_: object, **__: object) -> None:
         raise InterruptedRunError
 
-    monkeypatch.setattr(Threads, "do_all", stopped)
+    monkeypatch.setattr(Threads, "run_all_jobs", stopped)
     done = rates(*TWO)
     assert done.exit_code == 130
     settings = 3 * len(family("p@1+sum", 3, 1, 40))

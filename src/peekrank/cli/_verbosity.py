@@ -12,16 +12,16 @@ from typing import NamedTuple
 STANDARD_OUTPUT = Path("-")
 
 
-class Voice(NamedTuple):
+class Verbosity(NamedTuple):
     """What is said."""
 
     answers: bool = True
     progress: bool = True
 
 
-VOICE = ContextVar("VOICE", default=Voice())  # noqa: B039 # a tuple does not change
+VERBOSITY = ContextVar("VOICE", default=Verbosity())  # noqa: B039 # a tuple does not change
 
 
-def speak(json_file: Path | None = None, *, quiet: bool = False) -> None:
+def configure_output(json_file: Path | None = None, *, quiet: bool = False) -> None:
     """Say as much, for the rest of the command, as its options ask for."""
-    VOICE.set(Voice(answers=not quiet and json_file != STANDARD_OUTPUT, progress=not quiet))
+    VERBOSITY.set(Verbosity(answers=not quiet and json_file != STANDARD_OUTPUT, progress=not quiet))

@@ -1,4 +1,4 @@
-"""``peekrank watch`` as a user meets it."""
+"""``peekrank monitor`` as a user meets it."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from peekrank._util.reading import _DEEPEST, read_json
+from peekrank._util.untrusted_json import _DEEPEST, read_json
 
 
 def nested(depth: int) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from peekrank.training.no_relevant import NoRelevant
-from peekrank.training.playing import ENDS
+from peekrank.training.run import ENDS
 from peekrank.training.training import Training
 from peekrank.types import Floats, Ints
 
@@ -37,7 +37,7 @@ class Summary(NamedTuple):
     rounds_per_second: float  # of one thread, for all learners together
 
 
-class Outcome(NamedTuple):
+class TrainingResult(NamedTuple):
     """The curves of all runs: a row for each learner, run and number of rounds; and the median time of a run.
 
     ``no_relevant`` counts queries with nothing relevant, in the test part if there is one, or in the training part.

@@ -1,4 +1,4 @@
-"""``peekrank positions``."""
+"""``peekrank position-bias``."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import typer
 from rich.text import Text
 
 from peekrank.cli._options import JsonFile
-from peekrank.cli._outputs import check_outputs, say, write_json
-from peekrank.cli._tables import Sheet, shown
-from peekrank.cli._voice import speak
+from peekrank.cli._outputs import check_outputs, echo, write_json
+from peekrank.cli._tables import TextTable, shown
+from peekrank.cli._verbosity import configure_output
 
 if TYPE_CHECKING:
     from peekrank.evaluation.position_bias import Curve
 
 EXAMPLES = """\
 # How often do people look at each position?
-peekrank positions log.parquet"""
+peekrank position-bias log.parquet"""
 JSON_KEYS = {
     "examined, low, high": "for each position: examination relative to the first, with a 95 % interval",
     "shown, clicks": "for each position: counts",
-    "form": "the curve as a form of feedback",
+    "feedback": "the curve as a form of feedback",
 }
 
 
@@ -37,16 +37,16 @@ def command(
     from peekrank.evaluation.log import read_log
     from peekrank.evaluation.position_bias import estimate_curve
 
-    speak(json_file)
+    configure_output(json_file)
     check_outputs(json_file, read=[log])
     curve = estimate_curve(read_log(log), periods=periods)
-    say(*shown("Examination of positions, relative to the first", _sheet(curve), ""))
-    say(Text(f"As a form of feedback: {curve.form()}"))
+    echo(*shown("Examination of positions, relative to the first", _sheet(curve), ""))
+    echo(Text(f"As a form of feedback: {curve.feedback_rules()}"))
     parts = {name: part.tolist() for name, part in curve._asdict().items()}
-    write_json(json_file, {**parts, "form": curve.form()})
+    write_json(json_file, {**parts, "feedback": curve.feedback_rules()})
 
 
-def _sheet(curve: Curve) -> Sheet:
+def _sheet(curve: Curve) -> TextTable:
     rows = [
         [
             str(position),
@@ -57,4 +57,4 @@ def _sheet(curve: Curve) -> Sheet:
         ]
         for position, (examined, low, high, n, clicks) in enumerate(zip(*curve, strict=True), start=1)
     ]
-    return Sheet(["position", "shown", "clicks", "examined", "95 %"], rows, 0)
+    return TextTable(["position", "shown", "clicks", "examined", "95 %"], rows, 0)

@@ -39,7 +39,7 @@ class Worst(NamedTuple):
         return None if self.bound is None else self.regret <= self.bound
 
 
-class Findings(NamedTuple):
+class StudyResult(NamedTuple):
     """The regret of every learner on every stream at every horizon in every run: one row for each."""
 
     study: Study

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from peekrank.data.dataset import Dataset
-from peekrank.data.generated import Kind, Layout, Values, make_dataset
+from peekrank.data.generated import DatasetShape, Kind, Values, make_dataset
 from peekrank.data.scaling import Scaling, scale_within_queries
-from peekrank.training.choosing import choose_scaling
-from peekrank.training.playing import play_run
-from peekrank.training.training import Training, gather
+from peekrank.training.run import play_run
+from peekrank.training.select_scaling import choose_scaling
+from peekrank.training.training import Training, prepare_data
 
-LAYOUT = Layout(queries=300, documents=(5, 25), features=12, shares=(0.6, 0.25, 0.1, 0.05))
+LAYOUT = DatasetShape(queries=300, documents=(5, 25), features=12, shares=(0.6, 0.25, 0.1, 0.05))
 LEARNERS = ("ridge", "rtopkf")
 
 
@@ -48,7 +48,7 @@ def flags(rng: np.random.Generator) -> Dataset:
 
 def held_out(learner: str, train: Dataset, test: Dataset, scaling: str) -> float:
     training = Training((learner,), k=1, rounds=4_000, runs=3, measure="ndcg@10+skip")
-    material = gather(train, test, scaling=scaling)
+    material = prepare_data(train, test, scaling=scaling)
     runs = [next(play_run(training, material, run, lambda _: None)).curves["held_out"][-1] for run in range(3)]
     return float(np.mean([0.0 if quality is None else quality for quality in runs]))
 

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from peekrank.data.columns import counted_features, look_at_columns
 from peekrank.data.dataset import Dataset
+from peekrank.data.feature_stats import counted_features, feature_stats
 from peekrank.engine import Agent
 from peekrank.training.model import preparation
-from peekrank.training.playing import Lists, play
+from peekrank.training.run import Lists, play
 from peekrank.training.training import Training
 from peekrank.types import Floats, Rounds
 
@@ -42,7 +42,7 @@ def choose_scaling(train: Dataset, training: Training) -> Choice:
     counts as rounds of the training, and no answers are used but those.
 
     >>> from peekrank.data.generated import Layout, make_dataset
-    >>> layout = Layout(queries=60, documents=(2, 12), features=6, shares=(0.6, 0.3, 0.1))
+    >>> layout = DatasetShape(queries=60, documents=(2, 12), features=6, shares=(0.6, 0.3, 0.1))
     >>> data = make_dataset(layout, np.random.default_rng(1))
     >>> choose_scaling(data, Training(("ridge",), rounds=1000))
     Choice(scaling='global', why='no feature has heavy tails')
@@ -59,8 +59,8 @@ def choose_scaling(train: Dataset, training: Training) -> Choice:
     """
     if train.about.scaling != "none":
         return Choice("none", f"the file came scaled, {train.about.scaling}")
-    columns = look_at_columns(train.features)
-    heavy, wild = columns.heavy_tailed(), columns.of_another_scale()
+    columns = feature_stats(train.features)
+    heavy, wild = columns.heavy_tailed(), columns.badly_scaled()
     about = train.about.base, train.features.shape[1]
     if len(heavy):
         scaling, why = _by_trial(train, training)

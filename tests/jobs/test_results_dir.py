@@ -12,21 +12,21 @@ import polars as pl
 import pytest
 
 from peekrank._util.atomic import write_whole
-from peekrank.jobs import folder as folders
-from peekrank.jobs.folder import FORMAT, Code, Folder, finished, median_seconds
+from peekrank.jobs import results_dir as folders
+from peekrank.jobs.results_dir import FORMAT, Code, ResultsDir, finished, median_seconds
 
 ABOUT = {"study": {"runs": (1, 2), "seed": 3}, "data": {"content": "ab"}}
 CODE = Code({"numpy": "2.0"}, "0123", {})
 FRAME = pl.DataFrame({"regret": [1.5, 2.5]})
 
 
-def claimed(path: Path, code: Code = CODE, **change: Any) -> Folder:
-    return Folder.claim(path, "study", {**ABOUT, **change}, code=code, data=("data",))
+def claimed(path: Path, code: Code = CODE, **change: Any) -> ResultsDir:
+    return ResultsDir.create(path, "study", {**ABOUT, **change}, code=code, data=("data",))
 
 
-def begun(path: Path) -> Folder:
+def begun(path: Path) -> ResultsDir:
     folder = claimed(path)
-    folder.keep("0", FRAME, 0.25)
+    folder.save("0", FRAME, 0.25)
     return folder
 
 
@@ -44,7 +44,7 @@ def test_the_manifest_says_of_what_and_by_which_code(tmp_path: Path) -> None:
     assert again.finished(["0", "1"], anything)["0"].equals(FRAME)
     assert again.seconds() == {"0": 0.25}
     assert (tmp_path / "manifest.json").read_bytes() == before
-    assert Folder.open(tmp_path, "study").read("0", anything).equals(FRAME)
+    assert ResultsDir.open(tmp_path, "study").read("0", anything).equals(FRAME)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_another_thing_is_refused_once_something_is_finished(
 ) -> None:
     claimed(tmp_path / "new")
     taken = claimed(tmp_path / "new", **change)
-    taken.keep("0", FRAME, 0.0)
+    taken.save("0", FRAME, 0.0)
     begun(tmp_path / "begun")
     before = (tmp_path / "begun" / "manifest.json").read_bytes()
     message = f"holds results of another study, with {different} choose another folder"
@@ -78,7 +78,7 @@ def test_a_folder_that_was_taken_over_is_noticed(tmp_path: Path) -> None:
     mine.check()
     claimed(tmp_path, study={"runs": (1, 2), "seed": 9})
     with pytest.raises(ValueError, match="different seed"):
-        mine.keep("0", FRAME, 0.0)
+        mine.save("0", FRAME, 0.0)
     assert not finished(tmp_path)
 
 
@@ -89,16 +89,16 @@ def test_what_one_wrote_in_the_instant_of_being_taken_over_is_nothing_of_the_oth
     other = claimed(tmp_path, study={"runs": (1, 2), "seed": 9})
     with monkeypatch.context() as patch:
         patch.setattr(mine, "check", lambda: None)  # it was, just before
-        mine.keep("0", FRAME, 0.0)
+        mine.save("0", FRAME, 0.0)
     assert other.finished(["0"], anything) == {}
 
 
 def test_fields_that_only_grow(tmp_path: Path) -> None:
-    def grown(**runs: int) -> Folder:
+    def grown(**runs: int) -> ResultsDir:
         about = {"sweep": {"name": "s", "seed": len(runs)}}
-        return Folder.claim(tmp_path, "sweep", about, code=None, by=("name",), more={"runs": runs})
+        return ResultsDir.create(tmp_path, "sweep", about, code=None, by=("name",), more={"runs": runs})
 
-    grown(b=1).keep("0", FRAME, 0.0)
+    grown(b=1).save("0", FRAME, 0.0)
     assert list(grown(a=2, c=3).manifest["runs"].items()) == [("a", 2), ("b", 1), ("c", 3)]
     assert grown(a=2).manifest["sweep"] == {"name": "s", "seed": 1}
     stamp = (tmp_path / "manifest.json").stat().st_mtime_ns
@@ -156,7 +156,7 @@ def test_manifests_that_are_none(text: str, message: str, tmp_path: Path) -> Non
 def test_a_manifest_without_a_digest_cannot_be_opened(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text('{"format": 3, "study": {}}')
     with pytest.raises(ValueError, match=r"manifest\.json has no digest"):
-        Folder.open(tmp_path, "study")
+        ResultsDir.open(tmp_path, "study")
 
 
 def test_the_errors_of_disks_name_the_file(tmp_path: Path) -> None:

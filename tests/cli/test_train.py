@@ -1,4 +1,4 @@
-"""``peekrank learn`` as a user meets it, and what is ranked with what it learned."""
+"""``peekrank train`` as a user meets it, and what is ranked with what it learned."""
 
 from __future__ import annotations
 

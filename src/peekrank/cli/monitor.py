@@ -1,4 +1,4 @@
-"""``peekrank watch``."""
+"""``peekrank monitor``."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from peekrank._util.text import counted
+from peekrank._util.text import pluralize
 from peekrank.cli._options import JsonFile
-from peekrank.cli._outputs import check_outputs, say, write_json
-from peekrank.cli._voice import speak
+from peekrank.cli._outputs import check_outputs, echo, write_json
+from peekrank.cli._verbosity import configure_output
 
 if TYPE_CHECKING:
     from peekrank.monitoring.alarms import Alarm, Monitor
 
 EXAMPLES = """\
 # Look for faults in a log.
-peekrank watch log.parquet
+peekrank monitor log.parquet
 # Keep watching a log that grows.
-peekrank watch log.jsonl --follow"""
+peekrank monitor log.jsonl --follow"""
 JSON_KEYS = {
     "decisions, alpha, expected": "how many, and how many false alarms are expected at most",
     "alarms": "for each: name, item, since, latest, times, cause, action",
@@ -44,7 +44,7 @@ def command(
     from peekrank.monitoring.alarms import Monitor
     from peekrank.monitoring.tail import monitor_log
 
-    speak(json_file)
+    configure_output(json_file)
     if not log.is_file():
         raise ValueError(f"{log}: is a folder, not a log" if log.is_dir() else f"{log}: there is no such file")
     check_outputs(json_file, read=[log])
@@ -63,12 +63,12 @@ def command(
         for alarm in watch.raised():
             if (key := (alarm.name, alarm.item)) not in told:
                 told.add(key)
-                say(_shown(alarm))
+                echo(_shown(alarm))
 
     done = monitor_log(log, make, tell, follow=follow, wait=wait)
     expected = alpha * done.rounds
-    found = counted(len(done.raised()), "alarm") if done.raised() else "No alarm"
-    say(Text(f"{found} in {counted(done.rounds, 'decision')}; by chance {expected:.2g} at most are expected."))
+    found = pluralize(len(done.raised()), "alarm") if done.raised() else "No alarm"
+    echo(Text(f"{found} in {pluralize(done.rounds, 'decision')}; by chance {expected:.2g} at most are expected."))
     alarms = [alarm.as_dict() for alarm in done.raised()]
     write_json(json_file, {"decisions": done.rounds, "alpha": alpha, "expected": expected, "alarms": alarms})
 

@@ -1,4 +1,4 @@
-"""What learners usually lose: measured on stationary streams, and kept with the package.
+"""What learners mean_loss lose: measured on stationary streams, and kept with the package.
 
 `experiments/choosing.py` measures it. Ten items, and k and a measure for each rate that a game can have.
 """
@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-FILE = Path(__file__).with_name("usual.json")
+FILE = Path(__file__).with_name("benchmarks.json")
 ITEMS = 10
 
 
-class Usual(NamedTuple):
+class Benchmark(NamedTuple):
     """What a learner loses per round on a stationary stream: mean and standard deviation over runs."""
 
     learner: str
@@ -40,13 +40,13 @@ class Answers(NamedTuple):
 
 
 @cache
-def streams() -> tuple[Usual, ...]:
+def streams() -> tuple[Benchmark, ...]:
     """All that was measured on streams.
 
     >>> streams()[0].learner, streams()[0].stream
     ('doubtsort', 'ct15')
     """
-    return tuple(Usual(*row) for row in json.loads(FILE.read_text(encoding="utf-8"))["streams"])
+    return tuple(Benchmark(*row) for row in json.loads(FILE.read_text(encoding="utf-8"))["streams"])
 
 
 @cache
@@ -66,7 +66,7 @@ def lost(learner: str, measure: str, k: int, *, told: bool) -> dict[str, float]:
     return {row.stream: row.mean for row in streams() if row[:4] == wanted and row.rounds == longest}
 
 
-def typically(learner: str, measure: str, k: int, *, told: bool) -> float:
+def loss_by_stream(learner: str, measure: str, k: int, *, told: bool) -> float:
     """The geometric mean of that over streams, which differ in scale; infinite where nothing was measured."""
     found = lost(learner, measure, k, told=told)
     return float(np.exp(np.mean(np.log(list(found.values()))))) if found else float("inf")

@@ -1,4 +1,4 @@
-"""``peekrank warm``: what it has compiled, no later process compiles."""
+"""``peekrank precompile``: what it has compiled, no later process compiles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from helpers.command_line import refused
-from peekrank.cli.warm import _all_learners, _problem
+from peekrank.cli.precompile import _all_learners, _problem
 from peekrank.learners import learner
 from peekrank.registry import LEARNERS
 from peekrank.surrogates import RankSVM

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from peekrank._util.text import excerpt
-from peekrank.spec import nearest
+from peekrank.spec import suggest
 from peekrank.streams.clicks import PositionBased
 from peekrank.types import Decision, Floats, Ints
 
@@ -37,7 +37,7 @@ _SILENCE = (
     "{!r} does not say who looked at what: an item without a click was either disliked or never seen, and silence "
     "taken for 0 teaches positions instead of items. Add '; seen' (the app tells which items were looked at), "
     "'; cascade' (all down to the last click were, and none below is known) or '; curve 1 0.6 0.4' (how likely "
-    "each position is looked at; `peekrank positions` estimates it)"
+    "each position is looked at; `peekrank position-bias` estimates it)"
 )
 
 
@@ -60,7 +60,7 @@ class Rule(NamedTuple):
         return f"{self.signal}{sign} = {self.grade}"
 
 
-class Told(NamedTuple):
+class FeedbackEstimates(NamedTuple):
     """What a list taught: items, an estimate of each one's relevance, and the probability that it was seen at all."""
 
     items: Ints
@@ -69,7 +69,7 @@ class Told(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Form:
+class FeedbackRules:
     """A form of feedback: rules that make grades of signals, and what is known of who looked where.
 
     Parameters
@@ -83,10 +83,10 @@ class Form:
     curve
         The probabilities, for "curve".
 
-    >>> clicks = form("click = 1; curve 0.9/0.1 0.5/0.1")
+    >>> clicks = parse_rules("click = 1; curve 0.9/0.1 0.5/0.1")
     >>> clicks.estimates([{}, {"click": 1}])
     array([-0.125,  2.25 ])
-    >>> form("click = 1; cascade").estimates([{}, {"click": 1}, {}])
+    >>> parse_rules("click = 1; cascade").estimates([{}, {"click": 1}, {}])
     array([ 0.,  1., nan])
     """
 
@@ -97,7 +97,7 @@ class Form:
     def __post_init__(self) -> None:
         if self.examination not in get_args(Examination):
             raise ValueError(
-                f"examination {self.examination!r}: {nearest(self.examination, get_args(Examination))}"
+                f"examination {self.examination!r}: {suggest(self.examination, get_args(Examination))}"
             )
         if bool(self.rules) == (self.examination == "told"):
             raise ValueError(
@@ -144,13 +144,13 @@ class Form:
     def grade(self, report: Report) -> int:
         """The largest grade whose rule holds; 0 if none does.
 
-        >>> form("purchase = 4, dwell > 30s = 2, click = 1; seen").grade({"click": 1, "dwell": 31})
+        >>> parse_rules("purchase = 4, dwell > 30s = 2, click = 1; seen").grade({"click": 1, "dwell": 31})
         2
         """
         known = {rule.signal for rule in self.rules}
         for signal, value in report.items():
             if signal not in known:
-                raise ValueError(f"no rule for the signal '{excerpt(signal)}': {nearest(signal, known)}")
+                raise ValueError(f"no rule for the signal '{excerpt(signal)}': {suggest(signal, known)}")
             if not math.isfinite(value) or value < 0:
                 raise ValueError(f"{signal} = {value!r}: must be a finite number, 0 or more")
         return max((rule.grade for rule in self.rules if rule.holds(report)), default=0)
@@ -185,13 +185,13 @@ class Form:
 
     def told(
         self, decision: Decision, reports: Sequence[Report | float | None], seen: Sequence[bool] | None = None
-    ) -> Told:
+    ) -> FeedbackEstimates:
         """What is known of the first items of a decision, one by one, without those of which nothing is.
 
         >>> from peekrank import DCG, Agent, Greedy
         >>> decision = Agent(Greedy(DCG(), epsilon=0.5), m=3, k=2).rank()
-        >>> form("click = 1; curve 1 0.5").told(decision, [{}, {"click": 1}])
-        Told(items=array([0, 1]), estimates=array([0., 2.]), propensities=array([1.        , 0.83333333]))
+        >>> parse_rules("click = 1; curve 1 0.5").told(decision, [{}, {"click": 1}])
+        FeedbackEstimates(items=array([0, 1]), estimates=array([0., 2.]), propensities=array([1.        , 0.83333333]))
         """
         estimates = self.estimates(reports, seen)
         known = ~np.isnan(estimates)
@@ -201,7 +201,7 @@ class Form:
             propensities = propensities[
                 items if decision.items is None else np.searchsorted(decision.items, items)
             ]
-        return Told(items, estimates[known], propensities)
+        return FeedbackEstimates(items, estimates[known], propensities)
 
     def as_grades(self, estimates: ArrayLike, uniforms: ArrayLike) -> Floats:
         """Grades 0 and 1 for learners, which take whole grades alone, out of estimates that are not whole.
@@ -211,7 +211,7 @@ class Form:
         ordered by their mean grade are ordered by relevance. A learner's regret in units of relevance is
         high - low times what its bound says of grades.
 
-        >>> form("click = 1; curve 1 0.5").as_grades([2.0, 0.0, 1.0], [0.9, 0.9, 0.4])
+        >>> parse_rules("click = 1; curve 1 0.5").as_grades([2.0, 0.0, 1.0], [0.9, 0.9, 0.4])
         array([1., 0., 1.])
         """
         values = np.asarray(estimates, dtype=np.float64)
@@ -222,7 +222,7 @@ class Form:
     def odds(self, estimates: ArrayLike) -> Floats:
         """Probability that `as_grades` makes 1 of an estimate that is not whole.
 
-        >>> form("click = 1; curve 1 0.5").odds([2.0, 0.0, 1.0])
+        >>> parse_rules("click = 1; curve 1 0.5").odds([2.0, 0.0, 1.0])
         array([1. , 0. , 0.5])
         """
         low, high = self.spread
@@ -276,30 +276,30 @@ def cascade_prefix(grades: ArrayLike) -> Floats:
     return values
 
 
-def form(text: str) -> Form:
+def parse_rules(text: str) -> FeedbackRules:
     """The form of feedback that a line of text describes; a ValueError says what is wrong with it, and where.
 
-    >>> form("purchase = 4, dwell > 1.5 min = 2, click = 1; cascade").rules[1]
+    >>> parse_rules("purchase = 4, dwell > 1.5 min = 2, click = 1; cascade").rules[1]
     Rule(signal='dwell', grade=2, bound=90.0, reached=False)
-    >>> form("grades").whole
+    >>> parse_rules("grades").whole
     True
     """
     rules, semicolon, rest = text.partition(";")
     if rules.strip() == "grades":
         if semicolon:
             raise ValueError(f"'{excerpt(text)}': grades stand alone; they are answers of somebody who looked")
-        return Form()
+        return FeedbackRules()
     parsed = tuple(_rule(part, number) for number, part in enumerate(rules.split(","), start=1))
     if not semicolon:
         raise ValueError(_SILENCE.format(excerpt(text)))
     _check_rules(parsed)
     word, *numbers = rest.split() or [""]
     if word == "curve":
-        return Form(parsed, "curve", _curve(numbers))
+        return FeedbackRules(parsed, "curve", _curve(numbers))
     if word not in ("seen", "cascade") or numbers:
-        meant = nearest(word, ("seen", "cascade", "curve")) if not numbers else "it stands alone"
+        meant = suggest(word, ("seen", "cascade", "curve")) if not numbers else "it stands alone"
         raise ValueError(f"examination '{excerpt(rest.strip())}': {meant}")
-    return Form(parsed, "seen" if word == "seen" else "cascade")
+    return FeedbackRules(parsed, "seen" if word == "seen" else "cascade")
 
 
 def _rule(text: str, number: int) -> Rule:
@@ -313,7 +313,7 @@ def _rule(text: str, number: int) -> Rule:
     if not 1 <= int(grade) <= 255:
         raise ValueError(f"rule {number}, '{excerpt(text.strip())}': a grade is from 1 to 255; 0 is what is left")
     if (unit := found["unit"] or "") not in _SECONDS:
-        raise ValueError(f"rule {number}, '{excerpt(text.strip())}': unit '{unit}': {nearest(unit, _SECONDS)}")
+        raise ValueError(f"rule {number}, '{excerpt(text.strip())}': unit '{unit}': {suggest(unit, _SECONDS)}")
     return Rule(found["signal"], int(grade), float(found["bound"] or 0) * _SECONDS[unit], found["sign"] == ">=")
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from peekrank._jit import kernel
-from peekrank._util.text import counted
+from peekrank._util.text import pluralize
 from peekrank.types import Features, Floats, Ints
 
 _MOST_ROWS = 20_000  # that medians are taken of, evenly spread over all
@@ -18,7 +18,7 @@ _OTHER_SCALE = 10.0  # a size so many times that of the usual feature, or a mean
 _MOST_NAMED = 5  # features
 
 
-class Columns(NamedTuple):
+class FeatureStats(NamedTuple):
     """What each feature is like, one number per feature.
 
     ``centre`` is the median and ``spread`` the median distance from it of the values that differ from it (0: all
@@ -32,7 +32,7 @@ class Columns(NamedTuple):
     size: Floats
     offset: Floats
 
-    def of_another_scale(self) -> Ints:
+    def badly_scaled(self) -> Ints:
         """The features whose size is a tenth or ten times that of the median feature, or that lie far from 0."""
         used = self.size > 0
         if not used.any():
@@ -46,13 +46,13 @@ class Columns(NamedTuple):
         return np.flatnonzero(self.reach > _FAR)
 
 
-def look_at_columns(features: Features) -> Columns:
+def feature_stats(features: Features) -> FeatureStats:
     """Look at the values of each feature.
 
-    >>> columns = look_at_columns(np.float32([[1, 0], [2, 0], [3, 0], [4, 0], [500, 2]]))
+    >>> columns = feature_stats(np.float32([[1, 0], [2, 0], [3, 0], [4, 0], [500, 2]]))
     >>> columns.centre, columns.spread, columns.reach
     (array([3., 0.]), array([1.5, 2. ]), array([331.33333333,   1.        ]))
-    >>> columns.heavy_tailed(), columns.of_another_scale()
+    >>> columns.heavy_tailed(), columns.badly_scaled()
     (array([0]), array([1]))
     """
     centre, spread = centres_and_spreads(features)
@@ -64,7 +64,7 @@ def look_at_columns(features: Features) -> Columns:
     offset = np.divide(np.abs(mean / n), np.sqrt(variance), out=np.zeros(d), where=variance > 0)
     reach = np.divide(farthest, spread, out=np.zeros(d), where=spread > 0)
     size = np.sqrt(np.divide(squares, present, out=np.zeros(d), where=present > 0))
-    return Columns(centre, spread, reach, size, offset)
+    return FeatureStats(centre, spread, reach, size, offset)
 
 
 def centres_and_spreads(features: Features) -> tuple[Floats, Floats]:
@@ -94,7 +94,7 @@ def counted_features(which: Ints, base: int, d: int, what: str) -> str:
     """
     shown = ", ".join(str(base + int(column)) for column in which[:_MOST_NAMED])
     rest = f" and {len(which) - _MOST_NAMED:,} more" if len(which) > _MOST_NAMED else ""
-    return f"{len(which):,} of {counted(d, 'feature')} {what} ({shown}{rest})"
+    return f"{len(which):,} of {pluralize(d, 'feature')} {what} ({shown}{rest})"
 
 
 @kernel

@@ -31,7 +31,7 @@ def compile_kernels(experiment: Experiment) -> None:
             simulate(learner, world, k=experiment.k, measure=measure)
 
 
-class Stage(NamedTuple):
+class RunContext(NamedTuple):
     """All that the runs of an experiment need: they read no file, and make nothing twice."""
 
     experiment: Experiment
@@ -42,9 +42,9 @@ class Stage(NamedTuple):
     world: tuple[Rounds, Floats] | None  # rounds and best values of every run, if they are not drawn anew
 
 
-def stage_of(
+def run_context(
     experiment: Experiment, *, at: Ints | None = None, drawn: dict[tuple[str, int], Rounds] | None = None
-) -> Stage:
+) -> RunContext:
     """Load and draw what the runs of an experiment share.
 
     Parameters
@@ -56,19 +56,19 @@ def stage_of(
     drawn
         Rounds that are the same in all runs, by stream and horizon: taken from here, and put here.
 
-    >>> int(stage_of(Experiment(("uniform",), "ct15", "dcg", k=1, horizon=1000)).at[-1])
+    >>> int(run_context(Experiment(("uniform",), "ct15", "dcg", k=1, horizon=1000)).at[-1])
     1000
     """
     stream, measure = experiment.parts.stream, experiment.parts.measure
     recorded = checkpoints(experiment.horizon) if at is None else at
     held = stream.in_memory() if isinstance(stream, Orders | Ratings) else stream
     world = None
-    if not experiment.redraw:
+    if experiment.same_rounds:
         drawn, key = {} if drawn is None else drawn, (experiment.stream, experiment.horizon)
         if key not in drawn:
             drawn[key] = experiment.rounds(0, held)
         world = drawn[key], best_values(measure, drawn[key], recorded)
-    return Stage(experiment, held, experiment.parts.learners, measure, recorded, world)
+    return RunContext(experiment, held, experiment.parts.learners, measure, recorded, world)
 
 
 class Curve(NamedTuple):
@@ -85,7 +85,7 @@ class Curve(NamedTuple):
         return pl.DataFrame([pl.Series(name, columns[name], dtype) for name, dtype in CURVE_COLUMNS.items()])
 
 
-def play_run(stage: Stage, run: int, learners: Iterable[int], tick: Tick) -> Iterator[Curve]:
+def play_run(stage: RunContext, run: int, learners: Iterable[int], tick: Tick) -> Iterator[Curve]:
     """Let learners, by their numbers, play a run: the same rounds for all, one learner after the other."""
     e, stream, made, measure, at, world = stage
     if world is None:
