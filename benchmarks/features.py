@@ -87,11 +87,13 @@ def yahoo(table: Table) -> None:
     learners = [learner for learner, _ in LEARNERS.values()]
 
     def alone(learner: RTopKF, k: int) -> object:
-        return simulate(learner, rounds, k=k, measure=MEASURE, sequence=few, at=end)
+        return simulate(learner, rounds, k=k, measure=MEASURE, sequence=few, checkpoints=end)
 
     def together(shown: Ints) -> object:
-        at, seeds = np.array([len(shown)]), range(len(learners))
-        return simulate_all(learners, rounds, k=2, measure=MEASURE, seeds=seeds, sequence=shown, at=at)
+        checkpoints, seeds = np.array([len(shown)]), range(len(learners))
+        return simulate_all(
+            learners, rounds, k=2, measure=MEASURE, seeds=seeds, sequence=shown, checkpoints=checkpoints
+        )
 
     actions: dict[str, Callable[[], object]] = {
         "scores": lambda: scores_only(rounds.features, rounds.offsets, few, w, out),

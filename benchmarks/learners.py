@@ -106,7 +106,9 @@ def cost(made: Player, m: int, rounds: int) -> Cost:
 
     def play(rounds: int) -> float:
         part = Rounds(world.features[: rounds * m], world.relevance[: rounds * m], world.offsets[: rounds + 1])
-        return seconds(lambda: simulate(made.learner, part, k=made.k, measure=made.measure, at=np.array([rounds])))
+        return seconds(
+            lambda: simulate(made.learner, part, k=made.k, measure=made.measure, checkpoints=np.array([rounds]))
+        )
 
     play(1)
     rounds = min(rounds, FEW + int(MOST_SECONDS * FEW / play(FEW)))

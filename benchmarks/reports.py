@@ -22,7 +22,7 @@ from rich.table import Table
 from peekrank.experiments.experiment import Experiment, Result
 from peekrank.experiments.sweep import Sweep
 from peekrank.experiments.sweep_runs import SweepResult
-from peekrank.regret import checkpoints
+from peekrank.regret import default_checkpoints
 from peekrank.reports.sweep_page import write_sweep_report
 
 SECONDS, BYTES = 3, 5e6  # limits
@@ -41,21 +41,21 @@ def synthetic(sweep: Sweep) -> SweepResult:
 
 
 def _made_up(setting: Experiment, rng: np.random.Generator) -> Result:
-    at = checkpoints(setting.horizon)
+    checkpoints = default_checkpoints(setting.horizon)
     curves = {}
     for position, name in enumerate(setting.learners):
         slopes = 0.4 + 0.5 * position / len(setting.learners) + rng.normal(0, 0.01, (setting.runs, 1))
-        regret = at**slopes + rng.normal(0, 0.1, (setting.runs, len(at)))
+        regret = checkpoints**slopes + rng.normal(0, 0.1, (setting.runs, len(checkpoints)))
         curves[name] = pl.DataFrame(
             {
-                "run": np.repeat(np.arange(setting.runs), len(at)),
-                "at": np.tile(at, setting.runs),
-                "value": (3 * at - regret).ravel(),
+                "run": np.repeat(np.arange(setting.runs), len(checkpoints)),
+                "checkpoints": np.tile(checkpoints, setting.runs),
+                "value": (3 * checkpoints - regret).ravel(),
                 "regret": regret.ravel(),
-                "explored": np.tile(at // 10, setting.runs),
+                "explored": np.tile(checkpoints // 10, setting.runs),
             }
         )
-    return Result(setting, at, curves, dict.fromkeys(setting.learners, 1.0))
+    return Result(setting, checkpoints, curves, dict.fromkeys(setting.learners, 1.0))
 
 
 def large(settings: int, runs: int, learners: tuple[str, ...] = FIVE) -> Sweep:

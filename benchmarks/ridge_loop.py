@@ -107,7 +107,7 @@ def looped(rounds: Rounds, d: int) -> Floats:
 
 def driven(learner: Ridge | RTopKF, rounds: Rounds, d: int) -> Floats:
     agent, end = Agent(learner, m=DOCUMENTS, k=1, d=d), np.array([len(rounds.offsets) - 1])
-    run_agents([agent], rounds, measure=QUALITY, at=end)
+    run_agents([agent], rounds, measure=QUALITY, checkpoints=end)
     return np.asarray(learner.weights(agent.state), np.float64)
 
 

@@ -40,16 +40,18 @@ class Row(NamedTuple):
     promoted: str
 
 
-def play(learner: Learner, split: Split, k: int, at: list[int], seed: int) -> Iterator[Row]:
+def play(learner: Learner, split: Split, k: int, checkpoints: list[int], seed: int) -> Iterator[Row]:
     """A run, and what it has come to after each number of rounds."""
     lengths = np.diff(split.train.offsets)
     agent = Agent(learner, m=int(lengths.max()), k=k, d=split.train.features.shape[1], seed=seed)
-    sequence = passes(len(lengths), at[-1], np.random.default_rng([4, seed]))
+    sequence = passes(len(lengths), checkpoints[-1], np.random.default_rng([4, seed]))
     counts = np.maximum.reduceat(split.train.relevance, split.train.offsets[:-1]) > 0
     value = 0.0
-    for first, last in pairwise([0, *at]):
+    for first, last in pairwise([0, *checkpoints]):
         part = sequence[first:last]
-        (trace,) = run_agents([agent], split.train, measure=QUALITY, sequence=part, at=np.array([len(part)]))
+        (trace,) = run_agents(
+            [agent], split.train, measure=QUALITY, sequence=part, checkpoints=np.array([len(part)])
+        )
         value += float(trace.value[0])
         promoted = ", ".join(
             f"{p.after.partition(',')[0]} at {p.round:,}"

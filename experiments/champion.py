@@ -45,7 +45,7 @@ STREAMS: dict[str, Draw] = {
 def lost(learner: Learner, rounds: Rounds, k: int, seed: int) -> tuple[float, int]:
     """Regret after all rounds, and promotions."""
     agent, end = Agent(learner, m=M, k=k, seed=seed), np.array([LAB])
-    (trace,) = run_agents([agent], rounds, measure=JUDGE, at=end)
+    (trace,) = run_agents([agent], rounds, measure=JUDGE, checkpoints=end)
     promoted = len(learner.promotions(agent.state)) if isinstance(learner, Champion) else 0
     return float(regret(JUDGE, trace, best_values(JUDGE, rounds, end))[0]), promoted
 

@@ -62,8 +62,8 @@ def lost(name: str, people: ClickModel, taken: FeedbackRules | None, run: int, r
     rng = np.random.default_rng(run)
     means, half = rng.permutation(MEANS), rounds // 2
     drawn = Clicks(Bernoulli(tuple(means.tolist())), people, taken).rounds(rounds, rng)
-    learner, at = learner_named(name, measure=DCG()), np.array([half, rounds])
-    value = np.diff(simulate(learner, drawn, k=K, measure=DCG(), seed=run, at=at).value)[0]
+    learner, checkpoints = learner_named(name, measure=DCG()), np.array([half, rounds])
+    value = np.diff(simulate(learner, drawn, k=K, measure=DCG(), seed=run, checkpoints=checkpoints).value)[0]
     relevance = drawn.relevance.reshape(-1, M)[half:]
     best = DCG().values(np.tile(np.argsort(-means), (len(relevance), 1)), relevance).sum()
     return float(1 - value / best)

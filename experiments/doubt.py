@@ -91,7 +91,7 @@ class Lost:
 def lost(learner: Learner, world: World, k: int, run: int) -> float:
     """What a run loses if everybody answers at once."""
     end = np.array([len(world.rounds.offsets) - 1])
-    return float(simulate(learner, world.rounds, k=k, measure=Lost(world), seed=run, at=end).value[0])
+    return float(simulate(learner, world.rounds, k=k, measure=Lost(world), seed=run, checkpoints=end).value[0])
 
 
 class Live(NamedTuple):
@@ -315,7 +315,7 @@ def picture(run: int, parts: int = 120) -> Figure:
     """Who was shown when, while items come and go."""
     stream, horizon = Available(m=40, n=10, rule="churn"), 24_000
     world, shown = drawn(stream, run, DCG(), horizon), Shown()
-    simulate(DoubtSort(DCG()), world.rounds, k=1, measure=shown, seed=run, at=np.array([horizon]))
+    simulate(DoubtSort(DCG()), world.rounds, k=1, measure=shown, seed=run, checkpoints=np.array([horizon]))
     rankings, items = np.concatenate(shown.rankings), np.asarray(world.rounds.items).reshape(horizon, stream.n)
     who = np.take_along_axis(items, rankings, axis=1)
     sums, counts = np.zeros((2, stream.m, parts))

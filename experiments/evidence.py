@@ -181,7 +181,7 @@ def featured_world(rng: np.random.Generator, lists: int, m: int) -> tuple[Floats
     X, w = rng.normal(size=(lists, m, 8)).astype(np.float32), rng.normal(size=8)
     middle = 2 + X @ (w / np.linalg.norm(w))
     relevance = np.clip(np.rint(middle + rng.normal(size=(lists, m)) / 3), 0, 4)
-    means = sum((ndtr(3 * (middle - at)) for at in (0.5, 1.5, 2.5, 3.5)), np.zeros(middle.shape))
+    means = sum((ndtr(3 * (middle - checkpoints)) for checkpoints in (0.5, 1.5, 2.5, 3.5)), np.zeros(middle.shape))
     return relevance, means, X.reshape(-1, 8)
 
 

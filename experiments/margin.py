@@ -78,13 +78,19 @@ def made(name: str, judge: Measure, max_grade: int) -> Learner | None:
 
 
 def played(
-    player: Learner, draw: Draw, judge: Measure, k: int, runs: int, at: Sequence[int], first: int = FIRST_SEED
+    player: Learner,
+    draw: Draw,
+    judge: Measure,
+    k: int,
+    runs: int,
+    checkpoints: Sequence[int],
+    first: int = FIRST_SEED,
 ) -> Lost:
-    """Regret after each of the rounds `at`."""
-    times, found = np.array(at), []
+    """Regret after each of the rounds `checkpoints`."""
+    times, found = np.array(checkpoints), []
     for seed in range(first, first + runs):
         rounds = draw(seed)
-        trace = simulate(player, rounds, k=k, measure=judge, seed=seed, at=times)
+        trace = simulate(player, rounds, k=k, measure=judge, seed=seed, checkpoints=times)
         found.append(regret(judge, trace, best_values(judge, rounds, times)))
     return Lost(np.array(found))
 

@@ -155,8 +155,8 @@ def play(
 
 def late_from(result: Result) -> tuple[int, int]:
     """Where the last tenth of the rounds begins: which of the recorded points, and after how many rounds."""
-    position = int(np.searchsorted(result.at, LATE * result.experiment.horizon, side="right")) - 1
-    return position, int(result.at[position])
+    position = int(np.searchsorted(result.checkpoints, LATE * result.experiment.horizon, side="right")) - 1
+    return position, int(result.checkpoints[position])
 
 
 def comparators(experiment: Experiment, start: int) -> Comparators:
@@ -189,7 +189,7 @@ def figures(played: Played, k: int, learner: str) -> Figures:
 
 def late_value(result: Result, learner: str) -> float:
     """What a learner's rankings are worth in the last tenth of the rounds: mean over runs."""
-    value = result.curves[learner]["value"].to_numpy().reshape(-1, len(result.at))
+    value = result.curves[learner]["value"].to_numpy().reshape(-1, len(result.checkpoints))
     return float((value[:, -1] - value[:, late_from(result)[0]]).mean())
 
 
@@ -198,7 +198,7 @@ def table(played: Played) -> list[str]:
     data, measure, horizon = played.setting
     passes = "everybody once" if horizon == data.people else f"{horizon / data.people:.3g} passes"
     own = f"{played.comparators.own:.2f} if everybody had their own"
-    nothing = played.fewest.curves[NOTHING].filter(pl.col("at") == horizon)
+    nothing = played.fewest.curves[NOTHING].filter(pl.col("checkpoints") == horizon)
     at_random, lost = (float(nothing[column].to_numpy().mean()) / horizon for column in ("value", "regret"))
     lines = [
         f"### {data.title}, `{measure}`, {horizon:,} rounds ({passes})",
@@ -253,8 +253,8 @@ def multiple(result: Result, learner: str) -> str:
 def picture(played: Played) -> Figure:
     """The share of uniform's regret that learners have: as rounds go by, above, and for each k, below."""
     (data, measure, horizon), results, first = played.setting, played.results, played.fewest
-    at, at_random = first.at, first.regrets(NOTHING).mean(axis=0)
-    late = np.unique(np.searchsorted(at, np.geomspace(FIRST_SHOWN, horizon, POINTS)))
+    checkpoints, at_random = first.checkpoints, first.regrets(NOTHING).mean(axis=0)
+    late = np.unique(np.searchsorted(checkpoints, np.geomspace(FIRST_SHOWN, horizon, POINTS)))
     shown = [name for name in played.learners if name != NOTHING]
     with styled():
         figure = Figure(
@@ -270,7 +270,13 @@ def picture(played: Played) -> Figure:
             dashes = "--" if ":" in name else "-"
             if name in first.experiment.learners:
                 share = first.regrets(name)[:, late] / at_random[late]
-                draw(above, at[late], spread_of_runs(share), Look(position, colour, marker, dashes), label=name)
+                draw(
+                    above,
+                    checkpoints[late],
+                    spread_of_runs(share),
+                    Look(position, colour, marker, dashes),
+                    label=name,
+                )
             ends = {k: figures(played, k, name).share for k, r in results.items() if name in r.experiment.learners}
             x = [list(results).index(k) for k in ends]
             lines += below.plot(

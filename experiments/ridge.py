@@ -74,7 +74,7 @@ def play(learner: Ridge | RTopKF, split: Split, k: int, rounds: int, seed: int) 
     lengths = np.diff(split.train.offsets)
     agent = Agent(learner, m=int(lengths.max()), k=k, d=split.train.features.shape[1], seed=seed)
     sequence = passes(len(lengths), rounds, np.random.default_rng([4, seed]))
-    (trace,) = run_agents([agent], split.train, measure=ON_TOP, sequence=sequence, at=np.array([rounds]))
+    (trace,) = run_agents([agent], split.train, measure=ON_TOP, sequence=sequence, checkpoints=np.array([rounds]))
     scores = learner.scores(agent.state, split.test.features)
     return held_out(scores, split.test), float(trace.value[0] / rounds)
 

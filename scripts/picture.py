@@ -23,15 +23,15 @@ CURVES = {  # label, where it stands, colour
 }
 
 
-def average_regret(name: str, at: Ints) -> Floats:
+def average_regret(name: str, checkpoints: Ints) -> Floats:
     """Regret per round of a learner, mean over runs."""
-    total = np.zeros(len(at))
+    total = np.zeros(len(checkpoints))
     for run in range(RUNS):
         rounds = CT15(m=ITEMS).rounds(ROUNDS, np.random.default_rng(run))
         made = learner(name, measure=DCG(), horizon=ROUNDS)
-        trace = simulate(made, rounds, k=1, measure=DCG(), seed=run, at=at)
-        total += regret(DCG(), trace, best_values(DCG(), rounds, at))
-    return np.asarray(total / at / RUNS)
+        trace = simulate(made, rounds, k=1, measure=DCG(), seed=run, checkpoints=checkpoints)
+        total += regret(DCG(), trace, best_values(DCG(), rounds, checkpoints))
+    return np.asarray(total / checkpoints / RUNS)
 
 
 def draw_round(axes: Axes) -> None:
@@ -57,9 +57,9 @@ def draw_round(axes: Axes) -> None:
 
 def draw_rounds(axes: Axes) -> None:
     """Regret per round against rounds."""
-    at = np.unique(np.geomspace(20, ROUNDS, 60).astype(np.int64))
+    checkpoints = np.unique(np.geomspace(20, ROUNDS, 60).astype(np.int64))
     for name, (label, position, colour) in CURVES.items():
-        axes.plot(at, average_regret(name, at), color=colour, linewidth=1.8)
+        axes.plot(checkpoints, average_regret(name, checkpoints), color=colour, linewidth=1.8)
         axes.text(*position, label, color=colour, fontsize=10)
     axes.set(xscale="log", xlim=(20, ROUNDS), ylim=(0, 0.8), xlabel="rounds")
     axes.xaxis.set_major_formatter("{x:,.0f}")

@@ -99,7 +99,7 @@ def compiled(learner: Learner) -> Callable[[Task, int], Result]:
 
     def play(task: Task, seed: int) -> Result:
         player, end = Ours(learner, task, seed), np.array([len(task.rounds.offsets) - 1])
-        took, (trace,) = timed(partial(run_agents, [player.agent], task.rounds, measure=ON_TOP, at=end))
+        took, (trace,) = timed(partial(run_agents, [player.agent], task.rounds, measure=ON_TOP, checkpoints=end))
         return Result(took, float(trace.value[-1] / end[0]), quality(task, player.orders(())))
 
     return play

@@ -88,9 +88,9 @@ class Decision(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """What a run came to after each of the round counts ``at``: summed value and number of rounds explored."""
+    """What a run came to after each of the round counts ``checkpoints``: summed value and number of rounds explored."""
 
-    at: Ints
+    checkpoints: Ints
     value: Floats
     explored: Ints
 

@@ -89,10 +89,10 @@ def check_learner_fits(advice: Advice) -> None:
     assert advice.vacuous <= (advice.horizon < advice.informative_from)
     if largest:
         for factor, says in ((1, True), (2, True), (100, True), (0.5, False)):
-            at = max(1, int(advice.informative_from * factor))
-            then = made.bound(shape, at)
+            checkpoints = max(1, int(advice.informative_from * factor))
+            then = made.bound(shape, checkpoints)
             assert then is not None
-            assert (then < at * largest) == says or at < 10, (advice, at)
+            assert (then < checkpoints * largest) == says or checkpoints < 10, (advice, checkpoints)
     if advice.verdict.rate is not None:
         assert advice.guarantee.exponent >= advice.verdict.rate.exponent
     names = [found.learner for found in advice.evidence]

@@ -133,7 +133,7 @@ def test_learning_from_files_is_logged_and_evaluated() -> None:
     written = read_log("log.parquet")
     assert written.features is not None
     assert (len(written.k), written.features.shape) == (300, (1500, 3))
-    model = next(Path("learned/models").glob("*.json"))
+    model = next(Path("trained/models").glob("*.json"))
     done = peekrank("evaluate", "log.parquet", "--policy", model, "--policy", "rtopkf", "--regression", "features")
     assert done.exit_code == 0, done.output
     assert model.stem in done.output

@@ -28,7 +28,7 @@ agent.update(agent.rank(), [1, 0])
 rounds = CT15(m=7).rounds(30, np.random.default_rng(0))
 for measure in (DCG(), NDCG(3)):
     trace = simulate(Uniform(), rounds, k=2, measure=measure)
-    best_values(measure, rounds, trace.at)
+    best_values(measure, rounds, trace.checkpoints)
 print(len(compiled.buffer))
 """
 

@@ -56,7 +56,7 @@ def test_the_commands_of_the_page_run_one_after_the_other() -> None:
         assert rows["position"].to_list() == list(range(1, last - first + 1))
         scores = rows["score"].to_numpy()
         assert np.all(np.diff(scores) <= 0)
-        model = load_model("learned/models/ridge-0.json")
+        model = load_model("trained/models/ridge-0.json")
         fitted = model.preparation.standardisation
         assert fitted is not None
         scaled = (test.features[first:last] - fitted.mean) / fitted.deviation
@@ -64,7 +64,7 @@ def test_the_commands_of_the_page_run_one_after_the_other() -> None:
         assert np.allclose(scores, (scaled @ model.weights)[shown], atol=1e-5)
         quality.append(evaluate(NDCG(10), shown, test.relevance[first:last]))
     done = peekrank(
-        "rank", "learned/models/ridge-0.json", "test.txt", "--out", "ranks.tsv", "--measure", "ndcg@10"
+        "rank", "trained/models/ridge-0.json", "test.txt", "--out", "ranks.tsv", "--measure", "ndcg@10"
     )
     assert f"ndcg@10 {np.mean(quality):.4f} over 10 queries" in done.stdout
     assert np.mean(quality) > 0.9  # the first feature says it all
@@ -94,12 +94,12 @@ def test_learn_prints_a_table_and_writes_everything() -> None:
     assert "ndcg@10, k = 1, 200 rounds, 2 runs, train.txt" in done.output
     for word in ("average", "last tenth", "held out", "explored", "regret", "rounds/s", "uniform"):
         assert word in done.output
-    assert "Apply it: peekrank rank learned/models/rtopkf-0.json DATA" in done.output
-    assert {path.name for path in Path("learned").iterdir()} == {
+    assert "Apply it: peekrank rank trained/models/rtopkf-0.json DATA" in done.output
+    assert {path.name for path in Path("trained").iterdir()} == {
         "manifest.json", "runs", "models", "curves.parquet", "summary.csv", "timings.csv", "quality.png",
         "quality.svg",
     }  # fmt: skip
-    manifest = json.loads(Path("learned/manifest.json").read_text())
+    manifest = json.loads(Path("trained/manifest.json").read_text())
     assert manifest["training"]["learners"] == ["rtopkf", "from_paper:surrogate=kl", "uniform"]
     assert manifest["data"]["digest"] == read_letor("train.txt").about.digest
     assert manifest["test"]["source"] == "test.txt"
@@ -124,10 +124,10 @@ def test_options_make_the_specification() -> None:
 
 def test_the_same_command_goes_on_and_another_is_refused() -> None:
     assert peekrank(*QUICK).exit_code == 0
-    curves = Path("learned/curves.parquet").read_bytes()
-    next(Path("learned/runs").glob("*-0001.parquet")).unlink()
+    curves = Path("trained/curves.parquet").read_bytes()
+    next(Path("trained/runs").glob("*-0001.parquet")).unlink()
     assert peekrank(*QUICK).exit_code == 0
-    there, again = pl.read_parquet("learned/curves.parquet"), pl.read_parquet(curves)
+    there, again = pl.read_parquet("trained/curves.parquet"), pl.read_parquet(curves)
     assert there.equals(again)
     assert "holds results of another training, with different k, rounds" in refused(
         *QUICK, "--k", "2", "--rounds", "300"
@@ -143,7 +143,7 @@ def test_an_interruption_says_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(runs, "learn", interrupted)
     done = peekrank(*QUICK)
     assert done.exit_code == 130
-    assert "stopped; 0 of 2 runs are finished and kept in learned" in done.stderr
+    assert "stopped; 0 of 2 runs are finished and kept in trained" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -165,35 +165,35 @@ def test_what_is_wrong_is_said_in_a_line_and_nothing_is_written(options: list[st
     Path("wide.txt").write_text(letor_text(5, 3, d=5))
     Path("from-zero.txt").write_text(letor_text(5, 3, base=0))
     assert message in refused(*QUICK, *options)
-    assert not Path("learned").exists()
+    assert not Path("trained").exists()
 
 
 def test_scaling_travels_with_the_model() -> None:
     assert peekrank(*QUICK, "--scaling", "global", "--test", "test.txt").exit_code == 0
-    held_out = pl.read_parquet("learned/curves.parquet").filter(pl.col("run") == 0)["held_out"][0]
-    done = peekrank("rank", "learned/models/ridge-0.json", "test.txt", "--measure", "ndcg@10")
+    held_out = pl.read_parquet("trained/curves.parquet").filter(pl.col("run") == 0)["held_out"][0]
+    done = peekrank("rank", "trained/models/ridge-0.json", "test.txt", "--measure", "ndcg@10")
     assert f"ndcg@10 {held_out:.4f} over 10 queries" in done.stderr
     assert done.stdout.startswith("qid\tdocument\tposition\tscore\n5\t")
     peekrank("data", "test.txt", "--scaling", "global", "--train", "train.txt", "--out", "test.peek")
-    scaled = peekrank("rank", "learned/models/ridge-0.json", "test.peek")
+    scaled = peekrank("rank", "trained/models/ridge-0.json", "test.peek")
     assert scaled.stdout == done.stdout
     peekrank("data", "test.txt", "--scaling", "query", "--out", "query.peek")
     assert "is scaled already (query): must be global" in refused(
-        "rank", "learned/models/ridge-0.json", "query.peek"
+        "rank", "trained/models/ridge-0.json", "query.peek"
     )
 
 
 def test_online_scaling_travels_with_the_model() -> None:
     assert peekrank(*QUICK, "--scaling", "online", "--test", "test.txt").exit_code == 0
-    model = json.loads(Path("learned/models/ridge-0.json").read_text())
+    model = json.loads(Path("trained/models/ridge-0.json").read_text())
     features = read_letor("train.txt").features.astype(np.float64)
     assert np.allclose(model["mean"], features.mean(axis=0))
     assert np.allclose(model["deviation"], features.std(axis=0))
-    held_out = pl.read_parquet("learned/curves.parquet").filter(pl.col("run") == 0)["held_out"][0]
-    done = peekrank("rank", "learned/models/ridge-0.json", "test.txt", "--measure", "ndcg@10")
+    held_out = pl.read_parquet("trained/curves.parquet").filter(pl.col("run") == 0)["held_out"][0]
+    done = peekrank("rank", "trained/models/ridge-0.json", "test.txt", "--measure", "ndcg@10")
     assert f"ndcg@10 {held_out:.4f} over 10 queries" in done.stderr
     peekrank("data", "test.txt", "--scaling", "global", "--train", "train.txt", "--out", "test.peek")
-    assert "must be online, fitted on" in refused("rank", "learned/models/ridge-0.json", "test.peek")
+    assert "must be online, fitted on" in refused("rank", "trained/models/ridge-0.json", "test.peek")
     assert "must be 'none' or 'query' or 'global'" in refused("data", "test.txt", "--scaling", "online")
 
 
@@ -237,7 +237,7 @@ def test_numbers_that_are_not_finite_are_not_learned_from() -> None:
     assert "query 5, document 1: feature 3 is nan, which is not finite" in refused(
         "learn", "train.peek", *QUICK[2:], "--scaling", "global"
     )
-    assert not Path("learned").exists()
+    assert not Path("trained").exists()
 
 
 def test_one_run_is_no_runs() -> None:
@@ -254,4 +254,4 @@ def test_names_that_are_not_utf_8_are_shown_with_replacements() -> None:
         done = subprocess.run([*main, *command], capture_output=True, check=False)
         assert done.returncode == 0, done.stderr
         assert re.search("bad[?\ufffd]name", done.stdout.decode())
-    assert "bad\ufffdname.txt" in Path("learned/quality.svg").read_text(encoding="utf-8")
+    assert "bad\ufffdname.txt" in Path("trained/quality.svg").read_text(encoding="utf-8")

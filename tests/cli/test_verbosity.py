@@ -19,8 +19,8 @@ ASKED = {
     "advise": ["dcg --m 3 --k 1 --horizon 10", "ndcgsquared --m 10 --k 1"],
     "list": [""],
     "data": ["train.txt"],
-    "learn": ["train.txt uniform --rounds 50 --runs 1 --test test.txt --out learned-again"],
-    "rank": ["learned/models/ridge-0.json test.txt --out ranked.tsv --measure p@3+sum"],
+    "learn": ["train.txt uniform --rounds 50 --runs 1 --test test.txt --out trained-again"],
+    "rank": ["trained/models/ridge-0.json test.txt --out ranked.tsv --measure p@3+sum"],
     "simulate": ["doubtsort uniform --horizon 50 --runs 2 --out simulated-again"],
     "compare": ["simulated"],
     "evaluate": ["log.parquet --policy logged --policy order:2,0,1"],
@@ -30,7 +30,7 @@ ASKED = {
     "audit": ["log.db"],
 }
 QUIET = {
-    "learn": "train.txt --rounds 50 --runs 1 --out learned-quietly",
+    "learn": "train.txt --rounds 50 --runs 1 --out trained-quietly",
     "simulate": "uniform --horizon 50 --runs 1 --out simulated-quietly",
     "rates": "dcg uniform --m 2 --k 1 --horizons 20,40 --runs 1",
     "sweep": "example.toml",
@@ -103,5 +103,5 @@ def test_errors_are_said_quietly_too() -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_standard_output_is_for_one_thing() -> None:
-    said = refused("rank", "learned/models/ridge-0.json", "test.txt", "--json", "-")
+    said = refused("rank", "trained/models/ridge-0.json", "test.txt", "--json", "-")
     assert said.startswith("error: --json -: standard output is for the table")

@@ -59,14 +59,14 @@ def test_trace_is_the_running_sum_of_single_evaluations(rounds: Rounds) -> None:
     trace = simulate(RTop1F(DCG(), horizon=T), rounds, k=2, measure=DCG(), seed=5)
     np.testing.assert_allclose(trace.value, np.cumsum(values), rtol=1e-12)
     assert np.array_equal(trace.explored, np.cumsum(marks))
-    assert np.array_equal(trace.at, np.arange(1, T + 1))
+    assert np.array_equal(trace.checkpoints, np.arange(1, T + 1))
 
 
 def test_thinned_trace_has_the_same_numbers(rounds: Rounds) -> None:
     whole = simulate(Uniform(), rounds, k=1, measure=DCG())
-    at = np.array([1, 7, 500, 999, 1000])
-    thin = simulate(Uniform(), rounds, k=1, measure=DCG(), at=at)
-    assert np.array_equal(thin.value, whole.value[at - 1])
+    checkpoints = np.array([1, 7, 500, 999, 1000])
+    thin = simulate(Uniform(), rounds, k=1, measure=DCG(), checkpoints=checkpoints)
+    assert np.array_equal(thin.value, whole.value[checkpoints - 1])
 
 
 def test_chunks_do_not_show() -> None:
@@ -102,9 +102,9 @@ def test_memory_does_not_grow_with_the_horizon() -> None:
     for n in (20_000, 80_000):
         rounds = CT15(m=10).rounds(n, np.random.default_rng(0))
         learner = RTop1F(DCG(), horizon=n)
-        simulate(learner, rounds, k=1, measure=DCG(), at=np.array([n]))
+        simulate(learner, rounds, k=1, measure=DCG(), checkpoints=np.array([n]))
         tracemalloc.start()
-        simulate(learner, rounds, k=1, measure=DCG(), at=np.array([n]))
+        simulate(learner, rounds, k=1, measure=DCG(), checkpoints=np.array([n]))
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.5 * peaks[0]
@@ -112,13 +112,13 @@ def test_memory_does_not_grow_with_the_horizon() -> None:
 
 @pytest.mark.parametrize("run", [play, simulate])
 @pytest.mark.parametrize(
-    ("at", "message"),
+    ("checkpoints", "message"),
     [([0, 5], "from 1 to 1000"), ([5, 5], "ascending"), ([1001], "1000"), ([], "at must hold")],
 )
-def test_bad_checkpoints(run: object, at: list[int], message: str, rounds: Rounds) -> None:
+def test_bad_checkpoints(run: object, checkpoints: list[int], message: str, rounds: Rounds) -> None:
     assert callable(run)
     with pytest.raises(ValueError, match=message):
-        run(Uniform(), rounds, k=1, measure=DCG(), at=np.array(at, dtype=np.int64))
+        run(Uniform(), rounds, k=1, measure=DCG(), checkpoints=np.array(checkpoints, dtype=np.int64))
 
 
 def test_relevance_above_the_learners_grades_is_refused() -> None:
@@ -179,7 +179,9 @@ def test_lists_of_different_lengths_are_worth_what_each_is_by_itself(measure: Me
         rows = slice(rounds.offsets[n], rounds.offsets[n + 1])
         values.append(evaluate(measure, agent.rank(rounds.features[rows]).ranking, rounds.relevance[rows]))
     np.testing.assert_allclose(trace.value[:600], np.nancumsum(values), rtol=1e-12)
-    rest = simulate(Uniform(), rounds, k=1, measure=measure, seed=3, sequence=sequence, at=np.array([40_000]))
+    rest = simulate(
+        Uniform(), rounds, k=1, measure=measure, seed=3, sequence=sequence, checkpoints=np.array([40_000])
+    )
     assert rest.value[0] == trace.value[-1]
 
 

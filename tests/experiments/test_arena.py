@@ -40,8 +40,8 @@ def outcomes_of(game: Game, n: int) -> Ints:
 def test_a_contest_is_what_an_agent_plays_step_by_step(name: str, learner: Learner) -> None:
     game = GAMES[name]
     numbers = outcomes_of(game, 300)
-    at = np.array([1, 17, 300])
-    contest = play_game(learner, game, numbers, seed=5, at=at)
+    checkpoints = np.array([1, 17, 300])
+    contest = play_game(learner, game, numbers, seed=5, checkpoints=checkpoints)
     agent = Agent(learner, m=len(game.actions), k=1, seed=5)
     paid, explored = [], []
     for outcome in numbers:
@@ -50,11 +50,11 @@ def test_a_contest_is_what_an_agent_plays_step_by_step(name: str, learner: Learn
         paid.append(game.loss[action, outcome])
         explored.append(int(decision.token[0]))
         agent.update(decision, [game.signals[action, outcome]])
-    best = [min(sum(game.loss[a, r] for r in numbers[:t]) for a in range(len(game.actions))) for t in at]
-    assert np.allclose(contest.loss, np.cumsum(paid)[at - 1])
+    best = [min(sum(game.loss[a, r] for r in numbers[:t]) for a in range(len(game.actions))) for t in checkpoints]
+    assert np.allclose(contest.loss, np.cumsum(paid)[checkpoints - 1])
     assert np.allclose(contest.best, best)
-    assert np.allclose(contest.regret, np.cumsum(paid)[at - 1] - best)
-    assert contest.explored.tolist() == np.cumsum(explored)[at - 1].tolist()
+    assert np.allclose(contest.regret, np.cumsum(paid)[checkpoints - 1] - best)
+    assert contest.explored.tolist() == np.cumsum(explored)[checkpoints - 1].tolist()
 
 
 def test_rounds_and_outcomes_stay_together_over_many_chunks() -> None:
@@ -62,17 +62,17 @@ def test_rounds_and_outcomes_stay_together_over_many_chunks() -> None:
     game = Game.of([[0, 1, 5]] * 2, [["-"] * 3] * 2)
     n = 2 * chunk_length(2) + 100
     numbers = outcomes_of(game, n)
-    at = np.arange(1, n + 1, 997)
-    contest = play_game(Uniform(), game, numbers, at=at)
-    assert np.allclose(contest.loss, np.cumsum(np.array([0, 1, 5])[numbers])[at - 1])
+    checkpoints = np.arange(1, n + 1, 997)
+    contest = play_game(Uniform(), game, numbers, checkpoints=checkpoints)
+    assert np.allclose(contest.loss, np.cumsum(np.array([0, 1, 5])[numbers])[checkpoints - 1])
     assert not contest.regret.any()
 
 
 def test_checkpoints_end_with_the_last_round() -> None:
     game = classic("bandit")
     contest = play_game(Uniform(), game, outcomes_of(game, 5000))
-    assert contest.at[-1] == 5000
-    assert len(contest.at) < 500
+    assert contest.checkpoints[-1] == 5000
+    assert len(contest.checkpoints) < 500
 
 
 @pytest.mark.parametrize("wrong", [[], [2], [-1], [[0, 1]]])

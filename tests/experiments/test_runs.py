@@ -16,7 +16,7 @@ from peekrank import CT15, DCG, Precision, RTop1F, simulate
 from peekrank.experiments.experiment import Experiment
 from peekrank.experiments.runs import read, run, write_tables
 from peekrank.jobs.executor import InterruptedRunError
-from peekrank.regret import best_values, checkpoints, regret
+from peekrank.regret import best_values, default_checkpoints, regret
 from peekrank.types import Trace
 
 SMALL = Experiment(("rtop1f", "uniform"), "ct15:m=6", "dcg", k=1, horizon=300, runs=3, seed=11)
@@ -34,12 +34,14 @@ def file_of(folder: Path, part: str) -> Path:
 
 def test_curves_are_those_of_simulate(tmp_path: Path) -> None:
     result = run(SMALL, tmp_path)
-    at = checkpoints(300)
+    checkpoints = default_checkpoints(300)
     for learner, name in zip(SMALL.parts.learners, SMALL.learners, strict=True):
         for r in range(3):
             rounds = SMALL.rounds(r)
-            trace = simulate(learner, rounds, k=1, measure=DCG(), seed=SMALL.learner_seed(r), at=at)
-            expected = regret(DCG(), trace, best_values(DCG(), rounds, at))
+            trace = simulate(
+                learner, rounds, k=1, measure=DCG(), seed=SMALL.learner_seed(r), checkpoints=checkpoints
+            )
+            expected = regret(DCG(), trace, best_values(DCG(), rounds, checkpoints))
             assert np.array_equal(result.regrets(name)[r], expected)
 
 
@@ -114,9 +116,9 @@ def test_tables(as_csv: bool, tmp_path: Path) -> None:
     result = run(SMALL, tmp_path)
     curves, summary = write_tables(result, tmp_path, as_csv=as_csv)
     table = pl.read_csv(curves) if as_csv else pl.read_parquet(curves)
-    assert table.columns == ["learner", "run", "at", "value", "regret", "explored"]
-    assert len(table) == 2 * 3 * len(result.at)
-    last = table.filter((pl.col("at") == 300) & (pl.col("learner") == "rtop1f"))
+    assert table.columns == ["learner", "run", "checkpoints", "value", "regret", "explored"]
+    assert len(table) == 2 * 3 * len(result.checkpoints)
+    last = table.filter((pl.col("checkpoints") == 300) & (pl.col("learner") == "rtop1f"))
     row = pl.read_csv(summary).row(0, named=True)
     assert row["learner"] == "rtop1f"
     assert row["regret"] == pytest.approx(np.mean(last["regret"].to_list()))
@@ -127,8 +129,8 @@ def test_tables(as_csv: bool, tmp_path: Path) -> None:
 def test_a_failing_run_fails_the_experiment_and_names_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: object, at: object = None, **__: object) -> Trace:
-        if at is not None:
+    def broken(*_: object, checkpoints: object = None, **__: object) -> Trace:
+        if checkpoints is not None:
             raise RuntimeError("no luck")
         return Trace(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64))
 

@@ -50,6 +50,6 @@ def mean_regret(learner: Any, rounds: list[Rounds], k: int) -> float:
     of, lost = learner.measure, 0.0
     for seed, these in enumerate(rounds):
         end = np.array([len(these.offsets) - 1])
-        trace = simulate(learner, these, k=k, measure=of, seed=seed, at=end)
+        trace = simulate(learner, these, k=k, measure=of, seed=seed, checkpoints=end)
         lost += float(regret(of, trace, best_values(of, these, end))[0])
     return lost / len(rounds)

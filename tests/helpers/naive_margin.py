@@ -208,11 +208,11 @@ class Twin:
             token[1 : 1 + self.k] = self.P[ranking[: self.k]]
         else:
             row = int(np.searchsorted(np.cumsum(self.gamma), uniforms[0], side="right"))
-            if (at := ranking.index(row)) >= self.k:
+            if (checkpoints := ranking.index(row)) >= self.k:
                 ranking.remove(row)
                 ranking.insert(self.k - 1, row)
-                at, token[0] = self.k - 1, 1
-            token[1 + at] = self.P[row]
+                checkpoints, token[0] = self.k - 1, 1
+            token[1 + checkpoints] = self.P[row]
         return np.array(ranking), token
 
     def update(self, items: Sequence[int], ranking: Ints, token: Floats, feedback: Floats) -> None:

@@ -123,9 +123,9 @@ def test_partial_answers_teach(learner: Any) -> None:
 def lost_per_round(learner: Any, rounds: Rounds, seed: int) -> Floats:
     """After a tenth of the rounds, and after all."""
     T = len(rounds.offsets) - 1
-    at = np.array([T // 10, T])
-    trace = simulate(learner, rounds, k=1, measure=DCG(), seed=seed, at=at)
-    return np.asarray(regret(DCG(), trace, best_values(DCG(), rounds, at)) / at)
+    checkpoints = np.array([T // 10, T])
+    trace = simulate(learner, rounds, k=1, measure=DCG(), seed=seed, checkpoints=checkpoints)
+    return np.asarray(regret(DCG(), trace, best_values(DCG(), rounds, checkpoints)) / checkpoints)
 
 
 def below(T: int, seed: int) -> Rounds:

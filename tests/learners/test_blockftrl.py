@@ -306,7 +306,7 @@ def test_discounting_follows_change(horizon: int | None) -> None:
         best = sum(best_values(DCG(), fixed_items(segment), np.array([4000]))[0] for segment in segments)
         for n, discount in enumerate((1.0, 0.8)):
             learner = BlockFTRL(DCG(), horizon, decay=discount)
-            lost[n] += best - simulate(learner, rounds, k=1, measure=DCG(), seed=seed, at=end).value[0]
+            lost[n] += best - simulate(learner, rounds, k=1, measure=DCG(), seed=seed, checkpoints=end).value[0]
     assert lost[1] < 0.3 * lost[0]
 
 
@@ -440,7 +440,7 @@ def test_nothing_drifts_in_a_million_rounds(horizon: int | None) -> None:
     means = (0.45, 0.5, 0.55)
     rounds = Bernoulli(means=means).rounds(10**6, np.random.default_rng(0))
     trace = simulate(
-        BlockFTRL(SumLoss(), horizon), rounds, k=1, measure=SumLoss(), at=np.array([10**6 // 2, 10**6])
+        BlockFTRL(SumLoss(), horizon), rounds, k=1, measure=SumLoss(), checkpoints=np.array([10**6 // 2, 10**6])
     )
     best = float(np.array([3, 2, 1]) @ means) * 10**6 / 2
     assert trace.value[1] - trace.value[0] == pytest.approx(best, rel=0.01)

@@ -234,5 +234,7 @@ def test_what_members_agree_on_is_still_asked_about() -> None:
     T = 100_000
     coin = np.random.default_rng(0).random(T) < 0.55
     rounds, end = fixed_items(np.stack([coin, np.arange(T) >= T / 3], axis=1)), np.array([T])
-    alone, team = (simulate(one, rounds, k=1, measure=DCG(), at=end).value[0] for one in (GOOD, Champion(DCG())))
+    alone, team = (
+        simulate(one, rounds, k=1, measure=DCG(), checkpoints=end).value[0] for one in (GOOD, Champion(DCG()))
+    )
     assert team > alone + 2000

@@ -143,7 +143,7 @@ def test_learns_from_a_log_of_answers_alone() -> None:
 def lost(learner: Any, means: Floats, T: int, k: int, seed: int, measure: Any) -> float:
     """What a run lost to the order of the true means, on the same rounds."""
     rows = np.random.default_rng([4, seed]).random((T, len(means))) < means
-    trace = simulate(learner, fixed_items(rows), k=k, measure=measure, seed=seed, at=np.array([T]))
+    trace = simulate(learner, fixed_items(rows), k=k, measure=measure, seed=seed, checkpoints=np.array([T]))
     best = measure.values(np.tile(np.argsort(-means), (T, 1)), rows).sum()
     return float(best - trace.value[-1]) * (1 if measure.higher_is_better else -1)
 

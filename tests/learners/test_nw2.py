@@ -617,7 +617,7 @@ def test_regret_is_within_the_bound(stream: Callable[..., Any], m: int, n: int, 
     for seed in range(4):
         rows = stream(T, m, seed)
         trace = simulate(
-            learner, fixed_items(rows), k=k, measure=Precision(n, mean=False), seed=seed, at=np.array([T])
+            learner, fixed_items(rows), k=k, measure=Precision(n, mean=False), seed=seed, checkpoints=np.array([T])
         )
         lost += (np.sort(rows.sum(axis=0))[-n:].sum() - trace.value[-1]) / 4
     bound = learner.bound(Shape(m, 0, k), T)
@@ -674,7 +674,7 @@ def test_as_printed_the_regret_is_linear() -> None:
             learner, lost[T] = NW2(p2, T, paper_rate=printed), 0.0
             for seed, means in enumerate(permutations([0.9, 0.5, 0.1])):
                 rows = (np.random.default_rng([3, seed]).random((T, 3)) < means).astype(int)
-                trace = simulate(learner, fixed_items(rows), k=1, measure=p2, seed=seed, at=np.array([T]))
+                trace = simulate(learner, fixed_items(rows), k=1, measure=p2, seed=seed, checkpoints=np.array([T]))
                 lost[T] += np.sort(rows.sum(axis=0))[1:].sum() - trace.value[-1]
         growth[printed] = log(lost[64_000] / lost[4000]) / log(16)
     assert growth[True] > 0.93
@@ -832,7 +832,9 @@ def test_half_a_million_rounds_do_not_drift(horizon: int | None) -> None:
     T = 500_000
     learner = NW2(Precision(2, mean=False), horizon)
     rows = np.tile([1, 0, 1, 0], (T, 1))
-    trace = simulate(learner, fixed_items(rows), k=1, measure=Precision(2, mean=False), at=np.array([T // 2, T]))
+    trace = simulate(
+        learner, fixed_items(rows), k=1, measure=Precision(2, mean=False), checkpoints=np.array([T // 2, T])
+    )
     lost = 2 * np.array([T // 2, T]) - trace.value
     assert lost[1] - lost[0] < lost[0]
     assert lost[1] < (learner.bound(Shape(4, 0, 1), T) or 0)

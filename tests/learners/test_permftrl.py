@@ -299,7 +299,9 @@ def test_nothing_drifts_in_a_million_rounds(k: int, horizon: int | None) -> None
     learner = PermFTRL(SumLoss(), horizon)
     costs = np.random.default_rng(4).random((T, m)) < p
     agent = Agent(learner, m=m, k=k, seed=0)
-    (trace,) = run_agents([agent], fixed_items(~costs), measure=Precision(1, mean=False), at=np.array([T // 2, T]))
+    (trace,) = run_agents(
+        [agent], fixed_items(~costs), measure=Precision(1, mean=False), checkpoints=np.array([T // 2, T])
+    )
     state = agent._state
     assert state.rounds[0] == T
     if k == m:

@@ -319,7 +319,8 @@ def test_wild_features_are_learned_from(kind: str) -> None:
     rounds = Rounds(Y.reshape(-1, D), relevance.ravel(), np.arange(0, len(X) * M + 1, M))
     half = np.array([750, 1500])
     late = [
-        np.diff(simulate(one, rounds, k=1, measure=NDCG(), at=half).value)[0] / 750 for one in (Ridge(), Uniform())
+        np.diff(simulate(one, rounds, k=1, measure=NDCG(), checkpoints=half).value)[0] / 750
+        for one in (Ridge(), Uniform())
     ]
     assert 1 - late[0] < 0.3 * (1 - late[1])
 
@@ -376,7 +377,7 @@ def test_forgetting_follows_change() -> None:
     relevance[1500:] = 3 - relevance[1500:]
     rounds = Rounds(X.reshape(-1, D), relevance.astype(np.uint8).ravel(), np.arange(0, len(X) * M + 1, M))
     lost = [
-        1000 - np.diff(simulate(one, rounds, k=2, measure=NDCG(), at=end).value)[-1]
+        1000 - np.diff(simulate(one, rounds, k=2, measure=NDCG(), checkpoints=end).value)[-1]
         for one in (Ridge(decay=0.99), Ridge())
     ]
     assert lost[0] < lost[1] / 3
@@ -451,7 +452,7 @@ def test_a_lift_learns_products() -> None:
     rounds = Rounds(X.reshape(-1, D), relevance.ravel(), np.arange(0, len(X) * M + 1, M))
     half = np.array([1000, 2000])
     linear, expanded = (
-        np.diff(simulate(one, rounds, k=1, measure=NDCG(), at=half).value)[0] / 1000
+        np.diff(simulate(one, rounds, k=1, measure=NDCG(), checkpoints=half).value)[0] / 1000
         for one in (Ridge(), Ridge(expand=15))
     )
     assert expanded > linear + 0.1
@@ -500,7 +501,7 @@ def test_waves_learn_products_for_which_there_is_no_room() -> None:
     rounds = Rounds(X.reshape(-1, 8), relevance.ravel(), np.arange(0, len(X) * M + 1, M))
     half = np.array([1500, 3000])
     linear, expanded = (
-        np.diff(simulate(one, rounds, k=4, measure=NDCG(), at=half).value)[0] / 1500
+        np.diff(simulate(one, rounds, k=4, measure=NDCG(), checkpoints=half).value)[0] / 1500
         for one in (Ridge(expand=8), Ridge(expand=35))
     )
     assert expanded > linear + 0.03

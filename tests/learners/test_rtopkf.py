@@ -206,9 +206,9 @@ def synthetic(seed: int, queries: int = 4000, factor: float = 1.0) -> Rounds:
 def late_value(learner: Any, rounds: Rounds, k: int, runs: int = 3) -> float:
     """Mean NDCG of the second half."""
     n, measure = len(rounds.offsets) - 1, NDCG()
-    at, value = np.array([n // 2, n]), 0.0
+    checkpoints, value = np.array([n // 2, n]), 0.0
     for seed in range(runs):
-        trace = simulate(learner, rounds, k=k, measure=measure, seed=seed, at=at)
+        trace = simulate(learner, rounds, k=k, measure=measure, seed=seed, checkpoints=checkpoints)
         value += float(trace.value[1] - trace.value[0]) / (n - n // 2) / runs
     return value
 
@@ -292,10 +292,10 @@ def too_long(rounds: Rounds) -> Rounds:
 @pytest.mark.parametrize("temperature", [0.0, 0.5])
 @pytest.mark.parametrize("estimator", ["printed", "residual"])
 def test_weights_that_overflow_are_reported(estimator: Any, temperature: float) -> None:
-    rounds, at = too_long(synthetic(seed=0)), np.array([4000])
+    rounds, checkpoints = too_long(synthetic(seed=0)), np.array([4000])
     learner = RTopKF(horizon=100, estimator=estimator, temperature=temperature, step="theorem")
     with pytest.warns(LearningStoppedWarning, match="rtopkf: weights, scores or steps have overflowed"):
-        trace = simulate(learner, rounds, k=1, measure=NDCG(), at=at)
+        trace = simulate(learner, rounds, k=1, measure=NDCG(), checkpoints=checkpoints)
     assert 0 < trace.value[0] < 4000
 
 

@@ -100,11 +100,13 @@ def test_one_round_by_integration(m: int, n: int, k: int, horizon: int | None) -
 def test_shown_sets_are_shuffled(m: int, n: int, k: int) -> None:
     """Given the set, each of its items is equally often on each of its positions, and likewise the others."""
     state = in_the_midst(SetFTRL(Precision(n, mean=False), 100), Shape(m, 0, k), seed=1)
-    at = np.zeros((m, m))
+    checkpoints = np.zeros((m, m))
     for weight, ranking, _ in ways(state, k):
-        at[ranking, np.arange(m)] += weight
-    np.testing.assert_allclose(at[:, :n], np.repeat(state.x[:, None] / n, n, axis=1), atol=1e-12)
-    np.testing.assert_allclose(at[:, n:], np.repeat((1 - state.x[:, None]) / (m - n), m - n, axis=1), atol=1e-12)
+        checkpoints[ranking, np.arange(m)] += weight
+    np.testing.assert_allclose(checkpoints[:, :n], np.repeat(state.x[:, None] / n, n, axis=1), atol=1e-12)
+    np.testing.assert_allclose(
+        checkpoints[:, n:], np.repeat((1 - state.x[:, None]) / (m - n), m - n, axis=1), atol=1e-12
+    )
 
 
 def test_plays_the_minimiser_for_its_rate() -> None:

@@ -77,8 +77,8 @@ def test_squared_loses_as_much_by_its_aim_even_if_it_sees_all(cell: Any) -> None
     assert learner is not None
     relevance, p, *_ = calibrated.pair_of(cell)
     lists = relevance[np.random.default_rng(0).choice(len(relevance), size=20_000, p=p)]
-    best, at = calibrated.best_scores(relevance, p), np.array([4_000, 20_000])
-    early, late = calibrated.regret_of(learner, cell.m, lists, best, at, seed=0)
+    best, checkpoints = calibrated.best_scores(relevance, p), np.array([4_000, 20_000])
+    early, late = calibrated.regret_of(learner, cell.m, lists, best, checkpoints, seed=0)
     assert (late - early) / 16_000 == pytest.approx(np.sum((p @ relevance - best) ** 2), rel=0.2)
 
 
@@ -110,11 +110,11 @@ def test_the_table_of_the_page_has_every_row() -> None:
 def test_verdicts_follow_what_was_played() -> None:
     def played(cell: calibrated.Cell, **regret: tuple[float, float]) -> list[calibrated.Played]:
         """Regret a round on each side and its power of T, by learner."""
-        at, luck, found = np.array([1_000, 2_000]), np.array([0.99, 1.0, 1.01]), []
+        checkpoints, luck, found = np.array([1_000, 2_000]), np.array([0.99, 1.0, 1.01]), []
         for name, (a_round, power) in regret.items():
-            one = a_round * at * (at / at[-1]) ** (power - 1)
+            one = a_round * checkpoints * (checkpoints / checkpoints[-1]) ** (power - 1)
             both = np.tile(np.outer(one, luck), (2, 1, 1))
-            found.append(calibrated.Played(cell, 0.03, names[name], at, both))
+            found.append(calibrated.Played(cell, 0.03, names[name], checkpoints, both))
         return found
 
     names = {"unobservable_pair": "squared", "elsewhere": calibrated.AIMS_ELSEWHERE, "told": calibrated.KNOWS}

@@ -62,13 +62,13 @@ def played() -> Any:
 
 def invented(**ends: float) -> Any:
     """Curves that are level, two runs that differ by 0.002."""
-    at = np.array([10, 50, 100])
+    checkpoints = np.array([10, 50, 100])
     names = {
         "listnet": figure.EVERYTHING, "ranksvm": figure.SVM, "kl": figure.KL_PRINTED, "squared": figure.SQUARED,
         "smooth": figure.SMOOTH, "random": figure.NOTHING, **{f"ours_{name[-1]}": name for name in figure.OURS},
     }  # fmt: skip
     curves = {names[n]: np.array([[v - 0.001] * 3, [v + 0.001] * 3]) for n, v in ends.items()}
-    return figure.Played("invented", 100, at, curves, dict.fromkeys(curves, 0))
+    return figure.Played("invented", 100, checkpoints, curves, dict.fromkeys(curves, 0))
 
 
 def test_each_pass_shows_every_query_once() -> None:
@@ -100,7 +100,7 @@ def test_curves_are_averages_over_the_queries_with_a_relevant_document(played: A
         agent.update(decision, data.relevance[rows][decision.ranking[:2]])
         values.append(ndcg_at_10(decision.ranking, data.relevance[rows]))
     assert None in values
-    seen = [[v for v in values[:t] if v is not None] for t in played.at]
+    seen = [[v for v in values[:t] if v is not None] for t in played.checkpoints]
     wanted = np.array([sum(some) / max(1, len(some)) for some in seen])
     np.testing.assert_allclose(played.curves["ours, k = 2"][1], wanted, rtol=1e-12)
 

@@ -34,7 +34,7 @@ from peekrank.papers.ours import arena, bounds, hopeless, open_rates
 from peekrank.papers.record import Claim, How, Made, Record, read_record
 from peekrank.papers.zt import classification as zt_classification
 from peekrank.papers.zt import tables as zt_tables
-from peekrank.regret import checkpoints
+from peekrank.regret import default_checkpoints
 from peekrank.reports.markup import Table
 
 QUICKLY = How(Path("nowhere"), quick=True)
@@ -144,12 +144,12 @@ def test_every_pair_of_actions_is_observable_where_neighbours_are(name: str) -> 
 def simulated(powers: dict[str, float], factors: dict[str, float]) -> ct15_figures.Simulated:
     """Regrets that are power laws of t, the same over horizons; two runs that differ by 1 %."""
     experiment = Experiment(tuple(powers), ct15_figures.STREAM, "dcg", k=1, horizon=10_000, runs=2)
-    at, luck, horizons = checkpoints(10_000), np.array([[0.99], [1.01]]), (1_000, 10_000)
-    regrets = {name: factors[name] * at**power * luck for name, power in powers.items()}
+    checkpoints, luck, horizons = default_checkpoints(10_000), np.array([[0.99], [1.01]]), (1_000, 10_000)
+    regrets = {name: factors[name] * checkpoints**power * luck for name, power in powers.items()}
     curves = {name: pl.DataFrame({"regret": curve.ravel()}) for name, curve in regrets.items()}
     finals = {name: factors[name] * np.power(horizons, power) * luck for name, power in powers.items()}
     return ct15_figures.Simulated(
-        Result(experiment, at, curves, {}), horizons, {name: final.T for name, final in finals.items()}
+        Result(experiment, checkpoints, curves, {}), horizons, {name: final.T for name, final in finals.items()}
     )
 
 

@@ -192,16 +192,16 @@ def test_bounds_can_be_hidden(visit: Visit) -> None:
 def test_values_are_read_by_pointer_and_keys(visit: Visit, finished: SweepResult) -> None:
     page, chart = visit.page, visit.page.locator("#chart")
     result = finished.results[0]
-    at = result.at
+    checkpoints = result.checkpoints
 
     def reads(position: int) -> None:
-        assert (page.locator("#round").text_content() or "") == f"{at[position]:,}"
+        assert (page.locator("#round").text_content() or "") == f"{checkpoints[position]:,}"
         value = page.locator("#readout tbody td:nth-child(2)").first.inner_text()
         regrets = result.regrets("rtop1f")[:, position]
         assert value == f"{number(regrets.mean())} ± {number(regrets.std(ddof=1))}"
-        assert chart.get_attribute("aria-valuenow") == str(at[position])
+        assert chart.get_attribute("aria-valuenow") == str(checkpoints[position])
 
-    reads(len(at) - 1)
+    reads(len(checkpoints) - 1)
     box = chart.bounding_box()
     assert box is not None
     if box["width"] < 500:
@@ -209,8 +209,8 @@ def test_values_are_read_by_pointer_and_keys(visit: Visit, finished: SweepResult
     else:
         chart.hover(position={"x": box["width"] / 2, "y": 150})
     seen = int((page.locator("#round").text_content() or "").replace(",", ""))
-    assert 1 < seen < at[-1]
-    reads(list(at).index(seen))
+    assert 1 < seen < checkpoints[-1]
+    reads(list(checkpoints).index(seen))
     chart.focus()
     page.keyboard.press("Home")
     reads(0)
@@ -220,7 +220,7 @@ def test_values_are_read_by_pointer_and_keys(visit: Visit, finished: SweepResult
     page.keyboard.press("ArrowLeft")
     reads(1)
     page.keyboard.press("End")
-    reads(len(at) - 1)
+    reads(len(checkpoints) - 1)
 
 
 def test_tables_sort_by_mouse_and_keyboard(visit: Visit) -> None:

@@ -152,13 +152,13 @@ def test_curves_are_those_of_the_sweep(finished: SweepResult, tmp_path: Path) ->
     assert [learner["name"] for learner in data["learners"]] == list(SMALL.learners)
     assert data["axes"] == [2, 1, 2, 1]
     for setting, result in zip(data["settings"], finished.results, strict=True):
-        assert setting["at"] == result.at.tolist()
-        assert setting["of"] == len(result.at)
+        assert setting["checkpoints"] == result.checkpoints.tolist()
+        assert setting["of"] == len(result.checkpoints)
         for packed, name in zip(setting["curves"], SMALL.learners, strict=True):
-            numbers = np.frombuffer(base64.b64decode(packed), "<f4").reshape(-1, len(result.at))
+            numbers = np.frombuffer(base64.b64decode(packed), "<f4").reshape(-1, len(result.checkpoints))
             regrets = result.regrets(name)
             value = result.curves[name]["value"].to_numpy().reshape(regrets.shape)
-            bound = result.bound(name, result.at)
+            bound = result.bound(name, result.checkpoints)
             expected = [regrets.mean(0), regrets.std(0, ddof=1), value.mean(0), value.std(0, ddof=1)]
             expected += [] if bound is None else [bound]
             np.testing.assert_allclose(numbers, expected, rtol=1e-6, atol=1e-6)
@@ -172,7 +172,7 @@ def test_a_single_run_and_a_single_learner_have_a_report(tmp_path: Path) -> None
     assert "With a single run there is no spread" in page.text
     (row,) = rows(source, "summary")
     assert row.texts[2] == "–"
-    assert drawn(source)["settings"][0]["at"] == [1]
+    assert drawn(source)["settings"][0]["checkpoints"] == [1]
 
 
 def test_strange_names_stay_text(tmp_path: Path) -> None:
@@ -195,19 +195,19 @@ def test_strange_names_stay_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize("most", [2, 3, 30, 100])
 @pytest.mark.parametrize("count", [1, 2, 5, 1000])
 def test_thinning_keeps_the_ends(count: int, most: int) -> None:
-    at = np.unique(np.rint(np.geomspace(1, 10**6, count)).astype(np.int64))
-    kept = thin(at, most)
+    checkpoints = np.unique(np.rint(np.geomspace(1, 10**6, count)).astype(np.int64))
+    kept = thin(checkpoints, most)
     assert kept[0] == 0
-    assert kept[-1] == len(at) - 1
-    assert len(kept) <= max(2, min(most, len(at)))
+    assert kept[-1] == len(checkpoints) - 1
+    assert len(kept) <= max(2, min(most, len(checkpoints)))
     assert (np.diff(kept) > 0).all()
-    if len(at) <= most:
-        assert len(kept) == len(at)
+    if len(checkpoints) <= most:
+        assert len(kept) == len(checkpoints)
 
 
 def test_thinning_leaves_no_holes_on_either_axis() -> None:
-    at = np.arange(1, 10**5 + 1)
-    kept = at[thin(at, 100)]
+    checkpoints = np.arange(1, 10**5 + 1)
+    kept = checkpoints[thin(checkpoints, 100)]
     assert np.diff(kept).max() <= 1.01 * 10**5 / 49
     assert np.diff(np.log(kept))[kept[1:] > 10].max() <= 1.5 * np.log(10**5) / 49
 
@@ -224,10 +224,10 @@ def test_a_large_sweep_is_thinned_cut_and_small(tmp_path: Path) -> None:
     assert len(rows(source, "summary")) == 1500
     data = drawn(source)
     for setting, result in zip(data["settings"], large.results, strict=True):
-        assert setting["of"] == len(result.at) > len(setting["at"]) >= 30
-        assert setting["at"][0] == 1
-        assert setting["at"][-1] == 10**6
-        assert set(setting["at"]) <= set(result.at.tolist())
+        assert setting["of"] == len(result.checkpoints) > len(setting["checkpoints"]) >= 30
+        assert setting["checkpoints"][0] == 1
+        assert setting["checkpoints"][-1] == 10**6
+        assert set(setting["checkpoints"]) <= set(result.checkpoints.tolist())
 
 
 def test_pictures_are_drawn_of_few_settings(finished: SweepResult, tmp_path: Path) -> None:

@@ -170,11 +170,18 @@ def test_no_learner_escapes_both(name: str, m: int, k: int, tmp_path: Path) -> N
     lost = np.zeros(len(learners))
     for side in "pq":
         experiment = Experiment(learners, f"adversary:path={path},side={side}", name, k, horizon, runs, seed=2)
-        measure, at = experiment.parts.measure, np.array([horizon])
+        measure, checkpoints = experiment.parts.measure, np.array([horizon])
         for run in range(runs):
             rounds = experiment.rounds(run)
-            best = best_values(measure, rounds, at)
+            best = best_values(measure, rounds, checkpoints)
             for n, learner in enumerate(experiment.parts.learners):
-                trace = simulate(learner, rounds, k=k, measure=measure, at=at, seed=experiment.learner_seed(run))
+                trace = simulate(
+                    learner,
+                    rounds,
+                    k=k,
+                    measure=measure,
+                    checkpoints=checkpoints,
+                    seed=experiment.learner_seed(run),
+                )
                 lost[n] += regret(measure, trace, best)[0] / runs
     assert np.all(lost >= 0.8 * proof["adversaries"]["gap"] * horizon)

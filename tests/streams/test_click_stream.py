@@ -91,7 +91,7 @@ def test_simulate_and_play_and_a_log_agree(model: ClickModel, taken: str) -> Non
 
 
 def lost(rounds: Rounds, best: float) -> float:
-    trace = simulate(Greedy(DCG()), rounds, k=3, measure=DCG(), seed=2, at=np.array([15_000, 30_000]))
+    trace = simulate(Greedy(DCG()), rounds, k=3, measure=DCG(), seed=2, checkpoints=np.array([15_000, 30_000]))
     return best - float(np.diff(trace.value)[0]) / 15_000
 
 

@@ -56,7 +56,7 @@ def material() -> TrainTest:
 
 @pytest.fixture(scope="module")
 def done(material: TrainTest, tmp_path_factory: pytest.TempPathFactory) -> tuple[TrainingResult, Path]:
-    folder = tmp_path_factory.mktemp("learned") / "x"
+    folder = tmp_path_factory.mktemp("trained") / "x"
     return learn(SMALL, material, folder, workers=2), folder
 
 
@@ -77,23 +77,23 @@ def test_runs_are_those_of_play(done: tuple[TrainingResult, Path], material: Tra
         for run in range(2):
             trace = play(
                 make_learner(text, 300), material.train.rounds(), k=1, measure=NDCG(10),
-                seed=SMALL.learner_seed(run), sequence=SMALL.sequence(run, 20), at=outcome.at,
+                seed=SMALL.learner_seed(run), sequence=SMALL.sequence(run, 20), checkpoints=outcome.checkpoints,
             )  # fmt: skip
             rows = outcome.curves.filter((pl.col("learner") == text) & (pl.col("run") == run))
             assert np.array_equal(rows["value"].to_numpy(), trace.value)
             assert np.array_equal(rows["explored"].to_numpy(), trace.explored)
-            assert np.allclose(outcome.qualities(text)[run], trace.value / outcome.at)
+            assert np.allclose(outcome.qualities(text)[run], trace.value / outcome.checkpoints)
 
 
 def test_summaries_are_what_the_curves_say(done: tuple[TrainingResult, Path]) -> None:
     outcome, folder = done
     for summary in outcome.summaries():
         rows = outcome.curves.filter(pl.col("learner") == summary.learner)
-        ends = rows.filter(pl.col("at") == 300)["value"].to_numpy()
-        before = rows.filter(pl.col("at") == 270)["value"].to_numpy()
+        ends = rows.filter(pl.col("checkpoints") == 300)["value"].to_numpy()
+        before = rows.filter(pl.col("checkpoints") == 270)["value"].to_numpy()
         assert summary.quality == pytest.approx(ends.mean() / 300)
         assert summary.quality_sd == pytest.approx(ends.std(ddof=1) / 300)
-        assert summary.late == pytest.approx(((ends - before) / 30).mean())
+        assert summary.final_quality == pytest.approx(((ends - before) / 30).mean())
         assert summary.regret is None
         assert summary.finite == 2
     written = pl.read_csv(folder / "summary.csv")
@@ -509,8 +509,8 @@ def test_the_picture_shows_the_mean_over_runs(done: tuple[TrainingResult, Path])
     lines = [line for line in axes.get_lines() if not str(line.get_label()).startswith("_")]
     assert [line.get_label() for line in lines] == list(SMALL.learners)
     for line, text in zip(lines, SMALL.learners, strict=True):
-        shown = outcome.at >= 3
-        assert np.allclose(line.get_xdata(), outcome.at[shown])
+        shown = outcome.checkpoints >= 3
+        assert np.allclose(line.get_xdata(), outcome.checkpoints[shown])
         assert np.allclose(line.get_ydata(), outcome.qualities(text).mean(axis=0)[shown])
 
 

@@ -30,7 +30,7 @@ def check_int(name: str, value: object, low: int, high: int | None = None) -> No
 def check_ascending(name: str, values: Any, high: int) -> Ints:
     """The values, if they are ascending whole numbers from 1 to high; else a ValueError.
 
-    >>> check_ascending("at", [1, 5, 3], 10)
+    >>> check_ascending("checkpoints", [1, 5, 3], 10)
     Traceback (most recent call last):
     ValueError: at must hold ascending whole numbers from 1 to 10, one at least
     """

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\
 # Rank new documents by a model that was learned.
-peekrank rank learned/models/ridge-0.json test.txt --out ranked.tsv
+peekrank rank trained/models/ridge-0.json test.txt --out ranked.tsv
 # How good is it?
-peekrank rank learned/models/ridge-0.json test.txt --measure ndcg@10"""
+peekrank rank trained/models/ridge-0.json test.txt --measure ndcg@10"""
 JSON_KEYS = {
     "queries, documents": "counts",
     "measure, judged, quality": "with --measure: its name, how many queries it counts, and their mean",

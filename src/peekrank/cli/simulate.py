@@ -13,10 +13,10 @@ from rich.text import Text
 from peekrank.cli._experiments import result_table, run_experiment, write_first_run, write_result
 from peekrank.cli._options import (
     THREADS,
+    Folder,
     Imports,
     JsonFile,
     Quiet,
-    ResultsDir,
     Revealed,
     Seed,
     Workers,
@@ -58,7 +58,7 @@ def command(
         bool, typer.Option("--same-rounds", help="The same rounds in every run: only the learners' luck differs.")
     ] = False,
     workers: Workers = THREADS,
-    folder: ResultsDir = Path("results"),
+    folder: Folder = Path("results"),
     csv: Annotated[bool, typer.Option("--csv", help="Write the curves as CSV instead of Parquet.")] = False,
     log: Annotated[
         Path | None,

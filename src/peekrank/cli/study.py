@@ -13,11 +13,11 @@ from rich.text import Text
 from peekrank._util.validate import check_int
 from peekrank.cli._options import (
     THREADS,
+    Folder,
     Grades,
     Imports,
     Items,
     Quiet,
-    ResultsDir,
     Revealed,
     Seed,
     Workers,
@@ -59,7 +59,7 @@ def command(
     runs: Annotated[int, typer.Option(help="Number of runs for each stream and horizon.")] = 10,
     seed: Seed = 0,
     workers: Workers = THREADS,
-    folder: ResultsDir = Path("rates"),
+    folder: Folder = Path("rates"),
     quiet: Quiet = False,
     imports: Imports = None,
 ) -> None:

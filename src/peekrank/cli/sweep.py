@@ -12,7 +12,7 @@ from rich.text import Text
 from peekrank._util.signals import interrupt_later
 from peekrank._util.text import pluralize
 from peekrank._util.validate import check_choice
-from peekrank.cli._options import THREADS, Imports, Quiet, ResultsDir, Workers, import_all
+from peekrank.cli._options import THREADS, Folder, Imports, Quiet, Workers, import_all
 from peekrank.cli._outputs import echo
 from peekrank.cli._progress import rounds_bar, status
 from peekrank.cli._tables import TextTable, compared, group_texts, shown, verdicts_explained, write_paper
@@ -38,7 +38,7 @@ def command(
         Path | None,
         typer.Argument(metavar="FILE.toml", help="What to run; --example prints one.", show_default=False),
     ] = None,
-    folder: ResultsDir = Path("sweep"),
+    folder: Folder = Path("sweep"),
     executor: Annotated[
         str, typer.Option(help="What does the work: threads, or ray (pip install 'peekrank[ray]').")
     ] = "threads",

@@ -16,7 +16,7 @@ from rich.text import Text
 from peekrank._util.signals import interrupt_later
 from peekrank._util.text import pluralize, presentable
 from peekrank.cli._inputs import note_rounding, read_data
-from peekrank.cli._options import THREADS, Imports, JsonFile, Quiet, ResultsDir, Seed, Workers, import_all
+from peekrank.cli._options import THREADS, Folder, Imports, JsonFile, Quiet, Seed, Workers, import_all
 from peekrank.cli._outputs import check_outputs, echo, write_json
 from peekrank.cli._progress import rounds_bar, status
 from peekrank.cli._tables import TerminalTable
@@ -85,7 +85,7 @@ def command(
         bool, typer.Option("--regret", help="Tell the regret against the best fixed weights, too; slower.")
     ] = False,
     workers: Workers = THREADS,
-    folder: ResultsDir = Path("learned"),
+    folder: Folder = Path("trained"),
     log: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Log the first run of the only learner, for peekrank evaluate."),
@@ -254,7 +254,7 @@ def _applied(training: Training, folder: Path) -> list[Text]:
 
 
 def _row(s: Summary, *, held_out: bool, regret: bool) -> list[str]:
-    cells = [s.learner, _spread(s.quality, s.quality_sd), _spread(s.late, s.late_sd)]
+    cells = [s.learner, _spread(s.quality, s.quality_sd), _spread(s.final_quality, s.final_quality_sd)]
     if held_out:
         cells.append(_spread(s.held_out, s.held_out_sd))
     cells.append(f"{s.explored:.1%}")

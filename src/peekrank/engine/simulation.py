@@ -72,7 +72,7 @@ def simulate(
     measure: Measure,
     seed: Seed = 0,
     sequence: Ints | None = None,
-    at: Ints | None = None,
+    checkpoints: Ints | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Trace:
     """Run a learner over rounds in a compiled loop.
@@ -92,7 +92,7 @@ def simulate(
         Randomness of the learner.
     sequence
         Number of the list that each round shows; None for all lists in turn.
-    at
+    checkpoints
         After which numbers of rounds to record, ascending; None for all.
     progress
         Called with the number of rounds done since the last call; an exception raised there ends the run.
@@ -104,7 +104,14 @@ def simulate(
     2150
     """
     (trace,) = simulate_all(
-        [learner], rounds, k=k, measure=measure, seeds=[seed], sequence=sequence, at=at, progress=progress
+        [learner],
+        rounds,
+        k=k,
+        measure=measure,
+        seeds=[seed],
+        sequence=sequence,
+        checkpoints=checkpoints,
+        progress=progress,
     )
     return trace
 
@@ -117,7 +124,7 @@ def simulate_all(
     measure: Measure,
     seeds: Sequence[Seed],
     sequence: Ints | None = None,
-    at: Ints | None = None,
+    checkpoints: Ints | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> list[Trace]:
     """Run several learners over the same rounds; each trace is what `simulate` gives, bit for bit.
@@ -132,7 +139,9 @@ def simulate_all(
         As for `simulate`.
     """
     agents = [_agent(learner, rounds, k, seed) for learner, seed in zip(learners, seeds, strict=True)]
-    traces = run_agents(agents, rounds, measure=measure, sequence=sequence, at=at, progress=progress)
+    traces = run_agents(
+        agents, rounds, measure=measure, sequence=sequence, checkpoints=checkpoints, progress=progress
+    )
     for agent in agents:
         if what := agent.failure():
             warnings.warn(f"{agent.learner.name}: {what}", LearningStoppedWarning, stacklevel=2)
@@ -145,7 +154,7 @@ def run_agents(
     *,
     measure: Measure,
     sequence: Ints | None = None,
-    at: Ints | None = None,
+    checkpoints: Ints | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> list[Trace]:
     """Let agents go on over rounds in a compiled loop, as if each had been asked and told one by one.
@@ -161,10 +170,12 @@ def run_agents(
     >>> rounds = CT15().rounds(100, np.random.default_rng(1))
     >>> agent = Agent(RTop1F(DCG(), horizon=100), m=10, k=1)
     >>> (trace,) = run_agents([agent], rounds, measure=DCG())
-    >>> len(trace.at), bool(agent.rank().token[2] > 1)  # it is in a later block now
+    >>> len(trace.checkpoints), bool(agent.rank().token[2] > 1)  # it is in a later block now
     (100, True)
     """
-    return _record([_CompiledRun(agent, rounds) for agent in agents], rounds, measure, sequence, at, progress)
+    return _record(
+        [_CompiledRun(agent, rounds) for agent in agents], rounds, measure, sequence, checkpoints, progress
+    )
 
 
 def play(
@@ -175,7 +186,7 @@ def play(
     measure: Measure,
     seed: Seed = 0,
     sequence: Ints | None = None,
-    at: Ints | None = None,
+    checkpoints: Ints | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Trace:
     """Run a learner over rounds with an `Agent`, in Python: slower than `simulate`, equal to it bit for bit.
@@ -189,7 +200,7 @@ def play(
     True
     """
     run = _PlainRun(_agent(learner, rounds, k, seed), rounds)
-    (trace,) = _record([run], rounds, measure, sequence, at, progress)
+    (trace,) = _record([run], rounds, measure, sequence, checkpoints, progress)
     return trace
 
 
@@ -344,15 +355,17 @@ def _record(
     rounds: Rounds,
     measure: Measure,
     sequence: Ints | None,
-    at: Ints | None,
+    checkpoints: Ints | None,
     progress: Callable[[int], None],
 ) -> list[Trace]:
     """Let each run fill rankings chunk by chunk, so that memory does not grow with the horizon, and sum up."""
     lengths = list_lengths(rounds)
     sequence = np.arange(len(lengths)) if sequence is None else _numbers_of_lists(sequence, len(lengths))
     n, m = len(sequence), int(lengths.max())
-    at = np.arange(1, n + 1) if at is None else check_ascending("at", at, n)
-    traces = [Trace(at, np.empty(len(at)), np.empty(len(at), dtype=np.int64)) for _ in runs]
+    checkpoints = np.arange(1, n + 1) if checkpoints is None else check_ascending("checkpoints", checkpoints, n)
+    traces = [
+        Trace(checkpoints, np.empty(len(checkpoints)), np.empty(len(checkpoints), dtype=np.int64)) for _ in runs
+    ]
     running = np.zeros((len(runs), 2))
     value = _evaluation(measure, rounds, lengths)
     length = chunk_length(m)
@@ -368,9 +381,16 @@ def _record(
         for low in range(0, len(lists), turn):
             for run in runs:
                 run.turn(low, min(low + turn, len(lists)))
-        here = slice(*np.searchsorted(at, (first + 1, first + len(lists) + 1)))
+        here = slice(*np.searchsorted(checkpoints, (first + 1, first + len(lists) + 1)))
         for trace, chunk, sums in zip(traces, chunks, running, strict=True):
-            _add_up(value(chunk), chunk.explored, sums, at[here] - first, trace.value[here], trace.explored[here])
+            _add_up(
+                value(chunk),
+                chunk.explored,
+                sums,
+                checkpoints[here] - first,
+                trace.value[here],
+                trace.explored[here],
+            )
         progress(len(lists))
     return traces
 
@@ -412,15 +432,15 @@ def _evaluation(measure: Measure, rounds: Rounds, lengths: Ints) -> Callable[[Ch
 
 @kernel
 def _add_up(
-    values: Floats, explored: NDArray[np.bool_], running: Floats, at: Ints, total: Floats, count: Ints
+    values: Floats, explored: NDArray[np.bool_], running: Floats, checkpoints: Ints, total: Floats, count: Ints
 ) -> None:
-    """Running sums of values (NaN: skipped) and of explored rounds, noted after each number of rounds of `at`."""
+    """Running sums of values (NaN: skipped) and of explored rounds, noted after each number of rounds of `checkpoints`."""
     value, marks, i = running[0], running[1], 0
     for t in range(len(values)):
         if not np.isnan(values[t]):
             value += values[t]
         marks += explored[t]
-        if i < len(at) and at[i] == t + 1:
+        if i < len(checkpoints) and checkpoints[i] == t + 1:
             total[i] = value
             count[i] = int(marks)
             i += 1

@@ -18,7 +18,7 @@ from peekrank.evaluation.policies import Policy
 from peekrank.evaluation.supported_measures import by_items, gains_of, refuse
 from peekrank.kernels.confidence import Interval, bet_bound, fill_bets
 from peekrank.measures import PairwiseLoss
-from peekrank.regret import checkpoints
+from peekrank.regret import default_checkpoints
 from peekrank.types import Floats, Ints, LinearMeasure, Measure
 
 Regression = Literal["items", "features", "none"]
@@ -143,8 +143,10 @@ def evaluate_log(
         used, kept = log.select(complete), complete[log.owner]
         ranked = [p if p.ranks is None else p._replace(ranks=p.ranks[kept]) for p in policies]
     make = _Pairs(used, measure) if isinstance(measure, PairwiseLoss) else _Items(used, measure)
-    at = checkpoints(len(used.k), _LOOKS) if looks is None else check_ascending("looks", looks, len(used.k))
-    work = _Work(make, used, alpha, regression, float(clip), at)
+    checkpoints = (
+        default_checkpoints(len(used.k), _LOOKS) if looks is None else check_ascending("looks", looks, len(used.k))
+    )
+    work = _Work(make, used, alpha, regression, float(clip), checkpoints)
     found = Evaluation(measure, alpha, regression, float(clip), len(log.k), len(used.k), [], [])
     for policy in ranked:
         found.estimates.append(work.estimate(policy, None))

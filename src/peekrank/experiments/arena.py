@@ -17,7 +17,7 @@ from peekrank.games.analysis import Analysis, analyse
 from peekrank.games.cells import Border
 from peekrank.games.game import Game
 from peekrank.games.rate import Rate
-from peekrank.regret import checkpoints
+from peekrank.regret import default_checkpoints
 from peekrank.streams import fixed_items
 from peekrank.types import Floats, Ints, Learner, Shape
 
@@ -26,9 +26,9 @@ _UNDECIDED = 2 / 3  # exponent to be ready for where the rate is not known
 
 
 class GameTrace(NamedTuple):
-    """What a run came to after each of the round counts ``at``: summed loss, that of the best action, explored."""
+    """What a run came to after each of the round counts ``checkpoints``: summed loss, that of the best action, explored."""
 
-    at: Ints
+    checkpoints: Ints
     loss: Floats
     best: Floats
     explored: Ints
@@ -68,7 +68,7 @@ def play_game(
     outcomes: Any,
     *,
     seed: Seed = 0,
-    at: Ints | None = None,
+    checkpoints: Ints | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> GameTrace:
     """Let a learner play a game against a sequence of outcomes.
@@ -83,7 +83,7 @@ def play_game(
         The number of the outcome of each round.
     seed
         Randomness of the learner.
-    at
+    checkpoints
         After which numbers of rounds to record, ascending; None for some hundred, the last one included.
     progress
         Called now and then with the number of rounds played since.
@@ -106,18 +106,24 @@ def play_game(
     if learner.measure is not None and str(learner.measure) != str(game):
         raise ValueError(f"{learner.name} was made for another game or measure, not for this one")
     n = len(numbers)
-    at = checkpoints(n) if at is None else check_ascending("at", at, n)
+    checkpoints = default_checkpoints(n) if checkpoints is None else check_ascending("checkpoints", checkpoints, n)
     symbols = game.signals.T.astype(np.uint8)[numbers]
     trace = simulate(
-        learner, fixed_items(symbols), k=1, measure=_Paid(game, numbers), seed=seed, at=at, progress=progress
+        learner,
+        fixed_items(symbols),
+        k=1,
+        measure=_Paid(game, numbers),
+        seed=seed,
+        checkpoints=checkpoints,
+        progress=progress,
     )
-    return GameTrace(at, trace.value, _best(game, numbers, at), trace.explored)
+    return GameTrace(checkpoints, trace.value, _best(game, numbers, checkpoints), trace.explored)
 
 
-def _best(game: Game, outcomes: Ints, at: Ints) -> Floats:
-    """The least loss of any action over the first t rounds, for each t of `at`."""
-    loss, counts, best, done = game.loss, np.zeros(len(game.outcomes)), np.empty(len(at)), 0
-    for n, t in enumerate(at):
+def _best(game: Game, outcomes: Ints, checkpoints: Ints) -> Floats:
+    """The least loss of any action over the first t rounds, for each t of `checkpoints`."""
+    loss, counts, best, done = game.loss, np.zeros(len(game.outcomes)), np.empty(len(checkpoints)), 0
+    for n, t in enumerate(checkpoints):
         counts += np.bincount(outcomes[done:t], minlength=len(counts))
         best[n], done = (loss @ counts).min(), t
     return best
@@ -311,5 +317,5 @@ def _lost(
     progress: Callable[[int], None],
 ) -> float:
     outcomes = draw(opponent, horizon, np.random.default_rng(seed))
-    contest = play_game(learner, game, outcomes, seed=seed[1], at=np.array([horizon]), progress=progress)
+    contest = play_game(learner, game, outcomes, seed=seed[1], checkpoints=np.array([horizon]), progress=progress)
     return float(contest.regret[0])

@@ -126,13 +126,13 @@ class Result(NamedTuple):
     """
 
     experiment: Experiment
-    at: Ints
+    checkpoints: Ints
     curves: dict[str, pl.DataFrame]
     seconds: dict[str, float]
 
     def regrets(self, learner: str) -> Floats:
         """Cumulative regret, one row for each run."""
-        return self.curves[learner]["regret"].to_numpy().reshape(-1, len(self.at))
+        return self.curves[learner]["regret"].to_numpy().reshape(-1, len(self.checkpoints))
 
     def bound(self, learner: str, horizons: Ints) -> Floats | None:
         """Upper bound on the expected regret of this learner tuned to each of these horizons, if one is proved.
@@ -154,13 +154,13 @@ class Result(NamedTuple):
         horizon = self.experiment.horizon
         for name in self.experiment.learners:
             regrets = self.regrets(name)
-            explored = self.curves[name]["explored"].to_numpy()[len(self.at) - 1 :: len(self.at)]
+            explored = self.curves[name]["explored"].to_numpy()[len(self.checkpoints) - 1 :: len(self.checkpoints)]
             bound = self.bound(name, np.array([horizon]))
             yield Summary(
                 learner=name,
                 regret=float(regrets[:, -1].mean()),
                 spread=float(regrets[:, -1].std(ddof=1)) if len(regrets) > 1 else float("nan"),
-                exponent=fit_exponent(self.at, regrets),
+                exponent=fit_exponent(self.checkpoints, regrets),
                 bound=None if bound is None else float(bound[0]),
                 explored=float(explored.mean()) / horizon,
                 rounds_per_second=horizon / self.seconds[name],

@@ -12,14 +12,14 @@ import polars as pl
 from peekrank._util.signals import interrupt_later
 from peekrank.engine import simulate
 from peekrank.experiments.experiment import Experiment
-from peekrank.regret import best_values, checkpoints, regret
+from peekrank.regret import best_values, default_checkpoints, regret
 from peekrank.streams import Orders, Ratings
 from peekrank.types import Floats, Ints, Learner, Measure, Rounds, Stream, Trace
 
 if TYPE_CHECKING:
     from peekrank.jobs.executor import Tick
 
-CURVE_COLUMNS = {"at": pl.Int64, "value": pl.Float64, "regret": pl.Float64, "explored": pl.Int64}
+CURVE_COLUMNS = {"checkpoints": pl.Int64, "value": pl.Float64, "regret": pl.Float64, "explored": pl.Int64}
 
 
 def compile_kernels(experiment: Experiment) -> None:
@@ -38,12 +38,12 @@ class RunContext(NamedTuple):
     stream: Stream
     learners: tuple[Learner, ...]
     measure: Measure
-    at: Ints
+    checkpoints: Ints
     world: tuple[Rounds, Floats] | None  # rounds and best values of every run, if they are not drawn anew
 
 
 def run_context(
-    experiment: Experiment, *, at: Ints | None = None, drawn: dict[tuple[str, int], Rounds] | None = None
+    experiment: Experiment, *, checkpoints: Ints | None = None, drawn: dict[tuple[str, int], Rounds] | None = None
 ) -> RunContext:
     """Load and draw what the runs of an experiment share.
 
@@ -51,7 +51,7 @@ def run_context(
     ----------
     experiment
         Whose runs.
-    at
+    checkpoints
         Rounds after which curves are recorded; the usual ones, if None.
     drawn
         Rounds that are the same in all runs, by stream and horizon: taken from here, and put here.
@@ -60,7 +60,7 @@ def run_context(
     1000
     """
     stream, measure = experiment.parts.stream, experiment.parts.measure
-    recorded = checkpoints(experiment.horizon) if at is None else at
+    recorded = default_checkpoints(experiment.horizon) if checkpoints is None else checkpoints
     held = stream.in_memory() if isinstance(stream, Orders | Ratings) else stream
     world = None
     if experiment.same_rounds:
@@ -87,15 +87,17 @@ class Curve(NamedTuple):
 
 def play_run(stage: RunContext, run: int, learners: Iterable[int], tick: Tick) -> Iterator[Curve]:
     """Let learners, by their numbers, play a run: the same rounds for all, one learner after the other."""
-    e, stream, made, measure, at, world = stage
+    e, stream, made, measure, checkpoints, world = stage
     if world is None:
         rounds = e.rounds(run, stream)
-        world = rounds, best_values(measure, rounds, at)
+        world = rounds, best_values(measure, rounds, checkpoints)
     rounds, best = world
     for i in learners:
         began, seed = time.perf_counter(), e.learner_seed(run)
         try:
-            trace = simulate(made[i], rounds, k=e.k, measure=measure, seed=seed, at=at, progress=tick)
+            trace = simulate(
+                made[i], rounds, k=e.k, measure=measure, seed=seed, checkpoints=checkpoints, progress=tick
+            )
         except Exception as error:
             error.add_note(f"learner '{e.learners[i]}'")
             raise

@@ -16,7 +16,7 @@ from peekrank.experiments.experiment import Experiment, Result
 from peekrank.experiments.run import CURVE_COLUMNS, Curve, RunContext, compile_kernels, play_run, run_context
 from peekrank.jobs.executor import Threads, Tick
 from peekrank.jobs.results_dir import Belongs, Code, ResultsDir, median_seconds, write_table
-from peekrank.regret import checkpoints
+from peekrank.regret import default_checkpoints
 from peekrank.types import FileBacked, Stream
 
 SEEDS = "SeedSequence(seed, spawn_key=(run, 0)) draws the rounds, (run, 1) is the learner's"
@@ -129,8 +129,10 @@ def _parts(experiment: Experiment) -> list[str]:
 
 
 def _belongs(experiment: Experiment) -> Belongs:
-    at = checkpoints(experiment.horizon)
-    return lambda _, frame: dict(frame.schema) == CURVE_COLUMNS and np.array_equal(frame["at"].to_numpy(), at)
+    checkpoints = default_checkpoints(experiment.horizon)
+    return lambda _, frame: (
+        dict(frame.schema) == CURVE_COLUMNS and np.array_equal(frame["checkpoints"].to_numpy(), checkpoints)
+    )
 
 
 def _claim(experiment: Experiment, folder: Path) -> ResultsDir:
@@ -147,4 +149,4 @@ def _result(experiment: Experiment, frames: dict[str, pl.DataFrame], took: dict[
         runs = (frames[part].with_columns(run=pl.lit(run, pl.Int64)) for run, part in enumerate(parts))
         curves[name] = pl.concat(runs)
         seconds[name] = median_seconds(took, parts)
-    return Result(experiment, checkpoints(experiment.horizon), curves, seconds)
+    return Result(experiment, default_checkpoints(experiment.horizon), curves, seconds)

@@ -190,7 +190,7 @@ class Setting(NamedTuple):
 def play_setting(setting: Setting, progress: Tick = lambda _: None) -> pl.DataFrame:
     """Final regrets of all learners in all runs on a stream; the rounds of a run are the same for all learners."""
     e = setting.experiment
-    stage, everyone = run_context(e, at=np.array([e.horizon])), range(len(e.learners))
+    stage, everyone = run_context(e, checkpoints=np.array([e.horizon])), range(len(e.learners))
     regrets = np.empty((len(e.learners), e.runs))
     for run in range(e.runs):
         for curve in play_run(stage, run, everyone, progress):

@@ -23,7 +23,7 @@ from peekrank.experiments.sweep import Sweep
 from peekrank.jobs.executor import Executor, Threads, Tick
 from peekrank.jobs.results_dir import Code, ResultsDir, digest_of, median_seconds, write_table
 from peekrank.jobs.run_files import RunFiles, table, timed
-from peekrank.regret import checkpoints
+from peekrank.regret import default_checkpoints
 from peekrank.spec import format_spec
 from peekrank.types import Stream
 
@@ -88,7 +88,7 @@ class _Plan(NamedTuple):
         there = RunFiles(folder, CURVE_COLUMNS)
         for setting, digests in zip(self.settings, self.digests, strict=True):
             for digest in digests:
-                there.read(digest, checkpoints(setting.horizon))
+                there.read(digest, default_checkpoints(setting.horizon))
         return there
 
     def missing(self, there: RunFiles) -> list[_Job]:
@@ -236,4 +236,4 @@ def _result(plan: _Plan, s: int, there: RunFiles, took: dict[str, float]) -> Res
     for learner, digest in zip(e.learners, plan.digests[s], strict=True):
         curves[learner] = table(there.curves[digest], runs)
         seconds[learner] = median_seconds(took, [timed(digest, run) for run in runs])
-    return Result(e, checkpoints(e.horizon), curves, seconds)
+    return Result(e, default_checkpoints(e.horizon), curves, seconds)

@@ -178,15 +178,15 @@ def _analyses(judge: Measure, m: int, grades: int, progress: Progress) -> list[A
     return found
 
 
-def _spans(m: int, at: Callable[[int], object]) -> Iterator[range]:
+def _spans(m: int, checkpoints: Callable[[int], object]) -> Iterator[range]:
     """Runs of k with equal values; as rates only fall with k, equal ones are together."""
     k = 1
     while k <= m:
-        span = _equal(range(k, m + 1), at)
+        span = _equal(range(k, m + 1), checkpoints)
         yield span
         k = span.stop
 
 
-def _equal(ks: range, at: Callable[[int], object]) -> range:
-    value = at(ks[0])
-    return ks[: bisect_left(ks, 1, key=lambda k: at(k) != value)]
+def _equal(ks: range, checkpoints: Callable[[int], object]) -> range:
+    value = checkpoints(ks[0])
+    return ks[: bisect_left(ks, 1, key=lambda k: checkpoints(k) != value)]

@@ -197,8 +197,8 @@ def _count_discordant(rankings: Ints, codes: Ints, below: Ints, out: Floats) -> 
 
 
 @kernel
-def add_up_rows(gain: Floats, offset: Floats, sums: Floats, at: Ints, noted: Floats) -> None:
-    """Add gains and offset (NaN: none) of each row to `sums`; note these after each number of rows of `at`."""
+def add_up_rows(gain: Floats, offset: Floats, sums: Floats, checkpoints: Ints, noted: Floats) -> None:
+    """Add gains and offset (NaN: none) of each row to `sums`; note these after each number of rows of `checkpoints`."""
     n, m = gain.shape
     i = 0
     for t in range(n):
@@ -206,7 +206,7 @@ def add_up_rows(gain: Floats, offset: Floats, sums: Floats, at: Ints, noted: Flo
             sums[item] += gain[t, item]
         if not np.isnan(offset[t]):
             sums[m] += offset[t]
-        if i < len(at) and at[i] == t + 1:
+        if i < len(checkpoints) and checkpoints[i] == t + 1:
             for item in range(m + 1):
                 noted[i, item] = sums[item]
             i += 1

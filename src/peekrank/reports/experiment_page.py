@@ -90,15 +90,19 @@ def repeats_paper(experiment: Experiment) -> bool:
 def regret_reductions(result: Result, learners: Sequence[str]) -> tuple[list[int], list[RegretReduction]]:
     """Regret per round after about a hundredth, a tenth and all of the rounds; and which rounds these are."""
     horizon = result.experiment.horizon
-    columns = np.unique(np.searchsorted(result.at, [max(1, horizon // 100), max(1, horizon // 10), horizon]))
+    columns = np.unique(
+        np.searchsorted(result.checkpoints, [max(1, horizon // 100), max(1, horizon // 10), horizon])
+    )
     found = []
     for name in learners:
         mean = result.regrets(name).mean(axis=0)
-        levels = (mean / result.at)[columns].tolist()
+        levels = (mean / result.checkpoints)[columns].tolist()
         found.append(
-            RegretReduction(name, levels, _factor(levels), _slope(result.at, mean, horizon - horizon // 10))
+            RegretReduction(
+                name, levels, _factor(levels), _slope(result.checkpoints, mean, horizon - horizon // 10)
+            )
         )
-    return result.at[columns].tolist(), found
+    return result.checkpoints[columns].tolist(), found
 
 
 def _basics(result: Result) -> dict[str, Any]:
@@ -187,16 +191,16 @@ def _outcomes(result: Result) -> dict[str, Any]:
 def _best_per_round(result: Result) -> float:
     """Value of the best fixed ranking in hindsight, per round; all learners of a run share it."""
     e = result.experiment
-    last = result.curves[e.learners[0]].filter(pl.col("at") == e.horizon)
+    last = result.curves[e.learners[0]].filter(pl.col("checkpoints") == e.horizon)
     sign = 1 if e.parts.measure.higher_is_better else -1
     return float((last["value"] + sign * last["regret"]).to_numpy().mean()) / e.horizon
 
 
 def _below(result: Result, learner: str, level: float) -> int | None:
     """First checkpoint from which on regret per round is below a level; None if it is not at the end."""
-    above = np.flatnonzero(result.regrets(learner).mean(axis=0) / result.at >= level)
+    above = np.flatnonzero(result.regrets(learner).mean(axis=0) / result.checkpoints >= level)
     after = int(above[-1]) + 1 if len(above) else 0
-    return int(result.at[after]) if after < len(result.at) else None
+    return int(result.checkpoints[after]) if after < len(result.checkpoints) else None
 
 
 def _factor(levels: Sequence[float]) -> float:
@@ -205,7 +209,11 @@ def _factor(levels: Sequence[float]) -> float:
     return levels[-2] / levels[-1]
 
 
-def _slope(at: Ints, regret: Floats, since: int) -> float:
+def _slope(checkpoints: Ints, regret: Floats, since: int) -> float:
     """Regret per round after `since` rounds or the nearest checkpoint before it; NaN where there is none."""
-    start = int(np.searchsorted(at, since, side="right")) - 1
-    return float((regret[-1] - regret[start]) / (at[-1] - at[start])) if at[start] < at[-1] else math.nan
+    start = int(np.searchsorted(checkpoints, since, side="right")) - 1
+    return (
+        float((regret[-1] - regret[start]) / (checkpoints[-1] - checkpoints[start]))
+        if checkpoints[start] < checkpoints[-1]
+        else math.nan
+    )

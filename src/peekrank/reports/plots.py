@@ -69,8 +69,8 @@ def average_regret(result: Result, *, start: int = 1, learners: Sequence[str] | 
     shown = known if learners is None else learners
     if not shown or not set(shown) <= set(known):
         raise ValueError(f"learners = {list(shown)}: must be some of {list(known)}")
-    late = result.at >= start
-    t = result.at[late]
+    late = result.checkpoints >= start
+    t = result.checkpoints[late]
     with styled():
         figure, axes = blank(*_titles(result, "regret per round"), scale="linear", legend_rows=len(shown))
         axes.axhline(0, color="#666666", linewidth=0.8)
@@ -90,14 +90,14 @@ def cumulative_regret(result: Result) -> Figure:
     """
     names = result.experiment.learners
     spreads = {name: spread_of_runs(result.regrets(name)) for name in names}
-    bounds = {name: bound for name in names if (bound := result.bound(name, result.at)) is not None}
+    bounds = {name: bound for name in names if (bound := result.bound(name, result.checkpoints)) is not None}
     low, high = _log_limits([s.mean for s in spreads.values()], [s.high for s in spreads.values()], bounds)
     exponents = {summary.learner: summary.exponent for summary in result.summaries()}
     looks = [look(position) for position in range(len(names))]
     with styled():
         figure, axes = blank(*_titles(result, "regret"), scale="log", legend_rows=len(names) + bool(bounds))
         axes.set_ylim(low, high)
-        _draw_with_bounds(axes, result.at, spreads, looks, exponents, bounds)
+        _draw_with_bounds(axes, result.checkpoints, spreads, looks, exponents, bounds)
         _legend_with_bounds(figure, axes, looks, [name in bounds for name in names])
         finish(figure, axes)
     return figure
@@ -120,12 +120,12 @@ def average_quality(outcome: TrainingResult) -> Figure:
     training = outcome.training
     title = f"{shorten(outcome.source)}, top {training.k} revealed\n{_averaged(training.runs)}"
     quantity = f"average {_measure_name(training.make_measure())}"
-    shown = outcome.at >= training.rounds / 100
+    shown = outcome.checkpoints >= training.rounds / 100
     with styled():
         figure, axes = blank(title, quantity, scale="linear", legend_rows=len(training.learners))
         for position, name in enumerate(training.learners):
             spread = spread_of_runs(outcome.qualities(name)[:, shown])
-            draw(axes, outcome.at[shown], spread, look(position), label=shorten(name))
+            draw(axes, outcome.checkpoints[shown], spread, look(position), label=shorten(name))
         figure.legend(loc="outside lower left")
         finish(figure, axes)
     return figure

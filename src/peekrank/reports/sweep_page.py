@@ -114,7 +114,7 @@ def write_pictures(finished: SweepResult, folder: Path) -> list[Path]:
     return paths
 
 
-def thin(at: Ints, most: int) -> Ints:
+def thin(checkpoints: Ints, most: int) -> Ints:
     """Which points of a curve to draw: the first, the last, and others that lie evenly on both kinds of axes.
 
     Half of them are spread evenly over a linear axis, half over a logarithmic one.
@@ -122,12 +122,14 @@ def thin(at: Ints, most: int) -> Ints:
     >>> thin(np.arange(1, 1001), 8) + 1
     array([   1,   10,  100,  334,  667, 1000])
     """
-    if len(at) <= most:
-        return np.arange(len(at))
+    if len(checkpoints) <= most:
+        return np.arange(len(checkpoints))
     half = most // 2
-    wanted = np.concatenate([np.geomspace(at[0], at[-1], half), np.linspace(at[0], at[-1], half)])
-    positions = np.searchsorted(at, np.rint(wanted)).clip(0, len(at) - 1)
-    return np.unique(np.concatenate([positions, [0, len(at) - 1]]))
+    wanted = np.concatenate(
+        [np.geomspace(checkpoints[0], checkpoints[-1], half), np.linspace(checkpoints[0], checkpoints[-1], half)]
+    )
+    positions = np.searchsorted(checkpoints, np.rint(wanted)).clip(0, len(checkpoints) - 1)
+    return np.unique(np.concatenate([positions, [0, len(checkpoints) - 1]]))
 
 
 def _by_setting(table: pl.DataFrame, finished: SweepResult) -> Iterator[pl.DataFrame]:
@@ -176,20 +178,20 @@ def _curves(finished: SweepResult, summary: pl.DataFrame) -> dict[str, Any]:
 def _curves_of(
     result: Result, summary: pl.DataFrame, most: int, bounds: dict[tuple[object, ...], Floats | None]
 ) -> dict[str, Any]:
-    e, drawn = result.experiment, thin(result.at, most)
+    e, drawn = result.experiment, thin(result.checkpoints, most)
     packed, setting = [], (e.measure, e.horizon, e.shape, e.parts.stream.max_grade)
     for name, limit in zip(e.learners, summary["bound"], strict=True):
         problem = (name, *setting)
         if problem not in bounds:  # the same for all streams of a shape
-            bounds[problem] = None if limit is None else result.bound(name, result.at[drawn])
+            bounds[problem] = None if limit is None else result.bound(name, result.checkpoints[drawn])
         packed.append(_packed(result, name, drawn, bounds[problem]))
     exponents = summary.select("exponent", "exponent_low", "exponent_high").rows()
     return {
         "what": ", ".join(f"{name} {_setting_text(name, e)}" for name in SETTING),
         "measure": plots.measure_label(result),
         "gain": e.parts.measure.higher_is_better,
-        "of": len(result.at),
-        "at": result.at[drawn].tolist(),
+        "of": len(result.checkpoints),
+        "checkpoints": result.checkpoints[drawn].tolist(),
         "curves": packed,
         "exponents": [_exponent(*exponent) for exponent in exponents],
         "command": command(e, "results/again"),
@@ -201,7 +203,7 @@ def _packed(result: Result, learner: str, drawn: Ints, bound: Floats | None) -> 
 
     So packed they are a third shorter than as digits, need no reading but where they are drawn, and can be NaN.
     """
-    values = result.curves[learner]["value"].to_numpy().reshape(-1, len(result.at))
+    values = result.curves[learner]["value"].to_numpy().reshape(-1, len(result.checkpoints))
     rows = [*mean_and_deviation(result.regrets(learner)[:, drawn]), *mean_and_deviation(values[:, drawn])]
     if bound is not None:
         rows.append(bound)

@@ -25,8 +25,8 @@ class Summary(NamedTuple):
     learner: str
     quality: float
     quality_sd: float
-    late: float
-    late_sd: float
+    final_quality: float
+    final_quality_sd: float
     held_out: float | None
     held_out_sd: float | None
     explored: float  # share of rounds
@@ -45,7 +45,7 @@ class TrainingResult(NamedTuple):
 
     training: Training
     source: str
-    at: Ints
+    checkpoints: Ints
     curves: pl.DataFrame
     seconds: float
     no_relevant: NoRelevant
@@ -69,13 +69,13 @@ class TrainingResult(NamedTuple):
 
     def _table(self, learner: str, column: str) -> Floats:
         rows = self.curves.filter(pl.col("learner") == learner)
-        table: Floats = rows[column].cast(pl.Float64).to_numpy().reshape(-1, len(self.at))
+        table: Floats = rows[column].cast(pl.Float64).to_numpy().reshape(-1, len(self.checkpoints))
         return table
 
     def _summary(self, learner: str) -> Summary:
         T, count = self.training.rounds, len(self.training.learners)
         values, counted = self._table(learner, "value"), self._table(learner, "counted")
-        early = np.flatnonzero(self.at <= _LATE * T)
+        early = np.flatnonzero(self.checkpoints <= _LATE * T)
         before = (values[:, early[-1]], counted[:, early[-1]]) if len(early) else (0.0, 0.0)
         late = _ratio(values[:, -1] - before[0], counted[:, -1] - before[1])
         ends = {name: self._table(learner, name)[:, -1] for name in (*ENDS, "explored")}

@@ -17,7 +17,7 @@ from peekrank.data.scaling import standardise_online
 from peekrank.engine import Agent, run_agents
 from peekrank.engine.scoring import values_of_lists
 from peekrank.learners.rtopkf.learner import RTopKF
-from peekrank.regret import checkpoints
+from peekrank.regret import default_checkpoints
 from peekrank.spec import format_spec
 from peekrank.training.hindsight import Best, best_fixed, loss_along
 from peekrank.training.model import Model, Preprocessor, Ranked
@@ -27,7 +27,7 @@ from peekrank.types import Ints, Learner, LinearScorer, Rounds, linear_in_featur
 if TYPE_CHECKING:
     from peekrank.jobs.executor import Tick
 
-_CURVE = {"at": pl.Int64, "value": pl.Float64, "counted": pl.Int64, "explored": pl.Int64}
+_CURVE = {"checkpoints": pl.Int64, "value": pl.Float64, "counted": pl.Int64, "explored": pl.Int64}
 ENDS = {
     "finite": pl.Boolean, "held_out": pl.Float64, "loss": pl.Float64, "best": pl.Float64, "gap": pl.Float64,
 }  # fmt: skip
@@ -80,7 +80,7 @@ def play(
     training: Training,
     lists: Lists,
     seed: np.random.SeedSequence,
-    at: Ints,
+    checkpoints: Ints,
     progress: Tick = lambda _: None,
 ) -> Played:
     """Let fresh agents of all learners go over a sequence of queries, in turns."""
@@ -88,12 +88,17 @@ def play(
     measure, agents = training.make_measure(), fresh_agents(training, rounds, seed)
     began = time.perf_counter()
     traces = run_agents(
-        agents, rounds, measure=measure, sequence=sequence, at=at, progress=lambda n: progress(n * len(agents))
+        agents,
+        rounds,
+        measure=measure,
+        sequence=sequence,
+        checkpoints=checkpoints,
+        progress=lambda n: progress(n * len(agents)),
     )
     seconds = time.perf_counter() - began
     any_order = np.concatenate([np.arange(n) for n in np.diff(rounds.offsets)])
     counts = ~np.isnan(values_of_lists(measure, any_order, rounds.relevance, rounds.offsets))
-    counted = np.cumsum(counts[sequence])[at - 1]
+    counted = np.cumsum(counts[sequence])[checkpoints - 1]
     return Played(agents, [pl.DataFrame({**t._asdict(), "counted": counted}, _CURVE) for t in traces], seconds)
 
 
@@ -108,7 +113,7 @@ class Done(NamedTuple):
 def play_run(training: Training, material: TrainTest, run: int, progress: Tick) -> Iterator[Done]:
     """Let all learners play a run, and make models of what they have learned."""
     lists, seed = lists_of(training, material, run), training.learner_seed(run)
-    played = play(training, lists, seed, checkpoints(training.rounds), progress)
+    played = play(training, lists, seed, default_checkpoints(training.rounds), progress)
     regrets = _Regrets(training, lists, seed)
     frames, models = [], []
     for text, agent, curve in zip(training.learners, played.agents, played.curves, strict=True):

@@ -14,7 +14,7 @@ from peekrank.data.dataset import Dataset
 from peekrank.engine import problem_shape
 from peekrank.jobs.executor import Threads, Tick
 from peekrank.jobs.results_dir import Belongs, Code, ResultsDir, finished, median_seconds, write_table
-from peekrank.regret import checkpoints
+from peekrank.regret import default_checkpoints
 from peekrank.training.model import save_model
 from peekrank.training.no_relevant import NoRelevant, queries_without_relevant
 from peekrank.training.result import TrainingResult
@@ -107,15 +107,15 @@ def _parts(training: Training) -> list[str]:
 
 
 def _belongs(training: Training) -> Belongs:
-    at, count = checkpoints(training.rounds), len(training.learners)
-    learners = [text for text in training.learners for _ in at]
+    checkpoints, count = default_checkpoints(training.rounds), len(training.learners)
+    learners = [text for text in training.learners for _ in checkpoints]
 
     def belongs(part: str, frame: pl.DataFrame) -> bool:
         return (
             dict(frame.schema) == COLUMNS
             and frame["run"].unique().to_list() == [int(part)]
             and frame["learner"].to_list() == learners
-            and np.array_equal(frame["at"].to_numpy(), np.tile(at, count))
+            and np.array_equal(frame["checkpoints"].to_numpy(), np.tile(checkpoints, count))
         )
 
     return belongs
@@ -141,7 +141,7 @@ def _outcome(
     curves = pl.concat(frames[part] for part in parts)
     source, no_relevant = _source_and_no_relevant(manifest)
     return TrainingResult(
-        training, source, checkpoints(training.rounds), curves, median_seconds(took, parts), no_relevant
+        training, source, default_checkpoints(training.rounds), curves, median_seconds(took, parts), no_relevant
     )
 
 

@@ -45,7 +45,7 @@ class Simulated(NamedTuple):
 
     def along(self, learner: str) -> Exponent:
         """The power of t in regret per round, over the last decade of the run."""
-        return _per_round(fit_exponent(self.result.at, self.result.regrets(learner)))
+        return _per_round(fit_exponent(self.result.checkpoints, self.result.regrets(learner)))
 
     def over_horizons(self, learner: str) -> Exponent:
         """The power of T in regret per round at the end, every run tuned to its T."""
@@ -84,7 +84,7 @@ def simulate(learners: tuple[str, ...], how: How) -> Simulated:
 def claims_1(simulated: Simulated) -> Iterator[Claim]:
     """What the paper says of Figure 1, for either order below the shown item."""
     result = simulated.result
-    at, everybody = regret_reductions(result, result.experiment.learners)
+    checkpoints, everybody = regret_reductions(result, result.experiment.learners)
     (at_random,) = (fall for fall in everybody if fall.learner == NOTHING)
     for fall in everybody:
         if fall.learner == NOTHING:
@@ -93,7 +93,7 @@ def claims_1(simulated: Simulated) -> Iterator[Claim]:
         spread = result.regrets(name)[:, -1].std(ddof=1) / ROUNDS
         yield Claim(
             f"`{name}`: regret per round goes down",
-            "less and less after " + ", ".join(f"{t:,}" for t in at) + " rounds",
+            "less and less after " + ", ".join(f"{t:,}" for t in checkpoints) + " rounds",
             ", ".join(map(number, fall.levels)) + f" ± {number(float(spread))} ({result.experiment.runs} runs)",
             sorted(fall.levels, reverse=True) == fall.levels,
         )
@@ -112,7 +112,7 @@ def claims_1(simulated: Simulated) -> Iterator[Claim]:
 def claims_2(simulated: Simulated) -> Iterator[Claim]:
     """What the paper says of Figure 2."""
     result = simulated.result
-    late = result.at >= LATE
+    late = result.checkpoints >= LATE
     full = result.regrets(FULL).mean(axis=0)
     for name in TOP_1:
         one = result.regrets(name).mean(axis=0)
@@ -161,15 +161,15 @@ def horizon_claim(simulated: Simulated, name: str, target: float, words: str, *,
 
 def _made(name: str, simulated: Simulated, picture: Figure, claims: list[Claim]) -> Made:
     result = simulated.result
-    at, everybody = regret_reductions(result, result.experiment.learners)
-    heads = ("regret per round", *(f"after {t:,}" for t in at), f"in the last {ROUNDS // TENTH:,}")
+    checkpoints, everybody = regret_reductions(result, result.experiment.learners)
+    heads = ("regret per round", *(f"after {t:,}" for t in checkpoints), f"in the last {ROUNDS // TENTH:,}")
     rows = [(f"`{f.learner}`", *map(number, f.levels), number(f.last)) for f in everybody]
     curves = pl.concat(
         pl.DataFrame(
             {
                 "learner": learner,
-                "round": result.at,
-                "mean": (regrets := result.regrets(learner) / result.at).mean(axis=0),
+                "round": result.checkpoints,
+                "mean": (regrets := result.regrets(learner) / result.checkpoints).mean(axis=0),
                 "sd": regrets.std(axis=0, ddof=1),
             }
         )

@@ -187,7 +187,12 @@ def learned(split: Split, rounds: int, seed: int, alive: Beat = lambda: None) ->
     agents = [Agent(e.learner, m=int(lengths.max()), k=k or 1, d=d, seed=seed) for e, k in tried]
     sequence = passes(len(lengths), rounds, np.random.default_rng(seed))
     run_agents(
-        agents, split.train, measure=MEASURE, sequence=sequence, at=np.array([rounds]), progress=lambda _: alive()
+        agents,
+        split.train,
+        measure=MEASURE,
+        sequence=sequence,
+        checkpoints=np.array([rounds]),
+        progress=lambda _: alive(),
     )
     with np.errstate(over="ignore", invalid="ignore"):  # as printed, weights may be anything
         return {
@@ -205,8 +210,15 @@ def learned_by_rounds(
     agents = [Agent(learner, m=int(lengths.max()), k=1, d=d, seed=seed) for learner in learners.values()]
     sequence, found = passes(len(lengths), max(counts), np.random.default_rng(seed)), {}
     for begin, end in pairwise((0, *counts)):
-        at, part = np.array([end - begin]), sequence[begin:end]
-        run_agents(agents, split.train, measure=MEASURE, sequence=part, at=at, progress=lambda _: alive())
+        checkpoints, part = np.array([end - begin]), sequence[begin:end]
+        run_agents(
+            agents,
+            split.train,
+            measure=MEASURE,
+            sequence=part,
+            checkpoints=checkpoints,
+            progress=lambda _: alive(),
+        )
         for (name, learner), agent in zip(learners.items(), agents, strict=True):
             found[name, end] = held_out(learner.scores(agent.state, split.test.features), split.test)
     return found
@@ -380,6 +392,6 @@ def learned_once(layout: DatasetShape, kind: Kind, run: int, alive: Beat = lambd
     m, d = layout.documents[1], layout.features
     agents = [Agent(learner, m=m, k=1, d=d, seed=run) for _, learner in named]
     counted = np.sum(best_grades(rounds) > 0)
-    at = np.array([layout.queries])
-    traces = run_agents(agents, rounds, measure=MEASURE, at=at, progress=lambda _: alive())
+    checkpoints = np.array([layout.queries])
+    traces = run_agents(agents, rounds, measure=MEASURE, checkpoints=checkpoints, progress=lambda _: alive())
     return {name: float(trace.value[-1] / counted) for (name, _), trace in zip(named, traces, strict=True)}
