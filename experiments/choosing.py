@@ -1,12 +1,13 @@
-"""What learners for items without features usually lose, for `advise`; and the table "which learner when".
+"""What learners for items without features usually lose, for `advise`: records/choosing.json.
 
 Stationary streams at two lengths, and the tutorial's ten items where some of the visitors answer. Learners play
 without a horizon, and those that have one also with it. Figures are means over seeds with standard deviations; the
 package keeps them and advises by them.
 
-    python experiments/choosing.py --measure     measure, and write src/peekrank/advice/usual.json (minutes)
-    python experiments/choosing.py --laboratory  what it does to be told the horizon, into docs/learners/index.md
-    python experiments/choosing.py               put the table "which learner when" there
+    python experiments/choosing.py --measure             measure (minutes), for src/peekrank/advice/usual.json
+    python experiments/choosing.py --record              write the measured figures into the record
+    python experiments/choosing.py --laboratory --record measure the effect of the horizon, and write it there
+    python experiments/choosing.py                       print the table "which learner when"
 """
 
 from __future__ import annotations
@@ -22,21 +23,18 @@ from typing import Any, NamedTuple
 sys.path.append(str(Path(__file__).resolve().parent))  # where margin.py is
 
 import numpy as np
+import records
 from margin import CROWDS, LAB, STATIONARY, asked, drawn, drawn_from, played
 
-from peekrank.advice import Advice, advise
+from peekrank.advice import Advice, advise, evidence
 from peekrank.advice.evidence import FILE, ITEMS, Answers, Usual, figures
 from peekrank.experiments.families import family
 from peekrank.learners import learner
 from peekrank.learners._shared import ShortHorizonWarning
 from peekrank.measures import measure
-from peekrank.reports.markup import put_into
 from peekrank.streams import stream
 from peekrank.types import Floats, Learner, Measure, Shape
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "learners" / "index.md"
-BEGIN = "<!-- begin: python experiments/choosing.py -->"
-BEGIN_LABORATORY = "<!-- begin: python experiments/choosing.py --laboratory -->"
 NAMES = ("doubtsort", "marginftrl", "blockftrl", "setftrl", "permftrl", "greedy", "thompson")
 GAMES = (("dcg", 1), ("dcg", 9), ("dcg", 10), ("p@3", 1))
 STREAMS = ("ct15", "linear means", "graded")
@@ -116,7 +114,8 @@ def measured(runs: int, visited: int) -> str:
 
 def laboratory(runs: int) -> Iterator[str]:
     """The worst stream of the laboratory, and the mean over all, without a horizon and with it."""
-    yield f"| m = 5, {LAB:,} rounds | worst, not told | worst, told | mean, not told | mean, told |"
+    heads = [f"{what}, horizon {known}" for what in ("worst stream", "mean") for known in ("unknown", "known")]
+    yield f"| m = 5, {LAB:,} rounds | {' | '.join(heads)} |"
     yield "|---|---|---|---|---|"
     for name, game, k in IN_LABORATORY:
         judge, worst, means = measure(game), [], []
@@ -130,6 +129,25 @@ def laboratory(runs: int) -> Iterator[str]:
             worst.append(f"{found[label]} ({label})")
             means.append(f"{np.mean([lost.mean for lost in found.values()]):,.0f}")
         yield f"| {name}, `{game}`, k = {k} | {' | '.join(worst + means)} |"
+
+
+def recorded() -> list[records.Table]:
+    """Return the tables of the record, from the file of the package."""
+    few: dict[str, list[records.Cell]] = {}
+    for one in evidence.visitors():
+        few.setdefault(f"`{one.learner}`", []).append(records.Figure(one.mean, one.sd, digits=4))
+    columns = ["learner", *(f"{crowd.chance[0]:.0%} answer".replace("%", " %") for crowd in CROWDS[:3])]
+    tables = [records.Table("Few answers", columns=columns, rows=[[name, *cells] for name, cells in few.items()])]
+    found: dict[str, dict[tuple[str, str, str], dict[int, records.Figure]]] = {}
+    for row in evidence.streams():
+        game = found.setdefault(f"Stationary streams, {row.measure}, k = {row.k}", {})
+        cells = game.setdefault((f"`{row.learner}`", "yes" if row.told else "no", row.stream), {})
+        cells[row.rounds] = records.Figure(row.mean, row.sd)
+    columns = ["learner", "knows the horizon", "stream", *(f"{length:,} rounds" for length in LENGTHS)]
+    for title, game in found.items():
+        rows: list[list[records.Cell]] = [[*key, *map(cells.get, LENGTHS)] for key, cells in game.items()]
+        tables.append(records.Table(title, columns=columns, rows=rows))
+    return tables
 
 
 class When(NamedTuple):
@@ -208,19 +226,24 @@ def linked(name: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, or put the table into its page."""
+    """Measure, write the record, or print the table."""
     parser = argparse.ArgumentParser(description="Which learner when.")
     parser.add_argument("--measure", action="store_true", help="measure, and write the file of the package")
     parser.add_argument("--laboratory", action="store_true", help="learners told their horizon, and not told")
     parser.add_argument("--runs", type=int, default=RUNS)
+    records.add_option(parser, "choosing")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore", ShortHorizonWarning)
-    if options.laboratory:
-        put_into(PAGE, BEGIN_LABORATORY, list(laboratory(options.runs)))
-    elif options.measure:
+    if options.measure:
         FILE.write_text(measured(options.runs, min(VISITED, options.runs)), encoding="utf-8")
+    if options.laboratory:
+        tables = [records.parse_table("With and without the horizon", list(laboratory(options.runs)))]
     else:
-        put_into(PAGE, BEGIN, which_learner_when())
+        tables = recorded()
+    if options.record:
+        records.update(options.record, tables)
+    elif not options.measure:
+        print(records.show(tables) if options.laboratory else "\n".join(which_learner_when()))
 
 
 if __name__ == "__main__":

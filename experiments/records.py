@@ -5,12 +5,19 @@ machine, tables, pictures and notes. An experiment writes its tables only. The w
 hand, and a new run leaves them as they are.
 
 A cell of a table is a number, a text in Markdown, null, a `Figure`, or a list of these.
+
+Experiments with the option --record write their record. The other scripts print tables in Markdown; this puts one
+into a record:
+
+    python experiments/champion.py | python experiments/records.py champion "Regret beside the members"
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -163,6 +170,17 @@ def parse_table(title: str, lines: Sequence[str], text: Iterable[str] = (), **fi
     return Table(title, list(text), head, cells, **fields)
 
 
+def show(tables: Iterable[Table]) -> str:
+    """Return tables as Markdown, with their titles."""
+    return "\n".join(line for table in tables for line in (f"## {table.title}", "", *table.markdown()))
+
+
+def add_option(parser: argparse.ArgumentParser, name: str) -> None:
+    """Add the option --record, which is records/NAME.json if no file is given."""
+    words = f"record to write the tables into; records/{name}.json if no file is given"
+    parser.add_argument("--record", type=Path, nargs="?", const=FOLDER / f"{name}.json", help=words)
+
+
 def read(path: Path) -> Record:
     """Read and validate a record. Raises ValueError with the file's name."""
     try:
@@ -235,7 +253,7 @@ def _parse(text: str, mark: str) -> Simple:
     if found is None:
         return None
     numbers = {key: part for key, part in found.groupdict().items() if part is not None and key != "unit"}
-    values = {key: _value(part) for key, part in numbers.items()}
+    values: dict[str, Any] = {key: _value(part) for key, part in numbers.items()}
     unit, flag = (found["unit"] or "").strip(), mark if bold else ""
     decimals = {len(part.partition(".")[2]) for part in numbers.values()}
     plain = Figure(**values, unit=unit, mark=flag)
@@ -272,3 +290,20 @@ def _facts(part: Table | Record) -> list[str]:
     facts = [f"- **{name}:** {words}" for name, words in named.items() if words]
     command = ["```sh", *part.command.splitlines(), "```", ""] if part.command else []
     return [*command, *facts, ""] if facts else command
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Put a table in Markdown from standard input into a record."""
+    parser = argparse.ArgumentParser(description="Put a table in Markdown from standard input into a record.")
+    parser.add_argument("name", help="of the record")
+    parser.add_argument("title", help="of its table, which is replaced or added")
+    parser.add_argument("--folder", type=Path, default=FOLDER)
+    options = parser.parse_args(arguments)
+    path = options.folder / f"{options.name}.json"
+    marks = next((t.marks for t in read(path).tables if t.title == options.title), {}) if path.exists() else {}
+    lines = [line for line in sys.stdin.read().splitlines() if line.startswith("|")]
+    update(path, [parse_table(options.title, lines, marks=marks or {"bold": "marked in the script"})])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,9 +1,11 @@
-"""Hooks of the documentation site: pages from the root, notebooks, typeset formulas, nothing from a network."""
+"""Hooks of the documentation site: generated pages, notebooks, typeset formulas, nothing from a network."""
 
 from __future__ import annotations
 
 import json
 import re
+import sys
+from functools import cache
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -16,7 +18,13 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).resolve().parent.parent
+sys.path += [str(ROOT / "scripts"), str(ROOT / "experiments")]  # where the makers of pages are
+
+import calls  # noqa: E402
+import commands  # noqa: E402
+import records  # noqa: E402
+
 PAGES = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
@@ -38,17 +46,32 @@ ElementTree.register_namespace("", _MATHML)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add what lives outside of docs/ because readers look for it there."""
-    for source, target in PAGES.items():
-        text = (ROOT / source).read_text(encoding="utf-8").replace("](docs/", "](")
+    """Add the pages that are not in docs/: those of the project's root, references, records and notebooks."""
+    for target, text in generated().items():
         files.append(File.generated(config, target, content=text))
-    for name in ATTACHED:
+    for name in (*ATTACHED, *(f"records/{path.name}" for path in records.FOLDER.glob("*.json"))):
         files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
     for file in [file for file in files if file.src_uri.endswith(".ipynb")]:
         files.remove(file)
         page = file.src_uri.removesuffix(".ipynb") + ".md"
         files.append(File.generated(config, page, content=page_of(json.loads(file.content_string))))
     return files
+
+
+@cache
+def generated() -> dict[str, str]:
+    """Return the pages that are made when the site is built, by path in the site."""
+    made = {
+        target: (ROOT / source).read_text(encoding="utf-8").replace("](docs/", "](")
+        for source, target in PAGES.items()
+    }
+    made |= {"commands.md": commands.reference(), "service/http.md": calls.reference()}
+    known = records.read_all()
+    made["records/index.md"] = records.index(known)
+    for name, record in known.items():
+        page = f"{record.markdown()}\n*These figures as JSON: [{name}.json]({name}.json).*\n"
+        made[f"records/{name}.md"] = f"---\nsearch: {{exclude: true}}\n---\n\n{page}"
+    return made
 
 
 def page_of(notebook: dict[str, Any]) -> str:

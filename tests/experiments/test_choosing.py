@@ -1,10 +1,12 @@
-"""Which learner when: the table of the page is what the package advises, by figures that are what was measured."""
+"""Which learner when: the table is what the package advises, and the record has the measured figures."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import records
 
 from helpers.scripts import load_experiment
 from peekrank.advice import evidence
@@ -17,10 +19,16 @@ def choosing() -> Any:
     return load_experiment("choosing")
 
 
-def test_the_table_is_what_the_package_advises(choosing: Any) -> None:
-    lines = choosing.which_learner_when()
-    assert len(lines) == 13
-    assert "\n".join([choosing.BEGIN, "", *lines, "", "<!-- end -->"]) in choosing.PAGE.read_text(encoding="utf-8")
+def test_the_record_has_the_figures_of_the_package(choosing: Any) -> None:
+    assert len(choosing.which_learner_when()) == 13
+    kept = {table.title: table for table in records.read(records.FOLDER / "choosing.json").tables}
+    for table in choosing.recorded():
+        assert (kept[table.title].columns, kept[table.title].rows) == (table.columns, table.rows)
+
+
+def test_the_record_is_written_from_the_file_of_the_package(choosing: Any, tmp_path: Path) -> None:
+    choosing.main(["--record", str(tmp_path / "choosing.json")])
+    assert records.read(tmp_path / "choosing.json").tables == choosing.recorded()
 
 
 def test_capabilities_are_those_of_the_learners(choosing: Any) -> None:

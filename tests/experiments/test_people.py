@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import records
 
-from helpers.scripts import ROOT, load_experiment
+from helpers.scripts import load_experiment
 from peekrank import Agent
 from peekrank.experiments.experiment import Experiment
 from peekrank.types import Floats
@@ -132,27 +133,27 @@ def test_learners_play_with_and_without_a_horizon_where_they_fit(played: Any) ->
 
 def test_tables_show_the_figures(played: Any) -> None:
     table = people.table(played)
-    assert table[0] == "### Sushi, `p@3`, 60 rounds (1.5 passes)"
+    assert table.title == "Sushi, p@3, 60 rounds (1.5 passes)"
     one = by_hand(played.results[1].experiment, "uniform", hits)
     by_chance, best = one.value / HORIZON, (one.value + mean(one.lost)) / HORIZON
-    assert table[2] == (
+    assert table.text[0] == (
         f"Value of a round: {by_chance:.2f} at random, {best:.2f} with the best fixed ranking, "
         "3.00 if everybody had their own."
     )
-    assert table[4] == "| learner | k = 1 | k = 3 |"
-    (row,) = (line for line in table if line.startswith("| `permftrl` |"))
+    assert table.columns == ["learner", "k = 1", "k = 3"]
+    (row,) = (row for row in table.rows if row[0] == "`permftrl`")
     found = people.figures(played, 3, "permftrl")
     cell = f"{found.regret:,.0f} ± {found.spread:,.0f}; {found.share:.0%}; {found.quality:.2f}"
-    assert row == f"| `permftrl` | does not fit | {cell} |"
-    assert "; 100%; 0.00 |" in table[6]
-    assert table[6].startswith("| `uniform` | ")
+    assert row == ["`permftrl`", "does not fit", records.parse_cell(cell)]
+    name, (_, share, quality), _ = table.rows[0]
+    assert (name, str(share), str(quality)) == ("`uniform`", "100 %", "0.00")
 
 
 def test_learners_that_fit_for_no_k_are_named(orders: Path) -> None:
     setting = people.Setting(people.sushi(orders), "dcg", 40)
     table = people.table(people.play(setting, (1,), 2, 1, lambda _: None))
-    assert table[0] == "### Sushi, `dcg`, 40 rounds (everybody once)"
-    assert table[-1].startswith("Fit for none of these k: `setftrl`, `permftrl`")
+    assert table.title == "Sushi, dcg, 40 rounds (everybody once)"
+    assert table.text[-1].startswith("Fit for none of these k: `setftrl`, `permftrl`")
 
 
 def test_bounds_are_compared_with_uniform(played: Any) -> None:
@@ -162,10 +163,10 @@ def test_bounds_are_compared_with_uniform(played: Any) -> None:
         people.multiple(result, "ftpl") == f"{2 * 3 * sqrt(7 * HORIZON) / by_chance:.2g}"
     )  # 2 D sqrt(m T), D = 3
     assert people.multiple(result, "uniform") == people.multiple(result, "permftrl") == ""
-    lines = people.promises([played])
-    assert lines[0].startswith("### What the bounds promise for k = 1")
-    assert f"| `ftpl` | {people.multiple(result, 'ftpl')} |" in lines
-    assert not any("`uniform`" in line for line in lines)
+    table = people.promises([played])
+    assert table.title.startswith("Bounds for k = 1")
+    assert ["`ftpl`", records.parse_cell(people.multiple(result, "ftpl"))] in table.rows
+    assert not any(row[0] == "`uniform`" for row in table.rows)
 
 
 def test_pictures_show_shares(played: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +183,7 @@ def test_pictures_show_shares(played: Any, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.slow
-def test_the_command_fills_a_page(
+def test_the_command_writes_a_record(
     orders: Path,
     ratings: Path,
     tmp_path: Path,
@@ -191,19 +192,13 @@ def test_the_command_fills_a_page(
 ) -> None:
     monkeypatch.setattr(people, "FIRST_SHOWN", 10)
     monkeypatch.setattr(people, "ANSWERS", (1,))
-    page = tmp_path / "pages" / "page.md"
-    page.parent.mkdir()
-    page.write_text(f"before\n{people.BEGIN}\nold\n<!-- end -->\nafter\n")
-    given = ["--sushi", str(orders), "--jester", str(ratings), "--horizon", "60", "--page", str(page)]
-    people.main([*given, "--runs", "2"])
-    text = page.read_text()
-    assert text.startswith("before\n")
-    assert text.endswith("after\n")
-    assert "old" not in text
-    assert capsys.readouterr().out.strip() in text
-    for name in ("Sushi, `dcg`, 40", "Sushi, `p@3`, 60", "Jester, `dcg`, 37", "Jester, `p@3`, 60"):
-        assert f"### {name} rounds" in text
-    pictures = sorted(path.name for path in (tmp_path / "pictures").iterdir())
+    given = ["--sushi", str(orders), "--jester", str(ratings), "--horizon", "60"]
+    people.main([*given, "--runs", "2", "--record", str(tmp_path / "people.json"), "--pictures", str(tmp_path)])
+    record = records.read(tmp_path / "people.json")
+    assert capsys.readouterr().out == records.show(record.tables)
+    titles = [table.title.partition(" rounds")[0] for table in record.tables]
+    assert {"Sushi, dcg, 40", "Sushi, p@3, 60", "Jester, dcg, 37", "Jester, p@3, 60"} <= set(titles)
+    pictures = sorted(path.name for path in tmp_path.glob("*.svg"))
     assert pictures == [f"people-{which}.svg" for which in ("jester-dcg", "jester-p3", "sushi-dcg", "sushi-p3")]
     with pytest.raises(SystemExit):
         people.main([*given, "--runs", "1"])
@@ -215,11 +210,13 @@ def test_non_linear_measures_are_refused(orders: Path) -> None:
         people.comparators(experiment, 8)
 
 
-def test_the_page_has_every_table() -> None:
-    page = (ROOT / "docs" / "experiments" / "people.md").read_text(encoding="utf-8")
-    tables = page.partition(people.BEGIN)[2].partition("<!-- end -->")[0]
-    for title, once in (("Sushi", 5_000), ("Jester", 1_473)):
-        for measure in people.MEASURES:
-            for rounds in (once, people.LONG):
-                assert f"### {title}, `{measure}`, {rounds:,} rounds" in tables
-    assert "### What the bounds promise" in tables
+def test_the_record_has_every_table() -> None:
+    *tables, bounds = [table.title for table in records.read(records.FOLDER / "people.json").tables]
+    expected = [
+        f"{title}, {measure}, {rounds:,} rounds"
+        for title, once in (("Sushi", 5_000), ("Jester", 1_473))
+        for measure in people.MEASURES
+        for rounds in (once, people.LONG)
+    ]
+    assert [title.partition(" (")[0] for title in tables] == expected
+    assert bounds.startswith("Bounds for k = 1")
