@@ -1,4 +1,4 @@
-"""The documentation site: links and anchors, the navigation, and references that are made from the code."""
+"""The documentation site: links and anchors, the navigation, and pages that are generated."""
 
 from __future__ import annotations
 
@@ -22,13 +22,19 @@ from mkdocs.config.defaults import MkDocsConfig
 
 import peekrank
 from helpers.scripts import ROOT, load_script
+from peekrank.cli.app import COMMANDS, command_named
 from peekrank.registry import LEARNERS, MEASURES, SURROGATES
+from peekrank.service.problems import KINDS
+from peekrank.service.routes import CALLS
 
 HOOKS = load_script("pages")
 FROM_ROOT = [ROOT / name for name in HOOKS.PAGES]
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
 API = [page for page in DOCS if page.parent.name == "api"]
 PAGES = FROM_ROOT + [page for page in DOCS if page not in API]
+GENERATED = {  # where they would be in docs/
+    ROOT / "docs" / path: text for path, text in HOOKS.generated().items() if path not in HOOKS.PAGES.values()
+}
 
 
 def name_of(page: Path) -> str:
@@ -54,23 +60,26 @@ def in_navigation() -> dict[str, str]:
 @cache
 def as_in_the_site(page: Path) -> str:
     made = markdown.Markdown(extensions=config().markdown_extensions, extension_configs=config().mdx_configs)
-    return str(made.convert(page.read_text(encoding="utf-8")))
+    return str(made.convert(GENERATED[page] if page in GENERATED else page.read_text(encoding="utf-8")))
 
 
 def anchors(page: Path) -> set[str]:
     return set(re.findall(r'id="([^"]+)"', as_in_the_site(page)))
 
 
-@pytest.mark.parametrize("page", PAGES + API, ids=name_of)
+@pytest.mark.parametrize("page", [*PAGES, *API, *GENERATED], ids=name_of)
 def test_links_and_their_anchors_lead_somewhere(page: Path) -> None:
-    prose = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+    text = GENERATED[page] if page in GENERATED else page.read_text(encoding="utf-8")
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
     astray = []
     for link in re.findall(r"\]\(([^)\s]+)\)", prose):
         if "://" in link:
             continue
         file, _, anchor = link.partition("#")
         target = (page.parent / file).resolve() if file else page
-        if not target.exists() or (anchor and anchor not in anchors(target)):
+        if target.suffix == ".json":
+            target = ROOT / "records" / target.name
+        if not (target.exists() or target in GENERATED) or (anchor and anchor not in anchors(target)):
             astray.append(link)
     assert not astray
 
@@ -92,8 +101,8 @@ def words(page: str) -> list[str]:
 
 def test_the_navigation_holds_every_page_and_no_other() -> None:
     notebooks = {f"notebooks/{path.stem}.md" for path in (ROOT / "docs" / "notebooks").glob("*.ipynb")}
-    there = {str(page.relative_to(ROOT / "docs")) for page in DOCS} | set(HOOKS.PAGES.values()) | notebooks
-    assert set(in_navigation()) == there
+    there = {str(page.relative_to(ROOT / "docs")) for page in DOCS} | set(HOOKS.generated()) | notebooks
+    assert set(in_navigation()) == {page for page in there if not re.match("records/(?!index)", page)}
 
 
 def test_no_part_of_the_navigation_has_more_than_eight_entries() -> None:
@@ -119,14 +128,20 @@ def test_every_measure_has_its_row(name: str) -> None:
     assert re.search(rf"^\| `{name}[`@]", (ROOT / "docs" / "measures.md").read_text(encoding="utf-8"), re.M)
 
 
-def test_the_reference_of_calls_is_what_the_service_says() -> None:
-    calls = load_script("calls")
-    assert calls.PAGE.read_text(encoding="utf-8") == calls.reference(), "make calls writes it anew"
+def test_the_reference_has_every_call_and_every_problem() -> None:
+    page = HOOKS.generated()["service/http.md"]
+    for call in CALLS:
+        assert f"### {call.name.replace('_', '-')}\n\n`{call.method} {call.path}`" in page
+    assert all(f"| `/problems/{kind}` |" in page for kind in KINDS)
 
 
-def test_the_command_reference_is_what_the_commands_say() -> None:
-    commands = load_script("commands")
-    assert commands.PAGE.read_text(encoding="utf-8") == commands.reference(), "make commands writes it anew"
+def test_the_reference_has_every_command_and_its_options() -> None:
+    page = HOOKS.generated()["commands.md"]
+    for name in COMMANDS:
+        section = page.partition(f"## peekrank {name}\n")[2].partition("\n## ")[0]
+        assert f"\npeekrank {name}" in section
+        named = [flag for option in command_named(name).params for flag in option.opts if flag.startswith("--")]
+        assert [flag for flag in named if flag not in section and flag != "--help"] == []
 
 
 def in_reference() -> set[str]:
