@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from functools import cache
-from html import unescape
+from html import escape, unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, Literal
@@ -35,6 +35,8 @@ ATTACHED = ("CITATION.cff",)
 _LINK = re.compile(rf"\]\(((?:\.\./)*)({'|'.join(map(re.escape, PAGES))})")
 
 _PRIMED = re.compile(r"<msup>(<mi>[^<]*</mi>)<mi>&#x02032;</mi></msup>")
+_SESSION = re.compile(r"^```python\n(?=>>> )", re.M)
+_SHOWN = re.compile(r'<div class="language-(pycon|console) highlight">(<pre>.*?<code>(.*?)</code></pre>)', re.S)
 _FORMULA = re.compile(r"^```math\n(.*?)^```$", re.S | re.M)
 _INLINE = re.compile(r"([(\[]?)\$<code>([^<]+)</code>\$([^\s<$]*)")
 _MATHML = "http://www.w3.org/1998/Math/MathML"
@@ -104,19 +106,50 @@ def convert(formula: str, display: Literal["inline", "block"] = "inline") -> str
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
-    """Lead links to pages of the root and to notebooks to where the site has them; typeset blocks of math."""
+    """Lead links to pages of the root and to notebooks to where the site has them; mark sessions; typeset math."""
     moved = _LINK.sub(lambda link: f"]({link[1].removeprefix('../')}{PAGES[link[2]]}", markdown)
-    moved = moved.replace(".ipynb)", ".md)")
+    moved = _SESSION.sub("```pycon\n", moved.replace(".ipynb)", ".md)"))
     return _FORMULA.sub(lambda found: f'<div class="formula">{convert(found[1], display="block")}</div>', moved)
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
-    """Typeset formulas within lines, after Markdown, which takes math for a block and would end the paragraph.
+    """Typeset formulas within lines, and give the copy button of a session its commands, without the output.
+
+    Formulas come after Markdown, which takes math for a block and would end the paragraph.
 
     >>> on_page_content("With $<code>x_1</code>$, known.", None, None, None)
     'With <span class="whole"><math ...><msub><mi>x</mi><mn>1</mn></msub></math>,</span> known.'
     """
-    return _INLINE.sub(lambda found: inline(unescape(found[2]), found[1], found[3]), html)
+    html = _INLINE.sub(lambda found: inline(unescape(found[2]), found[1], found[3]), html)
+    return _SHOWN.sub(_copied, html)
+
+
+def _copied(found: re.Match[str]) -> str:
+    text = typed(unescape(re.sub(r"<[^>]*>", "", found[3])), found[1])
+    return f'<div class="language-{found[1]} highlight" data-copy="{escape(text)}">{found[2]}'
+
+
+def typed(session: str, language: str) -> str:
+    r"""Return the input of a session, without prompts and output.
+
+    >>> typed(">>> for i in (1, 2):\n...     print(i)\n...\n1\n2\n", "pycon")
+    'for i in (1, 2):\n    print(i)\n'
+    >>> typed("$ peekrank demo \\\n    --out here\nwrote it\n$ ls\n", "console")
+    'peekrank demo \\\n    --out here\nls'
+    """
+    prompt, further = {"pycon": (">>>", "..."), "console": ("$", "")}[language]
+    lines: list[str] = []
+    goes_on = False
+    for line in session.splitlines():
+        first = line.startswith(prompt)
+        if first or (goes_on and line.startswith(further)):
+            lines.append(line.removeprefix(prompt if first else further))
+            if first or further:
+                lines[-1] = lines[-1].removeprefix(" ")
+            goes_on = language == "pycon" or line.endswith("\\")
+        else:
+            goes_on = False
+    return "\n".join(lines)
 
 
 def inline(formula: str, before: str, after: str) -> str:
