@@ -212,10 +212,12 @@ def test_the_record_holds_the_table_of_the_experiment() -> None:
     assert table.columns == list(experiment.table([]).heads)
     games = experiment.games()
     assert [row[:3:2] for row in table.rows] == [[g, f"`{name}`"] for g in games for name in experiment.LEARNERS]
-    for name, rate, who, worst, most, *_ in table.rows:
+    rows: list[Any] = table.rows
+    for name, rate, who, worst, most, *_ in rows:
         assert rate == parse_cell(analyse(games[name]).rate)
         if most is not None:
             learner: Learner = experiment.LEARNERS[who.strip("`")](games[name], experiment.HORIZONS[-1])
             bound = learner.bound(Shape(len(games[name].actions), 0, 1), experiment.HORIZONS[-1])
+            assert bound is not None
             assert most == round(bound)
             assert worst.value <= most
