@@ -17,6 +17,7 @@ BANNED = {
     "say 'except for' or 'up to'": r"\bbut for\b",
     "say who reports it": r"\b(?:is|are) told\b",
     "say 'champion' or 'active'": r"\bin charge\b",
+    "put measurements into records/": r"<!-- begin: ",
     "put the subject first": r"(?:^|[.:;] |\n)What is [^.?!]{1,60}? is\b",
 }
 WRITTEN = [

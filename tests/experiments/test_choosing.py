@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import records
 
-from helpers.scripts import load_experiment
+from helpers.scripts import ROOT, load_experiment
 from peekrank.advice import evidence
 from peekrank.learners import learner
 from peekrank.measures import measure
@@ -19,8 +19,13 @@ def choosing() -> Any:
     return load_experiment("choosing")
 
 
+def test_the_table_is_what_the_package_advises(choosing: Any) -> None:
+    lines = choosing.which_learner_when()
+    assert len(lines) == 13
+    assert "\n".join(lines) in (ROOT / "docs" / "learners" / "index.md").read_text(encoding="utf-8")
+
+
 def test_the_record_has_the_figures_of_the_package(choosing: Any) -> None:
-    assert len(choosing.which_learner_when()) == 13
     kept = {table.title: table for table in records.read(records.FOLDER / "choosing.json").tables}
     for table in choosing.recorded():
         assert (kept[table.title].columns, kept[table.title].rows) == (table.columns, table.rows)
