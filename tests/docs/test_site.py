@@ -115,7 +115,9 @@ def test_no_part_of_the_navigation_has_more_than_eight_entries() -> None:
 
 def test_every_learner_has_a_page_or_a_section_of_the_baselines() -> None:
     pages, sections = in_navigation(), anchors(ROOT / "docs" / "learners" / "baselines.md")
-    assert [name for name in LEARNERS.built_in if pages.get(f"learners/{name}.md") != name and name not in sections] == []
+    assert [
+        name for name in LEARNERS.built_in if pages.get(f"learners/{name}.md") != name and name not in sections
+    ] == []
 
 
 def test_every_surrogate_has_a_section() -> None:
