@@ -1,1 +1,1 @@
-"""Mutants of every kind of file that peekrank reads (CONTRIBUTING.md, "Fuzzing")."""
+"""Mutants of every kind of file that peekrank reads: see docs/fuzzing.md."""

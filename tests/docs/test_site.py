@@ -1,4 +1,4 @@
-"""The documentation site: links and anchors, the navigation, and what the reference has to show."""
+"""The documentation site: links and anchors, the navigation, and pages that are generated."""
 
 from __future__ import annotations
 
@@ -22,15 +22,19 @@ from mkdocs.config.defaults import MkDocsConfig
 
 import peekrank
 from helpers.scripts import ROOT, load_script
+from peekrank.cli.app import COMMANDS, command_named
 from peekrank.registry import LEARNERS, MEASURES, SURROGATES
+from peekrank.service.problems import KINDS
+from peekrank.service.routes import CALLS
 
 HOOKS = load_script("pages")
 FROM_ROOT = [ROOT / name for name in HOOKS.PAGES]
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
 API = [page for page in DOCS if page.parent.name == "api"]
 PAGES = FROM_ROOT + [page for page in DOCS if page not in API]
-RECORDS = {f"records/{path.stem}.md" for path in (ROOT / "records").glob("*.json")}
-BUILT = RECORDS | {"commands.md", "service/http.md"}  # made when the site is built
+GENERATED = {  # where they would be in docs/
+    ROOT / "docs" / path: text for path, text in HOOKS.generated().items() if path not in HOOKS.PAGES.values()
+}
 
 
 def name_of(page: Path) -> str:
@@ -53,10 +57,14 @@ def in_navigation() -> dict[str, str]:
     return {file: title for title, file in navigation(config().nav)}
 
 
+def text_of(page: Path) -> str:
+    return GENERATED[page] if page in GENERATED else page.read_text(encoding="utf-8")
+
+
 @cache
 def as_in_the_site(page: Path) -> str:
     converter = markdown.Markdown(extensions=config().markdown_extensions, extension_configs=config().mdx_configs)
-    return str(converter.convert(page.read_text(encoding="utf-8")))
+    return str(converter.convert(text_of(page)))
 
 
 @cache
@@ -67,15 +75,16 @@ def anchors(page: Path) -> frozenset[str]:
 def is_broken(page: Path, link: str) -> bool:
     file, _, anchor = link.partition("#")
     target = (page.parent / file).resolve() if file else page
-    if target.is_relative_to(ROOT / "docs") and str(target.relative_to(ROOT / "docs")) in BUILT:
-        return False  # mkdocs checks these links when it builds the site
-    return not target.exists() or (anchor != "" and anchor not in anchors(target))
+    if target.suffix == ".json":
+        target = ROOT / "records" / target.name
+    is_there = target.exists() or target in GENERATED
+    return not is_there or (anchor != "" and anchor not in anchors(target))
 
 
 def test_links_and_their_anchors_lead_somewhere() -> None:
     broken = []
-    for page in PAGES + API:
-        prose = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+    for page in [*PAGES, *API, *GENERATED]:
+        prose = re.sub(r"^```.*?^```", "", text_of(page), flags=re.S | re.M)
         links = [link for link in re.findall(r"\]\(([^)\s]+)\)", prose) if "://" not in link]
         broken += [f"{name_of(page)}: {link}" for link in links if is_broken(page, link)]
     assert not broken
@@ -102,8 +111,8 @@ def words(page: str) -> list[str]:
 
 def test_the_navigation_holds_every_page_and_no_other() -> None:
     notebooks = {f"notebooks/{path.stem}.md" for path in (ROOT / "docs" / "notebooks").glob("*.ipynb")}
-    pages = {str(page.relative_to(ROOT / "docs")) for page in DOCS}
-    assert set(in_navigation()) == pages | set(HOOKS.PAGES.values()) | notebooks | BUILT
+    pages = {str(page.relative_to(ROOT / "docs")) for page in DOCS} | set(HOOKS.generated()) | notebooks
+    assert set(in_navigation()) == {page for page in pages if not re.match("records/(?!index)", page)}
 
 
 def test_no_part_of_the_navigation_has_more_than_eight_entries() -> None:
@@ -129,6 +138,22 @@ def test_every_measure_has_its_row() -> None:
     assert "measures.md" in in_navigation()
     page = (ROOT / "docs" / "measures.md").read_text(encoding="utf-8")
     assert [name for name in MEASURES.built_in if not re.search(rf"^\| `{name}[`@]", page, re.M)] == []
+
+
+def test_the_reference_has_every_call_and_every_problem() -> None:
+    page = HOOKS.generated()["service/http.md"]
+    for call in CALLS:
+        assert f"### {call.name.replace('_', '-')}\n\n`{call.method} {call.path}`" in page
+    assert all(f"| `/problems/{kind}` |" in page for kind in KINDS)
+
+
+def test_the_reference_has_every_command_and_its_options() -> None:
+    page = HOOKS.generated()["commands.md"]
+    for name in COMMANDS:
+        section = page.partition(f"## peekrank {name}\n")[2].partition("\n## ")[0]
+        assert "```sh\npeekrank" in section
+        for option in command_named(name).params:
+            assert option.name == "help" or any(text in section for text in (*option.opts, option.name.upper()))
 
 
 def in_reference() -> set[str]:
