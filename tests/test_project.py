@@ -20,7 +20,8 @@ from peekrank.training import model
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob(".github/**/*.md"))]
+CHANGES = ROOT / "CHANGELOG.md"  # names what is gone
+PAGES = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob(".github/**/*.md")} - {CHANGES})
 TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
 FOLDERS = "tests|src|peekrank|docs|scripts|benchmarks|experiments|examples|requirements|learners|cli"
 

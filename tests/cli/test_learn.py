@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 def commands(page: str) -> list[str]:
     """The commands in the shell blocks of a page."""
     blocks = re.findall(r"```sh\n(.*?)```", (ROOT / page).read_text(), re.S)
-    return re.findall(r"^(peekrank [^#\n]*)", "".join(blocks), re.M)
+    return re.findall(r"^(peekrank [^#\n]*)", "".join(blocks).replace("\\\n", ""), re.M)
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def _with_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_the_commands_of_the_page_run_one_after_the_other() -> None:
-    found = commands("docs/data/learn.md")
+    found = commands("docs/data/train.md")
     assert [command.split()[1] for command in found] == ["data", "learn", "rank", "learn"]
     for number, command in enumerate(found):
         out = ["--out", "another", "--rounds", "200"] if number == 3 else []

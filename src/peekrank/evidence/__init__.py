@@ -1,1 +1,1 @@
-"""Was it better, and is something wrong: logs that can be evaluated, estimates, confidence sequences, alarms."""
+"""Logs of decisions, off-policy evaluation of rankings, position bias, and alarms."""

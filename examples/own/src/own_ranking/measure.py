@@ -11,16 +11,16 @@ from peekrank.types import Floats
 
 @dataclass(frozen=True)
 class ReciprocalDiscount(LinearForm):
-    """Relevance over rank, summed over the list."""
+    """Sum of relevance over rank."""
 
     power: float = 1.0
     name: ClassVar[str] = "rd"
     higher_is_better: ClassVar[bool] = True
 
     def discount(self, m: int) -> Floats:
-        """Weight of each position."""
+        """Return the weight of each position."""
         return np.asarray(np.arange(1.0, m + 1) ** -self.power)
 
     def gain(self, relevance: np.ndarray[Any, Any]) -> Floats:
-        """Weight of each item."""
+        """Return the weight of each item."""
         return relevance.astype(np.float64)

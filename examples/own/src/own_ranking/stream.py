@@ -1,4 +1,4 @@
-"""A stream with a single relevant item, another one each round."""
+"""A stream with a single relevant item per round."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,7 +10,7 @@ from peekrank import Rounds, fixed_items
 
 @dataclass(frozen=True)
 class OneHot:
-    """A single relevant item, drawn anew each round: lower numbers more often."""
+    """One relevant item per round, lower numbers more often."""
 
     m: int = 5
     name: ClassVar[str] = "one-hot"
@@ -19,5 +19,6 @@ class OneHot:
 
     def rounds(self, n: int, rng: np.random.Generator) -> Rounds:
         """Draw n rounds."""
-        chances = np.arange(self.m, 0, -1) / (self.m * (self.m + 1) / 2)
-        return fixed_items(np.eye(self.m, dtype=np.uint8)[rng.choice(self.m, size=n, p=chances)])
+        weights = np.arange(self.m, 0, -1) / (self.m * (self.m + 1) / 2)
+        relevant = rng.choice(self.m, size=n, p=weights)
+        return fixed_items(np.eye(self.m, dtype=np.uint8)[relevant])

@@ -1,1 +1,1 @@
-"""Several learners that learn from the same answers, one of them in charge: what champion and auto share."""
+"""Base of champion and auto: several learners that train on the same feedback, one of them the champion."""
