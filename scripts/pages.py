@@ -16,6 +16,8 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from peekrank.service.reference import reference
+
 ROOT = Path(__file__).parent.parent
 PAGES = {
     "README.md": "index.md",
@@ -24,6 +26,7 @@ PAGES = {
     "SECURITY.md": "security.md",
 }
 ATTACHED = ("CITATION.cff",)
+FIELDS = "<!-- fields of the configuration -->"
 _LINK = re.compile(rf"\]\(((?:\.\./)*)({'|'.join(map(re.escape, PAGES))})")
 
 _PRIMED = re.compile(r"<msup>(<mi>[^<]*</mi>)<mi>&#x02032;</mi></msup>")
@@ -81,9 +84,11 @@ def convert(formula: str, display: Literal["inline", "block"] = "inline") -> str
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
-    """Lead links to pages of the root and to notebooks to where the site has them; typeset blocks of math."""
+    """Point links to root pages and notebooks to where the site has them; insert fields; typeset blocks of math."""
     moved = _LINK.sub(lambda link: f"]({link[1].removeprefix('../')}{PAGES[link[2]]}", markdown)
     moved = moved.replace(".ipynb)", ".md)")
+    if FIELDS in moved:
+        moved = moved.replace(FIELDS, reference())
     return _FORMULA.sub(lambda found: f'<div class="formula">{convert(found[1], display="block")}</div>', moved)
 
 
