@@ -84,7 +84,7 @@ def convert(formula: str, display: Literal["inline", "block"] = "inline") -> str
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
-    """Point links to root pages and notebooks to where the site has them; insert fields; typeset blocks of math."""
+    """Point links to root pages and notebooks to where the site has them; insert fields; typeset math."""
     moved = _LINK.sub(lambda link: f"]({link[1].removeprefix('../')}{PAGES[link[2]]}", markdown)
     moved = moved.replace(".ipynb)", ".md)")
     if FIELDS in moved:

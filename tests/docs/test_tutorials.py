@@ -1,4 +1,4 @@
-"""Tutorials, and other pages with a console: commands print what the page says, one after the other in a folder."""
+"""Tutorials, and other pages with a console: commands print what the page says, one after the other."""
 
 from __future__ import annotations
 
