@@ -16,8 +16,6 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from peekrank.service.reference import reference
-
 ROOT = Path(__file__).parent.parent
 PAGES = {
     "README.md": "index.md",
@@ -26,10 +24,10 @@ PAGES = {
     "SECURITY.md": "security.md",
 }
 ATTACHED = ("CITATION.cff",)
-FIELDS = "<!-- fields of the configuration -->"
 _LINK = re.compile(rf"\]\(((?:\.\./)*)({'|'.join(map(re.escape, PAGES))})")
 
 _PRIMED = re.compile(r"<msup>(<mi>[^<]*</mi>)<mi>&#x02032;</mi></msup>")
+_FIELDS = "<!-- fields of the configuration -->"
 _FORMULA = re.compile(r"^```math\n(.*?)^```$", re.S | re.M)
 _INLINE = re.compile(r"([(\[]?)\$<code>([^<]+)</code>\$([^\s<$]*)")
 _MATHML = "http://www.w3.org/1998/Math/MathML"
@@ -87,8 +85,10 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Point links to root pages and notebooks to where the site has them; insert fields; typeset math."""
     moved = _LINK.sub(lambda link: f"]({link[1].removeprefix('../')}{PAGES[link[2]]}", markdown)
     moved = moved.replace(".ipynb)", ".md)")
-    if FIELDS in moved:
-        moved = moved.replace(FIELDS, reference())
+    if _FIELDS in moved:
+        from peekrank.service.reference import reference
+
+        moved = moved.replace(_FIELDS, reference())
     return _FORMULA.sub(lambda found: f'<div class="formula">{convert(found[1], display="block")}</div>', moved)
 
 
