@@ -27,7 +27,6 @@ ATTACHED = ("CITATION.cff",)
 _LINK = re.compile(rf"\]\(((?:\.\./)*)({'|'.join(map(re.escape, PAGES))})")
 
 _PRIMED = re.compile(r"<msup>(<mi>[^<]*</mi>)<mi>&#x02032;</mi></msup>")
-_FIELDS = "<!-- fields of the configuration -->"
 _FORMULA = re.compile(r"^```math\n(.*?)^```$", re.S | re.M)
 _INLINE = re.compile(r"([(\[]?)\$<code>([^<]+)</code>\$([^\s<$]*)")
 _MATHML = "http://www.w3.org/1998/Math/MathML"
@@ -82,13 +81,9 @@ def convert(formula: str, display: Literal["inline", "block"] = "inline") -> str
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
-    """Point links to root pages and notebooks to where the site has them; insert fields; typeset math."""
+    """Lead links to pages of the root and to notebooks to where the site has them; typeset blocks of math."""
     moved = _LINK.sub(lambda link: f"]({link[1].removeprefix('../')}{PAGES[link[2]]}", markdown)
     moved = moved.replace(".ipynb)", ".md)")
-    if _FIELDS in moved:
-        from peekrank.service.reference import reference
-
-        moved = moved.replace(_FIELDS, reference())
     return _FORMULA.sub(lambda found: f'<div class="formula">{convert(found[1], display="block")}</div>', moved)
 
 
@@ -122,6 +117,18 @@ def _parts(formula: str) -> list[ElementTree.Element]:
         if text in _BREAKS or (text == ")" and (following.tag != _OPERATOR or following.text in _NESTED)):
             parts.append(ElementTree.Element(f"{{{_MATHML}}}math"))
     return parts
+
+
+def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:  # noqa: ARG001
+    """Read the page on the service's configuration, and insert the tables of its fields from the code."""
+    return with_fields(page.file.content_string) if page.file.src_uri == "service/configuration.md" else None
+
+
+def with_fields(markdown: str) -> str:
+    """Put the tables of all fields of a service's configuration in place of the mark for them."""
+    from peekrank.service.reference import reference
+
+    return markdown.replace("<!-- fields of the configuration -->", reference())
 
 
 def on_post_build(config: MkDocsConfig) -> None:

@@ -34,7 +34,5 @@ def test_what_it_shows_in_comments() -> None:
 
 
 def test_the_page_lists_all_fields_once_the_site_is_built() -> None:
-    hooks = load_script("pages")
-    page = hooks.on_page_markdown(PAGE.read_text(encoding="utf-8"), None, None, None)
-    assert reference() in page
+    assert reference() in load_script("pages").with_fields(PAGE.read_text(encoding="utf-8"))
     assert all(f"`{name}`" in reference() for cls in TABLES.values() for name in cls.__annotations__)
