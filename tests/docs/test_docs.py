@@ -16,7 +16,7 @@ import typer
 from helpers.command_line import peekrank
 from helpers.documents import letor_text
 from helpers.pages import blocks, shell_commands
-from helpers.scripts import ROOT
+from helpers.scripts import ROOT, load_script
 from peekrank.cli.app import app
 from peekrank.registry import LEARNERS
 
@@ -70,6 +70,13 @@ def test_commands_of_a_page_run_one_after_the_other(
         if can_run(words := arguments(command)):
             done = peekrank(*words)
             assert done.exit_code == 0, f"{command}\n{done.output}"
+
+
+def test_the_site_lists_the_fields_of_a_services_configuration() -> None:
+    page = (ROOT / "docs" / "service" / "configuration.md").read_text(encoding="utf-8")
+    fields = load_script("pages").with_fields(page).partition("## All fields")[2]
+    assert all(f"### `{table}`" in fields for table in ("[slots.NAME]", "[store]", "[server]", "[[keys]]", "[limits]"))
+    assert "| `max_grade` |" in fields
 
 
 def test_there_are_commands_to_run() -> None:
