@@ -75,7 +75,9 @@ def test_commands_of_a_page_run_one_after_the_other(
 def test_the_site_lists_the_fields_of_a_services_configuration() -> None:
     page = (ROOT / "docs" / "service" / "configuration.md").read_text(encoding="utf-8")
     fields = load_script("pages").with_fields(page).partition("## All fields")[2]
-    assert all(f"### `{table}`" in fields for table in ("[slots.NAME]", "[store]", "[server]", "[[keys]]", "[limits]"))
+    assert all(
+        f"### `{table}`" in fields for table in ("[slots.NAME]", "[store]", "[server]", "[[keys]]", "[limits]")
+    )
     assert "| `max_grade` |" in fields
 
 
