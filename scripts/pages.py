@@ -175,6 +175,18 @@ def _parts(formula: str) -> list[ElementTree.Element]:
     return parts
 
 
+def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:  # noqa: ARG001
+    """Read the page on the service's configuration, and insert the tables of its fields from the code."""
+    return with_fields(page.file.content_string) if page.file.src_uri == "service/configuration.md" else None
+
+
+def with_fields(markdown: str) -> str:
+    """Put the tables of all fields of a service's configuration in place of the mark for them."""
+    from peekrank.service.reference import reference
+
+    return markdown.replace("<!-- fields of the configuration -->", reference())
+
+
 def on_post_build(config: MkDocsConfig) -> None:
     """Refuse a site whose pages would ask a network for styles, scripts, letters or pictures."""
     site = Path(config.site_dir)

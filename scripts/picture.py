@@ -1,4 +1,4 @@
-"""Draw docs/pictures/peek.svg: what a round is, and what comes of many."""
+"""Draw docs/pictures/peek.svg: one round, and the loss over many."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ PICTURE = Path(__file__).parent.parent / "docs" / "pictures" / "peek.svg"
 ITEMS, ROUNDS, RUNS = 10, 20_000, 10
 CURVES = {  # label, where it stands, colour
     "uniform": ("random orders", (500, 0.71), "#666666"),
-    "rtop1f": ("the first paper (2015)", (30, 0.5), "#D55E00"),
+    "rtop1f": ("RTop-1F (2015)", (30, 0.5), "#D55E00"),
     "doubtsort": ("doubtsort", (100, 0.13), "#0072B2"),
 }
 
 
 def average_regret(name: str, at: Ints) -> Floats:
-    """Regret per round of a learner, mean over runs."""
+    """Return the regret per round of a learner, averaged over runs."""
     total = np.zeros(len(at))
     for run in range(RUNS):
         rounds = CT15(m=ITEMS).rounds(ROUNDS, np.random.default_rng(run))
@@ -35,7 +35,7 @@ def average_regret(name: str, at: Ints) -> Floats:
 
 
 def draw_round(axes: Axes) -> None:
-    """A list of which the top is asked about, and all is judged."""
+    """Draw a list whose first item is asked about, while all of it counts."""
     axes.set(xlim=(0, 10), ylim=(0, 10))
     axes.axis("off")
     for place in range(6):
@@ -47,14 +47,14 @@ def draw_round(axes: Axes) -> None:
         axes.add_patch(box)
         word = f"item {(7, 2, 9, 0, 4, 1)[place]}" if place < 5 else "..."
         axes.text(2.2, 8.9 - 1.5 * place, word, ha="center", va="center", color="#222222" if asked else "#777777")
-    axes.text(4.2, 8.9, "asked: relevant?", va="center", color="#0072B2")
+    axes.text(4.2, 8.9, "asked about", va="center", color="#0072B2")
     axes.plot([4.2, 4.5, 4.5, 4.2], [7.9, 7.9, 0.9, 0.9], color="#bbbbbb")
-    axes.text(4.8, 4.4, "never asked,\nbut judged, too", va="center", color="#555555")
+    axes.text(4.8, 4.4, "not asked about,\nbut it counts", va="center", color="#555555")
     axes.set_title("one round", loc="left", fontsize=11)
 
 
 def draw_rounds(axes: Axes) -> None:
-    """Regret per round against rounds."""
+    """Draw regret per round against rounds."""
     at = np.unique(np.geomspace(20, ROUNDS, 60).astype(np.int64))
     for name, (label, place, colour) in CURVES.items():
         axes.plot(at, average_regret(name, at), color=colour, linewidth=1.8)
@@ -66,7 +66,7 @@ def draw_rounds(axes: Axes) -> None:
 
 
 def draw() -> Figure:
-    """Both halves."""
+    """Return both halves side by side."""
     figure = Figure(figsize=(6.6, 2.9), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.25))
     draw_round(left)

@@ -98,9 +98,11 @@ def test_the_table_of_formats_is_that_of_the_code() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_files_and_targets_that_a_page_names_are_there(page: Path) -> None:
-    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+    whole = page.read_text(encoding="utf-8")
+    text = re.sub(r"^```.*?^```", "", whole, flags=re.S | re.M)
     named = re.findall(rf"`((?:{FOLDERS})/[\w./-]+)`", text)
     places = (ROOT, ROOT / "src", ROOT / "src" / "peekrank")
     unknown = [file for file in named if not any((place / file).exists() for place in places)]
     assert [file for file in unknown if "mine" not in file and "NAME" not in file] == []
-    assert made(text) <= TARGETS
+    fenced = "".join(re.findall(r"^```sh$.*?^```$", whole, flags=re.S | re.M))
+    assert made(text) | set(re.findall(r"^make ([a-z]+)", fenced, re.M)) <= TARGETS

@@ -70,24 +70,6 @@ def test_the_commands_of_the_page_run_one_after_the_other() -> None:
     assert np.mean(quality) > 0.9  # the first feature says it all
 
 
-def test_the_three_commands_of_the_readme_run_one_after_the_other() -> None:
-    found = commands("README.md")
-    assert [command.split()[1] for command in found] == ["data", "learn", "rank"]
-    said = ""
-    for number, command in enumerate(found):
-        done = peekrank(*shlex.split(command)[1:], *(["--rounds", "2000"] if number == 1 else []))
-        assert done.exit_code == 0, done.output
-        said += done.stdout
-    for line in (
-        "queries    30",
-        "k = 1, 2,000 rounds, 5 runs, train.txt",
-        "over 10 queries",
-        "Written to ranks.tsv",
-    ):
-        assert line in said
-    assert len(Path("ranks.tsv").read_text().splitlines()) == 1 + len(read_letor("test.txt").features)
-
-
 def test_learn_prints_a_table_and_writes_everything() -> None:
     done = peekrank(*QUICK, "rtopkf", "as_printed:surrogate=kl", "uniform", "--test", "test.txt", "--regret")
     assert done.exit_code == 0, done.output

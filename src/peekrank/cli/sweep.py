@@ -40,7 +40,7 @@ def command(
     ] = None,
     folder: Folder = Path("sweep"),
     executor: Annotated[
-        str, typer.Option(help="What does the work: threads, or ray (pip install 'peekrank[ray]').")
+        str, typer.Option(help="What does the work: threads, or ray (needs the extra ray).")
     ] = "threads",
     address: Annotated[
         str | None, typer.Option(help="Ray cluster: host:port or auto.", show_default="one on this machine")

@@ -4,7 +4,7 @@
     for each decision, once its answers are final: watch.observe(Outcome(items, chances, places, answers, k))
     watch.raised()
 
-docs/evidence/alarms.md has the theorem, its proof, and what each alarm assumes.
+docs/monitoring.md describes the alarms, and docs/theory/monitoring.md has the theorem and its proof.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Logs that can be evaluated: what was shown, how likely each candidate was to be seen, and what was answered.
 
-A file has one record per decision, as Parquet or as JSON lines; docs/evidence/log.md describes its fields.
+A file has one record per decision, as Parquet or as JSON lines; docs/evaluation/log.md describes its fields.
 """
 
 from __future__ import annotations
