@@ -2,7 +2,7 @@
 
 A row is a candidate, or a pair of candidates. Its gain is known if it was seen, which had a known chance, and the
 value of a policy is the sum of its weights times the gains of all rows. Formulas and proofs are on the page
-docs/evidence/mathematics.md.
+docs/theory/evaluation.md.
 """
 
 from __future__ import annotations
