@@ -141,7 +141,7 @@ def predicted_by(means: Floats, weights: Floats, log: Log) -> float:
 
 
 def exact_ratio(gamma: float, m: int, k: int) -> float:
-    """Ratio of both errors in the sorted world, by the formulas of docs/evidence/mathematics.md.
+    """Ratio of both errors in the sorted world, by the formulas of docs/theory/evaluation.md.
 
     Over random orders the weights of an item have the mean square of the discounts, those of two the mean product.
     """

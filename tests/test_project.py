@@ -76,7 +76,7 @@ def test_the_citation_has_all_three_papers() -> None:
     assert citation["license"] == PROJECT["project"]["license"]
     papers = citation["references"]
     titles = {paper["title"] for paper in papers}
-    errata = re.sub(r"\s+", " ", (ROOT / "docs" / "papers" / "errata.md").read_text(encoding="utf-8"))
+    errata = re.sub(r"\s+", " ", (ROOT / "docs" / "theory" / "errata.md").read_text(encoding="utf-8"))
     assert len(titles) == 3
     for paper in papers:
         assert f"*{paper['title']}*" in errata
