@@ -104,8 +104,9 @@ def test_no_part_of_the_navigation_has_more_than_eight_entries() -> None:
 
 
 @pytest.mark.parametrize("name", LEARNERS.built_in)
-def test_every_learner_has_its_page(name: str) -> None:
-    assert in_navigation()[f"learners/{name}.md"] == name
+def test_every_learner_has_its_page_or_its_section_of_the_baselines(name: str) -> None:
+    baselines = ROOT / "docs" / "learners" / "baselines.md"
+    assert in_navigation().get(f"learners/{name}.md") == name or name in anchors(baselines)
 
 
 @pytest.mark.parametrize("name", SURROGATES.built_in)
