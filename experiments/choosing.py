@@ -160,17 +160,17 @@ class When(NamedTuple):
 
 DCG_PROBLEM = ("dcg", 10, 1, 2)
 WHEN = (
-    When("taste is stable; any measure that is learned item by item, any k", DCG_PROBLEM, stable=True),
-    When("the same, `p@n`", ("p@3", 10, 1, 2), stable=True),
-    When("the same, and items come and go", DCG_PROBLEM, stable=True),
-    When("relevance may change at will", DCG_PROBLEM),
-    When("the same, `p@n` at any k", ("p@3", 10, 1, 2)),
-    When("the same, all places that count are seen: `dcg@3`, k = 3", ("dcg@3", 10, 3, 2)),
-    When("the same, everything is seen: k = m", ("dcg", 10, 10, 2)),
-    When("a measure that is not learned item by item, at most six items, k = m", ("ndcg", 4, 4, 2)),
+    When("stable tastes, separable measure, any k", DCG_PROBLEM, stable=True),
+    When("stable tastes, `p@n`, any k", ("p@3", 10, 1, 2), stable=True),
+    When("stable tastes, items come and go", DCG_PROBLEM, stable=True),
+    When("changing tastes, separable measure, any k", DCG_PROBLEM),
+    When("changing tastes, `p@n`, any k", ("p@3", 10, 1, 2)),
+    When("changing tastes, all positions that count are seen (`dcg@3`, k = 3)", ("dcg@3", 10, 3, 2)),
+    When("changing tastes, everything is seen (k = m)", ("dcg", 10, 10, 2)),
+    When("not separable, up to six items, k = m", ("ndcg", 4, 4, 2)),
     When("`ndcg`, more items than answers", ("ndcg", 10, 1, 2)),
 )
-HEAD = ("your situation", "learner", "certain", "usual", "few answers", "items come and go")
+HEAD = ("your situation", "learner", "guarantee", "few answers", "items come and go")
 
 
 def which_learner_when() -> list[str]:
@@ -182,39 +182,30 @@ def which_learner_when() -> list[str]:
     ]
     rows += [
         (
-            "you do not know whether taste is stable, or which of several learners is best",
+            "unsure whether tastes are stable",
             linked("champion"),
-            "promotions are right with probability 0.95",
-            "[price](champion.md#theorem)",
+            "right promotions, with probability 0.95",
             "",
             "no",
         ),
-        (
-            "items have features",
-            f"{linked('ridge')}, {linked('rtopkf')}, or {linked('auto')} to choose by evidence",
-            "rtopkf: by [surrogate](../surrogates/index.md)",
-            "[compared](auto.md)",
-            "",
-            "yes",
-        ),
+        ("items have features", f"{linked('ridge')}, {linked('rtopkf')} or {linked('auto')}", "", "", "yes"),
     ]
     return ["| " + " | ".join(cells) + " |" for cells in rows]
 
 
 def row(when: When, advice: Advice) -> tuple[str, ...]:
-    """A line of the table."""
+    """Return a line of the table."""
     spec = advice.stable if when.stable else advice.learner
     if spec is None:
         other = "; ".join(f"learn `{change.measure}` instead" for change in advice.changes if change.k == advice.k)
-        return (when.situation, "none", f"{advice.verdict.rate}: hopeless; {other}", "", "", "")
+        return (when.situation, "none", f"hopeless; {other}", "", "")
     found = next(found for found in advice.evidence if found.learner == spec)
-    certain = str(advice.guarantee) if spec == advice.learner else "a theorem for its safe form, where stable"
-    usual, few = (figures(part.values(), " / ") for part in (found.lost, found.few))
+    certain = str(advice.guarantee) if spec == advice.learner else "T^(2/3) if stable, safe form"
+    few = figures(found.few.values(), " / ")
     return (
         when.situation,
         linked(spec.partition(":")[0]),
         certain,
-        usual,
         few,
         "yes" if found.items_come_and_go else "no",
     )

@@ -38,7 +38,7 @@ def test_the_record_is_written_from_the_file_of_the_package(choosing: Any, tmp_p
 
 def test_capabilities_are_those_of_the_learners(choosing: Any) -> None:
     for line in choosing.which_learner_when()[2:-1]:
-        name, comes_and_goes = line.split("|")[2].strip(" []").partition("]")[0], line.split("|")[6].strip()
+        name, comes_and_goes = line.split("|")[2].strip(" []").partition("]")[0], line.split("|")[5].strip()
         if name != "none":
             made = learner(name, measure=measure("p@3"), horizon=1000)
             assert comes_and_goes == ("no" if made.kernels.enter is None else "yes")

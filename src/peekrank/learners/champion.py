@@ -30,7 +30,7 @@ class Champion(TeamForm):
     What members do not agree about must be seen now and then: an item to which two members give places that differ
     by a weight of d (the first place has 1, the last 0) is asked about at place k with a chance in proportion to
     ``share d t^(-1/3)`` over the weight of place k, t being the round in which the period began.
-    docs/learners/champion.md has the exact chances, their price, theorem and proof.
+    docs/theory/champion.md has the exact chances, their price, theorem and proof.
 
     Parameters
     ----------

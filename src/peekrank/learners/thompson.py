@@ -58,7 +58,7 @@ class Thompson:
 
     The posterior is taken for Gaussian, with the mean of the answers and of one more, an average one, and the
     variance of an answer over their number. A baseline that everybody knows. **There is no guarantee for the whole
-    list, and the regret can be nearly linear where relevance is as stable as can be** (docs/learners/thompson.md
+    list, and the regret can be nearly linear where relevance is as stable as can be** (docs/learners/baselines.md
     has a stream): what cannot be first is soon asked about no more, and its place among the others stays a matter
     of luck.
 
