@@ -14,9 +14,9 @@ import numpy as np
 import polars as pl
 
 from peekrank import DCG, measure
-from peekrank.evidence.evaluation import evaluate_log
-from peekrank.evidence.log import Log, read_log, write_log
-from peekrank.evidence.policies import fixed_order, policy
+from peekrank.evaluation.evaluation import evaluate_log
+from peekrank.evaluation.log import Log, read_log, write_log
+from peekrank.evaluation.policies import fixed_order, policy
 
 
 def made_log(n: int, m: int = 10, k: int = 3, gamma: float = 0.2) -> Log:
@@ -25,13 +25,13 @@ def made_log(n: int, m: int = 10, k: int = 3, gamma: float = 0.2) -> Log:
     order = np.tile(np.arange(m), (n, 1))
     random = rng.random(n) < gamma
     order[random] = np.argsort(rng.random((int(random.sum()), m)), axis=1)
-    place = np.argsort(order, axis=1)
+    position = np.argsort(order, axis=1)
     relevance = rng.random((n, m)) < np.linspace(0.9, 0.1, m)
-    chance = np.where(np.arange(m) < k, 1 - gamma, 0) + gamma * k / m
+    propensity = np.where(np.arange(m) < k, 1 - gamma, 0) + gamma * k / m
     return Log(
         pl.Series("event", np.arange(n)).cast(pl.String), np.full(n, np.nan), np.full(n, k), np.zeros(n, np.int64),
-        np.arange(n + 1) * m, np.tile(np.arange(m), n), place.reshape(-1), np.tile(chance, n),
-        np.where(place < k, relevance, np.nan).reshape(-1), np.full(n * m, np.nan), tuple(map(str, range(m))),
+        np.arange(n + 1) * m, np.tile(np.arange(m), n), position.reshape(-1), np.tile(propensity, n),
+        np.where(position < k, relevance, np.nan).reshape(-1), np.full(n * m, np.nan), tuple(map(str, range(m))),
         ("random tops",), ("",),
     )  # fmt: skip
 

@@ -21,7 +21,7 @@ from rich.table import Table
 
 from peekrank import NDCG, Agent, simulate
 from peekrank._jit import kernel
-from peekrank.data.generated import Layout, make_dataset
+from peekrank.data.generated import DatasetShape, make_dataset
 from peekrank.engine import simulate_all
 from peekrank.kernels.vectors import dot
 from peekrank.learners.rtopkf.learner import RTopKF
@@ -33,10 +33,10 @@ REPETITIONS = 5
 MEASURE = NDCG(10)
 LEARNERS = {
     "default": (RTopKF(), 1),
-    "squared, printed": (RTopKF.as_printed(Squared(), T), 1),
-    "kl, printed": (RTopKF.as_printed(KL(), T), 1),
-    "smoothdcg, printed": (RTopKF.as_printed(SmoothDCG(), T), 1),
-    "ranksvm, printed": (RTopKF.as_printed(RankSVM(), T), 2),
+    "squared, printed": (RTopKF.from_paper(Squared(), T), 1),
+    "kl, printed": (RTopKF.from_paper(KL(), T), 1),
+    "smoothdcg, printed": (RTopKF.from_paper(SmoothDCG(), T), 1),
+    "ranksvm, printed": (RTopKF.from_paper(RankSVM(), T), 2),
     "listnet, full information": (RTopKF(ListNet(), T, step="theorem"), 1),
 }
 HARRIE_O_PDGD = 1540  # impressions a second, 20 documents of 46 features: the figure of its author
@@ -55,13 +55,13 @@ def numpy_loop(rounds: Rounds, sequence: Ints, seed: int) -> float:
         order = np.argsort(-scores, kind="stable")
         gamma, m = min(0.5, t ** (-1 / 3)), len(X)
         spread = float(scores.max() - scores.min()) or 1.0
-        chances = np.exp((scores - scores.max()) / (0.05 * spread))
-        chances /= chances.sum()
+        propensities = np.exp((scores - scores.max()) / (0.05 * spread))
+        propensities /= propensities.sum()
         explores, u = rng.random(2)
-        top = min(m - 1, int(u * m if explores < gamma else np.searchsorted(chances.cumsum(), u)))
+        top = min(m - 1, int(u * m if explores < gamma else np.searchsorted(propensities.cumsum(), u)))
         order = np.concatenate(([top], order[order != top]))
-        chance = gamma / m + (1 - gamma) * chances[top]
-        z = np.float32(2 * (scores[top] - relevance[top]) / chance) * X[top]
+        propensity = gamma / m + (1 - gamma) * propensities[top]
+        z = np.float32(2 * (scores[top] - relevance[top]) / propensity) * X[top]
         largest, squares = max(largest, float(X[top] @ X[top])), squares + float(z @ z)
         if squares > 0:
             w -= np.float32(1 / sqrt(largest * squares)) * z
@@ -87,11 +87,13 @@ def yahoo(table: Table) -> None:
     learners = [learner for learner, _ in LEARNERS.values()]
 
     def alone(learner: RTopKF, k: int) -> object:
-        return simulate(learner, rounds, k=k, measure=MEASURE, sequence=few, at=end)
+        return simulate(learner, rounds, k=k, measure=MEASURE, sequence=few, checkpoints=end)
 
     def together(shown: Ints) -> object:
-        at, seeds = np.array([len(shown)]), range(len(learners))
-        return simulate_all(learners, rounds, k=2, measure=MEASURE, seeds=seeds, sequence=shown, at=at)
+        checkpoints, seeds = np.array([len(shown)]), range(len(learners))
+        return simulate_all(
+            learners, rounds, k=2, measure=MEASURE, seeds=seeds, sequence=shown, checkpoints=checkpoints
+        )
 
     actions: dict[str, Callable[[], object]] = {
         "scores": lambda: scores_only(rounds.features, rounds.offsets, few, w, out),
@@ -125,7 +127,7 @@ def yahoo(table: Table) -> None:
 
 def step_by_step(table: Table) -> None:
     """20 documents of 46 features, as in the figure of PDGD; relevance of what is on top is told."""
-    rounds = make_dataset(Layout(2000, (20, 20), 46, (0.8, 0.13, 0.07)), np.random.default_rng(0)).rounds()
+    rounds = make_dataset(DatasetShape(2000, (20, 20), 46, (0.8, 0.13, 0.07)), np.random.default_rng(0)).rounds()
     lists, grades = rounds.features.reshape(2000, 20, 46), rounds.relevance.reshape(2000, 20)
 
     def ours() -> None:

@@ -20,7 +20,7 @@ from rich.table import Table
 from peekrank import CT15, DCG, Agent, RTop1F, simulate
 from peekrank.experiments.experiment import Experiment
 from peekrank.experiments.runs import run
-from peekrank.regret import best_values, checkpoints, regret
+from peekrank.regret import best_values, default_checkpoints, regret
 from peekrank.types import Floats, Rounds
 
 
@@ -51,14 +51,16 @@ def numpy_rtop1f(relevance: Floats, horizon: int, seed: int) -> Floats:
                 estimate[item] = relevance[t, item]
             values[t] = discount @ relevance[t, ranking]
         scores += estimate
-    at = checkpoints(horizon) - 1
-    best = -np.sort(-np.cumsum(relevance, axis=0)[at], axis=1) @ discount
-    return np.asarray(best - np.cumsum(values)[at])
+    checkpoints = default_checkpoints(horizon) - 1
+    best = -np.sort(-np.cumsum(relevance, axis=0)[checkpoints], axis=1) @ discount
+    return np.asarray(best - np.cumsum(values)[checkpoints])
 
 
 def peekrank_rtop1f(rounds: Rounds, horizon: int) -> Floats:
-    trace = simulate(RTop1F(DCG(), horizon=horizon), rounds, k=1, measure=DCG(), at=checkpoints(horizon))
-    return regret(DCG(), trace, best_values(DCG(), rounds, trace.at))
+    trace = simulate(
+        RTop1F(DCG(), horizon=horizon), rounds, k=1, measure=DCG(), checkpoints=default_checkpoints(horizon)
+    )
+    return regret(DCG(), trace, best_values(DCG(), rounds, trace.checkpoints))
 
 
 def against_numpy(m: int, horizon: int, repetitions: int = 7) -> tuple[float, float, float]:

@@ -14,7 +14,7 @@ from rich.table import Table
 from peekrank import advise, analyse, ranking_game
 from peekrank.games.interactions import interaction_order
 
-MEASURES = ("sumloss", "pairwiseloss", "dcg", "p@2", "ndcg", "ap", "auc")
+MEASURES = ("sumloss", "pairwiseloss", "dcg", "p@2+sum", "ndcg", "ap", "aucloss")
 
 
 def seconds(action: Callable[[], object]) -> float:
@@ -32,7 +32,7 @@ def every_k(m: int, *names: str) -> None:
 
 def figures() -> list[tuple[str, Callable[[], object], float]]:
     return [
-        ("p@2, m = 4, k = 1, from the definitions", lambda: analyse(ranking_game("p@2", 4, 1)), 1),
+        ("p@2+sum, m = 4, k = 1, from the definitions", lambda: analyse(ranking_game("p@2+sum", 4, 1)), 1),
         ("seven measures, all k, m = 5", lambda: every_k(5, *MEASURES), 60),
         *[(f"{name}, all k, m = 6", lambda name=name: every_k(6, name), 60) for name in MEASURES],
         *[(f"{name}, expansion, m = 10", lambda name=name: interaction_order(name, 10), 2) for name in MEASURES],

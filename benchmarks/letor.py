@@ -23,14 +23,14 @@ from rich.console import Console
 from rich.table import Table
 
 from peekrank.data.dataset import describe
-from peekrank.data.generated import Layout, make_dataset
+from peekrank.data.generated import DatasetShape, make_dataset
 from peekrank.data.letor import read_letor
 from peekrank.data.peek import open_dataset, save_dataset
 from peekrank.data.scaling import fit_standardisation, scale_within_queries, standardise
 
 SIZE = 200e6
 REPETITIONS = 3
-BLOCK = Layout(10, (120, 120), 136, (0.52, 0.32, 0.13, 0.02, 0.01))
+BLOCK = DatasetShape(10, (120, 120), 136, (0.52, 0.32, 0.13, 0.02, 0.01))
 REOPEN_LIMIT, SKLEARN_RATIO = 0.1, 15
 
 

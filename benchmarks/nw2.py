@@ -50,12 +50,16 @@ def microseconds(m: int, n: int, rounds: int, horizon: int, repetitions: int = 9
     """Of a round, a solve with all actions, and one with all classes; and what these two are in rounds."""
     rng = np.random.default_rng(1)
     stream = fixed_items((rng.random((rounds, m)) < np.linspace(0.8, 0.2, m)).astype(int))
-    learner, measure, at = NW2(Precision(n), horizon), Precision(n), np.array([rounds])
+    learner, measure, checkpoints = (
+        NW2(Precision(n, mean=False), horizon),
+        Precision(n, mean=False),
+        np.array([rounds]),
+    )
     count = max(3, 1_000_000 // (n * comb(m, n)) ** 2)
     actions, classes = dense(n * comb(m, n), count), dense(comb(m, n), count)
 
     def measured() -> list[float]:
-        ours = seconds(lambda: simulate(learner, stream, k=1, measure=measure, at=at)) / rounds
+        ours = seconds(lambda: simulate(learner, stream, k=1, measure=measure, checkpoints=checkpoints)) / rounds
         return [ours, seconds(actions) / count, seconds(classes) / count]
 
     measured()

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from peekrank import Precision
-from peekrank.evidence.evaluation import evaluate_log
-from peekrank.evidence.log import log_of
-from peekrank.evidence.policies import Policy
+from peekrank.evaluation.evaluation import evaluate_log
+from peekrank.evaluation.log import log_from_records
+from peekrank.evaluation.policies import Policy
 
 N, M = 2000, 6
 
@@ -39,8 +39,8 @@ def estimators(folder: Path) -> Any:
 
 def main(folder: Path) -> None:
     obp, rng = estimators(folder), np.random.default_rng(4)
-    chances = rng.dirichlet(np.ones(M), N)
-    action = np.array([rng.choice(M, p=row) for row in chances])
+    propensities = rng.dirichlet(np.ones(M), N)
+    action = np.array([rng.choice(M, p=row) for row in propensities])
     reward = (rng.random(N) < np.linspace(0.1, 0.9, M)[action]).astype(np.float64)
     chosen = rng.integers(M, size=N)
     records, ranks = [], []
@@ -48,19 +48,19 @@ def main(folder: Path) -> None:
         order = [action[t], *(i for i in range(M) if i != action[t])]
         answer = [reward[t] if i == action[t] else None for i in range(M)]
         records.append({
-            "event": str(t), "k": 1, "candidates": [str(i) for i in range(M)], "place": np.argsort(order).tolist(),
-            "chance": chances[t].tolist(), "answer": answer,
+            "event": str(t), "k": 1, "candidates": [str(i) for i in range(M)], "position": np.argsort(order).tolist(),
+            "propensity": propensities[t].tolist(), "feedback": answer,
         })  # fmt: skip
         ranks.append(np.argsort([chosen[t], *(i for i in range(M) if i != chosen[t])]))
-    log = log_of(records)
-    ours = evaluate_log(log, [Policy("other", np.concatenate(ranks))], Precision(1)).estimates[0]
+    log = log_from_records(records)
+    ours = evaluate_log(log, [Policy("other", np.concatenate(ranks))], Precision(1, mean=False)).estimates[0]
     guess, sums, counts, total, number = np.empty((N, M, 1)), np.zeros(M), np.zeros(M), 0.5, 1.0
     for t in range(N):  # means of the past, as ours, written down once more
         guess[t, :, 0] = (sums + total / number) / (counts + 1)
         sums[action[t]] += reward[t]
         counts[action[t]] += 1
         total, number = total + reward[t], number + 1
-    shown = {"reward": reward, "action": action, "pscore": chances[np.arange(N), action], "position": None}
+    shown = {"reward": reward, "action": action, "pscore": propensities[np.arange(N), action], "position": None}
     other = np.eye(M)[chosen][:, :, None]
     theirs = {
         "IPS": obp.InverseProbabilityWeighting().estimate_policy_value(**shown, action_dist=other),

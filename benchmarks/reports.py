@@ -21,8 +21,8 @@ from rich.table import Table
 
 from peekrank.experiments.experiment import Experiment, Result
 from peekrank.experiments.sweep import Sweep
-from peekrank.experiments.sweep_runs import Finished
-from peekrank.regret import checkpoints
+from peekrank.experiments.sweep_runs import SweepResult
+from peekrank.regret import default_checkpoints
 from peekrank.reports.sweep_page import write_sweep_report
 
 SECONDS, BYTES = 3, 5e6  # limits
@@ -34,28 +34,28 @@ def chromium() -> str | None:
     return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
-def synthetic(sweep: Sweep) -> Finished:
+def synthetic(sweep: Sweep) -> SweepResult:
     """Curves as a sweep has them, made up: what they look like costs nothing to make."""
     rng = np.random.default_rng(0)
-    return Finished(sweep, [_made_up(setting, rng) for setting in sweep.settings])
+    return SweepResult(sweep, [_made_up(setting, rng) for setting in sweep.settings])
 
 
 def _made_up(setting: Experiment, rng: np.random.Generator) -> Result:
-    at = checkpoints(setting.horizon)
+    checkpoints = default_checkpoints(setting.horizon)
     curves = {}
-    for place, name in enumerate(setting.learners):
-        slopes = 0.4 + 0.5 * place / len(setting.learners) + rng.normal(0, 0.01, (setting.runs, 1))
-        regret = at**slopes + rng.normal(0, 0.1, (setting.runs, len(at)))
+    for position, name in enumerate(setting.learners):
+        slopes = 0.4 + 0.5 * position / len(setting.learners) + rng.normal(0, 0.01, (setting.runs, 1))
+        regret = checkpoints**slopes + rng.normal(0, 0.1, (setting.runs, len(checkpoints)))
         curves[name] = pl.DataFrame(
             {
-                "run": np.repeat(np.arange(setting.runs), len(at)),
-                "at": np.tile(at, setting.runs),
-                "value": (3 * at - regret).ravel(),
+                "run": np.repeat(np.arange(setting.runs), len(checkpoints)),
+                "checkpoints": np.tile(checkpoints, setting.runs),
+                "value": (3 * checkpoints - regret).ravel(),
                 "regret": regret.ravel(),
-                "explored": np.tile(at // 10, setting.runs),
+                "explored": np.tile(checkpoints // 10, setting.runs),
             }
         )
-    return Result(setting, at, curves, dict.fromkeys(setting.learners, 1.0))
+    return Result(setting, checkpoints, curves, dict.fromkeys(setting.learners, 1.0))
 
 
 def large(settings: int, runs: int, learners: tuple[str, ...] = FIVE) -> Sweep:

@@ -22,15 +22,15 @@ from rich.console import Console
 from rich.table import Table
 
 from peekrank import NDCG, Agent, Ridge, RTopKF
-from peekrank.data.generated import Layout, make_dataset
-from peekrank.engine import drive
+from peekrank.data.generated import DatasetShape, make_dataset
+from peekrank.engine import run_agents
 from peekrank.types import Floats, Rounds
 
 DOCUMENTS = 20
 SIZES = {16: (2000, 15.0), 46: (2000, 15.0), 136: (2000, 5.0), 700: (500, 2.0)}  # features: rounds, wanted
 TESTED = 200  # lists
 REPETITIONS = 3
-QUALITY = NDCG(10, blank="skip")
+QUALITY = NDCG(10, no_relevant="skip")
 
 
 class Loop:
@@ -67,15 +67,15 @@ class Loop:
         doubts = weights[meets.argmax(1)] - weights[n - 1 - meets[:, ::-1].argmax(1)]
         pushed = np.append(0, np.cumsum(-np.diff(weights) * b[:-1]))
         price = np.maximum(pushed - (weights[0] - weights) * b, 0)
-        chances = np.minimum(1, 0.001 * doubts * u / np.maximum(price, 1e-300))
+        propensities = np.minimum(1, 0.001 * doubts * u / np.maximum(price, 1e-300))
         noise = errors.sum() / (errors.sum() + np.square(scores - scores.mean()).sum())
-        chances = np.maximum(chances, max(1.2 * noise, 0.1 * (1 + self.rounds / d) ** (-1 / 3)) / n)
-        chances[0] = 0
-        chances *= min(1, 0.5 / max(chances.sum(), 1e-300))
-        place = int(np.searchsorted(np.cumsum(chances), uniform, side="right"))
-        place = place if place < n else 0
-        seen = chances[place] if place else 1 - chances.sum()
-        return int(order[place]), float(min(max(1, self.rounds / d) ** 0.6, 1 / seen))
+        propensities = np.maximum(propensities, max(1.2 * noise, 0.1 * (1 + self.rounds / d) ** (-1 / 3)) / n)
+        propensities[0] = 0
+        propensities *= min(1, 0.5 / max(propensities.sum(), 1e-300))
+        position = int(np.searchsorted(np.cumsum(propensities), uniform, side="right"))
+        position = position if position < n else 0
+        seen = propensities[position] if position else 1 - propensities.sum()
+        return int(order[position]), float(min(max(1, self.rounds / d) ** 0.6, 1 / seen))
 
     def update(self, x: Floats, answer: float, weight: float) -> None:
         x, answer = np.append(x, 1) * np.sqrt(weight), answer * np.sqrt(weight)
@@ -107,7 +107,7 @@ def looped(rounds: Rounds, d: int) -> Floats:
 
 def driven(learner: Ridge | RTopKF, rounds: Rounds, d: int) -> Floats:
     agent, end = Agent(learner, m=DOCUMENTS, k=1, d=d), np.array([len(rounds.offsets) - 1])
-    drive([agent], rounds, measure=QUALITY, at=end)
+    run_agents([agent], rounds, measure=QUALITY, checkpoints=end)
     return np.asarray(learner.weights(agent.state), np.float64)
 
 
@@ -118,7 +118,7 @@ def quality(weights: Floats, rounds: Rounds) -> float:
 
 
 def compare(table: Table, d: int, count: int, wanted: float) -> None:
-    layout = Layout(count + TESTED, (DOCUMENTS, DOCUMENTS), d, (0.8, 0.13, 0.07))
+    layout = DatasetShape(count + TESTED, (DOCUMENTS, DOCUMENTS), d, (0.8, 0.13, 0.07))
     rounds = make_dataset(layout, np.random.default_rng(0)).rounds()
     rows = count * DOCUMENTS
     found: dict[str, Floats] = {}

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from peekrank.engine import simulate
-from peekrank.experiments.playing import compile_kernels
+from peekrank.experiments.run import compile_kernels
 from peekrank.experiments.sweep import Sweep
 from peekrank.experiments.sweep_runs import run_sweep
 from peekrank.learners._shared import ShortHorizonWarning
-from peekrank.regret import best_values, checkpoints
+from peekrank.regret import best_values, default_checkpoints
 
 
 class Took(NamedTuple):
@@ -43,13 +43,13 @@ def best(turns: list[Took]) -> Took:
 def bare(sweep: Sweep, *, with_best: bool) -> None:
     """The runs of a sweep and nothing else: rounds are drawn once for all learners, and so is the best ranking."""
     for cell in sweep.settings:
-        stream, measure, learners, at = *cell.parts, checkpoints(cell.horizon)
+        stream, measure, learners, checkpoints = *cell.parts, default_checkpoints(cell.horizon)
         for run in range(cell.runs):
             rounds, seed = cell.rounds(run, stream), cell.learner_seed(run)
             if with_best:
-                best_values(measure, rounds, at)
+                best_values(measure, rounds, checkpoints)
             for learner in learners:
-                simulate(learner, rounds, k=cell.k, measure=measure, seed=seed, at=at)
+                simulate(learner, rounds, k=cell.k, measure=measure, seed=seed, checkpoints=checkpoints)
 
 
 def main() -> None:

@@ -8,36 +8,43 @@ from __future__ import annotations
 import numpy as np
 from clock import in_turns
 
-from peekrank.evidence.alarms import Outcome, Watch
+from peekrank.monitoring.alarms import Monitor, Outcome
 
 N, K = 20_000, 3
 
 
 def columns(n: int, m: int) -> tuple[np.ndarray, ...]:
-    """Decisions of a policy that explores with chance 0.1, a third of whose questions are answered."""
+    """Decisions of a policy that explores with probability 0.1, a third of whose questions are answered."""
     rng = np.random.default_rng(0)
-    places = np.tile(np.arange(m), (n, 1))
+    positions = np.tile(np.arange(m), (n, 1))
     for t in np.flatnonzero(rng.random(n) < 0.1):
         j = int(rng.integers(K, m))
-        places[t, K - 1], places[t, j] = j, K - 1
-    chances = np.tile([1.0] * (K - 1) + [0.9] + [0.1 / (m - K)] * (m - K), n)
-    told = (places < K) & (rng.random((n, m)) < 0.3)
+        positions[t, K - 1], positions[t, j] = j, K - 1
+    propensities = np.tile([1.0] * (K - 1) + [0.9] + [0.1 / (m - K)] * (m - K), n)
+    told = (positions < K) & (rng.random((n, m)) < 0.3)
     answers = np.where(told, rng.random((n, m)) < 0.5, np.nan).ravel()
-    return np.arange(0, n * m + 1, m), np.tile(np.arange(m), n), chances, places.ravel(), answers, np.full(n, K)
+    return (
+        np.arange(0, n * m + 1, m),
+        np.tile(np.arange(m), n),
+        propensities,
+        positions.ravel(),
+        answers,
+        np.full(n, K),
+    )
 
 
 def main() -> None:
     for m in (10, 100):
-        offsets, items, chances, places, answers, ks = columns(N, m)
-        one = Outcome(items[:m], chances[:m], places[:m], answers[:m], K)
-        watch = Watch()
+        offsets, items, propensities, positions, answers, ks = columns(N, m)
+        one = Outcome(items[:m], propensities[:m], positions[:m], answers[:m], K)
+        watch = Monitor()
 
-        def single(watch: Watch = watch, one: Outcome = one) -> None:
+        def single(watch: Monitor = watch, one: Outcome = one) -> None:
             for _ in range(2_000):
                 watch.observe(one)
 
-        def many(made: tuple[np.ndarray, ...] = (offsets, items, chances, places, answers, ks)) -> None:
-            Watch().observe_many(*made)
+        def many(made: tuple[np.ndarray, ...] = (offsets, items, propensities, positions, answers, ks)) -> None:
+            Monitor().observe_many(*made)
 
         best = in_turns({"one": single, "many": many}, 5)
         in_log, in_call = 1e6 * best["many"] / N, 1e6 * best["one"] / 2_000

@@ -19,8 +19,8 @@ import numpy as np
 import records
 
 from peekrank import DCG, Agent
-from peekrank.evidence.alarms import Watch
 from peekrank.learners import learner as learner_named
+from peekrank.monitoring.alarms import Monitor
 from peekrank.types import Floats, Ints
 
 M, K, RATE = 10, 3, 0.3
@@ -36,8 +36,8 @@ FIRST = 5_000  # number of the first run
 class Played(NamedTuple):
     """Decisions, a row each: numbers by item."""
 
-    chances: Floats
-    places: Ints
+    propensities: Floats
+    positions: Ints
     answers: Floats
 
     def part(self, first: int, last: int) -> tuple[Ints, Ints, Floats, Ints, Floats, Ints]:
@@ -45,11 +45,11 @@ class Played(NamedTuple):
         n, made = last - first, self.between(first, last)
         offsets, items = np.arange(0, n * M + 1, M, dtype=np.int64), np.tile(np.arange(M), n)
         ks: Ints = np.full(n, K, dtype=np.int64)
-        return offsets, items, made.chances.ravel(), made.places.ravel(), made.answers.ravel(), ks
+        return offsets, items, made.propensities.ravel(), made.positions.ravel(), made.answers.ravel(), ks
 
     def between(self, first: int, last: int) -> Played:
         """Some of the decisions."""
-        return Played(self.chances[first:last], self.places[first:last], self.answers[first:last])
+        return Played(self.propensities[first:last], self.positions[first:last], self.answers[first:last])
 
 
 def played(name: str, rounds: int, run: int) -> Played:
@@ -61,8 +61,8 @@ def played(name: str, rounds: int, run: int) -> Played:
     made = Played(np.empty((rounds, M)), np.empty((rounds, M), np.int64), np.full((rounds, M), np.nan))
     for t in range(rounds):
         decision = agent.rank()
-        made.chances[t] = decision.chances
-        made.places[t, decision.ranking] = np.arange(M)
+        made.propensities[t] = decision.propensities
+        made.positions[t, decision.ranking] = np.arange(M)
         seen = decision.ranking[:K]
         made.answers[t, seen] = answers[t, seen]
         agent.update(decision, answers[t, seen])
@@ -74,11 +74,11 @@ def false_alarms(name: str, runs: Sequence[int]) -> tuple[int, int, list[int]]:
     alarms, lengths = 0, []
     for run in runs:
         made, first = played(name, LONG, run), 0
-        whole = Watch(OFTEN)
+        whole = Monitor(OFTEN)
         whole.observe_many(*made.part(0, LONG))
         alarms += sum(alarm.times for alarm in whole.raised())
         while first < LONG:
-            watch = Watch(OFTEN)
+            watch = Monitor(OFTEN)
             last = first
             while last < LONG and not watch.raised():
                 watch.observe_many(*made.part(last, last + 1))
@@ -88,47 +88,47 @@ def false_alarms(name: str, runs: Sequence[int]) -> tuple[int, int, list[int]]:
     return LONG * len(runs), alarms, lengths
 
 
-def _see_again(made: Played, places: Ints, rng: np.random.Generator) -> Played:
+def _see_again(made: Played, positions: Ints, rng: np.random.Generator) -> Played:
     """The same decisions, if items had been shown elsewhere: other items are answered for."""
-    n = len(places)
+    n = len(positions)
     relevance = np.where(rng.random((n, M)) < MEANS, 1.0, 0.0)
-    told = (places < K) & (rng.random((n, M)) < RATE)
-    return Played(made.chances, places, np.where(told, relevance, np.nan))
+    told = (positions < K) & (rng.random((n, M)) < RATE)
+    return Played(made.propensities, positions, np.where(told, relevance, np.nan))
 
 
 def _sorted(made: Played, rng: np.random.Generator) -> Played:
     """Items in an order of the app's own, the same for all: those of middle quality come first."""
-    return _see_again(made, np.tile(np.roll(np.arange(M), M // 2), (len(made.places), 1)), rng)
+    return _see_again(made, np.tile(np.roll(np.arange(M), M // 2), (len(made.positions), 1)), rng)
 
 
 def _cached(made: Played, rng: np.random.Generator) -> Played:
     """Half of the lists are those of the decision before."""
-    old = rng.random(len(made.places)) < 0.5
-    places = made.places.copy()
-    places[1:][old[1:]] = made.places[:-1][old[1:]]
-    return _see_again(made, places, rng)
+    old = rng.random(len(made.positions)) < 0.5
+    positions = made.positions.copy()
+    positions[1:][old[1:]] = made.positions[:-1][old[1:]]
+    return _see_again(made, positions, rng)
 
 
 def _without_exploring(made: Played, rng: np.random.Generator) -> Played:
     """The likeliest order, whatever was ranked."""
-    order = np.argsort(-made.chances, axis=1, kind="stable")
-    places = np.empty_like(order)
-    np.put_along_axis(places, order, np.tile(np.arange(M), (len(order), 1)), axis=1)
-    return _see_again(made, places, rng)
+    order = np.argsort(-made.propensities, axis=1, kind="stable")
+    positions = np.empty_like(order)
+    np.put_along_axis(positions, order, np.tile(np.arange(M), (len(order), 1)), axis=1)
+    return _see_again(made, positions, rng)
 
 
 def _without_best(made: Played, rng: np.random.Generator) -> Played:
     """Item 0, the best, comes last."""
-    places = made.places - (made.places > made.places[:, :1])
-    places[:, 0] = M - 1
-    return _see_again(made, places, rng)
+    positions = made.positions - (made.positions > made.positions[:, :1])
+    positions[:, 0] = M - 1
+    return _see_again(made, positions, rng)
 
 
 def _with_worst(made: Played, rng: np.random.Generator) -> Played:
     """The last item, the worst, comes first."""
-    places = made.places + (made.places < made.places[:, -1:])
-    places[:, -1] = 0
-    return _see_again(made, places, rng)
+    positions = made.positions + (made.positions < made.positions[:, -1:])
+    positions[:, -1] = 0
+    return _see_again(made, positions, rng)
 
 
 def _half_lost(made: Played, rng: np.random.Generator) -> Played:
@@ -156,7 +156,7 @@ FAULTS: dict[str, tuple[Callable[[Played, np.random.Generator], Played], str]] =
     "half of the lists are shown again": (_cached, "unexpected-order"),
     "exploration is undone": (_without_exploring, "no-exploration"),
     "the best item is hidden": (_without_best, "item-hidden"),
-    "the worst item is pinned on top": (_with_worst, "item-pushed"),
+    "the worst item is pinned on top": (_with_worst, "item-overexposed"),
     "all answers are lost": (_all_lost, "fewer-answers"),
     "half of the answers are lost": (_half_lost, "fewer-answers"),
     "people become stricter": (_stricter_people, "lower-grades"),
@@ -171,7 +171,7 @@ def delays(name: str, fault: str, runs: Sequence[int]) -> tuple[list[int], list[
     for run in runs:
         made = played(name, GOOD + BAD, run)
         bad = change(made.between(GOOD, GOOD + BAD), np.random.default_rng([run, 1]))
-        watch = Watch(ALPHA)
+        watch = Monitor(ALPHA)
         watch.observe_many(*made.part(0, GOOD))
         watch.observe_many(*bad.part(0, BAD))
         since = [(alarm.since - GOOD, alarm.name) for alarm in watch.raised() if alarm.since > GOOD]

@@ -23,13 +23,13 @@ from judged import boosted_trees
 from ridge import KINDS, Split, generated, mq2008, yandex
 
 from peekrank import NDCG, Agent, Auto
-from peekrank.engine import drive
+from peekrank.engine import run_agents
 from peekrank.papers.ct16.figure import passes
 from peekrank.papers.ours.judged import Split as Parts
 from peekrank.papers.ours.judged import held_out
 from peekrank.types import Learner
 
-QUALITY = NDCG(10, blank="skip")
+QUALITY = NDCG(10, no_relevant="skip")
 FIRST = 7000  # nothing was chosen by the seeds from here on
 
 
@@ -40,16 +40,18 @@ class Row(NamedTuple):
     promoted: str
 
 
-def play(learner: Learner, split: Split, k: int, at: list[int], seed: int) -> Iterator[Row]:
+def play(learner: Learner, split: Split, k: int, checkpoints: list[int], seed: int) -> Iterator[Row]:
     """A run, and what it has come to after each number of rounds."""
     lengths = np.diff(split.train.offsets)
     agent = Agent(learner, m=int(lengths.max()), k=k, d=split.train.features.shape[1], seed=seed)
-    sequence = passes(len(lengths), at[-1], np.random.default_rng([4, seed]))
+    sequence = passes(len(lengths), checkpoints[-1], np.random.default_rng([4, seed]))
     counts = np.maximum.reduceat(split.train.relevance, split.train.offsets[:-1]) > 0
     value = 0.0
-    for first, last in pairwise([0, *at]):
+    for first, last in pairwise([0, *checkpoints]):
         part = sequence[first:last]
-        (trace,) = drive([agent], split.train, measure=QUALITY, sequence=part, at=np.array([len(part)]))
+        (trace,) = run_agents(
+            [agent], split.train, measure=QUALITY, sequence=part, checkpoints=np.array([len(part)])
+        )
         value += float(trace.value[0])
         promoted = ", ".join(
             f"{p.after.partition(',')[0]} at {p.round:,}"
@@ -89,7 +91,7 @@ def main() -> None:
                 trees.setdefault(name, []).append(boosted)
                 say(f"| {name} | | {run} | | LambdaMART | {boosted:.4f} | | |")
             auto = Auto(max_grade=top, lift=options.lift)
-            learners = {"auto": auto, **dict(zip(("ridge", "lift", "rtopkf"), auto.team(), strict=True))}
+            learners = {"auto": auto, **dict(zip(("ridge", "expand", "rtopkf"), auto.team(), strict=True))}
             for k in options.answers:
                 for called, learner in learners.items():
                     if called in options.without:
@@ -111,7 +113,7 @@ def cells(by_learner: dict[str, list[Row]]) -> Iterator[str]:
         called: np.array([[row.held_out, row.learning] for row in rows]).mean(axis=0)
         for called, rows in by_learner.items()
     }
-    for called in ("auto", "ridge", "lift", "rtopkf"):
+    for called in ("auto", "ridge", "expand", "rtopkf"):
         yield f"{means[called][0]:.3f}, {means[called][1]:.3f}" if called in means else "–"
     off = means["auto"] - np.max([mean for called, mean in means.items() if called != "auto"], axis=0)
     yield f"{off[0]:+.3f}, {off[1]:+.3f}"

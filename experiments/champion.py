@@ -19,7 +19,7 @@ import numpy as np
 from margin import LAB, LINEAR, Draw, drawn, opponents
 
 from peekrank import DCG, Agent, Champion, DoubtSort, MarginFTRL
-from peekrank.engine import drive
+from peekrank.engine import run_agents
 from peekrank.regret import best_values, regret
 from peekrank.types import Learner, Rounds
 
@@ -33,7 +33,7 @@ LEARNERS: dict[str, Learner] = {
 STREAMS: dict[str, Draw] = {
     "linear means": drawn(LINEAR, LAB),
     "ct15": drawn(f"ct15:m={M},noise=0.25", LAB),
-    "one better": drawn("means:means=" + "+".join(["0.45"] * (M - 1) + ["0.55"]), LAB),
+    "one better": drawn("bernoulli:means=" + "+".join(["0.45"] * (M - 1) + ["0.55"]), LAB),
     "switching, 2": drawn(f"switching:m={M},noise=0.25,segments=2", LAB),
     "switching, 5": drawn(f"switching:m={M},noise=0.25,segments=5", LAB),
     "drifting, half a period": drawn(f"drifting:m={M},periods=0.5", LAB),
@@ -45,7 +45,7 @@ STREAMS: dict[str, Draw] = {
 def lost(learner: Learner, rounds: Rounds, k: int, seed: int) -> tuple[float, int]:
     """Regret after all rounds, and promotions."""
     agent, end = Agent(learner, m=M, k=k, seed=seed), np.array([LAB])
-    (trace,) = drive([agent], rounds, measure=JUDGE, at=end)
+    (trace,) = run_agents([agent], rounds, measure=JUDGE, checkpoints=end)
     promoted = len(learner.promotions(agent.state)) if isinstance(learner, Champion) else 0
     return float(regret(JUDGE, trace, best_values(JUDGE, rounds, end))[0]), promoted
 

@@ -1,10 +1,10 @@
-"""What learners for items without features usually lose, for `advise`: records/choosing.json.
+"""What learners for items without features mean_loss lose, for `advise`: records/choosing.json.
 
 Stationary streams at two lengths, and the tutorial's ten items where some of the visitors answer. Learners play
 without a horizon, and those that have one also with it. Figures are means over seeds with standard deviations; the
 package keeps them and advises by them.
 
-    python experiments/choosing.py --measure             measure (minutes), for src/peekrank/advice/usual.json
+    python experiments/choosing.py --measure             measure (minutes), for src/peekrank/advice/benchmarks.json
     python experiments/choosing.py --record              write the measured figures into the record
     python experiments/choosing.py --laboratory --record measure the effect of the horizon, and write it there
     python experiments/choosing.py                       print the table "which learner when"
@@ -27,7 +27,7 @@ import records
 from margin import CROWDS, LAB, STATIONARY, asked, drawn, drawn_from, played
 
 from peekrank.advice import Advice, advise, evidence
-from peekrank.advice.evidence import FILE, ITEMS, Answers, Usual, figures
+from peekrank.advice.benchmarks import FILE, ITEMS, Answers, Benchmark, figures
 from peekrank.experiments.families import family
 from peekrank.learners import learner
 from peekrank.learners._shared import ShortHorizonWarning
@@ -36,12 +36,12 @@ from peekrank.streams import stream
 from peekrank.types import Floats, Learner, Measure, Shape
 
 NAMES = ("doubtsort", "marginftrl", "blockftrl", "setftrl", "permftrl", "greedy", "thompson")
-GAMES = (("dcg", 1), ("dcg", 9), ("dcg", 10), ("p@3", 1))
+GAMES = (("dcg", 1), ("dcg", 9), ("dcg", 10), ("p@3+sum", 1))
 STREAMS = ("ct15", "linear means", "graded")
 LENGTHS = (10_000, 100_000)
 FIRST_SEED = 820_000  # of runs that no constant of a learner was chosen by
 RUNS, VISITED = 10, 5
-IN_LABORATORY = (("blockftrl", "dcg", 1), ("blockftrl", "sumloss", 1), ("setftrl", "p@2", 1),
+IN_LABORATORY = (("blockftrl", "dcg", 1), ("blockftrl", "sumloss", 1), ("setftrl", "p@2+sum", 1),
                  ("permftrl", "dcg", 4), ("permftrl", "sumloss", 4))  # fmt: skip
 
 
@@ -58,7 +58,7 @@ def players(name: str, judge: Measure, max_grade: int, k: int) -> Iterator[tuple
             yield made, lengths
 
 
-def streams(runs: int) -> Iterator[Usual]:
+def streams(runs: int) -> Iterator[Benchmark]:
     """What is lost per round on stationary streams."""
     for game, k in GAMES:
         judge = measure(game)
@@ -72,7 +72,7 @@ def streams(runs: int) -> Iterator[Usual]:
                     lost = played(player, draw, judge, k, runs, lengths, FIRST_SEED).regrets
                     for length, column in zip(lengths, lost.T, strict=True):
                         mean, sd = spread(column / length)
-                        yield Usual(name, player.horizon is not None, game, k, label, length, mean, sd)
+                        yield Benchmark(name, player.horizon is not None, game, k, label, length, mean, sd)
 
 
 def visitors(runs: int) -> Iterator[Answers]:
@@ -80,7 +80,7 @@ def visitors(runs: int) -> Iterator[Answers]:
     for name in NAMES[:3] + NAMES[5:]:
         for crowd in CROWDS[:3]:
             mean, sd = spread(np.array([asked(name, crowd, FIRST_SEED + run) for run in range(runs)]))
-            yield Answers(name, float(crowd.chance[0]), mean, sd)
+            yield Answers(name, float(crowd.propensity[0]), mean, sd)
 
 
 def spread(values: Floats) -> tuple[float, float]:
@@ -136,7 +136,7 @@ def recorded() -> list[records.Table]:
     few: dict[str, list[records.Cell]] = {}
     for one in evidence.visitors():
         few.setdefault(f"`{one.learner}`", []).append(records.Figure(one.mean, one.sd, digits=4))
-    columns = ["learner", *(f"{crowd.chance[0]:.0%} answer".replace("%", " %") for crowd in CROWDS[:3])]
+    columns = ["learner", *(f"{crowd.propensity[0]:.0%} answer".replace("%", " %") for crowd in CROWDS[:3])]
     tables = [records.Table("Few answers", columns=columns, rows=[[name, *cells] for name, cells in few.items()])]
     found: dict[str, dict[tuple[str, str, str], dict[int, records.Figure]]] = {}
     for row in evidence.streams():
@@ -161,10 +161,10 @@ class When(NamedTuple):
 DCG_PROBLEM = ("dcg", 10, 1, 2)
 WHEN = (
     When("stable tastes, separable measure, any k", DCG_PROBLEM, stable=True),
-    When("stable tastes, `p@n`, any k", ("p@3", 10, 1, 2), stable=True),
+    When("stable tastes, `p@n+sum`, any k", ("p@3+sum", 10, 1, 2), stable=True),
     When("stable tastes, items come and go", DCG_PROBLEM, stable=True),
     When("changing tastes, separable measure, any k", DCG_PROBLEM),
-    When("changing tastes, `p@n`, any k", ("p@3", 10, 1, 2)),
+    When("changing tastes, `p@n+sum`, any k", ("p@3+sum", 10, 1, 2)),
     When("changing tastes, all positions that count are seen (`dcg@3`, k = 3)", ("dcg@3", 10, 3, 2)),
     When("changing tastes, everything is seen (k = m)", ("dcg", 10, 10, 2)),
     When("not separable, up to six items, k = m", ("ndcg", 4, 4, 2)),

@@ -1,7 +1,7 @@
 """Learning from clicks: the tables and the picture of records/clicks.json.
 
-Ten items with means from 0.9 to 0.1, five places. What is lost is DCG by the true relevance, in the later half of
-the rounds. First, people look at place p with probability 1/p, and the learner is told clicks that are corrected
+Ten items with means from 0.9 to 0.1, five positions. What is lost is DCG by the true relevance, in the later half of
+the rounds. First, people look at position p with probability 1/p, and the learner is told clicks that are corrected
 by the curve (1/p)^strength: strength 0 takes silence for 0, 1 is the truth, 2 corrects too much. Then people who
 click in other ways, and what can be made of their clicks.
 
@@ -20,13 +20,13 @@ import numpy as np
 import records
 from matplotlib.figure import Figure
 
-from peekrank import DCG, Means, simulate
+from peekrank import DCG, Bernoulli, simulate
 from peekrank.learners import learner as learner_named
 from peekrank.reports import plots
-from peekrank.reports.style import blank, draw, finish, look, spread_of_runs, styled
-from peekrank.streams import Clicked
+from peekrank.reports.style import draw, finish, look, no_relevant, spread_of_runs, styled
+from peekrank.streams import Clicks
 from peekrank.streams.clicks import Cascade, ClickModel, DependentClick, PositionBased
-from peekrank.streams.forms import Form, Rule, form
+from peekrank.streams.feedback_rules import FeedbackRules, Rule, parse_rules
 from peekrank.types import Floats
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "pictures" / "clicks-wrong-curve.svg"
@@ -37,30 +37,32 @@ STRENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
 LEARNERS = ("doubtsort", "greedy:epsilon=0.1", "uniform")
 RUNS = 40
 FIRST = 7_000  # number of the first run
-RAW = form("click = 1; curve" + " 1" * K)
+RAW = parse_rules("click = 1; curve" + " 1" * K)
 PEOPLE: dict[str, ClickModel] = {
-    "look at place p with probability 1/p": TRUTH,
+    "look at position p with probability 1/p": TRUTH,
     "the same, and click on one in ten that they do not like": PositionBased(
-        TRUTH.relevant, tuple(part / 10 for part in TRUTH.relevant)
+        TRUTH.if_relevant, tuple(part / 10 for part in TRUTH.if_relevant)
     ),
     "leave after a click": Cascade(),
-    "leave after a click, and skip every other place": Cascade(skip=0.5),
+    "leave after a click, and skip every other position": Cascade(skip=0.5),
     "stay with probability 1/2 after a click": DependentClick((0.5,) * K),
 }
 
 
-def assumed(strength: float) -> Form:
+def assumed(strength: float) -> FeedbackRules:
     """A power of the true curve."""
-    return Form((Rule("click", 1),), "curve", PositionBased(tuple(a**strength for a in TRUTH.relevant)))
+    return FeedbackRules(
+        (Rule("click", 1),), "curve", PositionBased(tuple(a**strength for a in TRUTH.if_relevant))
+    )
 
 
-def lost(name: str, people: ClickModel, taken: Form | None, run: int, rounds: int = ROUNDS) -> float:
+def lost(name: str, people: ClickModel, taken: FeedbackRules | None, run: int, rounds: int = ROUNDS) -> float:
     """DCG that is lost per round in the second half, as a share of what the order of the means has."""
     rng = np.random.default_rng(run)
     means, half = rng.permutation(MEANS), rounds // 2
-    drawn = Clicked(Means(tuple(means.tolist())), people, taken).rounds(rounds, rng)
-    learner, at = learner_named(name, measure=DCG()), np.array([half, rounds])
-    value = np.diff(simulate(learner, drawn, k=K, measure=DCG(), seed=run, at=at).value)[0]
+    drawn = Clicks(Bernoulli(tuple(means.tolist())), people, taken).rounds(rounds, rng)
+    learner, checkpoints = learner_named(name, measure=DCG()), np.array([half, rounds])
+    value = np.diff(simulate(learner, drawn, k=K, measure=DCG(), seed=run, checkpoints=checkpoints).value)[0]
     relevance = drawn.relevance.reshape(-1, M)[half:]
     best = DCG().values(np.tile(np.argsort(-means), (len(relevance), 1)), relevance).sum()
     return float(1 - value / best)
@@ -76,7 +78,7 @@ def measured(runs: Sequence[int]) -> dict[str, Floats]:
 
 def other_people(runs: Sequence[int]) -> records.Table:
     """What doubtsort loses with people of all kinds, whatever is made of their clicks."""
-    forms = {"silence taken for 0": RAW, "cascade": form("click = 1; cascade"), "true curve": None}
+    forms = {"silence taken for 0": RAW, "cascade": parse_rules("click = 1; cascade"), "true curve": None}
     lines = ["| people | " + " | ".join(forms) + " |", "|---|" + "---|" * len(forms)]
     for words, people in PEOPLE.items():
         cells = []
@@ -112,7 +114,9 @@ def table(found: dict[str, Floats], random: Floats) -> records.Table:
 def picture(found: dict[str, Floats]) -> Figure:
     """What is lost against the curve that is assumed."""
     with styled():
-        figure, axes = blank("What a wrong position curve costs", "DCG lost, %", scale="linear", legend_rows=1)
+        figure, axes = no_relevant(
+            "What a wrong position curve costs", "DCG lost, %", scale="linear", legend_rows=1
+        )
         for position, (name, curves) in enumerate(found.items()):
             draw(axes, np.array(STRENGTHS), spread_of_runs(100 * curves), look(position), label=name)
         axes.set_xlabel("assumed curve, as a power of the true one (0: silence taken for 0)")

@@ -28,8 +28,8 @@ from peekrank import (
     DCG,
     Agent,
     Available,
+    Bernoulli,
     DoubtSort,
-    Means,
     Orders,
     Precision,
     Rounds,
@@ -42,7 +42,7 @@ from peekrank.types import Decision, Floats, Grades, Ints, Learner, LinearMeasur
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "pictures" / "doubtsort-shown.svg"
 TUTORIAL = (0.6, 0.55, 0.5, 0.4, 0.35, 0.3, 0.25, 0.2, 0.15, 0.1)
-LEARNERS = ("doubtsort", "doubtsort:form=cautious", "greedy", "thompson", "marginftrl")
+LEARNERS = ("doubtsort", "doubtsort:variant=cautious", "greedy", "thompson", "marginftrl")
 VISITS, LONG = 50_000, 100_000
 LATE = 500  # rounds
 RUNS = 5
@@ -90,7 +90,7 @@ class Lost:
 def lost(learner: Learner, world: World, k: int, run: int) -> float:
     """What a run loses if everybody answers at once."""
     end = np.array([len(world.rounds.offsets) - 1])
-    return float(simulate(learner, world.rounds, k=k, measure=Lost(world), seed=run, at=end).value[0])
+    return float(simulate(learner, world.rounds, k=k, measure=Lost(world), seed=run, checkpoints=end).value[0])
 
 
 class Live(NamedTuple):
@@ -101,9 +101,9 @@ class Live(NamedTuple):
 
 
 def live(learner: Learner, world: World, k: int, run: int, *, rates: Floats | float = 1.0, delay: int = 0) -> Live:
-    """Play with an agent: each question is answered with its item's chance, `delay` rounds late."""
+    """Play with an agent: each question is answered with its item's propensity, `delay` rounds late."""
     agent, rng = Agent(learner, m=len(world.means), k=k, seed=run), np.random.default_rng([run, 9])
-    chances = np.broadcast_to(rates, world.means.shape)
+    propensities = np.broadcast_to(rates, world.means.shape)
     waiting: deque[tuple[int, Decision, Floats]] = deque()
     discount, lost, first = world.measure.discount(len(world.means)), [], []
     for t, (here, relevance) in enumerate(world.lists()):
@@ -113,7 +113,7 @@ def live(learner: Learner, world: World, k: int, run: int, *, rates: Floats | fl
         first.append(decision.ranking[0])
         seen = decision.ranking[:k]
         told = relevance[np.searchsorted(here, seen)].astype(np.float64)
-        told[rng.random(k) >= chances[seen]] = np.nan
+        told[rng.random(k) >= propensities[seen]] = np.nan
         waiting.append((t + delay, decision, told))
         while waiting and waiting[0][0] <= t:
             agent.update(*waiting.popleft()[1:])
@@ -124,7 +124,7 @@ def tutorial(run: int) -> World:
     """The ten items of the tutorial, in random order."""
     rng = np.random.default_rng([run, 1])
     means = rng.permutation(TUTORIAL)
-    return World(Means(tuple(means)).rounds(VISITS, rng), means, DCG())
+    return World(Bernoulli(tuple(means)).rounds(VISITS, rng), means, DCG())
 
 
 def drawn(stream: Available, run: int, measure: LinearMeasure, rounds: int = LONG) -> World:
@@ -181,7 +181,7 @@ def sets(runs: Sequence[int], k: int) -> list[str]:
         means = drawn(Available(), run, DCG(), 1).means
         rng = np.random.default_rng([run, 4])
         worlds = [
-            World(Means(tuple(means[ten])).rounds(LONG // 5, rng), means[ten], DCG())
+            World(Bernoulli(tuple(means[ten])).rounds(LONG // 5, rng), means[ten], DCG())
             for ten in rng.permutation(50).reshape(5, 10)
         ]
         for values, name in zip(found, LEARNERS, strict=True):
@@ -200,8 +200,8 @@ def lists(runs: Sequence[int]) -> records.Table:
         ("10 of 50, the better the rarer", Available(rule="rare"), DCG(), 1),
         ("one of 20 replaced every 500 rounds", Available(m=219, n=20, rule="churn"), DCG(), 1),
         ("10 of 50 at random, grades 0 and 3", Available(grade=3), DCG(), 1),
-        ("10 of 50 at random, p@3, k = 1", Available(), Precision(3), 1),
-        ("10 of 50 at random, p@3, k = 5", Available(), Precision(3), 5),
+        ("10 of 50 at random, p@3+sum, k = 1", Available(), Precision(3, mean=False), 1),
+        ("10 of 50 at random, p@3+sum, k = 5", Available(), Precision(3, mean=False), 5),
     )
     for title, stream, measure, k in settings:
         rows.append(compared(title, measure, k, [drawn(stream, run, measure) for run in runs], runs))
@@ -262,9 +262,9 @@ def replaced(runs: Sequence[int]) -> records.Table:
 
 
 def orders(path: Path, runs: Sequence[int]) -> records.Table:
-    """Orders of people, each item hidden from a list with chance 1/2: what a list loses to the order of means."""
+    """Orders of people, each item hidden from a list with probability 1/2: what a list loses to the order of means."""
     rows = []
-    for measure, k in ((DCG(), 1), (DCG(), 3), (Precision(3), 1)):
+    for measure, k in ((DCG(), 1), (DCG(), 3), (Precision(3, mean=False), 1)):
         worlds = []
         for run in runs:
             rng = np.random.default_rng([run, 6])
@@ -309,17 +309,17 @@ def picture(run: int, parts: int = 120) -> Figure:
     """Who was shown when, while items come and go."""
     stream, horizon = Available(m=40, n=10, rule="churn"), 24_000
     world, shown = drawn(stream, run, DCG(), horizon), Shown()
-    simulate(DoubtSort(DCG()), world.rounds, k=1, measure=shown, seed=run, at=np.array([horizon]))
+    simulate(DoubtSort(DCG()), world.rounds, k=1, measure=shown, seed=run, checkpoints=np.array([horizon]))
     rankings, items = np.concatenate(shown.rankings), np.asarray(world.rounds.items).reshape(horizon, stream.n)
     who = np.take_along_axis(items, rankings, axis=1)
     sums, counts = np.zeros((2, stream.m, parts))
-    for place in range(stream.n):
+    for position in range(stream.n):
         columns = np.arange(horizon) * parts // horizon
-        np.add.at(sums, (who[:, place], columns), place + 1.0)
-        np.add.at(counts, (who[:, place], columns), 1.0)
-    places = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
+        np.add.checkpoints(sums, (who[:, position], columns), position + 1.0)
+        np.add.checkpoints(counts, (who[:, position], columns), 1.0)
+    positions = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
     title = "doubtsort, k = 1: ten items at a time,\none of them replaced every 774 rounds"
-    return plots.shown_when(places[np.argsort(-world.means)], horizon, title)
+    return plots.shown_when(positions[np.argsort(-world.means)], horizon, title)
 
 
 TABLES: dict[str, Callable[[Sequence[int]], records.Table]] = {

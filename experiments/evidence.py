@@ -15,10 +15,10 @@ import polars as pl
 from scipy.special import ndtr
 
 from peekrank import DCG, Agent, BlockFTRL, DoubtSort, Greedy, MarginFTRL, fixed_items
-from peekrank.evidence.evaluation import Evaluation, Regression, evaluate_log
-from peekrank.evidence.log import Log
-from peekrank.evidence.policies import Policy, fixed_order, replayed
-from peekrank.evidence.recording import record
+from peekrank.evaluation.evaluation import Evaluation, Regression, evaluate_log
+from peekrank.evaluation.log import Log
+from peekrank.evaluation.policies import Policy, fixed_order, replayed
+from peekrank.evaluation.simulated_log import simulate_log
 from peekrank.types import Features, Floats, Ints, Learner
 
 ROUNDS, M, K = 200, 4, 2
@@ -37,7 +37,7 @@ class Missed(NamedTuple):
 
 
 def means_of(rng: np.random.Generator, t: Ints, *, changing: bool) -> Floats:
-    """The chance of each item to be relevant in each round; if it changes, then to the contrary half-way."""
+    """The probability of each item to be relevant in each round; if it changes, then to the contrary half-way."""
     means = rng.random(M)
     return np.where((t[:, None] < ROUNDS // 2) | (not changing), means, 1 - means)
 
@@ -47,14 +47,16 @@ def one_log(seed: int, *, changing: bool) -> Missed:
     rng, t = np.random.default_rng([7, seed]), np.arange(ROUNDS)
     means = means_of(rng, t, changing=changing)
     relevance = (rng.random((ROUNDS, M)) < means).astype(np.uint8)
-    log = record(Agent(LEARNERS[seed % len(LEARNERS)], m=M, k=K, seed=seed), fixed_items(relevance), highest=1)
+    log = record(
+        Agent(LEARNERS[seed % len(LEARNERS)], m=M, k=K, seed=seed), fixed_items(relevance), max_feedback=1
+    )
     order = fixed_order(log, [str(i) for i in rng.permutation(M)])
     learner = replayed(log, DoubtSort(DCG()), seed=seed)
     found = evaluate_log(log, [order, learner], DCG(), looks=t + 1)
     truths = [true_values(policy, means) for policy in (order, learner)]
     running = [np.cumsum(truth) / (t + 1) for truth in truths]
     low, high = found.estimates[0].betting
-    supported = bool((log.chance > 0).all())
+    supported = bool((log.propensity > 0).all())
     return Missed(
         ever(found, 0, running[0]),
         ever(found, 1, running[1]),
@@ -79,7 +81,7 @@ def usual_ever_wrong(log: Log, order: Policy, truth: Floats) -> bool:
     assert order.ranks is not None  # noqa: S101
     weights = DCG().discount(M)[order.ranks]
     with np.errstate(invalid="ignore"):
-        terms = np.nan_to_num(weights * log.answer / log.chance).reshape(-1, M).sum(axis=1)
+        terms = np.nan_to_num(weights * log.feedback / log.propensity).reshape(-1, M).sum(axis=1)
     n = np.arange(1, len(terms) + 1)
     mean = np.cumsum(terms) / n
     deviation = np.sqrt(np.maximum(np.cumsum(terms**2) / n - mean**2, 0) / n)
@@ -135,8 +137,8 @@ def robust(logs: int = 400, lists: int = 5000, m: int = 20, k: int = 5) -> Itera
 
 def predicted_by(means: Floats, weights: Floats, log: Log) -> float:
     """The doubly robust estimate with these predictions, written down a second time."""
-    gain, chance = log.answer.reshape(means.shape), log.chance.reshape(means.shape)
-    seen = np.nan_to_num((gain - means) / chance)
+    gain, propensity = log.feedback.reshape(means.shape), log.propensity.reshape(means.shape)
+    seen = np.nan_to_num((gain - means) / propensity)
     return float((weights * (means + seen)).sum(axis=1).mean())
 
 
@@ -148,12 +150,12 @@ def exact_ratio(gamma: float, m: int, k: int) -> float:
     means, discount = sorted_means(m), DCG().discount(m)
     square = (discount**2).mean()
     product = (discount.sum() ** 2 - (discount**2).sum()) / (m * (m - 1))
-    chance = chances(gamma, m, k)
+    propensity = propensities(gamma, m, k)
     both = np.full((m, m), gamma * k * (k - 1) / (m * (m - 1)))
     both[:k, :k] += 1 - gamma
-    excess = both / np.outer(chance, chance) - 1
+    excess = both / np.outer(propensity, propensity) - 1
     np.fill_diagonal(excess, 0)
-    alone = square * (1 / chance - 1)
+    alone = square * (1 / propensity - 1)
     ips = alone @ means + product * (means @ excess @ means)
     return float(np.sqrt(alone @ (means * (1 - means)) / ips))
 
@@ -163,13 +165,13 @@ def sorted_means(m: int) -> Floats:
 
 
 def sorted_world(rng: np.random.Generator, lists: int, m: int) -> tuple[Floats, Floats, None]:
-    """Items that are relevant with chances from 0.9 to 0.1, as a learner that has learned shows them."""
+    """Items that are relevant with propensities from 0.9 to 0.1, as a learner that has learned shows them."""
     means = np.tile(sorted_means(m), (lists, 1))
     return (rng.random((lists, m)) < means).astype(np.float64), means, None
 
 
 def unsorted_world(rng: np.random.Generator, lists: int, m: int) -> tuple[Floats, Floats, None]:
-    """Items that are relevant with any chances, before anything was learned of them."""
+    """Items that are relevant with any propensities, before anything was learned of them."""
     means = np.tile(rng.random(m), (lists, 1))
     return (rng.random((lists, m)) < means).astype(np.float64), means, None
 
@@ -179,11 +181,11 @@ def featured_world(rng: np.random.Generator, lists: int, m: int) -> tuple[Floats
     X, w = rng.normal(size=(lists, m, 8)).astype(np.float32), rng.normal(size=8)
     middle = 2 + X @ (w / np.linalg.norm(w))
     relevance = np.clip(np.rint(middle + rng.normal(size=(lists, m)) / 3), 0, 4)
-    means = sum((ndtr(3 * (middle - at)) for at in (0.5, 1.5, 2.5, 3.5)), np.zeros(middle.shape))
+    means = sum((ndtr(3 * (middle - checkpoints)) for checkpoints in (0.5, 1.5, 2.5, 3.5)), np.zeros(middle.shape))
     return relevance, means, X.reshape(-1, 8)
 
 
-def chances(gamma: float, m: int, k: int) -> Floats:
+def propensities(gamma: float, m: int, k: int) -> Floats:
     """Of each item to be seen: the first k are as sure as the list is not random."""
     return np.asarray(np.where(np.arange(m) < k, 1 - gamma, 0) + gamma * k / m)
 
@@ -194,11 +196,11 @@ def explored_log(rng: np.random.Generator, relevance: Floats, X: Features | None
     order = np.tile(np.arange(m), (n, 1))
     random = np.asarray(rng.random(n) < gamma)
     order[random] = np.argsort(rng.random((int(random.sum()), m)), axis=1)
-    place = np.argsort(order, axis=1)
-    answer, events = np.where(place < k, relevance, np.nan), pl.Series("event", np.arange(n)).cast(pl.String)
+    position = np.argsort(order, axis=1)
+    answer, events = np.where(position < k, relevance, np.nan), pl.Series("event", np.arange(n)).cast(pl.String)
     return Log(
         events, np.full(n, np.nan), np.full(n, k), np.zeros(n, np.int64), np.arange(n + 1) * m,
-        np.tile(np.arange(m), n), place.reshape(-1), np.tile(chances(gamma, m, k), n), answer.reshape(-1),
+        np.tile(np.arange(m), n), position.reshape(-1), np.tile(propensities(gamma, m, k), n), answer.reshape(-1),
         np.full(n * m, np.nan), tuple(map(str, range(m))), ("random tops",), ("",), 0.0,
         4.0 if X is not None else 1.0, X,
     )  # fmt: skip

@@ -22,7 +22,7 @@ import numpy as np
 import records
 from ct16 import read_rounds
 
-from peekrank.data.generated import Layout
+from peekrank.data.generated import DatasetShape
 from peekrank.papers.ct16.figure import NOTHING, ROUNDS, best_grades
 from peekrank.papers.ours.judged import (
     KINDS,
@@ -140,7 +140,7 @@ def few_and_many(
     return records.parse_table(f"{title}, few rounds and many", rounds_table(found).markdown(), [text, said])
 
 
-def stream_table(layout: Layout, runs: int, say: Callable[[str], object]) -> records.Table:
+def stream_table(layout: DatasetShape, runs: int, say: Callable[[str], object]) -> records.Table:
     """Return NDCG@10 while learning from lists that come once each, for each kind of relevance."""
     found = {}
     for kind in KINDS:
@@ -161,7 +161,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--mq2008", type=Path, help="folder with S1.txt to S5.txt")
     parser.add_argument("--yandex", type=Path, help="folder with train.letor.txt.gz and test.letor.txt.gz")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--few", type=int, nargs="+", help="only ridge, its lift and ours after so many rounds")
+    parser.add_argument(
+        "--few", type=int, nargs="+", help="only ridge, its feature map and ours after so many rounds"
+    )
     parser.add_argument("--generated", action="store_true", help="also learn from generated lists")
     parser.add_argument("--generated-rounds", type=int, default=STREAM.queries)
     parser.add_argument("--runs", type=int, default=RUNS, help="at least, with other seeds or other folds")

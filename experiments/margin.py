@@ -34,16 +34,16 @@ from peekrank.types import Decision, Floats, Ints, Learner, Measure, Rounds, Sha
 OURS, BLOCK, SETS = "marginftrl", "blockftrl", "setftrl"
 T, LAB, LONG = 100_000, 128_000, 1_000_000
 FIRST_SEED = 70_000
-LINEAR = "means:means=" + "+".join(f"{x:.6f}" for x in np.linspace(0.9, 0.1, 10))
+LINEAR = "bernoulli:means=" + "+".join(f"{x:.6f}" for x in np.linspace(0.9, 0.1, 10))
 STATIONARY = {
     "ct15": "ct15:m=10,noise=0.25",
     "linear means": LINEAR,
-    "close halves": "means:means=" + "+".join(["0.55"] * 5 + ["0.45"] * 5),
-    "one better": "means:means=" + "+".join(["0.45"] * 9 + ["0.55"]),
-    "last two close": "means:means=" + "+".join(["0.9"] * 8 + ["0.55", "0.45"]),
-    "graded": "graded:m=10,max_grade=4",
+    "close halves": "bernoulli:means=" + "+".join(["0.55"] * 5 + ["0.45"] * 5),
+    "one better": "bernoulli:means=" + "+".join(["0.45"] * 9 + ["0.55"]),
+    "last two close": "bernoulli:means=" + "+".join(["0.9"] * 8 + ["0.55", "0.45"]),
+    "graded": "binomial:m=10,max_grade=4",
 }
-GAMES = (("dcg", 1), ("dcg", 3), ("sumloss", 1), ("p@3", 1))
+GAMES = (("dcg", 1), ("dcg", 3), ("sumloss", 1), ("p@3+sum", 1))
 TUTORIAL = (0.6, 0.55, 0.5, 0.4, 0.35, 0.3, 0.25, 0.2, 0.15, 0.1)
 VISITS = 50_000
 
@@ -77,13 +77,19 @@ def made(name: str, judge: Measure, max_grade: int) -> Learner | None:
 
 
 def played(
-    player: Learner, draw: Draw, judge: Measure, k: int, runs: int, at: Sequence[int], first: int = FIRST_SEED
+    player: Learner,
+    draw: Draw,
+    judge: Measure,
+    k: int,
+    runs: int,
+    checkpoints: Sequence[int],
+    first: int = FIRST_SEED,
 ) -> Lost:
-    """Regret after each of the rounds `at`."""
-    times, found = np.array(at), []
+    """Regret after each of the rounds `checkpoints`."""
+    times, found = np.array(checkpoints), []
     for seed in range(first, first + runs):
         rounds = draw(seed)
-        trace = simulate(player, rounds, k=k, measure=judge, seed=seed, at=times)
+        trace = simulate(player, rounds, k=k, measure=judge, seed=seed, checkpoints=times)
         found.append(regret(judge, trace, best_values(judge, rounds, times)))
     return Lost(np.array(found))
 
@@ -137,7 +143,7 @@ def opponents(m: int) -> dict[str, Draw]:
 def laboratory(runs: int) -> Iterator[list[str]]:
     """The worst stream of each learner, and where ours loses more than the better of the others."""
     yield ["game, m = 5, k = 1", "learner", "worst stream of the study", "worst opponent", "bound"]
-    for name in ("dcg", "sumloss", "p@2"):
+    for name in ("dcg", "sumloss", "p@2+sum"):
         judge = measure(name)
         luck = {source.label: drawn_from(source.stream) for source in family(name, 5, 1, LAB)}
         for who in (OURS, BLOCK, SETS):
@@ -170,10 +176,10 @@ def long_run(runs: int) -> Iterator[list[str]]:
 
 
 class Crowd(NamedTuple):
-    """Who answers: with what chance, for each item, and how many rounds later."""
+    """Who answers: with what propensity, for each item, and how many rounds later."""
 
     title: str
-    chance: Floats
+    propensity: Floats
     delay: int = 0
 
 
@@ -190,7 +196,7 @@ def asked(who: str, crowd: Crowd, seed: int) -> float:
     """DCG lost per visit to the best order of the tutorial's ten items."""
     judge, rng = measure("dcg"), np.random.default_rng(seed)
     relevance = (rng.random((VISITS, 10)) < TUTORIAL).astype(np.uint8)
-    says = rng.random((VISITS, 10)) < crowd.chance
+    says = rng.random((VISITS, 10)) < crowd.propensity
     agent = Agent(learner(who, measure=judge), m=10, k=1, seed=seed)
     shown, waiting = np.empty((VISITS, 10), np.int64), deque[Decision]()
     for t in range(VISITS):
@@ -225,8 +231,8 @@ CHANGING = (
     STATIONARY["ct15"],
 )
 FOLLOWING = (
-    *("marginftrl", "marginftrl:discount=0.9997", "marginftrl:discount=0.999"),
-    *("blockftrl", "blockftrl:discount=0.95", "doubtsort:forget=0.99"),
+    *("marginftrl", "marginftrl:decay=0.9997", "marginftrl:decay=0.999"),
+    *("blockftrl", "blockftrl:decay=0.95", "doubtsort:decay=0.99"),
 )
 
 

@@ -27,7 +27,7 @@ from peekrank.games.theorems import theorem_of
 from peekrank.measures import measure
 
 RECORD = records.FOLDER / "open-rates.json"
-MEASURES = ("ndcg", "ap", "auc")
+MEASURES = ("ndcg", "ap", "aucloss")
 DEFINITIONS = {2: 6, 3: 4}  # grades: largest m
 GAPS = {2: 5, 3: 3}
 EXPANSIONS = {2: 10, 3: 7}

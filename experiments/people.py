@@ -1,7 +1,7 @@
 """Real people: every learner that fits, on orders of sushi and on ratings of jokes, for k = 1, 2 and 5.
 
 A round is a person, and people come in random order: once each, then again and again. The tables give regret, its
-share of uniform's, and quality at the end; the pictures show how the share falls with rounds and with k. The data
+share of uniform's, and quality at the end; the pictures show how the share regret_reductions with rounds and with k. The data
 are not part of this project: docs/experiments/people.md says where they come from.
 
     python experiments/people.py --sushi sushi.soc --jester jester.csv          print the tables
@@ -46,7 +46,7 @@ from peekrank.reports.style import (
 from peekrank.streams.preference_files import read_orders, read_ratings
 from peekrank.types import LinearMeasure
 
-MEASURES = ("dcg", "p@3")
+MEASURES = ("dcg", "p@3+sum")
 ANSWERS = (1, 2, 5)
 LONG = 50_000
 RUNS = 10
@@ -155,8 +155,8 @@ def play(
 
 def late_from(result: Result) -> tuple[int, int]:
     """Where the last tenth of the rounds begins: which of the recorded points, and after how many rounds."""
-    place = int(np.searchsorted(result.at, LATE * result.experiment.horizon, side="right")) - 1
-    return place, int(result.at[place])
+    position = int(np.searchsorted(result.checkpoints, LATE * result.experiment.horizon, side="right")) - 1
+    return position, int(result.checkpoints[position])
 
 
 def comparators(experiment: Experiment, start: int) -> Comparators:
@@ -189,7 +189,7 @@ def figures(played: Played, k: int, learner: str) -> Figures:
 
 def late_value(result: Result, learner: str) -> float:
     """What a learner's rankings are worth in the last tenth of the rounds: mean over runs."""
-    value = result.curves[learner]["value"].to_numpy().reshape(-1, len(result.at))
+    value = result.curves[learner]["value"].to_numpy().reshape(-1, len(result.checkpoints))
     return float((value[:, -1] - value[:, late_from(result)[0]]).mean())
 
 
@@ -198,7 +198,7 @@ def table(played: Played) -> records.Table:
     data, measure, horizon = played.setting
     passes = "everybody once" if horizon == data.people else f"{horizon / data.people:.3g} passes"
     own = f"{played.comparators.own:.2f} if everybody had their own"
-    nothing = played.fewest.curves[NOTHING].filter(pl.col("at") == horizon)
+    nothing = played.fewest.curves[NOTHING].filter(pl.col("checkpoints") == horizon)
     by_chance, lost = (float(nothing[column].to_numpy().mean()) / horizon for column in ("value", "regret"))
     best = f"{by_chance + lost:.2f} with the best fixed ranking"
     text = [f"Value of a round: {by_chance:.2f} at random, {best}, {own}."]
@@ -252,8 +252,8 @@ def multiple(result: Result, learner: str) -> str:
 def picture(played: Played) -> Figure:
     """The share of uniform's regret that learners have: as rounds go by, above, and for each k, below."""
     (data, measure, horizon), results, first = played.setting, played.results, played.fewest
-    at, by_chance = first.at, first.regrets(NOTHING).mean(axis=0)
-    late = np.unique(np.searchsorted(at, np.geomspace(FIRST_SHOWN, horizon, POINTS)))
+    checkpoints, by_chance = first.checkpoints, first.regrets(NOTHING).mean(axis=0)
+    late = np.unique(np.searchsorted(checkpoints, np.geomspace(FIRST_SHOWN, horizon, POINTS)))
     shown = [name for name in played.learners if name != NOTHING]
     with styled():
         figure = Figure(
@@ -263,13 +263,19 @@ def picture(played: Played) -> Figure:
         above.set(xscale="log", xlabel="rounds", ylabel="share of uniform's regret")
         lines = []
         for name in shown:
-            place = list(LEARNERS).index(name.partition(":")[0])
-            colour = COLOURS[(place - 2) % len(COLOURS)]  # black, the last one, for what sees everything
-            marker = MARKERS[place % len(MARKERS)]
+            position = list(LEARNERS).index(name.partition(":")[0])
+            colour = COLOURS[(position - 2) % len(COLOURS)]  # black, the last one, for what sees everything
+            marker = MARKERS[position % len(MARKERS)]
             dashes = "--" if ":" in name else "-"
             if name in first.experiment.learners:
                 share = first.regrets(name)[:, late] / by_chance[late]
-                draw(above, at[late], spread_of_runs(share), Look(place, colour, marker, dashes), label=name)
+                draw(
+                    above,
+                    checkpoints[late],
+                    spread_of_runs(share),
+                    Look(position, colour, marker, dashes),
+                    label=name,
+                )
             ends = {k: figures(played, k, name).share for k, r in results.items() if name in r.experiment.learners}
             x = [list(results).index(k) for k in ends]
             lines += below.plot(

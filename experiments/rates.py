@@ -18,7 +18,7 @@ from pathlib import Path
 
 import records
 
-from peekrank.experiments.findings import Findings
+from peekrank.experiments.study_result import StudyResult
 from peekrank.jobs.executor import InterruptedRunError
 from peekrank.papers.ours.rates import (
     CT15_RUNS,
@@ -36,7 +36,7 @@ from peekrank.reports import plots
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 
 
-def tabulated(game: Game, findings: Findings) -> records.Table:
+def tabulated(game: Game, findings: StudyResult) -> records.Table:
     """Return the table of a game, with its picture."""
     title = f"{game.title}: {findings.study.rate}".replace("`", "")
     pictures = {f"{game.name}.svg": "Worst regret against rounds"}
@@ -69,7 +69,7 @@ def _say(done: float, of: int) -> None:
         sys.stderr.write(f"\r{done / of:.0%} of {of:,} rounds done")
 
 
-def draw(found: dict[Game, Findings], folder: Path) -> None:
+def draw(found: dict[Game, StudyResult], folder: Path) -> None:
     """A picture of each game, and one for the page of each learner."""
     for game, findings in found.items():
         plots.save_as(plots.worst_regret(findings), folder / f"{game.name}.svg")

@@ -212,7 +212,7 @@ def _dump(value: Any, depth: int) -> str:
 def update(path: Path, tables: Iterable[Table], *, title: str = "", shows: str = "") -> None:
     """Put new rows and pictures into a record; words that were written by hand stay as they are."""
     record = read(path) if path.exists() else Record(title or path.stem, shows)
-    there = {table.title: place for place, table in enumerate(record.tables)}
+    there = {table.title: position for position, table in enumerate(record.tables)}
     for new in tables:
         if new.title not in there:
             record.tables.append(new)

@@ -21,14 +21,14 @@ import numpy as np
 
 from peekrank import DCG, Agent, Ridge, Rounds, RTopKF
 from peekrank.data.dataset import Dataset
-from peekrank.data.generated import Kind, Layout, make_dataset
+from peekrank.data.generated import DatasetShape, Kind, make_dataset
 from peekrank.data.letor import read_letor
-from peekrank.engine import drive
+from peekrank.engine import run_agents
 from peekrank.papers.ct16.figure import passes
 from peekrank.papers.ours.judged import divided, held_out
 from peekrank.types import Features, Floats
 
-DOCUMENTS = Layout(2500, (20, 20), 46, (0.8, 0.13, 0.07))
+DOCUMENTS = DatasetShape(2500, (20, 20), 46, (0.8, 0.13, 0.07))
 ON_TOP = DCG(1, gains="linear")
 KINDS: dict[str, Kind] = {"linear": "linear", "query": "query", "misspecified": "misspecified"}
 LOCKED = 0.05  # below the median
@@ -40,9 +40,9 @@ class Split(NamedTuple):
 
 
 def learners(lift: int, only: Sequence[str] | None = None) -> dict[str, Ridge | RTopKF]:
-    tried: dict[str, Ridge | RTopKF] = {"ridge": Ridge(), "ridge, sampling": Ridge("sampling", width=1.0)}
-    lifted = {"lift": Ridge(lift=lift)} if lift else {}
-    all_of_them = {**tried, **lifted, "rtopkf": RTopKF()}
+    tried: dict[str, Ridge | RTopKF] = {"ridge": Ridge(), "ridge, sampling": Ridge("sampling", confidence=1.0)}
+    expanded = {"expand": Ridge(feature_map=feature_map)} if lift else {}
+    all_of_them = {**tried, **expanded, "rtopkf": RTopKF()}
     return {name: learner for name, learner in all_of_them.items() if not only or name in only}
 
 
@@ -74,7 +74,7 @@ def play(learner: Ridge | RTopKF, split: Split, k: int, rounds: int, seed: int) 
     lengths = np.diff(split.train.offsets)
     agent = Agent(learner, m=int(lengths.max()), k=k, d=split.train.features.shape[1], seed=seed)
     sequence = passes(len(lengths), rounds, np.random.default_rng([4, seed]))
-    (trace,) = drive([agent], split.train, measure=ON_TOP, sequence=sequence, at=np.array([rounds]))
+    (trace,) = run_agents([agent], split.train, measure=ON_TOP, sequence=sequence, checkpoints=np.array([rounds]))
     scores = learner.scores(agent.state, split.test.features)
     return held_out(scores, split.test), float(trace.value[0] / rounds)
 
@@ -139,7 +139,7 @@ def main() -> None:
     parser.add_argument("--rounds", nargs="+", type=int, default=[500, 2000])
     parser.add_argument("--answers", nargs="+", type=int, default=[1])
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--lift", type=int, default=0, help="columns to add; 0: without a lift")
+    parser.add_argument("--lift", type=int, default=0, help="columns to add; 0: without a feature map")
     parser.add_argument("--locked", type=int, nargs="?", const=30, default=0, help="runs; 30 if none are said")
     parser.add_argument("--only", nargs="+", help="learners to try; all without")
     parser.add_argument("--mq2008", type=Path)

@@ -13,10 +13,10 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from peekrank import DCG, Agent, DoubtSort, Greedy
-from peekrank.evidence.evaluation import evaluate_log
-from peekrank.evidence.lines import LogFile
-from peekrank.evidence.log import Log, read_log
-from peekrank.evidence.policies import fixed_order, replayed
+from peekrank.evaluation.evaluation import evaluate_log
+from peekrank.evaluation.jsonl import LogWriter
+from peekrank.evaluation.log import Log, read_log
+from peekrank.evaluation.policies import fixed_order, replayed
 from peekrank.types import Learner
 
 HELPS = np.array([0.20, 0.50, 0.05, 0.15, 0.10, 0.25, 0.85, 0.55, 0.60, 0.70])  # in alphabetical order
@@ -34,20 +34,23 @@ def log_of_visits(learner: Learner, drawn: float, visits: int, seed: int) -> Log
     rng, agent = np.random.default_rng([11, seed]), Agent(learner, m=len(HELPS), k=1, seed=seed)
     with TemporaryDirectory() as folder:
         path = Path(folder, "visits.jsonl")
-        with LogFile(path, learner) as log:
+        with LogWriter(path, learner) as log:
             for _ in range(visits):
                 decision = agent.rank()
-                if drawn and decision.chances is not None:
-                    order, chances = decision.ranking, (1 - drawn) * decision.chances + drawn / len(HELPS)
+                if drawn and decision.propensities is not None:
+                    order, propensities = (
+                        decision.ranking,
+                        (1 - drawn) * decision.propensities + drawn / len(HELPS),
+                    )
                     if rng.random() < drawn:
                         lucky = rng.choice(order)
                         order = np.append(lucky, order[order != lucky])
-                    decision = agent.adopt(decision, order, chances)
-                event = log.decided(decision, k=1, names=NAMES)
+                    decision = agent.override(decision, order, propensities)
+                event = log.log_decision(decision, k=1, names=NAMES)
                 if rng.random() < ANSWERED:
                     answer = [int(rng.random() < HELPS[decision.ranking[0]])]
                     agent.update(decision, answer)
-                    log.answered(event, answer)
+                    log.log_feedback(event, answer)
         return read_log(path)
 
 

@@ -25,9 +25,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from peekrank.data.generated import Layout, make_dataset
+from peekrank.data.generated import DatasetShape, make_dataset
 from peekrank.data.peek import save_dataset
-from peekrank.jobs.folder import finished
+from peekrank.jobs.results_dir import finished
 
 MOST_KILLS = 8  # of a folder
 EARLY = 0.9  # of the time until the manifest is written, from which on kills are drawn
@@ -44,7 +44,7 @@ COMMANDS = {
     "simulate": "rtop1f blockftrl uniform --horizon 200000 --runs 8",
     "learn": "data.peek rtopkf rtopkf:surrogate=kl --rounds 100000 --runs 8 --scaling online",
     "sweep": "kills.toml",
-    "rates": "p@2 setftrl rtop1f --m 4 --k 1 --horizons 8000,16000 --runs 4",
+    "rates": "p@2+sum setftrl rtop1f --m 4 --k 1 --horizons 8000,16000 --runs 4",
 }
 
 
@@ -121,7 +121,7 @@ def try_folder(
 def try_command(name: str, kills: int, luck: random.Random) -> int:
     """Kill a command so many times, in folders of its own, and print a line: how many files differ."""
     where = Path(tempfile.mkdtemp(prefix=f"kills-{name}-"))
-    layout = Layout(queries=300, documents=(5, 15), features=10, shares=(0.6, 0.3, 0.1))
+    layout = DatasetShape(queries=300, documents=(5, 15), features=10, shares=(0.6, 0.3, 0.1))
     save_dataset(make_dataset(layout, np.random.default_rng(1)), where / "data.peek")
     (where / "kills.toml").write_text(SWEEP)
     command = [sys.executable, "-m", "peekrank", name, *COMMANDS[name].split(), "--out"]

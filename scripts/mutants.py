@@ -47,7 +47,7 @@ _OPERATORS: dict[type[ast.AST], Any] = {
 
 
 class Mutant(NamedTuple):
-    """A module with one place changed: where, what stood there, what stands there now, and the whole text."""
+    """A module with one position changed: where, what stood there, what stands there now, and the whole text."""
 
     module: Path
     line: int
@@ -60,14 +60,14 @@ class Mutant(NamedTuple):
 
 
 class Site(NamedTuple):
-    """A place of a module where something can be changed: the number of a node, and that of the change."""
+    """A position of a module where something can be changed: the number of a node, and that of the change."""
 
     node: int
     change: int
 
 
 def sites_of(source: str) -> list[Site]:
-    """All places of a module where something can be changed."""
+    """All positions of a module where something can be changed."""
     tree = ast.parse(source)
     parents = _parents(tree)
     return [
@@ -79,7 +79,7 @@ def sites_of(source: str) -> list[Site]:
 
 
 def mutant_at(module: Path, source: str, site: Site) -> Mutant:
-    r"""The mutant of a module with the change of this place.
+    r"""The mutant of a module with the change of this position.
 
     >>> source = "def f(x):\n    return x < 3"
     >>> for site in sites_of(source):
@@ -112,15 +112,15 @@ def _upwards(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> Iterator[ast.AST
         node = parents[node]
 
 
-def _said(above: ast.AST, place: ast.AST) -> bool:
-    """Whether a place is in what is said of a program, not done by it: annotations, decorators, errors."""
+def _said(above: ast.AST, position: ast.AST) -> bool:
+    """Whether a position is in what is said of a program, not done by it: annotations, decorators, errors."""
     if isinstance(above, ast.Raise | ast.Import | ast.ImportFrom | ast.JoinedStr):
         return True
     if isinstance(above, ast.If) and ast.unparse(above.test) == "TYPE_CHECKING":
         return True
     noted = [getattr(above, "annotation", None), getattr(above, "returns", None)]
     noted += getattr(above, "decorator_list", [])
-    return any(note is not None and any(part is place for part in ast.walk(note)) for note in noted)
+    return any(note is not None and any(part is position for part in ast.walk(note)) for note in noted)
 
 
 def _changes(node: ast.AST) -> int:
@@ -204,13 +204,13 @@ class Copy:
 
     def kills(self, mutant: Mutant, limits: list[float]) -> bool:
         """Whether a test of its module fails for a mutant."""
-        place = self.folder / mutant.module
-        original = place.read_text(encoding="utf-8")
-        place.write_text(mutant.text, encoding="utf-8")
+        position = self.folder / mutant.module
+        original = position.read_text(encoding="utf-8")
+        position.write_text(mutant.text, encoding="utf-8")
         try:
             return not all(map(self.passes, what_tests(mutant.module), limits))
         finally:
-            place.write_text(original, encoding="utf-8")
+            position.write_text(original, encoding="utf-8")
 
 
 def chosen(modules: list[Path], count: int, seed: int) -> list[Mutant]:

@@ -23,30 +23,32 @@ CURVES = {  # label, where it stands, colour
 }
 
 
-def average_regret(name: str, at: Ints) -> Floats:
+def average_regret(name: str, checkpoints: Ints) -> Floats:
     """Return the regret per round of a learner, averaged over runs."""
-    total = np.zeros(len(at))
+    total = np.zeros(len(checkpoints))
     for run in range(RUNS):
         rounds = CT15(m=ITEMS).rounds(ROUNDS, np.random.default_rng(run))
         made = learner(name, measure=DCG(), horizon=ROUNDS)
-        trace = simulate(made, rounds, k=1, measure=DCG(), seed=run, at=at)
-        total += regret(DCG(), trace, best_values(DCG(), rounds, at))
-    return np.asarray(total / at / RUNS)
+        trace = simulate(made, rounds, k=1, measure=DCG(), seed=run, checkpoints=checkpoints)
+        total += regret(DCG(), trace, best_values(DCG(), rounds, checkpoints))
+    return np.asarray(total / checkpoints / RUNS)
 
 
 def draw_round(axes: Axes) -> None:
     """Draw a list whose first item is asked about, while all of it counts."""
     axes.set(xlim=(0, 10), ylim=(0, 10))
     axes.axis("off")
-    for place in range(6):
-        asked = place == 0
+    for position in range(6):
+        asked = position == 0
         box = FancyBboxPatch(
-            (0.5, 8.4 - 1.5 * place), 3.4, 1.0, boxstyle="round,pad=0,rounding_size=0.2", linewidth=1.2,
+            (0.5, 8.4 - 1.5 * position), 3.4, 1.0, boxstyle="round,pad=0,rounding_size=0.2", linewidth=1.2,
             facecolor="#cfe4f5" if asked else "#f2f2f2", edgecolor="#0072B2" if asked else "#bbbbbb",
         )  # fmt: skip
         axes.add_patch(box)
-        word = f"item {(7, 2, 9, 0, 4, 1)[place]}" if place < 5 else "..."
-        axes.text(2.2, 8.9 - 1.5 * place, word, ha="center", va="center", color="#222222" if asked else "#777777")
+        word = f"item {(7, 2, 9, 0, 4, 1)[position]}" if position < 5 else "..."
+        axes.text(
+            2.2, 8.9 - 1.5 * position, word, ha="center", va="center", color="#222222" if asked else "#777777"
+        )
     axes.text(4.2, 8.9, "asked about", va="center", color="#0072B2")
     axes.plot([4.2, 4.5, 4.5, 4.2], [7.9, 7.9, 0.9, 0.9], color="#bbbbbb")
     axes.text(4.8, 4.4, "not asked about,\nbut it counts", va="center", color="#555555")
@@ -55,10 +57,10 @@ def draw_round(axes: Axes) -> None:
 
 def draw_rounds(axes: Axes) -> None:
     """Draw regret per round against rounds."""
-    at = np.unique(np.geomspace(20, ROUNDS, 60).astype(np.int64))
-    for name, (label, place, colour) in CURVES.items():
-        axes.plot(at, average_regret(name, at), color=colour, linewidth=1.8)
-        axes.text(*place, label, color=colour, fontsize=10)
+    checkpoints = np.unique(np.geomspace(20, ROUNDS, 60).astype(np.int64))
+    for name, (label, position, colour) in CURVES.items():
+        axes.plot(checkpoints, average_regret(name, checkpoints), color=colour, linewidth=1.8)
+        axes.text(*position, label, color=colour, fontsize=10)
     axes.set(xscale="log", xlim=(20, ROUNDS), ylim=(0, 0.8), xlabel="rounds")
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.spines[["top", "right"]].set_visible(False)

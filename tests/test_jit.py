@@ -38,7 +38,7 @@ from peekrank._jit import (
 )
 from peekrank._jit.compiler import KernelCache, _typed
 from peekrank._jit.content import content_digest
-from peekrank.engine.loop import _loop
+from peekrank.engine.simulation import _loop
 from peekrank.kernels.sorting import sort_descending
 
 PACKAGE = Path(peekrank.__file__).parent

@@ -62,7 +62,7 @@ def test_importing_the_package_loads_nothing() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_the_version_is_in_one_place() -> None:
+def test_the_version_is_in_one_position() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert "version" in project["project"]["dynamic"]
     assert ROOT / project["tool"]["hatch"]["version"]["path"] == Path(peekrank.__file__ or "")

@@ -79,7 +79,7 @@ def cases() -> Iterator[Case]:
     yield Case("all-alike", partial(classic, "all-alike"), Rate.ZERO, differs=often)
     every = "it asks of actions that are never best whether they can be estimated"
     yield Case("an action never played", never_played, Rate.SQRT, differs=every)
-    for measure, m, k in (("p@2", 3, 1), ("p@2", 4, 1), ("sumloss", 4, 1), ("ap", 4, 2)):
+    for measure, m, k in (("p@2+sum", 3, 1), ("p@2+sum", 4, 1), ("sumloss", 4, 1), ("ap", 4, 2)):
         rate = rate_of(measure, m, k).rate
         yield Case(f"{measure}, m = {m}, k = {k}", partial(ranking_game, measure, m, k), rate)
     reason = "its library takes whole numbers, and cuts others off; these losses are irrational"

@@ -24,11 +24,11 @@ from peers.playing import (
 )
 
 from peekrank import Ridge, RTopKF
-from peekrank.data.generated import Layout, make_dataset
+from peekrank.data.generated import DatasetShape, make_dataset
 from peekrank.engine import generator
 from peekrank.types import Features, Ints, Rounds
 
-DOCUMENTS = Layout(2000 + TESTED, (20, 20), 46, (0.8, 0.13, 0.07))
+DOCUMENTS = DatasetShape(2000 + TESTED, (20, 20), 46, (0.8, 0.13, 0.07))
 
 
 def documents(seed: int) -> Task:
@@ -81,12 +81,12 @@ class WabbitOne(Wabbit):
         return [["| " + numbers(x) for x in X] for X in lists.tolist()]
 
     def choose(self, t: int) -> Sequence[int]:
-        self.chances = self.model.predict(self.lists[t])
-        return (int(np.searchsorted(np.cumsum(self.chances), self.rng.random() * sum(self.chances))),)
+        self.probabilities = self.model.predict(self.lists[t])
+        return (int(np.searchsorted(np.cumsum(self.probabilities), self.rng.random() * sum(self.probabilities))),)
 
     def learn(self, t: int, seen: Sequence[int], told: Sequence[int]) -> None:
         texts, item = self.lists[t].copy(), seen[0]
-        texts[item] = f"0:{-told[0]}:{self.chances[item]:.6g} {texts[item]}"
+        texts[item] = f"0:{-told[0]}:{self.probabilities[item]:.6g} {texts[item]}"
         self.model.learn(texts)
 
     def orders(self, log: object) -> Ints:  # noqa: ARG002

@@ -24,7 +24,7 @@ from peers.playing import (
 )
 
 from peekrank import DCG, BlockFTRL, DoubtSort, Greedy, MarginFTRL, RTop1F, Thompson
-from peekrank.streams.synthetic import Means
+from peekrank.streams.synthetic import Bernoulli
 from peekrank.types import Ints, Learner
 
 BATCH = 100  # rounds that mabwiser learns from at a time, where it does
@@ -33,10 +33,10 @@ ONE_ARM = "picks one item; the order is by the means of what the items told"
 
 
 def coins(seed: int) -> Task:
-    """Independent coins, their chances evenly spread, in random order."""
+    """Independent coins, their probabilities evenly spread, in random order."""
     rng = drawn(seed)
     worth = rng.permutation(np.linspace(0.9, 0.1, ITEMS))
-    rounds = Means(means=tuple(worth)).rounds(COINS, rng)
+    rounds = Bernoulli(means=tuple(worth)).rounds(COINS, rng)
     nothing = np.empty((1, ITEMS, 0), np.float32)
     title = f"a fixed set of {ITEMS} items, {COINS:,} rounds, the first item is seen"
     return Task(title, rounds, ITEMS, 1, nothing, worth[None], np.empty((COINS + 1, 0)))

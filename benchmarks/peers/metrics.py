@@ -49,7 +49,9 @@ class Question(NamedTuple):
 
 
 QUESTIONS = (
-    Question("NDCG@10", NDCG(10, gains="linear", blank="0"), "ndcg_score", {"k": 10}, "ndcg@10", "ndcg_cut_10"),
+    Question(
+        "NDCG@10", NDCG(10, gains="linear", no_relevant="0"), "ndcg_score", {"k": 10}, "ndcg@10", "ndcg_cut_10"
+    ),
     Question("DCG@10", DCG(10, gains="linear"), "dcg_score", {"k": 10}, None, None),
     Question("average precision", AveragePrecision(), "label_ranking_average_precision_score", {}, "map", "map"),
 )
@@ -124,7 +126,7 @@ def compare(asked: Question, documents: int, queries: int, table: Table) -> None
 
 
 def ties(table: Table) -> None:
-    """Three documents of which two have the same score: the one place where values differ."""
+    """Three documents of which two have the same score: the one position where values differ."""
     relevance, scores = np.array([[0, 2, 1]], np.uint8), np.array([[1.0, 1.0, 0.0]])
     asked = QUESTIONS[0]
     found = contestants(asked, relevance, scores, np.argsort(-scores, axis=1, kind="stable"))

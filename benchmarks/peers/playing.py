@@ -11,10 +11,10 @@ import numpy as np
 from clock import timed
 
 from peekrank import DCG, NDCG, Agent, evaluate
-from peekrank.engine import drive
+from peekrank.engine import run_agents
 from peekrank.types import Features, Floats, Ints, Learner, Rounds
 
-QUALITY = NDCG(10, gains="linear", blank="skip")
+QUALITY = NDCG(10, gains="linear", no_relevant="skip")
 ON_TOP = DCG(1, gains="linear")  # the relevance of the first item
 EPSILON = 0.1
 TESTED = 500  # lists
@@ -99,7 +99,7 @@ def compiled(learner: Learner) -> Callable[[Task, int], Result]:
 
     def play(task: Task, seed: int) -> Result:
         player, end = Ours(learner, task, seed), np.array([len(task.rounds.offsets) - 1])
-        took, (trace,) = timed(partial(drive, [player.agent], task.rounds, measure=ON_TOP, at=end))
+        took, (trace,) = timed(partial(run_agents, [player.agent], task.rounds, measure=ON_TOP, checkpoints=end))
         return Result(took, float(trace.value[-1] / end[0]), quality(task, player.orders(())))
 
     return play
@@ -109,7 +109,7 @@ def quality(task: Task, orders: Ints) -> float:
     return float(np.nanmean(evaluate(QUALITY, orders, task.worth)))
 
 
-def by_chance(task: Task) -> float:
+def by_probability(task: Task) -> float:
     """Quality of random orders."""
     many = task._replace(worth=np.resize(task.worth, (TESTED, task.m)))
     return quality(many, descending(drawn(0).random(many.worth.shape)))

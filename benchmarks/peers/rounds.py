@@ -30,7 +30,7 @@ import numpy as np
 from clock import two_digits
 from peers.documents import documents, of_documents
 from peers.items import coins, of_fixed_items
-from peers.playing import Contestant, Result, Task, by_chance
+from peers.playing import Contestant, Result, Task, by_probability
 from peers.users import of_users, users
 from rich.console import Console
 from rich.table import Table
@@ -51,7 +51,7 @@ def compare(make: Callable[[int], Task], contestants: Sequence[Contestant], seed
     table = Table(
         "who", "rounds per second", "time per round, first line = 1", "relevance on top", "NDCG at the end",
         "how the task differs", title=tasks[0].title,
-        caption=f"NDCG of random orders: {np.mean([by_chance(task) for task in tasks]):.4f}",
+        caption=f"NDCG of random orders: {np.mean([by_probability(task) for task in tasks]):.4f}",
     )  # fmt: skip
     rounds = len(tasks[0].rounds.offsets) - 1
     base = min(result.seconds for result in results[contestants[0].name])

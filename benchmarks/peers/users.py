@@ -33,21 +33,21 @@ USERS, MENU, TRAITS, SEEN = 1000, 20, 16, 5
 
 
 def users(seed: int) -> Task:
-    """Each item is relevant with a chance that depends on the user: a logistic function of the user's features.
+    """Each item is relevant with a probability that depends on the user: a logistic function of the user's features.
 
     A list of peekrank has the user's features once for each item, in columns of its own, and zeros elsewhere.
     """
     rng = drawn(seed)
     people = rng.standard_normal((USERS + TESTED, TRAITS))
     people[:, 0] = 1
-    chances = 1 / (1 + np.exp(-people @ rng.standard_normal((TRAITS, MENU)) / 2))
+    probabilities = 1 / (1 + np.exp(-people @ rng.standard_normal((TRAITS, MENU)) / 2))
     blocks = np.zeros((len(people), MENU, MENU, TRAITS), np.float32)
     blocks[:, range(MENU), range(MENU)] = people[:, None]
     lists = blocks.reshape(len(people), MENU, -1)
-    grades = rng.random((USERS, MENU)) < chances[:USERS]
+    grades = rng.random((USERS, MENU)) < probabilities[:USERS]
     rounds = fixed_items(grades.astype(np.uint8))._replace(features=lists[:USERS].reshape(USERS * MENU, -1))
     title = f"{MENU} items for users with {TRAITS} features, {USERS:,} rounds, the first {SEEN} items are seen"
-    return Task(title, rounds, MENU, SEEN, lists[USERS:], chances[USERS:], people)
+    return Task(title, rounds, MENU, SEEN, lists[USERS:], probabilities[USERS:], people)
 
 
 class RiverUsers:
@@ -128,8 +128,8 @@ class WabbitSlots(Wabbit):
 
     def learn(self, t: int, seen: Sequence[int], told: Sequence[int]) -> None:  # noqa: ARG002
         slots = [
-            f"ccb slot {item}:{-relevance}:{chance:.6g} |"
-            for (item, chance), relevance in zip(self.drawn, told, strict=True)
+            f"ccb slot {item}:{-relevance}:{probability:.6g} |"
+            for (item, probability), relevance in zip(self.drawn, told, strict=True)
         ]
         self.model.learn([self.users[t], *self.items, *slots])
 

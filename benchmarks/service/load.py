@@ -188,8 +188,8 @@ class Caller(asyncio.Protocol):
         if end < 0:
             return
         head = self.buffer[:end].lower()
-        place = head.index(b"content-length:") + 15
-        length = int(head[place:].split(b"\r\n", 1)[0])
+        position = head.index(b"content-length:") + 15
+        length = int(head[position:].split(b"\r\n", 1)[0])
         if len(self.buffer) < end + 4 + length:
             return
         self.failures += not self.buffer.startswith(b"HTTP/1.1 200")

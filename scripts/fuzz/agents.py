@@ -22,22 +22,22 @@ SAVED = (
     ("rtop1f:measure=dcg,horizon=300", 5, 0, 1, 33),
     ("rtop1f:measure=sumloss,horizon=300,order=fixed", 7, 0, 3, 50),
     ("permftrl:measure=dcg@2", 5, 0, 2, 30),
-    ("permftrl:measure=p@1,horizon=500", 6, 0, 3, 40),
+    ("permftrl:measure=p@1+sum,horizon=500", 6, 0, 3, 40),
     ("blockftrl:measure=dcg,horizon=1000", 6, 0, 1, 80),
     ("blockftrl:measure=sumloss", 5, 0, 2, 47),
-    ("blockftrl:measure=p@2,horizon=500,discount=0.5", 8, 0, 3, 60),
+    ("blockftrl:measure=p@2+sum,horizon=500,decay=0.5", 8, 0, 3, 60),
     ("blockftrl:measure=dcg", 40, 0, 4, 90),
     ("marginftrl:measure=dcg", 5, 0, 1, 60),
-    ("marginftrl:measure=p@2", 6, 0, 3, 60),
-    ("setftrl:measure=p@2", 5, 0, 1, 30),
-    ("setftrl:measure=p@3,horizon=1000", 6, 0, 5, 30),
-    ("nw2:measure=p@2,horizon=100000", 4, 0, 1, 25),
-    ("nw2:measure=p@1", 3, 0, 2, 25),
+    ("marginftrl:measure=p@2+sum", 6, 0, 3, 60),
+    ("setftrl:measure=p@2+sum", 5, 0, 1, 30),
+    ("setftrl:measure=p@3+sum,horizon=1000", 6, 0, 5, 30),
+    ("nw2:measure=p@2+sum,horizon=100000", 4, 0, 1, 25),
+    ("nw2:measure=p@1+sum", 3, 0, 2, 25),
     ("feedexp3:measure=dcg,horizon=100000", 3, 0, 2, 25),
-    ("feedexp3:measure=p@2", 4, 0, 2, 25),
+    ("feedexp3:measure=p@2+sum", 4, 0, 2, 25),
     ("doubtsort:measure=dcg", 5, 0, 1, 30),
-    ("doubtsort:measure=p@2,form=safe,max_grade=2", 6, 0, 3, 30),
-    ("doubtsort:measure=dcg,forget=0.9", 40, 0, 2, 60),
+    ("doubtsort:measure=p@2+sum,variant=safe,max_grade=2", 6, 0, 3, 30),
+    ("doubtsort:measure=dcg,decay=0.9", 40, 0, 2, 60),
     ("greedy:measure=dcg", 5, 0, 2, 20),
     ("thompson:measure=dcg", 4, 0, 1, 20),
     ("ucb:measure=dcg", 5, 0, 2, 20),
@@ -46,10 +46,10 @@ SAVED = (
     ("rtopkf:surrogate=ranksvm,gamma=0.2,radius=2.0", 6, 3, 3, 25),
     ("ridge", 5, 3, 1, 25),
     ("ridge:explore=sampling", 4, 2, 2, 25),
-    ("ridge:lift=6,forget=0.9", 6, 5, 3, 40),
+    ("ridge:expand=6,decay=0.9", 6, 5, 3, 40),
     ("champion:measure=dcg", 5, 0, 1, 60),
     ("champion:measure=dcg@2,members=[greedy;doubtsort],share=2.0", 6, 0, 2, 300),
-    ("auto:lift=3", 5, 3, 2, 40),
+    ("auto:expand=3", 5, 3, 2, 40),
 )
 _HEAD, _LENGTH = 42, 4  # bytes before the body, and of the length of its description
 _ROUNDS = 12
@@ -94,7 +94,7 @@ def parts_of(blob: bytes, agent: Agent) -> Parts:
     end = _HEAD + _LENGTH + int.from_bytes(blob[_HEAD : _HEAD + _LENGTH], "big")
     about = json.loads(blob[_HEAD + _LENGTH : end])
     arrays, state = [], agent.state
-    for name in about["memory"]:
+    for name in about["persistent"]:
         array: Any = agent._counts if not name.startswith("state.") else state
         for part in name.removeprefix("state.").split("."):
             array = getattr(array, part)
@@ -145,7 +145,7 @@ def use(agent: Agent) -> None:
     _, d, k = agent.shape
     n = min(agent.shape.m, 50)
     features = rng.normal(size=(n, d)).astype(np.float32) if d or n < agent.shape.m else None
-    by_item = agent.learner.kernels.enter is not None
+    by_item = agent.learner.kernels.set_items is not None
     late = []
     for t in range(_ROUNDS):
         if by_item and t == _ROUNDS // 2:
@@ -155,17 +155,19 @@ def use(agent: Agent) -> None:
         n = len(decision.ranking)
         shown = np.arange(n) if decision.items is None else decision.items
         assert sorted(decision.ranking.tolist()) == shown.tolist(), f"{decision.ranking} is no ranking"
-        if decision.chances is not None:
-            assert np.all((decision.chances >= 0) & (decision.chances <= 1 + 1e-9)), "these are no chances"
+        if decision.propensities is not None:
+            assert np.all((decision.propensities >= 0) & (decision.propensities <= 1 + 1e-9)), (
+                "these are no propensities"
+            )
         late.append((decision, rng.integers(0, 2, min(k, n)).astype(np.float64)))
         if t % 3 == 2:
             late[0][1][rng.random(len(late[0][1])) < 0.3] = np.nan
             agent.update(*late.pop())
         if t % 2:
             agent.update(*late.pop(0))
-    order = agent.order(features)
+    order = agent.best_ranking(features)
     assert len(order) == len(set(order.tolist())) == n, f"{order} is no order"
-    str(agent.summary()), repr(agent), agent.trouble()
+    str(agent.summary()), repr(agent), agent.failure()
     again = agent.dump()
     Agent.load(again)
 

@@ -168,8 +168,8 @@ def _replaced(rng: Random, data: bytes, what: re.Pattern[bytes], choices: Sequen
     found = list(what.finditer(data))
     if not found:
         return data
-    place = rng.choice(found)
-    return data[: place.start()] + rng.choice(choices) + data[place.end() :]
+    position = rng.choice(found)
+    return data[: position.start()] + rng.choice(choices) + data[position.end() :]
 
 
 def _lines(rng: Random, data: bytes, _pool: Pool) -> bytes:

@@ -23,10 +23,8 @@ from peekrank.data.letor import read_letor
 from peekrank.data.peek import open_dataset, save_dataset
 from peekrank.data.scaling import fit_standardisation, scale_within_queries
 from peekrank.engine import Agent
-from peekrank.evidence.alarms import Watch
-from peekrank.evidence.following import watch_log
-from peekrank.evidence.log import read_log
-from peekrank.evidence.positions import estimate_curve
+from peekrank.evaluation.log import read_log
+from peekrank.evaluation.position_bias import estimate_curve
 from peekrank.experiments.sweep import EXAMPLE, Sweep, read_sweep
 from peekrank.games.analysis import analyse
 from peekrank.games.certificate import certificate
@@ -34,6 +32,8 @@ from peekrank.games.files import read_game
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
 from peekrank.learners.ridge.learner import Ridge
+from peekrank.monitoring.alarms import Monitor
+from peekrank.monitoring.tail import monitor_log
 from peekrank.streams.adversary import Adversary
 from peekrank.streams.preferences import Orders, Ratings
 from peekrank.training.model import Model, load_model, preparation, save_model
@@ -178,11 +178,13 @@ def adversary() -> Target:
 def sweep() -> Target:
     """Sweeps as TOML."""
     small = Sweep(
-        "s", ("uniform", "blockftrl", "ftpl"), ("ct15:m=4",), ("p@1",), (1, 2), (50,), runs=2, redraw=False
+        "s", ("uniform", "blockftrl", "ftpl"), ("ct15:m=4",), ("p@1+sum",), (1, 2), (50,), runs=2, same_rounds=True
     )
-    tops = Sweep("t", ("setftrl", "permftrl"), ("means:means=0.9+0.1+0.5",), ("p@2", "p@1"), (2,), (100, 200))
+    tops = Sweep(
+        "t", ("setftrl", "permftrl"), ("bernoulli:means=0.9+0.1+0.5",), ("p@2+sum", "p@1+sum"), (2,), (100, 200)
+    )
     words = (
-        '"rtop1f" "rtop1f:order=fixed" "nw2" "feedexp3" "ct15:m=3" "ct15:noise=1e308" "ndcg" "ap" "p@0" "dcg@99" '
+        '"rtop1f" "rtop1f:order=fixed" "nw2" "feedexp3" "ct15:m=3" "ct15:noise=1e308" "ndcg" "ap" "p@0+sum" "dcg@99" '
         '[1,2] [] true 1979-05-27 """ "graded" "switching" "drifting" "lists" "x.csv" learners= [learners] k.x='
     )
     return _text(".toml", pool((EXAMPLE, small.toml(), tops.toml()), words), read_sweep, _use_sweep)
@@ -244,28 +246,28 @@ def log() -> Target:
 def watched() -> Target:
     """The same, as they are watched while they grow."""
 
-    def read(path: Path) -> Watch:
-        return watch_log(path, lambda low, high: Watch(0.01, grades=(low, high)), lambda _: None, wait=2)
+    def read(path: Path) -> Monitor:
+        return monitor_log(path, lambda low, high: Monitor(0.01, grades=(low, high)), lambda _: None, wait=2)
 
-    return _lines(read, Watch.metrics)
+    return _lines(read, Monitor.metrics)
 
 
 def _lines(read: Callable[[Path], Any], use: Callable[[Any], object]) -> Target:
     """Logs with mutants of their bytes, or of the objects in their lines."""
-    records: list[Any] = [{"format": "peekrank-log", "version": 1, "lowest": 0.0, "highest": 1.0}]
+    records: list[Any] = [{"format": "peekrank-log", "version": 1, "min_feedback": 0.0, "max_feedback": 1.0}]
     for t in range(6):
-        shown = {"k": 2, "candidates": ["a", "b", "c"], "place": [t % 3, (t + 1) % 3, (t + 2) % 3]}
-        records.append({"event": str(t), "time": 1.5 * t, "chance": [0.75, 0.75, 0.5], **shown})
-        records.append({"event": str(t), "answers": {"abc"[-t % 3]: 1, "abc"[(1 - t) % 3]: t % 2}})
+        shown = {"k": 2, "candidates": ["a", "b", "c"], "position": [t % 3, (t + 1) % 3, (t + 2) % 3]}
+        records.append({"event": str(t), "time": 1.5 * t, "propensity": [0.75, 0.75, 0.5], **shown})
+        records.append({"event": str(t), "feedback": {"abc"[-t % 3]: 1, "abc"[(1 - t) % 3]: t % 2}})
     made = pool(
-        [b"".join(json_bytes(record) + b"\n" for record in records)], '"event" "answers" null -1 NaN 1e999 []'
+        [b"".join(json_bytes(record) + b"\n" for record in records)], '"event" "feedback" null -1 NaN 1e999 []'
     )
 
     def mutate(rng: Random) -> bytes:
         if rng.random() < 0.5:
             return mutant(rng, made)
-        place = rng.randrange(len(records))
-        changed = [*records[:place], json_mutant(rng, records[place]), *records[place + 1 :]]
+        position = rng.randrange(len(records))
+        changed = [*records[:position], json_mutant(rng, records[position]), *records[position + 1 :]]
         return b"".join(json_bytes(record) + b"\n" for record in changed)
 
     return Target(".jsonl", tuple(made.samples), mutate, read, use)
@@ -314,7 +316,7 @@ def _data() -> Dataset:
 def _peek_samples() -> tuple[bytes, ...]:
     data = _data()
     real = data._replace(
-        relevance=np.array([0.5, 1, 2, 3], np.float32), about=About("y", oddities={"blank_lines": 2})
+        relevance=np.array([0.5, 1, 2, 3], np.float32), about=About("y", warnings={"blank_lines": 2})
     )
     with TemporaryDirectory() as folder:
         paths = [Path(folder) / "a.peek", Path(folder) / "b.peek"]

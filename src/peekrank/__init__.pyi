@@ -42,7 +42,7 @@ from peekrank.measures.cascade import RBP as RBP
 from peekrank.measures.cascade import ReciprocalRank as ReciprocalRank
 from peekrank.measures.dcg import DCG as DCG
 from peekrank.measures.dcg import NDCG as NDCG
-from peekrank.measures.pairs import AUC as AUC
+from peekrank.measures.pairs import AUCLoss as AUCLoss
 from peekrank.measures.pairs import PairwiseLoss as PairwiseLoss
 from peekrank.measures.pairs import SumLoss as SumLoss
 from peekrank.measures.precision import AveragePrecision as AveragePrecision
@@ -55,14 +55,14 @@ from peekrank.streams import fixed_items as fixed_items
 from peekrank.streams import stream as stream
 from peekrank.streams.adversary import Adversary as Adversary
 from peekrank.streams.available import Available as Available
-from peekrank.streams.clicked import Clicked as Clicked
+from peekrank.streams.click_stream import Clicks as Clicks
 from peekrank.streams.preferences import Orders as Orders
 from peekrank.streams.preferences import Ratings as Ratings
 from peekrank.streams.synthetic import CT15 as CT15
+from peekrank.streams.synthetic import Bernoulli as Bernoulli
+from peekrank.streams.synthetic import Binomial as Binomial
 from peekrank.streams.synthetic import Drifting as Drifting
-from peekrank.streams.synthetic import Graded as Graded
-from peekrank.streams.synthetic import Lists as Lists
-from peekrank.streams.synthetic import Means as Means
+from peekrank.streams.synthetic import Joint as Joint
 from peekrank.streams.synthetic import Switching as Switching
 from peekrank.surrogates import surrogate as surrogate
 from peekrank.surrogates.kl import KL as KL

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from peekrank._util.validate import ascending
+from peekrank._util.validate import check_ascending
 from peekrank.measures import learnable
 from peekrank.measures.evaluation import add_up_rows, linear_parts
 from peekrank.streams.fixed import known_items, list_lengths, list_shape
@@ -20,10 +20,10 @@ _BOOTSTRAPS = 1000
 _IN_CACHE = 2**16  # numbers
 
 
-def checkpoints(horizon: int, count: int = 400) -> Ints:
+def default_checkpoints(horizon: int, count: int = 400) -> Ints:
     """Round counts to record: about half of them evenly spaced, half geometrically, always the last.
 
-    >>> checkpoints(1000, 8)
+    >>> default_checkpoints(1000, 8)
     array([   1,   10,  100,  250,  500,  750, 1000])
     """
     half = count // 2
@@ -31,8 +31,8 @@ def checkpoints(horizon: int, count: int = 400) -> Ints:
     return np.unique(np.rint(spread).astype(np.int64).clip(1, horizon))
 
 
-def best_values(measure: Measure, rounds: Rounds, at: Ints) -> Floats:
-    """Value of the ranking that is best for the first t rounds taken together, for each t of `at`.
+def best_values(measure: Measure, rounds: Rounds, checkpoints: Ints) -> Floats:
+    """Value of the ranking that is best for the first t rounds taken together, for each t of `checkpoints`.
 
     One sort for a linear measure, all m! rankings for others, which therefore need m <= 7.
 
@@ -47,18 +47,18 @@ def best_values(measure: Measure, rounds: Rounds, at: Ints) -> Floats:
     array([1.   , 2.631])
     """
     if rounds.items is not None:
-        return _values_of_mean_order(measure, rounds, rounds.items, at)
+        return _values_of_mean_order(measure, rounds, rounds.items, checkpoints)
     n, m = list_shape(rounds)
-    at = ascending("at", at, n)
+    checkpoints = check_ascending("checkpoints", checkpoints, n)
     relevance = rounds.relevance.reshape(n, m)
     if isinstance(measure, LinearMeasure) and measure.linear(int(relevance.max())):
-        return _best_by_sorting(measure, relevance, at)
+        return _best_by_sorting(measure, relevance, checkpoints)
     if m > _EXHAUSTIVE_UP_TO:
         raise ValueError(
             f"the best ranking for {measure} is found by trying all of them, which is possible for up to "
             f"{_EXHAUSTIVE_UP_TO} items, not for {m}"
         )
-    return _best_by_search(measure, relevance, at)
+    return _best_by_search(measure, relevance, checkpoints)
 
 
 def regret(measure: Measure, trace: Trace, best: Floats) -> Floats:
@@ -77,7 +77,7 @@ class Exponent(NamedTuple):
     high: float
 
 
-def fit_exponent(at: Ints, regrets: Floats, *, seed: int = 0) -> Exponent:
+def fit_exponent(checkpoints: Ints, regrets: Floats, *, seed: int = 0) -> Exponent:
     """Slope b of log(mean regret) = a + b log(t) over the last decade of rounds, by least squares.
 
     The interval is the bootstrap's, over runs, widened to the value itself where that lies outside: too narrow for
@@ -86,20 +86,20 @@ def fit_exponent(at: Ints, regrets: Floats, *, seed: int = 0) -> Exponent:
 
     Parameters
     ----------
-    at
+    checkpoints
         Round counts.
     regrets
         Cumulative regret, one row for each run.
     seed
         Randomness of the bootstrap.
 
-    >>> t = checkpoints(100_000)
+    >>> t = default_checkpoints(100_000)
     >>> fit_exponent(t, np.outer([1.0, 1.2, 0.9], t ** (2 / 3))).value.__round__(3)
     0.667
     """
-    wanted = np.geomspace(at[-1] / 10, at[-1], 20)
-    columns = np.unique(np.searchsorted(at, wanted).clip(0, len(at) - 1))
-    t, curves = np.log(at[columns]), regrets[:, columns]
+    wanted = np.geomspace(checkpoints[-1] / 10, checkpoints[-1], 20)
+    columns = np.unique(np.searchsorted(checkpoints, wanted).clip(0, len(checkpoints) - 1))
+    t, curves = np.log(checkpoints[columns]), regrets[:, columns]
     if len(columns) < 2:
         return Exponent(np.nan, np.nan, np.nan)
     weights = (t - t.mean()) / np.sum((t - t.mean()) ** 2)
@@ -121,15 +121,15 @@ def fit_exponent(at: Ints, regrets: Floats, *, seed: int = 0) -> Exponent:
     return Exponent(value, min(value, float(low)), max(value, float(high)))
 
 
-def _best_by_sorting(measure: LinearMeasure, relevance: NDArray[Any], at: Ints) -> Floats:
+def _best_by_sorting(measure: LinearMeasure, relevance: NDArray[Any], checkpoints: Ints) -> Floats:
     n, m = relevance.shape
     best_first = np.sort(measure.discount(m))[:: -1 if measure.higher_is_better else 1]
-    sums, done = np.zeros(m + 1), 0  # of gains, and of offsets in the last place
-    out = np.empty(len(at))
+    sums, done = np.zeros(m + 1), 0  # of gains, and of offsets in the last position
+    out = np.empty(len(checkpoints))
     chunk = max(1, _CHUNK // m)
     for first in range(0, n, chunk):
         rows = relevance[first : first + chunk]
-        here = at[slice(*np.searchsorted(at, (first + 1, first + len(rows) + 1)))]
+        here = checkpoints[slice(*np.searchsorted(checkpoints, (first + 1, first + len(rows) + 1)))]
         noted = np.empty((len(here), m + 1))
         _, gain, offset = linear_parts(measure, rows)
         add_up_rows(gain, offset, sums, here - first, noted)
@@ -139,10 +139,10 @@ def _best_by_sorting(measure: LinearMeasure, relevance: NDArray[Any], at: Ints) 
     return out
 
 
-def _values_of_mean_order(measure: Measure, rounds: Rounds, items: Ints, at: Ints) -> Floats:
+def _values_of_mean_order(measure: Measure, rounds: Rounds, items: Ints, checkpoints: Ints) -> Floats:
     """Value of the order by mean gain over all rounds, restricted in each to what is available."""
     lengths = list_lengths(rounds)
-    at = ascending("at", at, len(lengths))
+    checkpoints = check_ascending("checkpoints", checkpoints, len(lengths))
     relevance, offsets = rounds.relevance, rounds.offsets
     measure, m = learnable(measure, int(relevance.max())), known_items(rounds)
     sums = np.bincount(items, measure.gain(relevance), m)
@@ -155,10 +155,10 @@ def _values_of_mean_order(measure: Measure, rounds: Rounds, items: Ints, at: Int
             rankings = np.argsort(-means[items[rows]], axis=1, kind="stable")
             values[these] = measure.values(rankings, relevance[rows])
     total: Floats = np.cumsum(np.nan_to_num(values))
-    return total[at - 1]
+    return total[checkpoints - 1]
 
 
-def _best_by_search(measure: Measure, relevance: NDArray[Any], at: Ints) -> Floats:
+def _best_by_search(measure: Measure, relevance: NDArray[Any], checkpoints: Ints) -> Floats:
     m = relevance.shape[1]
     kinds, kind_of = np.unique(relevance, axis=0, return_inverse=True)
     rankings = np.array(list(permutations(range(m))), dtype=np.int64)
@@ -167,9 +167,9 @@ def _best_by_search(measure: Measure, relevance: NDArray[Any], at: Ints) -> Floa
         value[row] = np.nan_to_num(measure.values(rankings, np.tile(kind, (len(rankings), 1))))
     best = np.max if measure.higher_is_better else np.min
     sums = np.zeros(len(rankings))
-    out = np.empty(len(at))
+    out = np.empty(len(checkpoints))
     start = 0
-    for i, t in enumerate(at):
+    for i, t in enumerate(checkpoints):
         sums += np.bincount(kind_of[start:t], minlength=len(kinds)) @ value
         out[i], start = best(sums), t
     return out

@@ -24,12 +24,12 @@ _NEXT_FIELD = re.compile(r",(?=\w+=)")
 _BRACKETS = re.compile(r"\A\[(.*)\]\Z", re.DOTALL)
 
 
-def nearest(wrong: str, known: Collection[str]) -> str:
+def suggest(wrong: str, known: Collection[str]) -> str:
     """Say which known name was probably meant.
 
-    >>> nearest("rtop1", ["ftpl", "rtop1f"])
+    >>> suggest("rtop1", ["ftpl", "rtop1f"])
     "did you mean 'rtop1f'? Known: ftpl, rtop1f"
-    >>> nearest("x", ["ftpl", "rtop1f"])
+    >>> suggest("x", ["ftpl", "rtop1f"])
     'known: ftpl, rtop1f'
     """
     close = difflib.get_close_matches(wrong, known, n=1, cutoff=0.5)
@@ -39,7 +39,7 @@ def nearest(wrong: str, known: Collection[str]) -> str:
     return f"{guess}: {', '.join(names[:_MOST_NAMED])}{more}"
 
 
-def build(kind: str, registry: Mapping[str, type[T]], text: str, **context: Any) -> T:
+def parse(kind: str, registry: Mapping[str, type[T]], text: str, **context: Any) -> T:
     """Make the value that a specification names.
 
     `context` fills those fields the specification leaves open and the class has: the measure and horizon of an
@@ -47,7 +47,7 @@ def build(kind: str, registry: Mapping[str, type[T]], text: str, **context: Any)
     """
     name, _, rest = text.partition(":")
     if name not in registry:
-        raise ValueError(f"unknown {kind} '{name}': {nearest(name, registry)}")
+        raise ValueError(f"unknown {kind} '{name}': {suggest(name, registry)}")
     cls = registry[name]
     fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     given = {key: value for key, value in context.items() if key in fields}
@@ -58,7 +58,7 @@ def build(kind: str, registry: Mapping[str, type[T]], text: str, **context: Any)
         if not equals:
             raise ValueError(f"{kind} '{text}': '{part}' is not of the form field=value")
         if key not in fields:
-            hint = nearest(key, fields) if fields else "it has none"
+            hint = suggest(key, fields) if fields else "it has none"
             raise ValueError(f"{kind} '{name}' has no field '{key}': {hint}")
         if key in seen:
             raise ValueError(f"{kind} '{text}' gives {key} twice")
@@ -85,8 +85,8 @@ def _hints(cls: type) -> dict[str, Any]:
     return get_type_hints(cls)
 
 
-def text_of(value: Any) -> str:
-    """The specification of a value made from a registry: ``build(kind, registry, text_of(x)) == x``."""
+def format_spec(value: Any) -> str:
+    """The specification of a value made from a registry: ``parse(kind, registry, format_spec(x)) == x``."""
     shown = []
     for field in dataclasses.fields(value):
         content = getattr(value, field.name)
@@ -116,8 +116,8 @@ def _parts(text: str) -> Iterator[str]:
 def members_of_text(text: str) -> list[str]:
     """The specifications of several values, which semicolons part.
 
-    >>> members_of_text("doubtsort:measure=dcg,forget=0.9;champion:members=[greedy;doubtsort]")
-    ['doubtsort:measure=dcg,forget=0.9', 'champion:members=[greedy;doubtsort]']
+    >>> members_of_text("doubtsort:measure=dcg,decay=0.9;champion:members=[greedy;doubtsort]")
+    ['doubtsort:measure=dcg,decay=0.9', 'champion:members=[greedy;doubtsort]']
     """
     parts, depth = [""], 0
     for sign in text:
@@ -143,7 +143,7 @@ def write(content: Any) -> str:
         return "none"
     if isinstance(content, tuple):
         if content and all(map(dataclasses.is_dataclass, content)):
-            return f"[{';'.join(map(text_of, content))}]"
+            return f"[{';'.join(map(format_spec, content))}]"
         return "+".join(map(write, content))
     if isinstance(content, bool):
         return str(content).lower()
@@ -152,7 +152,7 @@ def write(content: Any) -> str:
         return repr(float(content)).replace("e+", "e")
     inner = dataclasses.is_dataclass(content)
     text = (
-        text_of(content) if inner and str(content) == repr(content) else str(content)
+        format_spec(content) if inner and str(content) == repr(content) else str(content)
     )  # if it has none of its own
     return f"[{text}]" if inner and _NEXT_FIELD.search(text) else text
 
@@ -160,7 +160,7 @@ def write(content: Any) -> str:
 def _read(text: str, hint: Any) -> Any:
     if get_origin(hint) is Literal:
         if text not in get_args(hint):
-            raise ValueError(f"'{text}' is not a choice: {nearest(text, get_args(hint))}")
+            raise ValueError(f"'{text}' is not a choice: {suggest(text, get_args(hint))}")
         return text
     if get_origin(hint) is tuple:
         return tuple(_read(part, get_args(hint)[0]) for part in text.split("+"))

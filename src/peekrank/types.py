@@ -24,28 +24,28 @@ class Shape(NamedTuple):
     k: int
 
 
-class Habits(NamedTuple):
-    """What people who go through a list from the top do at each place.
+class ClickProbabilities(NamedTuple):
+    """What people who go through a list from the top do at each position.
 
     They click with a probability that rises with relevance, and after a click they go on with another.
     """
 
-    relevant: Floats  # probability of a click on what is relevant
-    irrelevant: Floats  # and on what is not
-    go_on: Floats
+    if_relevant: Floats  # probability of a click on what is relevant
+    if_irrelevant: Floats  # and on what is not
+    continuation: Floats
 
 
-class Visitors(NamedTuple):
+class ClickFeedback(NamedTuple):
     """Those who see lists and click, instead of telling grades, and what a learner is told of it: 0, 1 or nothing.
 
     The round with number n draws its luck from `key` and n alone, whoever ranks.
     """
 
-    habits: Habits
-    highest: float  # the grade of what is fully relevant
-    silent: Floats  # probability that a place without a click is told as 1
-    clicked: Floats  # and that one with a click is
-    cascade: bool  # whether nothing is told of the places below the last click
+    habits: ClickProbabilities
+    max_feedback: float  # the grade of what is fully relevant
+    p_one_without_click: Floats  # probability that a position without a click is told as 1
+    p_one_with_click: Floats  # and that one with a click is
+    cascade: bool  # whether nothing is told of the positions below the last click
     key: int
 
 
@@ -60,23 +60,23 @@ class Rounds(NamedTuple):
     relevance: Grades
     offsets: Ints
     items: Ints | None = None
-    visitors: Visitors | None = None
+    visitors: ClickFeedback | None = None
 
 
 class Decision(NamedTuple):
     """A ranking that was shown, with all its learner needs to use the answer, whenever that comes.
 
-    ``chances[i]`` is the probability that item i came to be among the first k in this round, given the past (not
+    ``propensities[i]`` is the probability that item i came to be among the first k in this round, given the past (not
     given this round's draw): what estimates from logged answers are divided by. None where the learner cannot say.
 
     Where only some items were available, `items` holds these in ascending order, the ranking is one of them, and
-    ``chances[i]`` is that of ``items[i]``. `round` counts the rankings of the agent that made it, from 1.
+    ``propensities[i]`` is that of ``items[i]``. `round` counts the rankings of the agent that made it, from 1.
     """
 
     features: Features
     ranking: Ints
     token: Floats
-    chances: Floats | None = None
+    propensities: Floats | None = None
     items: Ints | None = None
     round: int = 0
 
@@ -87,9 +87,9 @@ class Decision(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """What a run came to after each of the round counts ``at``: summed value and number of rounds explored."""
+    """What a run came to after each of the round counts ``checkpoints``: summed value and number of rounds explored."""
 
-    at: Ints
+    checkpoints: Ints
     value: Floats
     explored: Ints
 
@@ -101,37 +101,37 @@ class Kernels(NamedTuple):
     functions. In ``feedback`` NaN means "not answered". By convention ``token[0]`` is 1 in a round spent on
     exploration and 0 otherwise; all of a token is finite.
 
-    ``chances(state, X, ranking, token, out)`` is for learners that know how likely each item was to be seen. It is
+    ``propensities(state, X, ranking, token, out)`` is for learners that know how likely each item was to be seen. It is
     called directly after ``rank``, leaves the state as it is, and fills ``out`` with the probability of each item
     to be among the first k given the past, or with NaN where that cannot be said at present.
 
-    ``enter(state, items)`` is for learners that know items one by one, and so can rank any of them. It is called
+    ``set_items(state, items)`` is for learners that know items one by one, and so can rank any of them. It is called
     before ``rank`` and before ``update`` with the item that each row of the list is, ascending. The other kernels
     deal in rows, as ever. Such a learner's tokens have the same size for every m, a list of n items takes
-    ``draws`` of n, and the arrays of its memory have more entries, and the same first ones, for a larger m: items
+    ``n_uniforms`` of n, and the arrays of its memory have more entries, and the same first ones, for a larger m: items
     can be added.
 
-    ``adopt(state, X, ranking, chances, token)`` is for learners that can learn from what somebody else showed. It
+    ``off_policy(state, X, ranking, propensities, token)`` is for learners that can learn from what somebody else showed. It
     is called after ``rank`` of the same list, and turns the token of that call into the one that ``update`` needs
     for another ranking, given the probability of each item to have been among its first k. A learner's own ranking
-    with its own chances leaves the token as it is, or as one from which as much is learned in expectation.
+    with its own propensities leaves the token as it is, or as one from which as much is learned in expectation.
 
-    ``best(state, X, ranking, token)`` and ``explore(state, X, uniforms, ranking, token)`` are the two halves of
+    ``exploit(state, X, ranking, token)`` and ``explore(state, X, uniforms, ranking, token)`` are the two halves of
     ``rank``, for learners that can be one of several (see champion): the first fills the order that is best by
     what is believed now, which is no matter of chance, and the second turns it into what is shown. A learner that
-    is not in charge of a round gets no further than ``best``.
+    is not in charge of a round gets no further than ``exploit``.
 
-    `clocked` tells that ``rank`` changes what is remembered, if only a count of rounds: such a learner cannot be
+    `counts_rounds` tells that ``rank`` changes what is remembered, if only a count of rounds: such a learner cannot be
     rebuilt from answers alone.
     """
 
     rank: Callable[[State, Features, Floats, Ints, Floats], None]
     update: Callable[[State, Features, Ints, Floats, Floats], None]
-    chances: Callable[[State, Features, Ints, Floats, Floats], None] | None = None
-    enter: Callable[[State, Ints], None] | None = None
-    clocked: bool = False
-    adopt: Callable[[State, Features, Ints, Floats, Floats], None] | None = None
-    best: Callable[[State, Features, Ints, Floats], None] | None = None
+    propensities: Callable[[State, Features, Ints, Floats, Floats], None] | None = None
+    set_items: Callable[[State, Ints], None] | None = None
+    counts_rounds: bool = False
+    off_policy: Callable[[State, Features, Ints, Floats, Floats], None] | None = None
+    exploit: Callable[[State, Features, Ints, Floats], None] | None = None
     explore: Callable[[State, Features, Floats, Ints, Floats], None] | None = None
 
 
@@ -147,12 +147,12 @@ class Learner(Protocol):
         ...
 
     @property
-    def any_length(self) -> bool:
+    def variable_length(self) -> bool:
         """Whether lists may differ in length: it keeps nothing about single items."""
         ...
 
     @property
-    def memory(self) -> tuple[str, ...]:
+    def persistent(self) -> tuple[str, ...]:
         """Arrays of the state that are saved, as in "scores" or "space.order"."""
         ...
 
@@ -205,11 +205,11 @@ class Learner(Protocol):
         """How many numbers a decision carries until its feedback comes; at least one."""
         ...
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """How many uniforms a round takes."""
         ...
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """What the learner makes of revealed relevance, element by element; NaN stays NaN."""
         ...
 
@@ -222,32 +222,32 @@ def missing_members(learner: object) -> list[str]:
     """What a value lacks to be a learner, in the order of `Learner`.
 
     >>> missing_members("rtop1f")[:3]
-    ['name', 'contextual', 'any_length']
+    ['name', 'contextual', 'variable_length']
     """
     members = [*Learner.__annotations__, *vars(Learner)]
     return [name for name in members if not name.startswith("_") and not hasattr(learner, name)]
 
 
 @runtime_checkable
-class ForStable(Protocol):
+class StochasticBound(Protocol):
     """A learner with a theorem for stable relevance: drawn in each round from the same distribution."""
 
-    def stable_bound(self, shape: Shape, horizon: int) -> float | None:
+    def stochastic_bound(self, shape: Shape, horizon: int) -> float | None:
         """Bound on the expected regret where relevance is stable; None where the theorem does not apply."""
         ...
 
 
 @runtime_checkable
-class Fallible(Protocol):
+class CanFail(Protocol):
     """A learner whose state can become one that nothing is learned from."""
 
-    def trouble(self, state: State) -> str:
+    def failure(self, state: State) -> str:
         """Why the learner has stopped learning; empty while it is healthy."""
         ...
 
 
 @runtime_checkable
-class Weighted(Protocol):
+class LinearScorer(Protocol):
     """A learner that scores an item by a weighted sum of its features."""
 
     def weights(self, state: State) -> Features:
@@ -256,16 +256,16 @@ class Weighted(Protocol):
 
 
 @runtime_checkable
-class Lifted(Protocol):
+class ExpandsFeatures(Protocol):
     """A learner that can add columns to the features; its weights are then of all columns, features first."""
 
     @property
-    def lift(self) -> int:
+    def expand(self) -> int:
         """How many it adds at most."""
         ...
 
 
-class Trained(Protocol):
+class HasAgent(Protocol):
     """Something that holds a trained agent, such as a model."""
 
     @property
@@ -276,7 +276,7 @@ class Trained(Protocol):
 
 def linear_in_features(learner: object) -> bool:
     """Whether a learner's weights, one for each feature, say all about its scores."""
-    return isinstance(learner, Weighted) and not (isinstance(learner, Lifted) and learner.lift > 0)
+    return isinstance(learner, LinearScorer) and not (isinstance(learner, ExpandsFeatures) and learner.expand > 0)
 
 
 @runtime_checkable
@@ -353,7 +353,7 @@ class Stream(Protocol):
 
 
 @runtime_checkable
-class FromFile(Protocol):
+class FileBacked(Protocol):
     """A stream whose rounds are read from a file."""
 
     @property

@@ -23,14 +23,14 @@ from peekrank.games.rate import Rate, Verdict
 from peekrank.games.rates import rate_of
 from peekrank.learners import learner
 from peekrank.learners._shared import constants
-from peekrank.measures import LinearForm, Relevance, learnable, name_of
-from peekrank.measures.sense import wants_the_best_on_top
+from peekrank.measures import LinearMeasureMixin, Relevance, learnable, name_of
+from peekrank.measures.sanity import prefers_relevant_first
 from peekrank.registry import LEARNERS, SURROGATES
-from peekrank.spec import text_of
+from peekrank.spec import format_spec
 from peekrank.surrogates import surrogate
 from peekrank.types import Floats, Ints, Measure, Shape
 
-MEASURES = ("sumloss", "pairwiseloss", "dcg", "dcg@2", "dcg+linear", "p@1", "p@3", "ndcg", "ndcg@2", "ap", "auc",
+MEASURES = ("sumloss", "pairwiseloss", "dcg", "dcg@2", "dcg+linear", "p@1+sum", "p@3+sum", "ndcg", "ndcg@2", "ap", "aucloss",
             "rbp", "rbp@2:p=0.5", "rr", "err@2", "recall@2", "hit@2")  # fmt: skip
 PROBLEMS = [
     (name, m, k, horizon, grades)
@@ -76,7 +76,7 @@ def check_learner_fits(advice: Advice) -> None:
     assert advice.learner is not None
     assert advice.horizon is not None
     assert advice.bound is not None
-    assert advice.speaks_from is not None
+    assert advice.informative_from is not None
     assert advice.guarantee is not None
     shape = Shape(advice.m, 0, advice.k)
     made = learner(advice.learner)
@@ -86,19 +86,19 @@ def check_learner_fits(advice: Advice) -> None:
     largest = largest_difference(advice)
     assert advice.worst == pytest.approx(advice.horizon * largest)
     assert advice.vacuous == (largest > 0 and advice.bound >= advice.horizon * largest)
-    assert advice.vacuous <= (advice.horizon < advice.speaks_from)
+    assert advice.vacuous <= (advice.horizon < advice.informative_from)
     if largest:
         for factor, says in ((1, True), (2, True), (100, True), (0.5, False)):
-            at = max(1, int(advice.speaks_from * factor))
-            then = made.bound(shape, at)
+            checkpoints = max(1, int(advice.informative_from * factor))
+            then = made.bound(shape, checkpoints)
             assert then is not None
-            assert (then < at * largest) == says or at < 10, (advice, at)
+            assert (then < checkpoints * largest) == says or checkpoints < 10, (advice, checkpoints)
     if advice.verdict.rate is not None:
         assert advice.guarantee.exponent >= advice.verdict.rate.exponent
     names = [found.learner for found in advice.evidence]
     assert names == [*dict.fromkeys(name for name in (advice.stable, advice.learner) if name)]
     assert [found.items_come_and_go for found in advice.evidence] == [
-        learner(name).kernels.enter is not None for name in names
+        learner(name).kernels.set_items is not None for name in names
     ]
 
 
@@ -136,11 +136,11 @@ def test_the_best_rate_comes_first_then_what_was_lost() -> None:
         assert advise("dcg", 5, 3, horizon).learner == "marginftrl:measure=dcg"
         assert advise("dcg", 5, 4, horizon).learner == "permftrl:measure=dcg"
         assert advise("dcg@3", 5, 5, horizon, grades=4).learner == "permftrl:measure=dcg@3,max_grade=3"
-        assert advise("p@2", 5, 1, horizon).learner == "setftrl:measure=p@2"
+        assert advise("p@2+sum", 5, 1, horizon).learner == "setftrl:measure=p@2+sum"
         assert (
             advise("dcg@1", 5, 1, horizon).learner == "permftrl:measure=dcg@1"
         )  # not measured: no horizon is told
-        for problem in (("dcg", 5, 3), ("dcg", 5, 4), ("p@2", 5, 1), ("sumloss", 9, 9)):
+        for problem in (("dcg", 5, 3), ("dcg", 5, 4), ("p@2+sum", 5, 1), ("sumloss", 9, 9)):
             assert advise(*problem, horizon).stable == f"doubtsort:measure={problem[0]}"
 
 
@@ -150,9 +150,9 @@ def test_a_champion_is_advised_where_both_can_be_members() -> None:
         made = learner(advice.undecided or "")
         assert isinstance(made, Champion)
         assert made.max_grade == grades - 1
-        assert [text_of(one) for one in made.team()] == [advice.stable, advice.learner]
+        assert [format_spec(one) for one in made.team()] == [advice.stable, advice.learner]
         assert f"{advice.undecided} where that is not known" in str(advice)
-    assert advise("p@2", 5, 1).undecided is None  # setftrl needs its own questions
+    assert advise("p@2+sum", 5, 1).undecided is None  # setftrl needs its own questions
     assert advise("ndcg", 5, 1).undecided is None
 
 
@@ -161,11 +161,11 @@ def test_what_advice_rests_on() -> None:
 
     def loses(name: str, game: str, k: int, *, told: bool = False) -> float:
         rows = [row for row in evidence.streams() if row[:4] == (name, told, game, k) and row.rounds == 100_000]
-        assert len(rows) == (2 if game == "p@3" else 3)
+        assert len(rows) == (2 if game == "p@3+sum" else 3)
         return float(np.prod([row.mean for row in rows]))
 
     for game, k, chosen, others in (
-        ("dcg", 1, "marginftrl", ["blockftrl"]), ("dcg", 9, "permftrl", []), ("p@3", 1, "setftrl", []),
+        ("dcg", 1, "marginftrl", ["blockftrl"]), ("dcg", 9, "permftrl", []), ("p@3+sum", 1, "setftrl", []),
         ("dcg", 10, "permftrl", ["marginftrl"]),
     ):  # fmt: skip
         assert advise(game, 10, k).learner == f"{chosen}:measure={game}"
@@ -178,8 +178,8 @@ def test_what_advice_rests_on() -> None:
 def test_a_learner_told_its_horizon_is_advised_where_it_lost_less(monkeypatch: pytest.MonkeyPatch) -> None:
     better = tuple(row._replace(mean=row.mean / 100) if row.told else row for row in evidence.streams())
     monkeypatch.setattr(evidence, "streams", lambda: better)
-    assert advise("p@2", 5, 1, 1000).learner == "setftrl:measure=p@2,horizon=1000"
-    assert advise("p@2", 5, 1).learner == "setftrl:measure=p@2"
+    assert advise("p@2+sum", 5, 1, 1000).learner == "setftrl:measure=p@2+sum,horizon=1000"
+    assert advise("p@2+sum", 5, 1).learner == "setftrl:measure=p@2+sum"
 
 
 def test_evidence_is_what_was_measured() -> None:
@@ -213,17 +213,17 @@ def test_without_a_number_of_rounds_there_are_rates_but_no_numbers() -> None:
 
 
 def test_advice_fits_on_a_screen() -> None:
-    for problem in (("dcg", 10, 1), ("sumloss", 10, 3), ("p@3", 10, 1), ("ndcg@10", 100, 3), ("dcg", 10, 9)):
+    for problem in (("dcg", 10, 1), ("sumloss", 10, 3), ("p@3+sum", 10, 1), ("ndcg@10", 100, 3), ("dcg", 10, 9)):
         for horizon in (None, 50_000):
             lines = [line for _, text in advise(*problem, horizon).rows for line in textwrap.wrap(text, 67)]
             assert len(lines) <= 24, problem
 
 
 def test_a_weaker_guarantee_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "guarantees" not in str(advise("p@3", 10, 1, horizon=10**6))
+    assert "guarantees" not in str(advise("p@3+sum", 10, 1, horizon=10**6))
     fewer = {name: cls for name, cls in LEARNERS.items() if name not in ("setftrl", "permftrl", "marginftrl")}
     monkeypatch.setattr("peekrank.registry.LEARNERS", fewer)
-    for problem in (("p@3", 10, 1), ("dcg", 10, 9)):
+    for problem in (("p@3+sum", 10, 1), ("dcg", 10, 9)):
         advice = advise(*problem, horizon=10**6)
         assert advice.verdict.rate is Rate.SQRT
         assert advice.guarantee is Rate.TWO_THIRDS
@@ -239,15 +239,15 @@ def test_hopeless_problems_name_the_closest_measure() -> None:
         assert "hopeless" in str(advice)
         return [change.measure for change in advice.changes if change.measure != name]
 
-    assert learned("ndcg@3+linear+blank0") == ["dcg@3+linear"]
-    assert learned("ap") == ["dcg", "p@1"]
-    assert learned("auc") == ["pairwiseloss"]
-    assert learned("auc", grades=3) == ["sumloss"]
+    assert learned("ndcg@3+linear+norel0") == ["dcg@3+linear"]
+    assert learned("ap") == ["dcg", "p@1+sum"]
+    assert learned("aucloss") == ["pairwiseloss"]
+    assert learned("aucloss", grades=3) == ["sumloss"]
     assert learned("pairwiseloss", grades=3) == ["sumloss"]
     assert learned("rr") == ["dcg"]
     assert learned("err@3", grades=3) == ["dcg@3"]
-    assert learned("recall@3") == ["p@3"]
-    assert learned("hit@3") == ["p@3"]
+    assert learned("recall@3") == ["p@3+sum"]
+    assert learned("hit@3") == ["p@3+sum"]
 
 
 def test_without_a_learner_for_what_can_be_learned_another_measure_is_named() -> None:
@@ -262,13 +262,13 @@ def test_a_silent_bound_is_named_with_what_would_make_it_speak() -> None:
     advice = advise("sumloss", m=10, k=1, horizon=8)
     assert advice.vacuous
     assert "the bound says nothing here, as nobody can lose more than 200" in advice.notes
-    assert f"it says something from about {advice.speaks_from:,} rounds on" in advice.notes
-    assert [(change.k, change.horizon) for change in advice.changes] == [(9, 8), (1, advice.speaks_from)]
+    assert f"it says something from about {advice.informative_from:,} rounds on" in advice.notes
+    assert [(change.k, change.horizon) for change in advice.changes] == [(9, 8), (1, advice.informative_from)]
     assert all(change.bound is not None for change in advice.changes)
 
 
 def test_nothing_to_learn() -> None:
-    advice = advise("p@5", m=3, k=1, horizon=10)
+    advice = advise("p@5+sum", m=3, k=1, horizon=10)
     assert advice.verdict.rate is advice.guarantee is Rate.ZERO
     assert (advice.bound, advice.vacuous, advice.changes) == (0, False, ())
     assert "show any" in str(advice)
@@ -283,12 +283,12 @@ def test_undecided_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     advice = advise("ap", m=5, k=2, horizon=1000)
     assert "rate: unknown (undecided): nobody knows" in str(advice)
     assert "it is not known how fast regret must grow here" in advice.notes
-    assert [change.measure for change in advice.changes] == ["dcg", "p@2"]
+    assert [change.measure for change in advice.changes] == ["dcg", "p@2+sum"]
     assert advise("dcg", m=5, k=5, horizon=1000).changes == ()
 
 
 @dataclass(frozen=True)
-class Halving(LinearForm):
+class Halving(LinearMeasureMixin):
     """Of one's own: linear and separable."""
 
     name: ClassVar[str] = "halving"
@@ -349,7 +349,7 @@ def test_other_measures_of_ones_own_are_worked_out_where_they_are_small(own: Mea
 
 @dataclass(frozen=True)
 class LastCounts(Halving):
-    """Of one's own, and upside down: later places count more."""
+    """Of one's own, and upside down: later positions count more."""
 
     rises_from: int = 1
     name: ClassVar[str] = "lastcounts"
@@ -368,7 +368,7 @@ class FirstIsWorst(FirstIsBest):
 
 @pytest.mark.parametrize(("own", "m"), [(LastCounts(), 5), (LastCounts(rises_from=9), 10), (FirstIsWorst(), 3)])
 def test_measures_that_reward_the_bottom_are_refused(own: Any, m: int) -> None:
-    assert not wants_the_best_on_top(own, m, 1)
+    assert not prefers_relevant_first(own, m, 1)
     with pytest.raises(ValueError, match="rewards a ranking that does not have the most relevant items on top"):
         advise(own, m=m, k=1)
     with pytest.raises(CheckError, match="a ranking is better than the order of relevance"):
@@ -393,7 +393,7 @@ def test_a_bound_that_never_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
     advice = advise("dcg", m=5, k=3, horizon=1000)
     assert advice.vacuous
     assert advice.guarantee is Rate.LINEAR
-    assert advice.speaks_from is None
+    assert advice.informative_from is None
     assert advice.notes[-1] == "it never does"
     assert [change.what for change in advice.changes] == [
         "reveal k = 4 with permftrl:measure=dcg",
@@ -433,7 +433,7 @@ def test_large_grades() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["dcg", "dcg@10", "sumloss", "p@10", "ndcg@10", "ap", "auc", "rbp", "rr", "recall@10"]
+    "name", ["dcg", "dcg@10", "sumloss", "p@10+sum", "ndcg@10", "ap", "aucloss", "rbp", "rr", "recall@10"]
 )
 def test_millions_of_items(name: str) -> None:
     advice = advise(name, m=2_000_000, k=10, horizon=10**6)
@@ -521,11 +521,11 @@ def test_witnesses_prove_what_they_claim(name: str, m: int, k: int, grades: int)
     assert least(p + q) - least(p) - least(q) == pytest.approx(gap, rel=1e-3, abs=1e-12)
 
 
-def least_hinges(lists: Floats, chances: Floats) -> float:
+def least_hinges(lists: Floats, probabilities: Floats) -> float:
     """The least expected hinge loss, as a linear program: scores from -9 to 9, then one slack for each pair."""
     m = lists.shape[1]
     pairs = list(permutations(range(m), 2))
-    weights = [float(chances @ (lists[:, i] > lists[:, j])) for i, j in pairs]
+    weights = [float(probabilities @ (lists[:, i] > lists[:, j])) for i, j in pairs]
     rows = np.hstack([np.array([np.eye(m)[j] - np.eye(m)[i] for i, j in pairs]), -np.eye(len(pairs))])
     found = linprog(
         np.r_[np.zeros(m), weights], rows, -np.ones(len(pairs)), bounds=[(-9, 9)] * m + [(0, None)] * len(pairs)
@@ -546,12 +546,12 @@ def test_gaps_of_listnet_are_right_however_small(m: int, k: int, grades: int) ->
         context.prec = 90
         powers = [Decimal(grade).exp() for grade in range(3)]
         best = [[Decimal(0)] * m, [Decimal(0)] * m]
-        for row, *chances in zip(*witness[:3], strict=True):
+        for row, *probabilities in zip(*witness[:3], strict=True):
             total = sum(powers[grade] for grade in row)
-            for side, chance in zip(best, chances, strict=True):
-                if chance:
+            for side, probability in zip(best, probabilities, strict=True):
+                if probability:
                     for i, grade in enumerate(row):
-                        side[i] += Decimal(chance) * powers[grade] / total
+                        side[i] += Decimal(probability) * powers[grade] / total
         gap = sum(x * (2 * x / (x + y)).ln() for a, b in (best, best[::-1]) for x, y in zip(a, b, strict=True))
         assert gap > 0
         assert witness.gap == pytest.approx(float(gap), rel=1e-12, abs=0)

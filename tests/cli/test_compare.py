@@ -15,12 +15,12 @@ from typer.testing import Result
 
 from helpers.command_line import peekrank
 from peekrank.data.dataset import Dataset
-from peekrank.data.generated import Layout, make_dataset
+from peekrank.data.generated import DatasetShape, make_dataset
 from peekrank.experiments import runs
 from peekrank.experiments.experiment import Experiment
 from peekrank.experiments.sweep import Sweep
 from peekrank.experiments.sweep_runs import run_sweep
-from peekrank.jobs.folder import FORMAT
+from peekrank.jobs.results_dir import FORMAT
 from peekrank.training.runs import learn
 from peekrank.training.training import Training, gather
 from peekrank.types import Floats
@@ -32,7 +32,7 @@ FOLDS = ["fold0", "fold1", "fold2"]
 
 
 def part(queries: int, seed: int) -> Dataset:
-    layout = Layout(queries=queries, documents=(2, 8), features=4, shares=(0.6, 0.3, 0.1))
+    layout = DatasetShape(queries=queries, documents=(2, 8), features=4, shares=(0.6, 0.3, 0.1))
     return make_dataset(layout, np.random.default_rng(seed))
 
 
@@ -49,7 +49,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for i in range(2):
         learn(TRAINING, gather(part(30, i)), root / f"untested{i}")
         runs.run(replace(EXPERIMENT, seed=i), root / f"simulated{i}")
-    runs.run(replace(EXPERIMENT, measure="p@2", redraw=False), root / "precision")
+    runs.run(replace(EXPERIMENT, measure="p@2+sum", same_rounds=True), root / "precision")
     runs.run(replace(EXPERIMENT, learners=("uniform",)), root / "lonely")
     run_sweep(Sweep("s", ("uniform",), ("ct15:m=5",), ("dcg",), (1,), (50,), 1), root / "sweep")
     shutil.copytree(root / "fold0", root / "copy")
@@ -147,8 +147,8 @@ def test_without_test_parts_folders_are_independent(tmp_path: Path) -> None:
     assert "Differences of average ndcg@10 over 2 folds, higher is better" in said(done)
     assert "no test parts: folders count as independent" in said(done)
     qualities = [pl.read_csv(f"untested{i}/summary.csv")["quality"].to_numpy() for i in range(2)]
-    ours, chance = (np.array([quality[i] for quality in qualities]) for i in (0, 2))
-    expected = stats.ttest_rel(ours, chance).pvalue
+    ours, propensity = (np.array([quality[i] for quality in qualities]) for i in (0, 2))
+    expected = stats.ttest_rel(ours, propensity).pvalue
     assert pl.read_csv(tmp_path / "found.csv")["p"][1] == pytest.approx(expected)
     assert "independent" in said(compare("simulated0", "simulated1", "--folds"))
 
@@ -171,13 +171,13 @@ def test_a_table_fits_a_terminal() -> None:
 
 
 def test_a_learner_that_diverged_is_not_compared_and_the_others_are(tmp_path: Path) -> None:
-    training = replace(TRAINING, learners=("as_printed", *LEARNERS[1:]))
+    training = replace(TRAINING, learners=("from_paper", *LEARNERS[1:]))
     for i in range(2):
         train = part(30, i)
         huge = train._replace(features=train.features * np.float32(1e8))
         learn(training, gather(huge, part(12, 10 + i)), tmp_path / f"wild{i}")
     done = compare(*(str(tmp_path / f"wild{i}") for i in range(2)), "--folds")
-    assert "as_printed has no held-out ndcg@10 in 2 of 2 runs" in said(done)
+    assert "from_paper has no held-out ndcg@10 in 2 of 2 runs" in said(done)
     assert said(done).count("no outcome") == 2
 
 
@@ -188,7 +188,7 @@ def test_a_learner_that_diverged_is_not_compared_and_the_others_are(tmp_path: Pa
         ("bare", "bare holds no manifest.json"),
         ("old", "is of format 1, of an earlier state of peekrank, and this one has format 3; make the results"),
         ("sweep", "sweep holds a sweep; how its learners compare is in sweep/comparisons.csv"),
-        ("study", "study holds neither an experiment (peekrank simulate) nor a training (peekrank learn)"),
+        ("study", "study holds neither an experiment (peekrank simulate) nor a training (peekrank train)"),
         ("unfinished-simulated0", "-00-0001.parquet is missing: the experiment is not finished"),
         ("unfinished-fold0", "-0001.parquet is missing: the training is not finished"),
         ("lonely", "lonely has one learner, uniform; to compare takes two"),
@@ -200,7 +200,7 @@ def test_a_learner_that_diverged_is_not_compared_and_the_others_are(tmp_path: Pa
         ("fold0 short --folds", "short: rounds = 120, but 150 in fold0; folds have the same"),
         ("fold0 scaled --folds", "scaled: scaling = query, but none in fold0; folds have the same"),
         ("fold0 two --folds", "two: learners = rtopkf rtopkf:surrogate=kl, but rtopkf rtopkf:surrogate=kl"),
-        ("simulated0 precision --folds", "precision: measure = p@2, but dcg in simulated0; folds have the same"),
+        ("simulated0 precision --folds", "precision: measure = p@2+sum, but dcg in simulated0; folds have the same"),
         ("fold0 copy --folds", "copy has the same test part as fold0; each fold has its own"),
         ("fold0 --csv fold0/manifest.json", "fold0/manifest.json: a manifest is never replaced by a table"),
         ("fold0 --csv fold0/runs/0001.parquet", "0001.parquet would be among the results in fold0; choose a file"),

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import Result
 
 from helpers.command_line import peekrank
-from peekrank.cli._progress import passing_bar
+from peekrank.cli._progress import transient_progress
 from peekrank.data.letor import read_letor
 from peekrank.data.peek import open_dataset
 
@@ -82,7 +82,7 @@ def test_json_has_all_of_it(train: Path, tmp_path: Path) -> None:
     assert found["documents"] == 4
     assert found["lengths"] == [1, 2, 3]
     assert found["grades"] == {"0": 2, "1": 1, "2": 1}
-    assert found["oddities"]["scattered_queries"] == 1
+    assert found["warnings"]["scattered_queries"] == 1
     assert found["about"]["scaling"] == "query"
 
 
@@ -141,7 +141,7 @@ def test_nothing_is_written_for_a_broken_file(tmp_path: Path) -> None:
 
 
 def test_the_bar_stays_away_where_nobody_looks(train: Path) -> None:
-    with passing_bar("reading") as progress:
+    with transient_progress("reading") as progress:
         progress(1, 2)
     assert run(train).stderr == ""
 

@@ -11,8 +11,8 @@ import pytest
 
 from helpers.command_line import numbers, peekrank, refused
 from peekrank import DCG, Agent, DoubtSort, simulate
-from peekrank.evidence.log import read_log, write_log
-from peekrank.evidence.policies import by_model
+from peekrank.evaluation.log import read_log, write_log
+from peekrank.evaluation.policies import by_model
 from peekrank.experiments.experiment import Experiment
 from peekrank.training.model import load_model
 
@@ -37,7 +37,7 @@ def test_the_log_of_a_simulation_is_its_first_run(log: Path) -> None:
     rounds = experiment.rounds(0)
     trace = simulate(experiment.parts.learners[0], rounds, k=2, measure=DCG(), seed=experiment.learner_seed(0))
     relevance = rounds.relevance.reshape(600, 5)
-    rankings = np.argsort(written.place.reshape(600, 5), axis=1)
+    rankings = np.argsort(written.position.reshape(600, 5), axis=1)
     assert DCG().values(rankings, relevance).sum() == pytest.approx(trace.value[-1])
     np.testing.assert_array_equal(written.answer[written.seen], relevance.reshape(-1)[written.seen])
     assert written.learners[0].startswith("doubtsort:measure=dcg @ ")
@@ -80,7 +80,7 @@ def test_orders_from_files_and_json_lines(log: Path) -> None:
     Path("mine.txt").write_text("4\n3\n")
     done = peekrank("evaluate", "log.jsonl", "--policy", "mine.txt", "--regression", "none", "--clip", "2")
     assert done.exit_code == 0, done.output
-    assert "mine: 3 candidates without a place in it come last." in done.output
+    assert "mine: 3 candidates without a position in it come last." in done.output
 
 
 def test_what_is_wrong_is_said(log: Path) -> None:
@@ -95,25 +95,27 @@ def test_what_is_wrong_is_said(log: Path) -> None:
     assert "log.parquet is no whole Parquet file" in refused("evaluate", log, "--policy", "logged")
 
 
-def test_a_learner_that_cannot_tell_its_chances_is_logged_with_the_reason() -> None:
+def test_a_learner_that_cannot_tell_its_propensities_is_logged_with_the_reason() -> None:
     done = peekrank("simulate", "thompson", "--horizon", "50", "--runs", "1", "--log", "log.jsonl")
     assert done.exit_code == 0, done.output
     said = refused("evaluate", "log.jsonl", "--policy", "order:0,1")
     assert "50 decisions of the log cannot be evaluated" in said
-    assert "thompson cannot tell the chances of its items to be seen" in said
+    assert "thompson cannot tell the propensities of its items to be seen" in said
 
 
 def test_agents_log_in_three_lines() -> None:
-    from peekrank.evidence.lines import LogFile
+    from peekrank.evaluation.jsonl import LogWriter
 
     agent = Agent(DoubtSort(DCG()), m=4, k=1)
-    with LogFile("own.jsonl", agent.learner) as log:
+    with LogWriter("own.jsonl", agent.learner) as log:
         for _ in range(30):
             decision = agent.rank()
-            event = log.decided(decision, k=1)
+            event = log.log_decision(decision, k=1)
             agent.update(decision, [1])
-            log.answered(event, [1])
-    done = peekrank("evaluate", "own.jsonl", "--policy", "order:3,2,1,0", "--policy", "logged", "--measure", "p@1")
+            log.log_feedback(event, [1])
+    done = peekrank(
+        "evaluate", "own.jsonl", "--policy", "order:3,2,1,0", "--policy", "logged", "--measure", "p@1+sum"
+    )
     assert done.exit_code == 0, done.output
 
 
@@ -131,7 +133,7 @@ def test_learning_from_files_is_logged_and_evaluated() -> None:
     written = read_log("log.parquet")
     assert written.features is not None
     assert (len(written.k), written.features.shape) == (300, (1500, 3))
-    model = next(Path("learned/models").glob("*.json"))
+    model = next(Path("trained/models").glob("*.json"))
     done = peekrank("evaluate", "log.parquet", "--policy", model, "--policy", "rtopkf", "--regression", "features")
     assert done.exit_code == 0, done.output
     assert model.stem in done.output

@@ -14,8 +14,12 @@ from helpers.services import service
 from helpers.traffic import live
 from peekrank.cli.app import COMMANDS, command_named
 
-ENDLESS = ("peekrank serve --playground", "peekrank serve service.toml", "peekrank watch log.jsonl --follow")
-LONG = ("peekrank demo", "peekrank reproduce --quick", "peekrank warm")  # minutes; tests of their own run these
+ENDLESS = ("peekrank serve --playground", "peekrank serve service.toml", "peekrank monitor log.jsonl --follow")
+LONG = (
+    "peekrank demo",
+    "peekrank reproduce --quick",
+    "peekrank precompile",
+)  # minutes; tests of their own run these
 WIDTH = 60
 
 

@@ -52,7 +52,7 @@ def test_a_small_game_is_told_by_theorem_and_definitions() -> None:
 
 
 def test_grades_and_duplicates() -> None:
-    said = rows(peekrank("game", "p@1", "--m", "3", "--k", "1", "--grades", "3"))
+    said = rows(peekrank("game", "p@1+sum", "--m", "3", "--k", "1", "--grades", "3"))
     assert said["rankings"] == "6: 3 Pareto-optimal, 3 duplicates"
     assert said["outcomes"] == "27"
     assert said["neighbours"] == "3 pairs"
@@ -79,7 +79,7 @@ def test_definitions_alone_give_no_theorem() -> None:
     assert "basis" not in said
 
 
-@pytest.mark.parametrize(("name", "m"), [("p@2", 4), ("ap", 4), ("dcg@1", 3), ("p@3", 3)])
+@pytest.mark.parametrize(("name", "m"), [("p@2+sum", 4), ("ap", 4), ("dcg@1", 3), ("p@3+sum", 3)])
 def test_neighbouring_pairs_are_counted_up_to_symmetry(name: str, m: int) -> None:
     found = analyse(ranking_game(name, m, 1))
     assert found.cells
@@ -217,9 +217,9 @@ def test_the_certificate_of_a_hopeless_game_comes_with_commands_that_run() -> No
 @pytest.mark.parametrize(
     ("arguments", "key"),
     [
-        (["dcg", "--m", "3", "--k", "1"], "blind"),
+        (["dcg", "--m", "3", "--k", "1"], "unobservable_pair"),
         (["dcg", "--m", "3", "--k", "2"], "neighbours"),
-        (["p@2", "--m", "2", "--k", "1"], "kinds"),
+        (["p@2+sum", "--m", "2", "--k", "1"], "kinds"),
         (["blind-pennies"], "adversaries"),
         (["apples.csv"], "observers"),
     ],
@@ -288,12 +288,12 @@ def test_a_failed_write_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "error: a.json: no space left on device" in done.output
 
 
-@pytest.mark.parametrize("place", ["analyse", "certificate_of"])
-def test_ctrl_c_leaves_files_as_they_were(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("position", ["analyse", "certificate_of"])
+def test_ctrl_c_leaves_files_as_they_were(position: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(game_command, place, stop)
+    monkeypatch.setattr(game_command, position, stop)
     Path("proof.json").write_text("mine")
     done = peekrank("game", "bandit", "--certificate", "proof.json")
     assert done.exit_code == 130

@@ -35,7 +35,7 @@ def _in_a_folder_with_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     Path("mine.py").write_text(MEASURE + LEARNER)
 
 
-def forget() -> None:
+def decay() -> None:
     """Another process begins."""
     registry._FILES.clear()
     registry._digest.cache_clear()
@@ -65,10 +65,10 @@ def test_what_is_imported_can_be_named_and_is_in_the_manifest() -> None:
 
 def test_folders_of_other_code_are_refused_and_comments_are_no_code() -> None:
     assert peekrank(*simulate()).exit_code == 0
-    forget()
+    decay()
     Path("mine.py").write_text("# a comment\n" + MEASURE + LEARNER)
     assert peekrank(*simulate("--runs", "1")).exit_code == 0
-    forget()
+    decay()
     Path("mine.py").write_text(MEASURE + LEARNER.replace("+ s.first", "+ s.first + 1"))
     said = refused(*simulate())
     assert "with different code of Stubborn of mine.py, code of Mine of mine.py; choose another folder" in said
@@ -77,7 +77,7 @@ def test_folders_of_other_code_are_refused_and_comments_are_no_code() -> None:
 def test_folders_are_compared_with_what_they_name() -> None:
     small = ["--horizon", "100", "--runs", "3", "--out", "out", "--import", "mine.py"]
     assert peekrank("simulate", "stubborn", "uniform", *small).exit_code == 0
-    forget()
+    decay()
     assert "unknown learner 'stubborn'" in refused("compare", "out")  # a folder alone runs no code
     done = peekrank("compare", "out", "--import", "mine.py")
     assert done.exit_code == 0, done.output
@@ -97,7 +97,7 @@ def test_a_sweep_does_again_what_changed_with_the_file() -> None:
     Path("own.toml").write_text(SWEEP)
     ended = []
     for text in (MEASURE + LEARNER, MEASURE + LEARNER, MEASURE + LEARNER.replace("+ s.first", "+ 3")):
-        forget()
+        decay()
         Path("mine.py").write_text(text)
         assert peekrank("sweep", "own.toml", "--out", "out").exit_code == 0
         ended.append(Path("out/summary.csv").read_text())
@@ -173,6 +173,6 @@ def test_a_saved_agent_is_loaded_by_name() -> None:
     agent.update(agent.rank(), [1])
     saved = agent.dump()
     assert Agent.load(saved).rank().ranking.tolist() == [1, 2, 0]
-    forget()
+    decay()
     with pytest.raises(ValueError, match="unknown learner 'stubborn'"):
         Agent.load(saved)

@@ -8,5 +8,5 @@ from helpers.command_line import peekrank
 def test_list_names_every_learner_measure_and_stream() -> None:
     done = peekrank("list")
     assert done.exit_code == 0
-    for name in ("rtop1f", "ftpl", "uniform", "ndcg", "auc", "ct15", "drifting", "ratings"):
+    for name in ("rtop1f", "ftpl", "uniform", "ndcg", "aucloss", "ct15", "drifting", "ratings"):
         assert name in done.output

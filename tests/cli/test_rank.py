@@ -21,13 +21,13 @@ def _with_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_rank_refuses_what_does_not_fit() -> None:
     assert peekrank(*QUICK).exit_code == 0
-    model = "learned/models/ridge-0.json"
+    model = "trained/models/ridge-0.json"
     Path("wide.txt").write_text(letor_text(5, 3, d=5))
     Path("thin.txt").write_text(letor_text(5, 3, d=3))
     assert "wide.txt: has 5 features: must have 4, as the training part" in refused("rank", model, "wide.txt")
     assert "thin.txt: has 3 features: must have 4" in refused("rank", model, "thin.txt", "--out", "x.tsv")
     assert "is not a model of peekrank" in refused("rank", "train.txt", "test.txt")
-    assert "is not a model of peekrank" in refused("rank", "learned/manifest.json", "test.txt")
+    assert "is not a model of peekrank" in refused("rank", "trained/manifest.json", "test.txt")
     Path("broken.json").write_text(Path(model).read_text().replace('"rounds": 200', '"rounds": 201'))
     assert "broken.json: is damaged" in refused("rank", "broken.json", "test.txt")
     assert "nowhere.json" in refused("rank", "nowhere.json", "test.txt")
@@ -41,12 +41,12 @@ def test_rank_refuses_what_does_not_fit() -> None:
 def test_sparse_text_may_lack_the_last_features() -> None:
     assert peekrank(*QUICK).exit_code == 0
     Path("sparse.txt").write_text("1 qid:1 1:0.5\n0 qid:1 2:0.5\n")
-    assert peekrank("rank", "learned/models/ridge-0.json", "sparse.txt").exit_code == 0
+    assert peekrank("rank", "trained/models/ridge-0.json", "sparse.txt").exit_code == 0
 
 
 def test_rank_replaces_no_model_and_no_data_set() -> None:
     assert peekrank(*QUICK).exit_code == 0
-    model, other = "learned/models/ridge-0.json", Path("learned/models/ridge-1.json")
+    model, other = "trained/models/ridge-0.json", Path("trained/models/ridge-1.json")
     before = other.read_bytes()
     assert "ridge-1.json: is a model, which would be replaced" in refused(
         "rank", model, "test.txt", "--out", str(other)
@@ -61,7 +61,7 @@ def test_rank_replaces_no_model_and_no_data_set() -> None:
 
 def test_rank_says_how_many_queries_count() -> None:
     assert peekrank(*QUICK).exit_code == 0
-    model = "learned/models/ridge-0.json"
+    model = "trained/models/ridge-0.json"
     lines = [f"{int(q == 2)} qid:{q} 1:{d} 2:1 3:1 4:1\n" for q in (1, 2, 3) for d in (1, 2)]
     Path("some.txt").write_text("".join(lines))
     assert (
@@ -78,7 +78,7 @@ def test_rank_says_how_many_queries_count() -> None:
 def test_relevance_above_the_grades_is_refused_only_where_it_is_used() -> None:
     assert peekrank(*QUICK).exit_code == 0
     Path("large.txt").write_text("300 qid:1 1:0.5 2:1 3:1 4:1\n0 qid:1 1:0.25 2:1 3:1 4:1\n")
-    model = "learned/models/ridge-0.json"
+    model = "trained/models/ridge-0.json"
     assert len(peekrank("rank", model, "large.txt").stdout.splitlines()) == 3
     judged = peekrank("rank", model, "large.txt", "--measure", "ndcg@10", "--out", "x.tsv")
     assert (judged.exit_code, Path("x.tsv").exists()) == (2, False)
@@ -91,7 +91,7 @@ def test_names_and_ids_are_carried_through() -> None:
     lines = [line.split() for line in text]
     named = [f"qid:q-{line[1][4:]} {' '.join(line[2:])} # docid = d{i}" for i, line in enumerate(lines)]
     Path("unjudged.txt").write_text("\n".join(named) + "\n")
-    model = "learned/models/ridge-0.json"
+    model = "trained/models/ridge-0.json"
     plain = peekrank("rank", model, "test.txt").stdout.splitlines()
     done = peekrank("rank", model, "unjudged.txt")
     assert done.exit_code == 0, done.output
@@ -99,14 +99,14 @@ def test_names_and_ids_are_carried_through() -> None:
     assert found[0].split("\t") == ["qid", "document", "docid", "position", "score"]
     assert len(found) == len(plain)
     number: dict[str, int] = {}
-    place = {}
+    position = {}
     for i, line in enumerate(lines):
         number[line[1]] = number.get(line[1], 0) + 1
-        place[f"d{i}"] = (f"q-{line[1][4:]}", str(number[line[1]]))
+        position[f"d{i}"] = (f"q-{line[1][4:]}", str(number[line[1]]))
     for ours, theirs in zip(found[1:], plain[1:], strict=True):
         qid, document, docid, position, score = ours.split("\t")
         assert [qid.removeprefix("q-"), document, position, score] == theirs.split("\t")
-        assert place[docid] == (qid, document)
+        assert position[docid] == (qid, document)
     assert "unjudged.txt: has no relevance that --measure ndcg@10 could judge by" in refused(
         "rank", model, "unjudged.txt", "--measure", "ndcg@10"
     )

@@ -42,7 +42,7 @@ def test_same_seed_same_table_and_results_are_reused() -> None:
 
 def test_files_of_people_are_streams() -> None:
     Path("votes.soc").write_text("# NUMBER ALTERNATIVES: 3\n2: 1,2,3\n1: 3,1,2\n")
-    done = peekrank(*QUICK, "--stream", "votes.soc", "--measure", "p@1", "--out", "people")
+    done = peekrank(*QUICK, "--stream", "votes.soc", "--measure", "p@1+sum", "--out", "people")
     assert done.exit_code == 0
     assert json.loads(Path("people/manifest.json").read_text())["experiment"]["stream"] == "orders:path=votes.soc"
 

@@ -10,10 +10,10 @@ import pytest
 from typer.testing import Result
 
 from helpers.command_line import peekrank
-from peekrank.experiments import playing
+from peekrank.experiments import run
 from peekrank.experiments.sweep import Sweep
 from peekrank.jobs.executor import InterruptedRunError, Threads
-from peekrank.jobs.folder import FORMAT
+from peekrank.jobs.results_dir import FORMAT
 
 SMALL = Sweep("small", ("rtop1f", "uniform"), ("ct15:m=5",), ("dcg",), k=(1, 2), horizons=(300,), runs=3)
 
@@ -120,7 +120,7 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*_: object, **__: object) -> None:
         raise InterruptedRunError
 
-    monkeypatch.setattr(Threads, "do_all", stopped)
+    monkeypatch.setattr(Threads, "run_all_jobs", stopped)
     done = sweep("small.toml")
     assert done.exit_code == 130
     said = done.output.replace("\n", " ")

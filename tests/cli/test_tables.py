@@ -9,14 +9,14 @@ import pytest
 from rich.console import Console
 
 from helpers.command_line import numbers
-from peekrank.cli._tables import Sheet, compared, shown
+from peekrank.cli._tables import TextTable, compared, shown
 from peekrank.experiments.comparison import Group, compare
 
 HEADS = ["stream", "horizon", "learner", "minus", "difference, 95 %", "adj. p", "verdict"]
 LONG = "rtop1f:order=fixed"
 
 
-def printed(title: str, sheet: Sheet, width: int = 80) -> str:
+def printed(title: str, sheet: TextTable, width: int = 80) -> str:
     console = Console(file=io.StringIO(), width=width)
     for part in shown(title, sheet, "all are elsewhere"):
         console.print(part, highlight=False)
@@ -34,7 +34,7 @@ def rows(*pairs: tuple[str, str]) -> list[list[str]]:
 
 
 def test_groups_of_several_rows_have_a_line_of_their_own_and_all_fits_80_columns() -> None:
-    lines = printed("Regret", Sheet(HEADS, rows((LONG, "ftpl"), ("ftpl", LONG)), 2)).splitlines()
+    lines = printed("Regret", TextTable(HEADS, rows((LONG, "ftpl"), ("ftpl", LONG)), 2)).splitlines()
     told = [line.split() for line in lines if line.strip()]
     assert told[0] == ["Regret,", "horizon", "4,000,", "by", "stream"]
     row = ["-2,466,", "-2,889..-2,042", "<", "0.001", "better"]
@@ -45,20 +45,20 @@ def test_groups_of_several_rows_have_a_line_of_their_own_and_all_fits_80_columns
 
 
 def test_learners_that_are_the_same_in_all_rows_are_in_the_title() -> None:
-    lines = printed("Regret", Sheet(HEADS, rows(("a", "b")), 2)).splitlines()
+    lines = printed("Regret", TextTable(HEADS, rows(("a", "b")), 2)).splitlines()
     assert lines[0].strip() == "Regret, horizon 4,000, learner a, minus b"
     assert [line.split()[0] for line in lines[4:6]] == ["ct15", "ct15:noise=0.5"]
 
 
 def test_a_single_row_names_its_learners() -> None:
-    lines = printed("Regret", Sheet(HEADS, rows(("a", "b"))[:1], 2)).splitlines()
+    lines = printed("Regret", TextTable(HEADS, rows(("a", "b"))[:1], 2)).splitlines()
     assert lines[0].strip() == "Regret, stream ct15, horizon 4,000"
     assert lines[4].split()[:2] == ["a", "b"]
 
 
 @pytest.mark.parametrize("width", [40, 60])
 def test_on_a_narrow_terminal_names_are_folded_and_numbers_are_whole(width: int) -> None:
-    sheet = Sheet(["learner", "regret"], [["x" * 70, "1,234"], ["[red]y", "5"]], 0)
+    sheet = TextTable(["learner", "regret"], [["x" * 70, "1,234"], ["[red]y", "5"]], 0)
     text = printed("Regret", sheet, width)
     assert text.count("x") == 70
     assert "1,234" in text
@@ -68,7 +68,7 @@ def test_on_a_narrow_terminal_names_are_folded_and_numbers_are_whole(width: int)
 
 @pytest.mark.parametrize("width", [40, 50, 60, 70, 80, 100])
 def test_no_number_is_broken_and_no_line_is_too_long(width: int) -> None:
-    sheet = Sheet(HEADS, rows((LONG, "ftpl"), ("ftpl", LONG)), 2)
+    sheet = TextTable(HEADS, rows((LONG, "ftpl"), ("ftpl", LONG)), 2)
     text = printed("Regret", sheet, width)
     assert numbers(printed("Regret", sheet, 200)) - {LONG} <= numbers(text)
     assert text.count("-2,889..-2,042") == 4
@@ -76,7 +76,7 @@ def test_no_number_is_broken_and_no_line_is_too_long(width: int) -> None:
 
 
 def test_long_tables_are_cut() -> None:
-    sheet = Sheet(["learner", "regret"], [["a", str(i)] for i in range(70)], 0)
+    sheet = TextTable(["learner", "regret"], [["a", str(i)] for i in range(70)], 0)
     text = printed("Regret", sheet)
     assert "60 of 70 rows; all are elsewhere." in text
     assert " 59 " in text

@@ -11,13 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from peekrank.data.dataset import About, Dataset, check_finite, describe
+from peekrank.data.dataset import Dataset, Provenance, check_finite, describe
 
 
 def dataset(features: object, relevance: object, lengths: list[int]) -> Dataset:
     offsets = np.append(0, np.cumsum(lengths))
     return Dataset(
-        np.asarray(features, np.float32), np.asarray(relevance), offsets, np.arange(len(lengths)), About("mine")
+        np.asarray(features, np.float32),
+        np.asarray(relevance),
+        offsets,
+        np.arange(len(lengths)),
+        Provenance("mine"),
     )
 
 
@@ -31,7 +35,7 @@ def test_description_by_hand() -> None:
     assert (found.smallest, found.largest) == (-3, 5)
     assert (found.least_relevance, found.most_relevance) == (0, 3)
     assert found.grades == {"0": 4, "2": 2, "3": 1}
-    assert found.oddities == {
+    assert found.warnings == {
         "single_document_queries": 2,
         "all_zero_queries": 2,
         "all_equal_queries": 1,
@@ -51,7 +55,7 @@ def test_duplicates_against_counting(features: np.ndarray, cut: int) -> None:
     rows = [tuple(row) for row in features.tolist()]
     expected = sum(sum(Counter(part).values()) - len(Counter(part)) for part in (rows[:cut], rows[cut:]))
     found = describe(dataset(features, np.zeros(12, np.uint8), [cut, 12 - cut]))
-    assert found.oddities["duplicate_documents"] == expected
+    assert found.warnings["duplicate_documents"] == expected
 
 
 def test_grades_are_rounded_within_bounds_only() -> None:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from peekrank.data.dataset import Dataset, describe
-from peekrank.data.generated import LAYOUTS, Kind, Layout, make_dataset
+from peekrank.data.generated import LAYOUTS, DatasetShape, Kind, make_dataset
 
-BIG = Layout(2000, (5, 15), 8, (0.5, 0.3, 0.2))
+BIG = DatasetShape(2000, (5, 15), 8, (0.5, 0.3, 0.2))
 
 
 def explained(data: Dataset, *, within_queries: bool = False) -> float:

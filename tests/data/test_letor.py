@@ -171,7 +171,7 @@ def test_by_hand(raw: bytes, block: int, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_oddities_are_counted() -> None:
     data = read_letor(written(b"# head\n\n" + PLAIN + b" \n"))
-    assert data.about.oddities == {
+    assert data.about.warnings == {
         "blank_lines": 2,
         "comment_lines": 1,
         "missing_values": 4,
@@ -201,7 +201,7 @@ def test_query_numbers_in_comments() -> None:
     assert data.queries.tolist() == [12, 3]
     assert data.offsets.tolist() == [0, 2, 3]
     assert data.relevance.tolist() == [1.5, 0, 4]
-    assert data.about.oddities["queries_in_comments"] == 2
+    assert data.about.warnings["queries_in_comments"] == 2
 
 
 def test_real_relevance_is_kept_and_rounded_on_demand() -> None:
@@ -398,10 +398,10 @@ def test_halfway_between_two_float32(value: float, digit: int) -> None:
     low = np.float32(value)
     high = np.nextafter(low, np.float32(np.inf))
     middle = (Fraction(float(low)) + Fraction(float(high))) / 2
-    places = middle.denominator.bit_length() - 1
-    digits = str(abs(middle.numerator) * 5**places)
-    text = ("-" if middle < 0 else "") + f"{digits}e-{places}"  # exactly
-    above = ("-" if middle < 0 else "") + f"{digits}{digit}e-{places + 1}"
+    positions = middle.denominator.bit_length() - 1
+    digits = str(abs(middle.numerator) * 5**positions)
+    text = ("-" if middle < 0 else "") + f"{digits}e-{positions}"  # exactly
+    above = ("-" if middle < 0 else "") + f"{digits}{digit}e-{positions + 1}"
     short = f"{float(middle):.17g}"
     read = float32_read([text, above, short])
     assert read == [nearest_float32(x.encode()) for x in (text, above, short)]
@@ -500,11 +500,11 @@ def test_given_features_and_base_against_the_naive_reader(
 def test_files_with_changed_bytes_against_the_naive_reader(raw: bytes, data: st.DataObject, block: int) -> None:
     changed = bytearray(raw)
     for _ in range(data.draw(st.integers(1, 4))):
-        place = data.draw(st.integers(0, len(changed)))
+        position = data.draw(st.integers(0, len(changed)))
         new = data.draw(
             st.sampled_from([b"", *(bytes([x]) for x in b"019.:-+eE#\n\r\t qidnax\0\x0b\xff"), b"nan", b"1e"])
         )
-        changed[place : place + data.draw(st.integers(0, 3))] = new
+        changed[position : position + data.draw(st.integers(0, 3))] = new
     if bytes(changed[:2]) != b"\x1f\x8b":
         compare(bytes(changed), block)
 
@@ -514,8 +514,8 @@ def test_files_with_changed_bytes_against_the_naive_reader(raw: bytes, data: st.
 def test_damaged_gzip_files_are_refused_or_read_right(raw: bytes, data: st.DataObject) -> None:
     assume(re.search(rb"[0-9]:[0-9+.-]", raw.replace(b"qid:", b"")))  # has features
     packed = bytearray(pack(raw))
-    place = data.draw(st.integers(10, len(packed) - 1))
-    packed[place] ^= 1 << data.draw(st.integers(0, 7))
+    position = data.draw(st.integers(10, len(packed) - 1))
+    packed[position] ^= 1 << data.draw(st.integers(0, 7))
     path = written(bytes(packed), "f.txt")
     try:
         text = gzip.decompress(packed)  # some bits mean nothing
@@ -526,7 +526,7 @@ def test_damaged_gzip_files_are_refused_or_read_right(raw: bytes, data: st.DataO
     else:
         with pytest.raises(ValueError, match=r"^f\.txt"):
             read_letor(path)
-    path.write_bytes(pack(raw)[:place])
+    path.write_bytes(pack(raw)[:position])
     with pytest.raises(ValueError, match=r"^f\.txt"):
         read_letor(path)
 
@@ -543,18 +543,20 @@ def test_damaged_gzip_files_are_refused_or_read_right(raw: bytes, data: st.DataO
     ],
 )
 def test_published_splits(names: tuple[str, ...], tmp_path: Path) -> None:
-    for place, name in enumerate(names):
+    for position, name in enumerate(names):
         raw = (
-            f"{place} 1:1 {place + 2}:{place} # 5\n" if "imat" in name else f"{place} qid:5 {place + 2}:{place}\n"
+            f"{position} 1:1 {position + 2}:{position} # 5\n"
+            if "imat" in name
+            else f"{position} qid:5 {position + 2}:{position}\n"
         )
         (tmp_path / name).write_bytes(pack(raw.encode()) if name.endswith("gz") else raw.encode())
     fold = read_fold(tmp_path)
     there = [part for part in fold if part is not None]
     assert len(there) == len(names)
     assert [part.features.shape for part in there] == [(1, len(names) + 1)] * len(names)
-    assert [part.relevance.tolist() for part in there] == [[place] for place in range(len(names))]
-    for place, part in enumerate(there):
-        assert part.features[0, place + 1] == place
+    assert [part.relevance.tolist() for part in there] == [[position] for position in range(len(names))]
+    for position, part in enumerate(there):
+        assert part.features[0, position + 1] == position
 
 
 def test_parts_of_a_split_count_ids_alike(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from peekrank.data.dataset import Dataset
-from peekrank.data.generated import Layout, make_dataset
+from peekrank.data.generated import DatasetShape, make_dataset
 from peekrank.data.letor import read_letor, write_letor
 from peekrank.data.peek import open_dataset, save_dataset
 
@@ -61,7 +61,7 @@ def test_a_file_beside_has_the_sizes_of_queries(text: Path, ending: str) -> None
     assert data.offsets.tolist() == [0, 2, 3]
     assert data.queries.tolist() == [1, 2]
     assert data.documents == ("", "x", "")
-    assert data.about.oddities["queries_in_group_file"] == 2
+    assert data.about.warnings["queries_in_group_file"] == 2
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_relevance_may_be_missing_everywhere_where_that_is_allowed(text: Path) -
     assert data.relevance.tolist() == [0, 0]
     assert data.features[:, 0].tolist() == [1, 2]
     assert data.documents == ("a", "b")
-    assert data.about.oddities["documents_without_relevance"] == 2
+    assert data.about.warnings["documents_without_relevance"] == 2
     with pytest.raises(ValueError, match=r"^a\.txt, line 1: there is no relevance before 'qid:7'"):
         read_letor(text)
     text.write_text("1:1 2:0.5\n1:2\n")
@@ -105,7 +105,7 @@ def test_relevance_may_be_missing_everywhere_where_that_is_allowed(text: Path) -
     assert read_letor(text, relevance=False).features.tolist() == [[1, 0.5], [2, 0]]
     text.write_text("1 qid:7 1:1\n")
     Path(f"{text}.group").unlink()
-    assert read_letor(text, relevance=False).about.oddities["documents_without_relevance"] == 0
+    assert read_letor(text, relevance=False).about.warnings["documents_without_relevance"] == 0
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_other_files_are_named_as_what_they_are(text: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize("name", ["b.txt", "b.txt.gz"])
 @pytest.mark.parametrize("base", [0, 1])
 def test_what_is_written_is_read_back(tmp_path: Path, name: str, base: int) -> None:
-    made = make_dataset(Layout(20, (1, 6), 5, (0.5, 0.5)), np.random.default_rng(1), values="tails")
+    made = make_dataset(DatasetShape(20, (1, 6), 5, (0.5, 0.5)), np.random.default_rng(1), values="tails")
     made.features[::3, 1:] = 0
     made.features[0, -1] = made.features[0, 0] = 0
     first = Dataset.of(

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from peekrank.data.dataset import About, Dataset
+from peekrank.data.dataset import Dataset, Provenance
 from peekrank.data.peek import is_compact, open_dataset, save_dataset
 
-ABOUT = About("a.txt", "0123", 0, "query", rounded=True, oddities={"blank_lines": 3})
+ABOUT = Provenance("a.txt", "0123", 0, "query", rounded=True, warnings={"blank_lines": 3})
 
 
 def dataset(kind: type[np.generic] = np.uint8, d: int = 3) -> Dataset:
@@ -59,8 +59,10 @@ def test_arrays_are_those_of_the_file_as_its_header_says(saved: Path) -> None:
     assert raw[16:48] == hashlib.sha256(text).digest()
     header = json.loads(text)
     first = -(-(48 + length) // 64) * 64
-    place = header["arrays"]["features"]
-    there = np.frombuffer(raw, place["kind"], count=21, offset=first + place["start"]).reshape(place["shape"])
+    position = header["arrays"]["features"]
+    there = np.frombuffer(raw, position["kind"], count=21, offset=first + position["start"]).reshape(
+        position["shape"]
+    )
     np.testing.assert_array_equal(there, dataset().features)
     assert len(raw) == first + header["size"]
 
@@ -94,10 +96,10 @@ def test_every_cut_is_noticed(saved: Path) -> None:
 def test_every_changed_byte_of_the_header_is_noticed(saved: Path) -> None:
     raw = saved.read_bytes()
     length = int.from_bytes(raw[12:16], "little")
-    for place in range(48 + length):
+    for position in range(48 + length):
         for bit in (0, 7):
             changed = bytearray(raw)
-            changed[place] ^= 1 << bit
+            changed[position] ^= 1 << bit
             saved.write_bytes(changed)
             with pytest.raises(ValueError, match=r"^a\.peek: "):
                 open_dataset(saved)
@@ -148,8 +150,8 @@ def test_arrays_that_do_not_fit_are_not_written(wrong: dict[str, Any], tmp_path:
 
 def test_damaged_offsets_are_refused(saved: Path) -> None:
     raw = bytearray(saved.read_bytes())
-    place = raw.index(np.array([0, 2, 3, 7]).tobytes())
-    raw[place + 8] = 200
+    position = raw.index(np.array([0, 2, 3, 7]).tobytes())
+    raw[position + 8] = 200
     saved.write_bytes(raw)
     with pytest.raises(ValueError, match=r"a\.peek: features, relevance, offsets and queries do not fit together"):
         open_dataset(saved)
@@ -201,7 +203,7 @@ def rewritten(path: Path, change: Callable[[Any], Any]) -> None:
         (lambda h: h["about"].pop("source"), "does not say where the data come from"),
         (lambda h: h.update(about=None), "does not say where the data come from"),
         (lambda h: h["about"].update(base="1"), "has base = '1' in about: must be of type int"),
-        (lambda h: h["about"].update(oddities={"blank_lines": "3"}), "has oddities that are no counts"),
+        (lambda h: h["about"].update(warnings={"blank_lines": "3"}), "has warnings that are no counts"),
         (
             lambda h: h["arrays"].update(more=h["arrays"]["queries"]),
             "must have the arrays features, relevance, off",

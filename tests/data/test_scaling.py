@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from peekrank.data.dataset import About, Dataset
+from peekrank.data.dataset import Dataset, Provenance
 from peekrank.data.scaling import fit_standardisation, scale_within_queries, standardise, standardise_online
 
 LENGTHS = [4, 1, 5]
@@ -21,7 +21,7 @@ TABLES = hnp.arrays(
 
 def dataset(features: np.ndarray, digest: str = "abc") -> Dataset:
     offsets = np.append(0, np.cumsum(LENGTHS))
-    return Dataset(features, np.zeros(10, np.uint8), offsets, np.arange(3), About("mine", digest))
+    return Dataset(features, np.zeros(10, np.uint8), offsets, np.arange(3), Provenance("mine", digest))
 
 
 @given(TABLES)
@@ -82,10 +82,10 @@ def test_online_against_moments_of_prefixes(
     parts = np.split(features, np.cumsum(LENGTHS)[:-1])
     online = standardise_online(dataset(features), order)
     assert len(online.rounds.offsets) == 7
-    for t, (query, place) in enumerate(zip(order, online.sequence, strict=True)):
-        assert (place == query) == (t < 3)
+    for t, (query, position) in enumerate(zip(order, online.sequence, strict=True)):
+        assert (position == query) == (t < 3)
         shown = np.concatenate([parts[q] for q in order[: min(t + 1, 3)]])
-        here = slice(online.rounds.offsets[place], online.rounds.offsets[place + 1])
+        here = slice(online.rounds.offsets[position], online.rounds.offsets[position + 1])
         expected = scaled_by(parts[query], shown)
         np.testing.assert_allclose(online.rounds.features[here], expected, rtol=1e-5, atol=1e-5)
     shown = np.concatenate([parts[q] for q in order[:3]])

@@ -43,7 +43,7 @@ def test_columns_beside_the_frame(frame: Any) -> None:
 def test_without_queries_and_relevance() -> None:
     data = Dataset.of([[1, 2], [3, 4]])
     assert data.queries.tolist() == [0]
-    assert data.about.oddities["documents_without_relevance"] == 2
+    assert data.about.warnings["documents_without_relevance"] == 2
 
 
 @pytest.mark.parametrize(

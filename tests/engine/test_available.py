@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.naive_doubt import Naive
+from helpers.naive_exploration import Naive
 from peekrank import (
     DCG,
     UCB,
@@ -25,19 +25,19 @@ from peekrank import (
     play,
     simulate,
 )
-from peekrank.engine import drive
-from peekrank.engine.saved import arrays_of
+from peekrank.engine import run_agents
+from peekrank.engine.serialization import arrays_of
 from peekrank.types import Decision, Rounds
 
 LEARNERS: list[Any] = [
     DoubtSort(DCG()),
-    DoubtSort(Precision(2), form="safe"),
-    DoubtSort(SumLoss(), form="cautious", forget=0.99),
+    DoubtSort(Precision(2, mean=False), variant="safe"),
+    DoubtSort(SumLoss(), variant="cautious", decay=0.99),
     Greedy(DCG()),
     Thompson(DCG()),
     UCB(DCG()),
     MarginFTRL(DCG()),
-    MarginFTRL(Precision(2), discount=0.99),
+    MarginFTRL(Precision(2, mean=False), decay=0.99),
 ]
 
 
@@ -51,7 +51,7 @@ def some_rounds(T: int, m: int, seed: int) -> Rounds:
 
 def same_memory(learner: Any, one: Agent, two: Agent) -> bool:
     first, second = dict(arrays_of(one.state)), dict(arrays_of(two.state))
-    return all(np.array_equal(first[name][: len(second[name])], second[name]) for name in learner.memory)
+    return all(np.array_equal(first[name][: len(second[name])], second[name]) for name in learner.persistent)
 
 
 @pytest.mark.parametrize("learner", [*LEARNERS, Uniform()], ids=str)
@@ -71,7 +71,7 @@ def test_all_drivers_agree(learner: Any, k: int) -> None:
 @pytest.mark.parametrize("learner", LEARNERS, ids=str)
 def test_driving_on_is_asking_and_telling(learner: Any) -> None:
     rounds, agents = some_rounds(120, 6, seed=4), [Agent(learner, m=6, k=2, seed=5) for _ in range(2)]
-    drive(agents[:1], rounds, measure=DCG())
+    run_agents(agents[:1], rounds, measure=DCG())
     items = rounds.items
     assert items is not None
     for first, last in zip(rounds.offsets[:-1], rounds.offsets[1:], strict=True):
@@ -81,7 +81,7 @@ def test_driving_on_is_asking_and_telling(learner: Any) -> None:
         agents[1].update(decision, [grades[int(item)] for item in decision.ranking[:2]])
     assert same_memory(learner, *agents)
     assert agents[0].rounds == agents[1].rounds == 120
-    assert np.array_equal(agents[0].summary().answers, agents[1].summary().answers)
+    assert np.array_equal(agents[0].summary().n_feedback, agents[1].summary().n_feedback)
     assert np.array_equal(agents[0].rank().ranking, agents[1].rank().ranking)
 
 
@@ -89,8 +89,8 @@ def test_doubtsort_over_subsets_is_its_definition() -> None:
     weights = (1 / np.log2(np.arange(2, 10))).tolist()
     twin, agent, rng = Naive(weights, 2, 1.0), Agent(DoubtSort(DCG()), m=8, k=2, seed=0), np.random.default_rng(0)
     draws = np.random.default_rng(np.random.SeedSequence(0, spawn_key=(1,)))
-    state, enter = agent._state, DoubtSort.kernels.enter
-    assert enter is not None
+    state, set_items = agent._state, DoubtSort.kernels.set_items
+    assert set_items is not None
     for _ in range(300):
         here = np.flatnonzero(rng.random(8) < 0.5)
         if len(here):
@@ -100,7 +100,7 @@ def test_doubtsort_over_subsets_is_its_definition() -> None:
                 gain = float(rng.random())  # no two means are equal, so that rounding decides nothing
                 twin.learn(int(item), gain)
                 ranking, feedback = np.array([0]), np.array([gain])
-                enter(state, np.array([item]))
+                set_items(state, np.array([item]))
                 DoubtSort.kernels.update(state, np.empty((1, 0), np.float32), ranking, np.zeros(1), feedback)
 
 
@@ -146,8 +146,8 @@ def test_added_items_change_nothing_for_those_there_are(learner: Any) -> None:
         answer = [int(rng.integers(0, 2))]
         decisions = [agent.rank(available=here) for agent in (growing, grown)]
         assert np.array_equal(decisions[0].ranking, decisions[1].ranking)
-        if decisions[0].chances is not None:
-            assert np.array_equal(decisions[0].chances, np.asarray(decisions[1].chances))
+        if decisions[0].propensities is not None:
+            assert np.array_equal(decisions[0].propensities, np.asarray(decisions[1].propensities))
         for agent, decision in zip((growing, grown), decisions, strict=True):
             agent.update(decision, answer)
     assert known == growing.shape.m == 40
@@ -178,8 +178,8 @@ def test_retired_items_are_left_out(learner: Any) -> None:
         assert decision.items.tolist() == [0, 2, 4]
         agent.update(decision, [1])
     agent.update(early, [1])  # whoever it was about
-    assert agent.answers == 11
-    assert sorted(agent.order().tolist()) == [0, 2, 4]
+    assert agent.n_feedback == 11
+    assert sorted(agent.best_ranking().tolist()) == [0, 2, 4]
     assert agent.add(2).tolist() == [5, 6]
     assert sorted(agent.rank().ranking.tolist()) == [0, 2, 4, 5, 6]
     with pytest.raises(ValueError, match=r"available = \[0 3\]: item 3 has retired"):
@@ -215,7 +215,7 @@ def test_decisions_from_before_items_came_can_be_answered() -> None:
     agent.add(4)
     agent.update(decision, [1])
     assert agent.state.items.answers[: agent.shape.m].sum() == 1
-    assert agent.summary().answers[decision.ranking[0]] == 1
+    assert agent.summary().n_feedback[decision.ranking[0]] == 1
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_learners_of_fixed_sets_say_that_they_are() -> None:
     with pytest.raises(ValueError, match=what):
         agent.rank(available=[0, 1])
     with pytest.raises(ValueError, match=what):
-        agent.order(available=[0, 1])
+        agent.best_ranking(available=[0, 1])
     with pytest.raises(ValueError, match=what):
         agent.add()
     with pytest.raises(ValueError, match=what):
@@ -282,11 +282,11 @@ def test_learners_of_fixed_sets_say_that_they_are() -> None:
 def test_rounds_about_unknown_or_retired_items_are_refused() -> None:
     rounds = some_rounds(20, 4, seed=0)
     with pytest.raises(ValueError, match="made for 3 items"):
-        drive([Agent(DoubtSort(DCG()), m=3, k=1)], rounds, measure=DCG())
+        run_agents([Agent(DoubtSort(DCG()), m=3, k=1)], rounds, measure=DCG())
     agent = Agent(DoubtSort(DCG()), m=4, k=1)
     agent.retire([2])
     with pytest.raises(ValueError, match="lists of up to 4 items"):
-        drive([agent], rounds, measure=DCG())
+        run_agents([agent], rounds, measure=DCG())
 
 
 def test_order_of_the_available() -> None:
@@ -294,5 +294,5 @@ def test_order_of_the_available() -> None:
     for _ in range(20):
         decision = agent.rank()
         agent.update(decision, [int(item in (1, 3)) for item in decision.ranking])
-    assert agent.order(available=[2, 3]).tolist() == [3, 2]
-    assert set(agent.order()[:2].tolist()) == {1, 3}
+    assert agent.best_ranking(available=[2, 3]).tolist() == [3, 2]
+    assert set(agent.best_ranking()[:2].tolist()) == {1, 3}

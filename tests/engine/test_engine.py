@@ -33,11 +33,11 @@ from peekrank import (
 )
 from peekrank.data.dataset import About, Dataset
 from peekrank.data.peek import open_dataset, save_dataset
-from peekrank.engine import generator, loop, problem_shape, simulate_all
-from peekrank.engine.loop import chunk_length
+from peekrank.engine import loop, make_rng, problem_shape, simulate_all
+from peekrank.engine.simulation import chunk_length
 from peekrank.learners.rtopkf.learner import RTopKF
-from peekrank.measures import AUC, AveragePrecision, Precision
-from peekrank.streams import Means
+from peekrank.measures import AUCLoss, AveragePrecision, Precision
+from peekrank.streams import Bernoulli
 from peekrank.types import Kernels, Learner, Measure, Rounds, Shape
 
 T = 1000
@@ -59,14 +59,14 @@ def test_trace_is_the_running_sum_of_single_evaluations(rounds: Rounds) -> None:
     trace = simulate(RTop1F(DCG(), horizon=T), rounds, k=2, measure=DCG(), seed=5)
     np.testing.assert_allclose(trace.value, np.cumsum(values), rtol=1e-12)
     assert np.array_equal(trace.explored, np.cumsum(marks))
-    assert np.array_equal(trace.at, np.arange(1, T + 1))
+    assert np.array_equal(trace.checkpoints, np.arange(1, T + 1))
 
 
 def test_thinned_trace_has_the_same_numbers(rounds: Rounds) -> None:
     whole = simulate(Uniform(), rounds, k=1, measure=DCG())
-    at = np.array([1, 7, 500, 999, 1000])
-    thin = simulate(Uniform(), rounds, k=1, measure=DCG(), at=at)
-    assert np.array_equal(thin.value, whole.value[at - 1])
+    checkpoints = np.array([1, 7, 500, 999, 1000])
+    thin = simulate(Uniform(), rounds, k=1, measure=DCG(), checkpoints=checkpoints)
+    assert np.array_equal(thin.value, whole.value[checkpoints - 1])
 
 
 def test_chunks_do_not_show() -> None:
@@ -91,7 +91,7 @@ def test_full_information_sees_everything_whatever_k_is(rounds: Rounds) -> None:
 
 def test_skipped_lists_count_nothing() -> None:
     rounds = fixed_items([[0, 0], [0, 1], [0, 0]])
-    trace = simulate(Uniform(), rounds, k=1, measure=NDCG(blank="skip"))
+    trace = simulate(Uniform(), rounds, k=1, measure=NDCG(no_relevant="skip"))
     assert trace.value[0] == 0
     assert trace.value[1] > 0
     assert trace.value[2] == trace.value[1]
@@ -102,9 +102,9 @@ def test_memory_does_not_grow_with_the_horizon() -> None:
     for n in (20_000, 80_000):
         rounds = CT15(m=10).rounds(n, np.random.default_rng(0))
         learner = RTop1F(DCG(), horizon=n)
-        simulate(learner, rounds, k=1, measure=DCG(), at=np.array([n]))
+        simulate(learner, rounds, k=1, measure=DCG(), checkpoints=np.array([n]))
         tracemalloc.start()
-        simulate(learner, rounds, k=1, measure=DCG(), at=np.array([n]))
+        simulate(learner, rounds, k=1, measure=DCG(), checkpoints=np.array([n]))
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.5 * peaks[0]
@@ -112,13 +112,13 @@ def test_memory_does_not_grow_with_the_horizon() -> None:
 
 @pytest.mark.parametrize("run", [play, simulate])
 @pytest.mark.parametrize(
-    ("at", "message"),
+    ("checkpoints", "message"),
     [([0, 5], "from 1 to 1000"), ([5, 5], "ascending"), ([1001], "1000"), ([], "at must hold")],
 )
-def test_bad_checkpoints(run: object, at: list[int], message: str, rounds: Rounds) -> None:
+def test_bad_checkpoints(run: object, checkpoints: list[int], message: str, rounds: Rounds) -> None:
     assert callable(run)
     with pytest.raises(ValueError, match=message):
-        run(Uniform(), rounds, k=1, measure=DCG(), at=np.array(at, dtype=np.int64))
+        run(Uniform(), rounds, k=1, measure=DCG(), checkpoints=np.array(checkpoints, dtype=np.int64))
 
 
 def test_relevance_above_the_learners_grades_is_refused() -> None:
@@ -159,7 +159,15 @@ def uneven_lists(seed: int, shortest: int = 1, longest: int = 8) -> Rounds:
 
 @pytest.mark.parametrize(
     "measure",
-    [DCG(), DCG(2, "linear"), NDCG(3), NDCG(blank="skip"), Precision(2), AveragePrecision(), AUC()],
+    [
+        DCG(),
+        DCG(2, "linear"),
+        NDCG(3),
+        NDCG(no_relevant="skip"),
+        Precision(2, mean=False),
+        AveragePrecision(),
+        AUCLoss(),
+    ],
     ids=str,
 )
 def test_lists_of_different_lengths_are_worth_what_each_is_by_itself(measure: Measure) -> None:
@@ -171,7 +179,9 @@ def test_lists_of_different_lengths_are_worth_what_each_is_by_itself(measure: Me
         rows = slice(rounds.offsets[n], rounds.offsets[n + 1])
         values.append(evaluate(measure, agent.rank(rounds.features[rows]).ranking, rounds.relevance[rows]))
     np.testing.assert_allclose(trace.value[:600], np.nancumsum(values), rtol=1e-12)
-    rest = simulate(Uniform(), rounds, k=1, measure=measure, seed=3, sequence=sequence, at=np.array([40_000]))
+    rest = simulate(
+        Uniform(), rounds, k=1, measure=measure, seed=3, sequence=sequence, checkpoints=np.array([40_000])
+    )
     assert rest.value[0] == trace.value[-1]
 
 
@@ -240,7 +250,7 @@ def test_gains_of_any_type_are_perceived_alike(convert: Any, rounds: Rounds) -> 
 
 def test_a_learner_and_its_rounds_may_have_the_same_seed() -> None:
     """With one stream of random numbers for both, the learner's noise would be what decides relevance."""
-    means, seeds = Means((0.5,) * 10), range(20)
+    means, seeds = Bernoulli((0.5,) * 10), range(20)
 
     def total(stream_seed: int, seed: int) -> float:
         rounds = means.rounds(200, np.random.default_rng(stream_seed))
@@ -267,13 +277,13 @@ class At(NamedTuple):
     m: int
 
 
-@pytest.mark.parametrize("place", [0, 9])
-def test_a_learner_that_ranks_what_is_not_there_is_stopped(place: int, rounds: Rounds) -> None:
+@pytest.mark.parametrize("position", [0, 9])
+def test_a_learner_that_ranks_what_is_not_there_is_stopped(position: int, rounds: Rounds) -> None:
     class Nonsense(Uniform):
         kernels = Kernels(_rank_nonsense, _learn_nothing)
 
         def init(self, shape: Shape) -> Any:
-            return At(place)
+            return At(position)
 
     with pytest.raises(ValueError, match="something else than"):
         simulate(Nonsense(), rounds, k=1, measure=DCG())
@@ -352,7 +362,7 @@ def test_threads_may_share_an_agent() -> None:
 
 
 def test_seeds_of_any_integer_type_are_the_same() -> None:
-    assert generator(np.int64(3)).random() == generator(3).random() != np.random.default_rng(3).random()
+    assert make_rng(np.int64(3)).random() == make_rng(3).random() != np.random.default_rng(3).random()
 
 
 def test_agents_can_be_pickled() -> None:
@@ -425,21 +435,21 @@ def test_answers_are_counted_for_each_item() -> None:
         agent.update(decision, answers)
     with pytest.raises(ValueError, match="feedback"):
         agent.update(decision, [1, 7])  # what is refused is not counted
-    assert agent.summary().answers.tolist() == counted.tolist()
-    assert (agent.rounds, agent.answers) == (50, counted.sum())
+    assert agent.summary().n_feedback.tolist() == counted.tolist()
+    assert (agent.rounds, agent.n_feedback) == (50, counted.sum())
 
 
 def test_the_order_is_by_what_is_believed_and_ties_go_by_index() -> None:
     agent = Agent(FTPL(DCG(), horizon=9), m=4, k=4)
     agent._state.scores[:] = [1, 3, 1, 2]
-    assert agent.order().tolist() == [1, 3, 0, 2]
+    assert agent.best_ranking().tolist() == [1, 3, 0, 2]
     lists = Agent(RTopKF(), m=4, k=1, d=2)
     lists._state.w[:] = [1, -1]
-    assert lists.order([[0, 1], [2, 0], [1, 1]]).tolist() == [1, 2, 0]
+    assert lists.best_ranking([[0, 1], [2, 0], [1, 1]]).tolist() == [1, 2, 0]
     with pytest.raises(ValueError, match="features of shape"):
-        lists.order()
+        lists.best_ranking()
     with pytest.raises(ValueError, match="features of item 0"):
-        lists.order([[np.nan, 1]])
+        lists.best_ranking([[np.nan, 1]])
 
 
 def test_a_summary_is_of_items_or_of_weights_or_of_nothing() -> None:
@@ -449,7 +459,7 @@ def test_a_summary_is_of_items_or_of_weights_or_of_nothing() -> None:
         "       0          0.5          0",
         "       1           -1          0",
     ]
-    assert len(Agent(Uniform(), m=4, k=1).summary().believed) == 0
+    assert len(Agent(Uniform(), m=4, k=1).summary().estimate) == 0
 
 
 def test_orders_of_finite_games_are_those_of_the_best_action() -> None:
@@ -457,14 +467,14 @@ def test_orders_of_finite_games_are_those_of_the_best_action() -> None:
     for a, ranking in enumerate(agent.state.rankings[agent.state.action]):
         agent._state.losses[:] = 1
         agent._state.losses[a] = 0
-        assert agent.order().tolist() == ranking.tolist()
+        assert agent.best_ranking().tolist() == ranking.tolist()
 
 
 @pytest.mark.parametrize("rounds_before", [0, 1, 63, 64, 65, 130])
 def test_uniforms_drawn_ahead_are_those_of_each_round(rounds_before: int) -> None:
     """Whether an agent is saved, driven or reseeded in between: its rounds get one stream of uniforms in turn."""
     learner = FTPL(DCG(), horizon=100)
-    agent, uniforms = Agent(learner, m=3, k=3, seed=4), generator(4)
+    agent, uniforms = Agent(learner, m=3, k=3, seed=4), make_rng(4)
 
     def expected() -> Any:
         return np.argsort(-uniforms.random(3), kind="stable").tolist()
@@ -480,11 +490,11 @@ def test_uniforms_drawn_ahead_are_those_of_each_round(rounds_before: int) -> Non
             seen.extend(rankings.tolist())
             return super().values(rankings, relevance)
 
-    loop.drive([agent], fixed_items(np.zeros((5, 3), dtype=np.uint8)), measure=Notes())
+    loop.run_agents([agent], fixed_items(np.zeros((5, 3), dtype=np.uint8)), measure=Notes())
     assert seen == [expected() for _ in range(5)]
     assert agent.rank().ranking.tolist() == expected()
     agent.reseed(9)
-    uniforms = generator(9)
+    uniforms = make_rng(9)
     assert agent.rank().ranking.tolist() == expected()
 
 
@@ -503,7 +513,7 @@ def test_features_of_items_that_are_not_available_are_left_out() -> None:
     assert sorted(decision.ranking.tolist()) == [1, 3]
     assert decision.features.tolist() == [[2, 3], [6, 7]]
     agent.update(decision, [1])
-    assert agent.answers == 1
+    assert agent.n_feedback == 1
 
 
 @pytest.mark.parametrize("answer", [1, 1.0, True, np.int64(1), np.float32(1), math.nan])
@@ -525,21 +535,21 @@ def test_a_single_answer_that_is_none_changes_nothing(feedback: Any) -> None:
         agent.update(decision, feedback)
     assert agent.dump() == before
     agent.update(decision, [1])
-    assert agent.answers == 1
+    assert agent.n_feedback == 1
 
 
 @pytest.mark.parametrize("learner", [DoubtSort(DCG()), MarginFTRL(DCG()), Uniform()], ids=str)
 def test_uniforms_from_outside_are_those_of_the_round(learner: Any) -> None:
     """An agent that is given what another one draws does what the other one does."""
     own, told = (Agent(learner, m=5, k=2, seed=seed) for seed in (3, 4))
-    rng = generator(3)
+    rng = make_rng(3)
     for _ in range(50):
-        one, two = own.rank(), told.rank(uniforms=rng.random(told.draws()))
+        one, two = own.rank(), told.rank(uniforms=rng.random(told.n_uniforms()))
         assert np.array_equal(one.ranking, two.ranking)
         assert np.array_equal(one.token, two.token)
         for agent, decision in ((own, one), (told, two)):
             agent.update(decision, [int(item == 2) for item in decision.ranking[:2]])
-    assert np.array_equal(own.summary().believed, told.summary().believed)
+    assert np.array_equal(own.summary().estimate, told.summary().estimate)
 
 
 @pytest.mark.parametrize("wrong", [[0.5], [1.0] * 6, [-0.1] * 6, [np.nan] * 6, [0.5] * 7])
@@ -555,12 +565,12 @@ def test_what_somebody_else_showed_is_learned_from() -> None:
     adopting, own = (Agent(DoubtSort(DCG()), m=5, k=2, seed=1) for _ in range(2))
     for n in range(40):
         shown = np.roll(np.arange(5), n)
-        one, two = adopting.adopt(adopting.rank(), shown), own.rank()
-        assert one.chances is not None
-        assert np.flatnonzero(one.chances).tolist() == sorted(shown[:2].tolist())
+        one, two = adopting.off_policy(adopting.rank(), shown), own.rank()
+        assert one.propensities is not None
+        assert np.flatnonzero(one.propensities).tolist() == sorted(shown[:2].tolist())
         adopting.update(one, [n % 2, 1])
         own.update(two._replace(ranking=shown), [n % 2, 1])
-    assert np.array_equal(adopting.summary().believed, own.summary().believed)
+    assert np.array_equal(adopting.summary().estimate, own.summary().estimate)
 
 
 def test_what_cannot_be_adopted_is_refused() -> None:
@@ -568,9 +578,9 @@ def test_what_cannot_be_adopted_is_refused() -> None:
     old = agent.rank()
     agent.rank()
     with pytest.raises(ValueError, match="only the latest decision"):
-        agent.adopt(old, [0, 1, 2])
+        agent.override(old, [0, 1, 2])
     with pytest.raises(ValueError, match="must hold the items of the decision"):
-        agent.adopt(agent.rank(), [0, 1, 1])
+        agent.override(agent.rank(), [0, 1, 1])
     fixed = Agent(BlockFTRL(DCG(), horizon=100), m=3, k=1)
     with pytest.raises(ValueError, match="learns from lists of its own only"):
-        fixed.adopt(fixed.rank(), [0, 1, 2])
+        fixed.off_policy(fixed.rank(), [0, 1, 2])

@@ -8,7 +8,12 @@ from peekrank import DCG, Agent, BlockFTRL, DoubtSort, PermFTRL, Precision, RTop
 from peekrank.engine.replay import Log
 from peekrank.types import Decision, Learner
 
-CLOCKED: list[Learner] = [BlockFTRL(DCG()), RTop1F(DCG(), horizon=500), SetFTRL(Precision(2)), DoubtSort(DCG())]
+CLOCKED: list[Learner] = [
+    BlockFTRL(DCG()),
+    RTop1F(DCG(), horizon=500),
+    SetFTRL(Precision(2, mean=False)),
+    DoubtSort(DCG()),
+]
 
 
 def new(learner: Learner, seed: int = 3) -> Agent:
@@ -21,7 +26,7 @@ def life(agent: Agent, rounds: int = 200) -> Log:
     log: list[tuple[Decision, ArrayLike | None]] = []
     for t in range(rounds):
         features = rng.random((5, 2)) if agent.learner.contextual else None
-        some = sorted(rng.permutation(5)[:4]) if agent.learner.kernels.enter is not None and t % 2 else None
+        some = sorted(rng.permutation(5)[:4]) if agent.learner.kernels.set_items is not None and t % 2 else None
         waiting.append(agent.rank(features, available=some))
         log.append((waiting[-1], None))
         while waiting and rng.random() < 0.6:
@@ -59,7 +64,7 @@ def test_answers_alone_are_enough_for_the_others(learner: Learner) -> None:
     for decision, feedback in life(agent):
         if feedback is not None:
             other.update(decision, feedback)
-    name = learner.memory[0]
+    name = learner.persistent[0]
     assert np.array_equal(getattr(agent.state, name), getattr(other.state, name))
 
 

@@ -19,17 +19,17 @@ def made() -> Any:
 
 
 def test_decisions_are_those_of_the_learner(made: Any) -> None:
-    assert made.chances.sum(axis=1) == pytest.approx(np.full(300, script.K))
-    assert np.sort(made.places, axis=1).tolist() == np.tile(np.arange(script.M), (300, 1)).tolist()
-    assert np.isnan(made.answers[made.places >= script.K]).all()
+    assert made.propensities.sum(axis=1) == pytest.approx(np.full(300, script.K))
+    assert np.sort(made.positions, axis=1).tolist() == np.tile(np.arange(script.M), (300, 1)).tolist()
+    assert np.isnan(made.answers[made.positions >= script.K]).all()
 
 
 @pytest.mark.parametrize("fault", script.FAULTS)
 def test_after_a_fault_lists_are_still_lists_and_only_what_is_seen_is_answered_for(made: Any, fault: str) -> None:
     bad = script.FAULTS[fault][0](made, np.random.default_rng(0))
-    assert np.sort(bad.places, axis=1).tolist() == np.tile(np.arange(script.M), (300, 1)).tolist()
-    assert np.isnan(bad.answers[bad.places >= script.K]).all()
-    changed = not np.array_equal(bad.places, made.places)
+    assert np.sort(bad.positions, axis=1).tolist() == np.tile(np.arange(script.M), (300, 1)).tolist()
+    assert np.isnan(bad.answers[bad.positions >= script.K]).all()
+    changed = not np.array_equal(bad.positions, made.positions)
     lost = not np.array_equal(bad.answers, made.answers, equal_nan=True)
     assert changed or lost
 

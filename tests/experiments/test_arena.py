@@ -12,8 +12,8 @@ from records import parse_cell
 
 from helpers.scripts import load_experiment
 from peekrank import DCG, Agent, Uniform
-from peekrank.engine.loop import chunk_length
-from peekrank.experiments.arena import Crossing, Opponent, cross, draw, face, opponents
+from peekrank.engine.simulation import chunk_length
+from peekrank.experiments.arena import ArenaResult, Opponent, draw, opponents, play_game, run_arena
 from peekrank.games.analysis import analyse
 from peekrank.games.classic import CLASSIC, classic
 from peekrank.games.game import Game
@@ -25,7 +25,7 @@ from peekrank.types import Ints, Learner, Shape
 ROOT = Path(__file__).parents[2]
 GAMES = {name: example.game for name, example in CLASSIC.items()} | {
     "ndcg": ranking_game("ndcg", m=3, k=2),
-    "p@2": ranking_game("p@2", m=3, k=1),
+    "p@2+sum": ranking_game("p@2+sum", m=3, k=1),
     "hopeless ap": ranking_game("ap", m=3, k=1),
 }
 
@@ -36,14 +36,14 @@ def outcomes_of(game: Game, n: int) -> Ints:
 
 @pytest.mark.parametrize(
     ("name", "learner"),
-    [(name, FeedExp3(GAMES[name], 300)) for name in ("label-efficient", "bandit", "ndcg", "p@2")]
+    [(name, FeedExp3(GAMES[name], 300)) for name in ("label-efficient", "bandit", "ndcg", "p@2+sum")]
     + [("hopeless ap", Uniform())],
 )
 def test_a_contest_is_what_an_agent_plays_step_by_step(name: str, learner: Learner) -> None:
     game = GAMES[name]
     numbers = outcomes_of(game, 300)
-    at = np.array([1, 17, 300])
-    contest = face(learner, game, numbers, seed=5, at=at)
+    checkpoints = np.array([1, 17, 300])
+    contest = play_game(learner, game, numbers, seed=5, checkpoints=checkpoints)
     agent = Agent(learner, m=len(game.actions), k=1, seed=5)
     paid, explored = [], []
     for outcome in numbers:
@@ -52,11 +52,11 @@ def test_a_contest_is_what_an_agent_plays_step_by_step(name: str, learner: Learn
         paid.append(game.loss[action, outcome])
         explored.append(int(decision.token[0]))
         agent.update(decision, [game.signals[action, outcome]])
-    best = [min(sum(game.loss[a, r] for r in numbers[:t]) for a in range(len(game.actions))) for t in at]
-    assert np.allclose(contest.loss, np.cumsum(paid)[at - 1])
+    best = [min(sum(game.loss[a, r] for r in numbers[:t]) for a in range(len(game.actions))) for t in checkpoints]
+    assert np.allclose(contest.loss, np.cumsum(paid)[checkpoints - 1])
     assert np.allclose(contest.best, best)
-    assert np.allclose(contest.regret, np.cumsum(paid)[at - 1] - best)
-    assert contest.explored.tolist() == np.cumsum(explored)[at - 1].tolist()
+    assert np.allclose(contest.regret, np.cumsum(paid)[checkpoints - 1] - best)
+    assert contest.explored.tolist() == np.cumsum(explored)[checkpoints - 1].tolist()
 
 
 def test_rounds_and_outcomes_stay_together_over_many_chunks() -> None:
@@ -64,31 +64,31 @@ def test_rounds_and_outcomes_stay_together_over_many_chunks() -> None:
     game = Game.of([[0, 1, 5]] * 2, [["-"] * 3] * 2)
     n = 2 * chunk_length(2) + 100
     numbers = outcomes_of(game, n)
-    at = np.arange(1, n + 1, 997)
-    contest = face(Uniform(), game, numbers, at=at)
-    assert np.allclose(contest.loss, np.cumsum(np.array([0, 1, 5])[numbers])[at - 1])
+    checkpoints = np.arange(1, n + 1, 997)
+    contest = play_game(Uniform(), game, numbers, checkpoints=checkpoints)
+    assert np.allclose(contest.loss, np.cumsum(np.array([0, 1, 5])[numbers])[checkpoints - 1])
     assert not contest.regret.any()
 
 
 def test_checkpoints_end_with_the_last_round() -> None:
     game = classic("bandit")
-    contest = face(Uniform(), game, outcomes_of(game, 5000))
-    assert contest.at[-1] == 5000
-    assert len(contest.at) < 500
+    contest = play_game(Uniform(), game, outcomes_of(game, 5000))
+    assert contest.checkpoints[-1] == 5000
+    assert len(contest.checkpoints) < 500
 
 
 @pytest.mark.parametrize("wrong", [[], [2], [-1], [[0, 1]]])
 def test_wrong_outcomes_are_refused(wrong: Any) -> None:
     game = classic("matching-pennies")
     with pytest.raises(ValueError, match="outcomes must hold whole numbers from 0 to 1"):
-        face(FeedExp3(game), game, wrong)
+        play_game(FeedExp3(game), game, wrong)
 
 
 def test_a_learner_of_another_game_is_refused() -> None:
     game = classic("matching-pennies")
     for learner in (FeedExp3(classic("apple-tasting")), FeedExp3(DCG())):
         with pytest.raises(ValueError, match="feedexp3 was made for another game"):
-            face(learner, game, [0, 1])
+            play_game(learner, game, [0, 1])
 
 
 @pytest.mark.parametrize("name", GAMES)
@@ -121,12 +121,12 @@ def test_opponents_are_on_their_side_of_the_border(name: str) -> None:
 
 def test_opponents_of_a_blind_pair_differ_where_its_actions_do_not_see() -> None:
     found = analyse(GAMES["ndcg"])
-    assert found.blind is not None
+    assert found.unobservable_pair is not None
     game = found.game
-    i, j = (game.actions[a] for a in (found.blind.i, found.blind.j))
+    i, j = (game.actions[a] for a in (found.unobservable_pair.i, found.unobservable_pair.j))
     made = {o.name: o.phases[0] for o in opponents(found, 1000)}
     one, two = made[f"{i} just ahead of {j}"], made[f"{j} just ahead of {i}"]
-    for action in found.blind.watching:
+    for action in found.unobservable_pair.watching:
         assert np.allclose(game.signal_matrix(action) @ one, game.signal_matrix(action) @ two)
     assert not all(np.allclose(game.signal_matrix(a) @ one, game.signal_matrix(a) @ two) for a in range(6))
 
@@ -142,7 +142,7 @@ def test_phases_take_equal_parts_and_outcomes_follow_them() -> None:
 def test_crossing_takes_the_worst_opponent_of_each_horizon() -> None:
     game = classic("label-efficient")
     said: list[str] = []
-    rows = cross(
+    rows = run_arena(
         {"labels": game}, {"feedexp3": FeedExp3, "any": lambda *_: Uniform()}, [500, 2000], 3, say=said.append
     )
     assert said == ["labels done"]
@@ -160,7 +160,8 @@ def test_crossing_takes_the_worst_opponent_of_each_horizon() -> None:
     assert np.all(learned.spread > 0)
     for o in opponents(analyse(game), 2000):
         runs = [
-            face(FeedExp3(game, 2000), game, draw(o, 2000, np.random.default_rng(s))).regret[-1] for s in range(3)
+            play_game(FeedExp3(game, 2000), game, draw(o, 2000, np.random.default_rng(s))).regret[-1]
+            for s in range(3)
         ]
         assert np.mean(runs) < 1.5 * learned.worst[-1]
 
@@ -168,7 +169,7 @@ def test_crossing_takes_the_worst_opponent_of_each_horizon() -> None:
 def test_games_tell_of_their_rounds_and_can_be_ended_between_runs() -> None:
     played: list[int] = []
     games, learners = {"labels": classic("label-efficient")}, {"any": lambda *_: Uniform()}
-    cross(games, learners, [100, 200], 3, progress=played.append)
+    run_arena(games, learners, [100, 200], 3, progress=played.append)
     assert sum(played) == 6 * 3 * (100 + 200)  # opponents, runs, horizons
 
     def stop(_: int) -> None:
@@ -178,12 +179,12 @@ def test_games_tell_of_their_rounds_and_can_be_ended_between_runs() -> None:
 
     played.clear()
     with pytest.raises(InterruptedError):
-        cross(games, learners, [100, 200], 3, progress=stop)
+        run_arena(games, learners, [100, 200], 3, progress=stop)
     assert len(played) == 20
 
 
 def test_a_learner_that_does_not_fit_says_why() -> None:
-    (row,) = cross({"blind": classic("blind-pennies")}, {"feedexp3": FeedExp3}, [100], 2)
+    (row,) = run_arena({"unobservable_pair": classic("blind-pennies")}, {"feedexp3": FeedExp3}, [100], 2)
     assert row.reason.startswith("hopeless: no feedback tells")
     assert (row.rate, row.bound, row.horizons) == (Rate.LINEAR, None, ())
     assert np.isnan(row.exponent)
@@ -195,9 +196,11 @@ experiment = load_experiment("arena")
 def test_the_table_has_a_row_for_every_crossing() -> None:
     one = np.array([10.0, 20.0])
     rows = [
-        Crossing("a", Rate.SQRT, "x", (100, 400), one, one / 10, "uniform", 1234.5),
-        Crossing("b", None, "y", (100, 400), 0 * one, 0 * one, "always 1", None),
-        Crossing("c", Rate.LINEAR, "z", (), one[:0], one[:0], "", None, "hopeless: so it is. Do something else"),
+        ArenaResult("a", Rate.SQRT, "x", (100, 400), one, one / 10, "uniform", 1234.5),
+        ArenaResult("b", None, "y", (100, 400), 0 * one, 0 * one, "always 1", None),
+        ArenaResult(
+            "c", Rate.LINEAR, "z", (), one[:0], one[:0], "", None, "hopeless: so it is. Do something else"
+        ),
     ]
     assert experiment.table(rows).markdown()[2:] == [
         "| a | sqrt(T) | `x` | 20 ± 2 | 1,234 | 0.50 | uniform |",

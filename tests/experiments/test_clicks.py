@@ -15,7 +15,7 @@ script: Any = load_experiment("clicks")
 def test_curves_are_powers_of_the_true_one() -> None:
     assert script.assumed(1.0).curve == script.TRUTH
     assert script.assumed(0.0) == script.RAW
-    assert script.assumed(2.0).curve.relevant == pytest.approx([1, 1 / 4, 1 / 9, 1 / 16, 1 / 25])
+    assert script.assumed(2.0).curve.if_relevant == pytest.approx([1, 1 / 4, 1 / 9, 1 / 16, 1 / 25])
 
 
 def test_random_lists_lose_what_they_must() -> None:

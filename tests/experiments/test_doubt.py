@@ -10,7 +10,7 @@ import pytest
 import records
 
 from helpers.scripts import load_experiment
-from peekrank import DCG, Available, DoubtSort, Greedy, Means
+from peekrank import DCG, Available, Bernoulli, DoubtSort, Greedy
 
 script: Any = load_experiment("doubt")
 
@@ -20,7 +20,7 @@ script: Any = load_experiment("doubt")
 def test_live_runs_lose_what_compiled_ones_do(learner: Any, k: int) -> None:
     """The same loss, in expectation, of the same rankings: a loop over an agent against `simulate`."""
     means = np.array([0.2, 0.9, 0.5])
-    fixed = script.World(Means(tuple(means)).rounds(300, np.random.default_rng(0)), means, DCG())
+    fixed = script.World(Bernoulli(tuple(means)).rounds(300, np.random.default_rng(0)), means, DCG())
     for world in (fixed, script.drawn(Available(m=8, n=4), 3, DCG(), 300)):
         found = script.live(learner, world, k, 5)
         assert script.lost(learner, world, k, 5) == pytest.approx(found.lost.sum(), rel=1e-12)
@@ -29,7 +29,7 @@ def test_live_runs_lose_what_compiled_ones_do(learner: Any, k: int) -> None:
 
 def test_loss_is_that_of_the_true_means() -> None:
     means = np.array([0.25, 1.0])
-    world = script.World(Means(tuple(means)).rounds(4, np.random.default_rng(0)), means, DCG())
+    world = script.World(Bernoulli(tuple(means)).rounds(4, np.random.default_rng(0)), means, DCG())
     ranked = np.array([[0, 1], [1, 0], [1, 0], [0, 1]])
     lacking = 0.75 * (1 - 1 / np.log2(3))
     assert script.Lost(world).values(ranked, np.zeros((4, 2))) == pytest.approx([lacking, 0, 0, lacking])

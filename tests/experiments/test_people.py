@@ -49,11 +49,11 @@ def ratings(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def played(orders: Path) -> Any:
-    return people.play(people.Setting(people.sushi(orders), "p@3", HORIZON), (1, 3), RUNS, 1, lambda _: None)
+    return people.play(people.Setting(people.sushi(orders), "p@3+sum", HORIZON), (1, 3), RUNS, 1, lambda _: None)
 
 
 def dcg(relevance_in_order: Floats) -> Floats:
-    return np.asarray(relevance_in_order @ np.array([1 / log2(place + 2) for place in range(7)]))
+    return np.asarray(relevance_in_order @ np.array([1 / log2(position + 2) for position in range(7)]))
 
 
 def hits(relevance_in_order: Floats) -> Floats:
@@ -95,7 +95,7 @@ def by_hand(experiment: Experiment, learner: str, value: Callable[[Floats], Floa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("measure", "value"), [("dcg", dcg), ("p@3", hits)])
+@pytest.mark.parametrize(("measure", "value"), [("dcg", dcg), ("p@3+sum", hits)])
 def test_figures_are_what_playing_by_hand_gives(measure: str, value: Any, orders: Path) -> None:
     setting = people.Setting(people.sushi(orders), measure, HORIZON)
     played = people.play(setting, (1, 3), RUNS, 1, lambda _: None)
@@ -133,7 +133,7 @@ def test_learners_play_with_and_without_a_horizon_where_they_fit(played: Any) ->
 
 def test_tables_show_the_figures(played: Any) -> None:
     table = people.table(played)
-    assert table.title == "Sushi, p@3, 60 rounds (1.5 passes)"
+    assert table.title == "Sushi, p@3+sum, 60 rounds (1.5 passes)"
     one = by_hand(played.results[1].experiment, "uniform", hits)
     by_chance, best = one.value / HORIZON, (one.value + mean(one.lost)) / HORIZON
     assert table.text[0] == (
@@ -197,7 +197,7 @@ def test_the_command_writes_a_record(
     record = records.read(tmp_path / "people.json")
     assert capsys.readouterr().out == records.show(record.tables)
     titles = [table.title.partition(" rounds")[0] for table in record.tables]
-    assert {"Sushi, dcg, 40", "Sushi, p@3, 60", "Jester, dcg, 37", "Jester, p@3, 60"} <= set(titles)
+    assert {"Sushi, dcg, 40", "Sushi, p@3+sum, 60", "Jester, dcg, 37", "Jester, p@3+sum, 60"} <= set(titles)
     pictures = sorted(path.name for path in tmp_path.glob("*.svg"))
     assert pictures == [f"people-{which}.svg" for which in ("jester-dcg", "jester-p3", "sushi-dcg", "sushi-p3")]
     with pytest.raises(SystemExit):

@@ -16,7 +16,7 @@ from peekrank import CT15, DCG, Precision, RTop1F, simulate
 from peekrank.experiments.experiment import Experiment
 from peekrank.experiments.runs import read, run, write_tables
 from peekrank.jobs.executor import InterruptedRunError
-from peekrank.regret import best_values, checkpoints, regret
+from peekrank.regret import best_values, default_checkpoints, regret
 from peekrank.types import Trace
 
 SMALL = Experiment(("rtop1f", "uniform"), "ct15:m=6", "dcg", k=1, horizon=300, runs=3, seed=11)
@@ -34,12 +34,14 @@ def file_of(folder: Path, part: str) -> Path:
 
 def test_curves_are_those_of_simulate(tmp_path: Path) -> None:
     result = run(SMALL, tmp_path)
-    at = checkpoints(300)
+    checkpoints = default_checkpoints(300)
     for learner, name in zip(SMALL.parts.learners, SMALL.learners, strict=True):
         for r in range(3):
             rounds = SMALL.rounds(r)
-            trace = simulate(learner, rounds, k=1, measure=DCG(), seed=SMALL.learner_seed(r), at=at)
-            expected = regret(DCG(), trace, best_values(DCG(), rounds, at))
+            trace = simulate(
+                learner, rounds, k=1, measure=DCG(), seed=SMALL.learner_seed(r), checkpoints=checkpoints
+            )
+            expected = regret(DCG(), trace, best_values(DCG(), rounds, checkpoints))
             assert np.array_equal(result.regrets(name)[r], expected)
 
 
@@ -53,7 +55,7 @@ def test_stream_measure_and_learners_are_made_once(tmp_path: Path, monkeypatch: 
             check(self)
 
         monkeypatch.setattr(cls, "__post_init__", count)
-    experiment = replace(SMALL, measure="p@2", runs=2)
+    experiment = replace(SMALL, measure="p@2+sum", runs=2)
     write_tables(run(experiment, tmp_path, workers=2), tmp_path)
     assert made == {"CT15": 1, "Precision": 1, "RTop1F": 1}
 
@@ -95,7 +97,7 @@ def test_interruption_keeps_what_is_finished(tmp_path: Path) -> None:
 
 
 def test_rounds_of_runs(tmp_path: Path) -> None:
-    redrawn, fixed = (replace(SMALL, redraw=redraw) for redraw in (True, False))
+    redrawn, fixed = (replace(SMALL, same_rounds=same_rounds) for same_rounds in (True, False))
     assert not np.array_equal(redrawn.rounds(0).relevance, redrawn.rounds(1).relevance)
     assert np.array_equal(fixed.rounds(0).relevance, fixed.rounds(1).relevance)
     assert not np.array_equal(*run(fixed, tmp_path).regrets("rtop1f")[:2])
@@ -114,9 +116,9 @@ def test_tables(as_csv: bool, tmp_path: Path) -> None:
     result = run(SMALL, tmp_path)
     curves, summary = write_tables(result, tmp_path, as_csv=as_csv)
     table = pl.read_csv(curves) if as_csv else pl.read_parquet(curves)
-    assert table.columns == ["learner", "run", "at", "value", "regret", "explored"]
-    assert len(table) == 2 * 3 * len(result.at)
-    last = table.filter((pl.col("at") == 300) & (pl.col("learner") == "rtop1f"))
+    assert table.columns == ["learner", "run", "checkpoints", "value", "regret", "explored"]
+    assert len(table) == 2 * 3 * len(result.checkpoints)
+    last = table.filter((pl.col("checkpoints") == 300) & (pl.col("learner") == "rtop1f"))
     row = pl.read_csv(summary).row(0, named=True)
     assert row["learner"] == "rtop1f"
     assert row["regret"] == pytest.approx(np.mean(last["regret"].to_list()))
@@ -127,12 +129,12 @@ def test_tables(as_csv: bool, tmp_path: Path) -> None:
 def test_a_failing_run_fails_the_experiment_and_names_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: object, at: object = None, **__: object) -> Trace:
-        if at is not None:
+    def broken(*_: object, checkpoints: object = None, **__: object) -> Trace:
+        if checkpoints is not None:
             raise RuntimeError("no luck")
         return Trace(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64))
 
-    monkeypatch.setattr("peekrank.experiments.playing.simulate", broken)
+    monkeypatch.setattr("peekrank.experiments.run.simulate", broken)
     with pytest.raises(RuntimeError, match="no luck") as caught:
         run(SMALL, tmp_path)
     learner, where = caught.value.__notes__
@@ -197,7 +199,7 @@ def test_numpy_integers_are_integers(tmp_path: Path) -> None:
     assert run(replace(SMALL, **numbers), tmp_path).experiment == SMALL
 
 
-@pytest.mark.parametrize("learner", ["rtop1f:measure=p@1", "rtop1f:horizon=100"])
+@pytest.mark.parametrize("learner", ["rtop1f:measure=p@1+sum", "rtop1f:horizon=100"])
 def test_no_bound_for_what_a_learner_was_not_tuned_to(learner: str, tmp_path: Path) -> None:
     summary, tuned = run(replace(SMALL, learners=(learner, "rtop1f"), runs=1), tmp_path).summaries()
     assert summary.bound is None

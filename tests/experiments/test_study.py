@@ -19,9 +19,9 @@ import records
 from helpers.scripts import load_experiment
 from peekrank import Agent
 from peekrank.experiments.families import GAPS, family, lower_bound_pair
-from peekrank.experiments.findings import Findings, fit_over_horizons
 from peekrank.experiments.study import Study, fitting
-from peekrank.experiments.study_runs import investigate
+from peekrank.experiments.study_result import StudyResult, fit_over_horizons
+from peekrank.experiments.study_runs import run_study
 from peekrank.jobs.executor import InterruptedRunError
 from peekrank.learners import SetFTRL, Uniform
 from peekrank.measures import Precision
@@ -29,13 +29,13 @@ from peekrank.measures import measure as measure_named
 from peekrank.papers.ours import rates
 from peekrank.registry import LEARNERS
 from peekrank.reports import plots
-from peekrank.streams import Lists, Means, stream
+from peekrank.streams import Bernoulli, Joint, stream
 from peekrank.types import Floats, Shape
 
 ROOT = Path(__file__).parents[2]
 FOR_FIXED_ITEMS = {name for name, cls in LEARNERS.items() if not cls.contextual}
 FOR_STABLE_RELEVANCE = {"doubtsort", "greedy", "thompson", "ucb"}  # without a bound for the laboratory's streams
-TINY = Study("p@1", m=3, k=1, learners=("setftrl", "uniform"), horizons=(20, 40), runs=3, seed=7)
+TINY = Study("p@1+sum", m=3, k=1, learners=("setftrl", "uniform"), horizons=(20, 40), runs=3, seed=7)
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -45,22 +45,25 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Findings:
-    return investigate(TINY, tmp_path_factory.mktemp("tiny") / "study")
+def found(tmp_path_factory: pytest.TempPathFactory) -> StudyResult:
+    return run_study(TINY, tmp_path_factory.mktemp("tiny") / "study")
 
 
 # --- numbers
 
 
-def test_regrets_are_those_of_a_loop_by_hand(found: Findings) -> None:
+def test_regrets_are_those_of_a_loop_by_hand(found: StudyResult) -> None:
     expected = {}
     for s, horizon in product(range(len(TINY.streams)), TINY.horizons):
-        label, source = family("p@1", 3, 1, horizon)[s]
+        label, source = family("p@1+sum", 3, 1, horizon)[s]
         setting_seed = int(np.random.SeedSequence(7, spawn_key=(s, horizon)).generate_state(1)[0])
         for run in range(3):
             rng = np.random.default_rng(np.random.SeedSequence(setting_seed, spawn_key=(run, 0)))
             relevance = source.rounds(horizon, rng).relevance.reshape(horizon, 3)
-            for name, learner in (("setftrl", SetFTRL(Precision(1), horizon=horizon)), ("uniform", Uniform())):
+            for name, learner in (
+                ("setftrl", SetFTRL(Precision(1, mean=False), horizon=horizon)),
+                ("uniform", Uniform()),
+            ):
                 agent = Agent(learner, m=3, k=1, seed=np.random.SeedSequence(setting_seed, spawn_key=(run, 1)))
                 hits = 0
                 for row in relevance:
@@ -73,12 +76,12 @@ def test_regrets_are_those_of_a_loop_by_hand(found: Findings) -> None:
     assert measured == expected
 
 
-def test_rows_come_learner_by_learner_and_stream_by_stream(found: Findings) -> None:
+def test_rows_come_learner_by_learner_and_stream_by_stream(found: StudyResult) -> None:
     keys = [tuple(row[:4]) for row in found.regrets.rows()]
     assert keys == list(product(TINY.learners, TINY.streams, TINY.horizons, range(3)))
 
 
-def test_the_worst_stream_is_that_of_the_summary(found: Findings) -> None:
+def test_the_worst_stream_is_that_of_the_summary(found: StudyResult) -> None:
     rows = found.summary().rows(named=True)
     assert [(r["learner"], r["horizon"]) for r in rows] == list(product(TINY.learners, TINY.horizons))
     by_key: dict[tuple[str, str, int], list[float]] = {}
@@ -97,7 +100,7 @@ def test_the_worst_stream_is_that_of_the_summary(found: Findings) -> None:
         if r["learner"] == "uniform":
             assert r["bound"] is r["kept"] is None
         else:
-            bound = SetFTRL(Precision(1), horizon=r["horizon"]).bound(Shape(3, 0, 1), r["horizon"])
+            bound = SetFTRL(Precision(1, mean=False), horizon=r["horizon"]).bound(Shape(3, 0, 1), r["horizon"])
             assert r["bound"] == bound
             assert r["kept"] == (r["regret"] <= bound)
 
@@ -108,8 +111,8 @@ def test_a_few_unlucky_runs_do_not_choose_the_stream() -> None:
     assert regrets.worst("uniform")[0].regret == 20
 
 
-def made(streams: dict[str, list[float]]) -> Findings:
-    """Findings with these regrets on the first streams, and none on the others; a single horizon."""
+def made(streams: dict[str, list[float]]) -> StudyResult:
+    """StudyResult with these regrets on the first streams, and none on the others; a single horizon."""
     study = replace(TINY, learners=("uniform",), horizons=(20,), runs=4)
     values = list(streams.values()) + [[0.0] * 4] * (len(study.streams) - len(streams))
     rows = [
@@ -117,7 +120,7 @@ def made(streams: dict[str, list[float]]) -> Findings:
         for label, regrets in zip(study.streams, values, strict=True)
         for run, x in enumerate(regrets)
     ]
-    return Findings(study, pl.DataFrame(rows, ["learner", "stream", "horizon", "run", "regret"], orient="row"))
+    return StudyResult(study, pl.DataFrame(rows, ["learner", "stream", "horizon", "run", "regret"], orient="row"))
 
 
 def test_bounds_only_for_what_a_learner_is_tuned_to() -> None:
@@ -160,11 +163,11 @@ def test_exponents_that_cannot_be_had() -> None:
 @pytest.mark.parametrize(
     ("measure", "counted", "good"),
     [
-        ("p@2", 2, 2),
+        ("p@2+sum", 2, 2),
         ("dcg@3", 3, 3),
         ("dcg", 4, 2),
         ("sumloss", 4, 2),
-        ("p@9", 4, 4),
+        ("p@9+sum", 4, 4),
         ("ndcg@2", 2, 2),
         ("ap", 4, 2),
     ],
@@ -188,7 +191,7 @@ def test_families_have_the_means_they_promise(measure: str, counted: int, good: 
 
 
 def means_of(source: object) -> list[float]:
-    assert isinstance(source, Means)
+    assert isinstance(source, Bernoulli)
     return list(source.means)
 
 
@@ -213,23 +216,23 @@ def enumerated(measure: str, m: int) -> tuple[list[tuple[int, ...]], dict[str, F
     return rankings, losses
 
 
-def expected_losses(losses: dict[str, Floats], side: Lists) -> Floats:
+def expected_losses(losses: dict[str, Floats], side: Joint) -> Floats:
     table = np.array([losses[digits] for digits in side.lists])
-    total: Floats = np.array(side.chances) @ table
+    total: Floats = np.array(side.probabilities) @ table
     return total
 
 
-def law_of_answers(ranking: Sequence[int], k: int, side: Lists) -> dict[str, float]:
+def law_of_answers(ranking: Sequence[int], k: int, side: Joint) -> dict[str, float]:
     law: dict[str, float] = {}
-    for digits, chance in zip(side.lists, side.chances, strict=True):
+    for digits, probability in zip(side.lists, side.probabilities, strict=True):
         seen = "".join(digits[item] for item in ranking[:k])
-        law[seen] = law.get(seen, 0.0) + chance
+        law[seen] = law.get(seen, 0.0) + probability
     return law
 
 
 @pytest.mark.parametrize(
     ("measure", "m", "k", "power"),
-    [("p@2", 4, 1, -1 / 2), ("sumloss", 4, 3, -1 / 2), ("sumloss", 4, 1, -1 / 3), ("dcg", 4, 2, -1 / 3),
+    [("p@2+sum", 4, 1, -1 / 2), ("sumloss", 4, 3, -1 / 2), ("sumloss", 4, 1, -1 / 3), ("dcg", 4, 2, -1 / 3),
      ("dcg@2", 4, 2, -1 / 2), ("ndcg", 3, 2, -1 / 3)],
 )  # fmt: skip
 def test_pairs_disagree_and_come_closer(measure: str, m: int, k: int, power: float) -> None:
@@ -240,7 +243,7 @@ def test_pairs_disagree_and_come_closer(measure: str, m: int, k: int, power: flo
         loss_p, loss_q = expected_losses(losses, p), expected_losses(losses, q)
         best_p, best_q = (set(np.flatnonzero(x < x.min() + 1e-12)) for x in (loss_p, loss_q))
         assert not best_p & best_q
-        distances.append(np.abs(np.array(p.chances) - np.array(q.chances)).sum())
+        distances.append(np.abs(np.array(p.probabilities) - np.array(q.probabilities)).sum())
         if power == -1 / 3:  # what is optimal between the two shows nothing
             between = (loss_p + loss_q) / 2
             for ranking in np.flatnonzero(between < between.min() + 1e-9):
@@ -264,7 +267,7 @@ def test_pairs_of_hopeless_games_cannot_be_told_apart() -> None:
 
 def test_games_without_a_pair() -> None:
     assert lower_bound_pair("dcg", 6, 1, 1000) == ()
-    assert lower_bound_pair("p@3", 3, 1, 1000) == ()  # nothing to learn
+    assert lower_bound_pair("p@3+sum", 3, 1, 1000) == ()  # nothing to learn
 
 
 def test_the_learners_that_fit() -> None:
@@ -282,7 +285,7 @@ def test_the_learners_that_fit() -> None:
 
 
 def test_results_depend_neither_on_workers_nor_on_interruptions(tmp_path: Path) -> None:
-    investigate(TINY, tmp_path / "one")
+    run_study(TINY, tmp_path / "one")
     straight = files(tmp_path / "one")
     ticks: list[int] = []
 
@@ -292,27 +295,27 @@ def test_results_depend_neither_on_workers_nor_on_interruptions(tmp_path: Path) 
             raise KeyboardInterrupt
 
     with pytest.raises(InterruptedRunError):
-        investigate(TINY, tmp_path / "two", workers=2, progress=stop_in_the_middle)
+        run_study(TINY, tmp_path / "two", workers=2, progress=stop_in_the_middle)
     kept = files(tmp_path / "two")
     assert 1 < len(kept) < len(straight)
     assert "summary.csv" not in kept
     assert kept.items() <= straight.items()
     counted: list[int] = []
-    investigate(TINY, tmp_path / "two", workers=2, progress=counted.append)
+    run_study(TINY, tmp_path / "two", workers=2, progress=counted.append)
     assert files(tmp_path / "two") == straight
     assert sum(counted) == TINY.rounds
     stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "two" / "runs").iterdir()}
-    investigate(TINY, tmp_path / "two")
+    run_study(TINY, tmp_path / "two")
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "two" / "runs").iterdir()} == stamps
 
 
-def test_a_horizon_has_the_same_rounds_whatever_the_others_are(found: Findings, tmp_path: Path) -> None:
-    alone = investigate(replace(TINY, horizons=(40,), learners=("uniform",)), tmp_path / "study")
+def test_a_horizon_has_the_same_rounds_whatever_the_others_are(found: StudyResult, tmp_path: Path) -> None:
+    alone = run_study(replace(TINY, horizons=(40,), learners=("uniform",)), tmp_path / "study")
     assert np.array_equal(alone.table("uniform")[:, 0], found.table("uniform")[:, 1])
 
 
 def test_the_manifest_repeats_every_setting(tmp_path: Path) -> None:
-    found = investigate(replace(TINY, horizons=(20,)), tmp_path)
+    found = run_study(replace(TINY, horizons=(20,)), tmp_path)
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     assert manifest["study"]["learners"] == ["setftrl", "uniform"]
     assert [setting["stream"] for setting in manifest["settings"]] == list(found.study.streams)
@@ -329,23 +332,23 @@ def test_the_manifest_repeats_every_setting(tmp_path: Path) -> None:
         ({"seed": 8, "horizons": (20, 41)}, "horizons, seed"),
         ({"learners": ("uniform",)}, "learners"),
         ({"k": 2}, "k"),
-        ({"measure": "p@2"}, "measure"),
+        ({"measure": "p@2+sum"}, "measure"),
     ],
 )
 def test_a_folder_of_other_settings_is_refused(change: dict[str, Any], named: str, tmp_path: Path) -> None:
-    investigate(TINY, tmp_path)
+    run_study(TINY, tmp_path)
     before = files(tmp_path)
     with pytest.raises(ValueError, match=f"holds results of another study, with different {named}; choose"):
-        investigate(replace(TINY, **change), tmp_path)
+        run_study(replace(TINY, **change), tmp_path)
     assert files(tmp_path) == before
 
 
 def test_a_setting_of_another_stream_is_named(tmp_path: Path) -> None:
-    investigate(TINY, tmp_path)
+    run_study(TINY, tmp_path)
     one, other = ((tmp_path / "runs").glob(f"*-{stream}-20.parquet") for stream in ("00", "01"))
     next(one).write_bytes(next(other).read_bytes())
     with pytest.raises(ValueError, match=r"00-20.parquet does not belong to this study"):
-        investigate(TINY, tmp_path)
+        run_study(TINY, tmp_path)
 
 
 def test_a_failing_setting_fails_the_study_and_names_itself(
@@ -354,9 +357,9 @@ def test_a_failing_setting_fails_the_study_and_names_itself(
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("no luck")
 
-    monkeypatch.setattr("peekrank.experiments.playing.regret", broken)
+    monkeypatch.setattr("peekrank.experiments.run.regret", broken)
     with pytest.raises(RuntimeError, match="no luck") as caught:
-        investigate(TINY, tmp_path)
+        run_study(TINY, tmp_path)
     assert "in Setting(label='halves 1/2'" in caught.value.__notes__[0]
 
 
@@ -387,7 +390,7 @@ def test_bad_studies(change: dict[str, Any], message: str) -> None:
 # --- pictures
 
 
-def test_the_picture_shows_worst_means_bounds_and_slopes(found: Findings) -> None:
+def test_the_picture_shows_worst_means_bounds_and_slopes(found: StudyResult) -> None:
     figure = plots.worst_regret(found)
     (axes,) = figure.axes
     lines = {str(line.get_label()): np.asarray(line.get_xydata()) for line in axes.get_lines()}
@@ -406,7 +409,7 @@ def test_the_picture_shows_worst_means_bounds_and_slopes(found: Findings) -> Non
     assert "worst of" in axes.get_title(loc="left")
 
 
-def test_a_learner_looks_the_same_in_a_picture_of_its_own(found: Findings) -> None:
+def test_a_learner_looks_the_same_in_a_picture_of_its_own(found: StudyResult) -> None:
     both, alone = plots.worst_regret(found), plots.worst_regret(found, learners=["uniform"])
     assert both.axes[0].get_lines()[1].get_color() == alone.axes[0].get_lines()[0].get_color()
     assert len(plots.inline_svg(alone)) < 100_000
@@ -416,7 +419,7 @@ def test_a_learner_looks_the_same_in_a_picture_of_its_own(found: Findings) -> No
 
 
 def test_a_single_run_and_horizon_can_be_drawn(tmp_path: Path) -> None:
-    found = investigate(replace(TINY, horizons=(20,), runs=1), tmp_path)
+    found = run_study(replace(TINY, horizons=(20,), runs=1), tmp_path)
     figure = plots.worst_regret(found)
     assert "a single run" in figure.axes[0].get_title(loc="left")
     assert math.isnan(found.worst("uniform")[0].spread)
@@ -429,25 +432,25 @@ def test_a_single_run_and_horizon_can_be_drawn(tmp_path: Path) -> None:
 script = load_experiment("rates")
 
 
-def power_law(game: Any, factors: dict[str, float], powers: dict[str, float]) -> Findings:
-    """Findings of a game where the regrets of each learner are a power law on every stream."""
+def power_law(game: Any, factors: dict[str, float], powers: dict[str, float]) -> StudyResult:
+    """StudyResult of a game where the regrets of each learner are a power law on every stream."""
     study = Study(game.measure, game.m, game.k, game.learners, horizons=(16_000, 64_000), runs=2)
     rows = [
         (name, label, horizon, run, factors.get(name, 0.1) * horizon ** powers.get(name, 2 / 3))
         for name, label, horizon, run in product(study.learners, study.streams, study.horizons, range(2))
     ]
-    return Findings(study, pl.DataFrame(rows, ["learner", "stream", "horizon", "run", "regret"], orient="row"))
+    return StudyResult(study, pl.DataFrame(rows, ["learner", "stream", "horizon", "run", "regret"], orient="row"))
 
 
-def verdicts(found: dict[Any, Findings], ct15: dict[str, Floats]) -> dict[str, bool]:
+def verdicts(found: dict[Any, StudyResult], ct15: dict[str, Floats]) -> dict[str, bool]:
     return {claim.what: claim.holds for claim in rates.claims(found, ct15)}
 
 
 @pytest.mark.slow
 def test_claims_hold_and_differ() -> None:
     slow = ("setftrl", "permftrl", "setftrl:horizon=none", "permftrl:horizon=none", "nw2")
-    powers = {**dict.fromkeys(slow, 0.5), "nw2:printed=true": 1.0}
-    found = {game: power_law(game, {"nw2:printed=true": 0.01}, powers) for game in rates.GRID}
+    powers = {**dict.fromkeys(slow, 0.5), "nw2:paper_rate=true": 1.0}
+    found = {game: power_law(game, {"nw2:paper_rate=true": 0.01}, powers) for game in rates.GRID}
     ct15 = {
         "blockftrl:horizon=none": np.array([10.0, 12.0]),
         "rtop1f": np.array([20.0, 21.0]),
@@ -456,11 +459,11 @@ def test_claims_hold_and_differ() -> None:
     assert all(verdicts(found, ct15).values())
     lazy = power_law(rates.PRECISION, {"setftrl": 0.3}, powers)
     differs = [what for what, holds in verdicts({**found, rates.PRECISION: lazy}, ct15).items() if not holds]
-    assert differs == ["`rtop1f` over `setftrl`, `p@2`, m = 5, k = 1, 64,000 rounds, each on its worst stream"]
+    assert differs == ["`rtop1f` over `setftrl`, `p@2+sum`, m = 5, k = 1, 64,000 rounds, each on its worst stream"]
     worse = {**ct15, "rtop1f:order=fixed": np.array([20.0, 20.0])}
     (half,) = [claim for claim in rates.claims(found, worse) if not claim.holds]
     assert (half.expected, half.here) == ("at most half", "11 ± 1 against 20 ± 0: 0.55 (2 runs)")
-    linear = power_law(rates.SMALL, {"nw2:printed=true": 0.01}, {**powers, "nw2": 1.0})
+    linear = power_law(rates.SMALL, {"nw2:paper_rate=true": 0.01}, {**powers, "nw2": 1.0})
     differs = [what for what, holds in verdicts({**found, rates.SMALL: linear}, ct15).items() if not holds]
     assert [what.partition(",")[0] for what in differs] == [
         "exponent of `nw2`", "worst mean regret within the bound",

@@ -21,14 +21,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peekrank import simulate
-from peekrank.experiments import playing, runs
+from peekrank.experiments import run, runs
 from peekrank.experiments.sweep import EXAMPLE, Sweep, read_sweep
 from peekrank.experiments.sweep_runs import _plan, finished_runs, run_sweep
-from peekrank.jobs import folder as folders
+from peekrank.jobs import results_dir as folders
 from peekrank.jobs import run_files
 from peekrank.jobs.executor import InterruptedRunError, Threads
 
-SMALL = Sweep("small", ("rtop1f", "uniform"), ("ct15:m=5",), ("dcg", "p@2"), k=(1, 2), horizons=(60, 90), runs=3)
+SMALL = Sweep(
+    "small", ("rtop1f", "uniform"), ("ct15:m=5",), ("dcg", "p@2+sum"), k=(1, 2), horizons=(60, 90), runs=3
+)
 RUNS = 2 * 8 * 3
 
 
@@ -52,9 +54,9 @@ def read(text: str, folder: Path) -> Sweep:
 def test_settings_are_all_combinations() -> None:
     found = SMALL.settings
     assert {(e.stream, e.measure, e.k, e.horizon) for e in found} == {
-        ("ct15:m=5", measure, k, horizon) for measure in ("dcg", "p@2") for k in (1, 2) for horizon in (60, 90)
+        ("ct15:m=5", measure, k, horizon) for measure in ("dcg", "p@2+sum") for k in (1, 2) for horizon in (60, 90)
     }
-    assert {(e.learners, e.runs, e.seed, e.redraw) for e in found} == {(SMALL.learners, 3, 0, True)}
+    assert {(e.learners, e.runs, e.seed, e.same_rounds) for e in found} == {(SMALL.learners, 3, 0, True)}
     assert SMALL.rounds == sum(e.horizon * e.runs * len(e.learners) for e in found)
 
 
@@ -86,7 +88,7 @@ def test_the_digest_tells_sweeps_apart_and_spellings_not() -> None:
         ({"k": (0,)}, "k = 0: must be a whole number, at least 1"),
         ({"horizons": (1.5,)}, "horizons = 1.5: must be a whole number"),
         ({"runs": True}, "runs = True: must be a whole number"),
-        ({"redraw": 1}, "redraw = 1: must be true or false"),
+        ({"same_rounds": 1}, "same_rounds = 1: must be true or false"),
         ({"k": (1, 6)}, "k = 6: stream 'ct15:m=5' has 5 items"),
         (
             {"measures": ("dcg", "ndcg")},
@@ -111,12 +113,12 @@ def test_the_example_is_a_sweep(tmp_path: Path) -> None:
     name=st.text(min_size=1).filter(lambda text: text.strip() and text.isprintable()),
     k=st.lists(st.integers(1, 5), min_size=1, unique=True),
     seed=st.integers(0, 2**63 - 1),
-    redraw=st.booleans(),
+    same_rounds=st.booleans(),
 )
 def test_toml_round_trip(
-    name: str, k: list[int], seed: int, redraw: bool, tmp_path_factory: pytest.TempPathFactory
+    name: str, k: list[int], seed: int, same_rounds: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    sweep = replace(SMALL, name=name, k=tuple(k), seed=seed, redraw=redraw)
+    sweep = replace(SMALL, name=name, k=tuple(k), seed=seed, same_rounds=same_rounds)
     assert read(sweep.toml(), tmp_path_factory.mktemp("toml")) == sweep
 
 
@@ -139,7 +141,7 @@ horizons = 100
     [
         ('"rtop1f"', '"rtop1"', 5, "unknown learner 'rtop1': did you mean 'rtop1f'?"),
         ('"ct15"', "'ct51'", 7, "unknown stream 'ct51': did you mean 'ct15'?"),
-        ('["dcg"]', '["p@3", "dgc"]', 8, "unknown measure 'dgc': did you mean 'dcg'?"),
+        ('["dcg"]', '["p@3+sum", "dgc"]', 8, "unknown measure 'dgc': did you mean 'dcg'?"),
         ("[1, 2]", "[\n  1,\n  0,\n]", 11, "k = 0: must be a whole number, at least 1"),
         ("[1, 2]", "[1, 11]", 9, "k = 11: stream 'ct15' has 10 items"),
         ('"ct15"', '"nowhere.soc"', 7, "No such file or directory"),
@@ -148,12 +150,12 @@ horizons = 100
         ("horizons = 100", "horizons = 100\nrun = 3", 11, "unknown key 'run': did you mean 'runs'?"),
         ("horizons = 100", "horizons = 100\n[runs]\nx = 1", 11, "runs = {'x': 1}: must be a whole number"),
         ("horizons = 100", "horizons = 100\n[more]\nx = 1", 11, "unknown key 'more'"),
-        ("horizons = 100", "horizons = 100\nredraw = 'no'", 11, "redraw = 'no': must be true or false"),
+        ("horizons = 100", "horizons = 100\nredraw = 'no'", 11, "same_rounds = 'no': must be true or false"),
         ('name = "n"', "name = 3", 2, "name = 3: must be a text"),
         ('streams = "ct15"', 'streams = "ct15', 7, "not TOML"),
         ("horizons = 100", "horizons = [100", 10, "not TOML"),
         ('"ct15"', '"ct15:m=2147483647"', 7, "m = 2147483647: must be a whole number, from 1 to 1000000"),
-        ('"dcg"', f'"p@1{"0" * 400}"', 8, r"cut-off n = 10+\.\.\.|cut-off n = 10+: must be"),
+        ('"dcg"', f'"p@1+sum{"0" * 400}"', 8, r"cut-off n = 10+\.\.\.|cut-off n = 10+: must be"),
         ('"rtop1f"', f'"{"x" * 5000}"', 5, r"unknown learner 'x{780}x*\.\.\.$"),
         ("horizons = 100", "horizons = 100\nk = 3", 11, "not TOML"),
     ],
@@ -194,21 +196,21 @@ def test_the_folder_says_what_is_in_it(tmp_path: Path) -> None:
     done = run_sweep(SMALL, tmp_path)
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     assert manifest["sweep"]["digest"] == SMALL.digest
-    assert manifest["sweep"]["measures"] == ["dcg", "p@2"]
+    assert manifest["sweep"]["measures"] == ["dcg", "p@2+sum"]
     assert {path.name for path in (tmp_path / "runs").iterdir()} == {
         f"{digest}-000000.parquet" for digest in manifest["runs"]
     }
     assert len(manifest["runs"]) == RUNS / SMALL.runs
     for digest, what in manifest["runs"].items():
         assert what["code"] in manifest["code"]
-        place = next(
+        position = next(
             i for i, e in enumerate(SMALL.settings)
             if (e.measure, e.k, e.horizon) == (what["measure"], what["k"], what["horizon"])
         )  # fmt: skip
         learner = what["learner"].partition(":")[0]
         stored = pl.read_parquet(tmp_path / "runs" / f"{digest}-000000.parquet")
         assert np.array_equal(stored["run"].unique(), np.arange(SMALL.runs))
-        assert np.array_equal(stored["regret"], done.results[place].regrets(learner).ravel())
+        assert np.array_equal(stored["regret"], done.results[position].regrets(learner).ravel())
     summary = pl.read_parquet(tmp_path / "summary.parquet")
     assert summary.equals(done.summary())
     assert pl.read_csv(tmp_path / "summary.csv")["regret"].to_list() == summary["regret"].to_list()
@@ -232,9 +234,9 @@ def test_every_learner_of_a_run_has_the_same_rounds(tmp_path: Path, monkeypatch:
     assert len(set.union(*seen.values())) == 6
 
 
-@pytest.mark.parametrize("redraw", [True, False])
-def test_results_do_not_depend_on_workers(redraw: bool, tmp_path: Path) -> None:
-    sweep = replace(SMALL, redraw=redraw)
+@pytest.mark.parametrize("same_rounds", [True, False])
+def test_results_do_not_depend_on_workers(same_rounds: bool, tmp_path: Path) -> None:
+    sweep = replace(SMALL, same_rounds=same_rounds)
     run_sweep(sweep, tmp_path / "one")
     run_sweep(sweep, tmp_path / "three", executor=Threads(3))
     assert contents(tmp_path / "one") == contents(tmp_path / "three")
@@ -301,7 +303,7 @@ def test_other_code_is_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     "change",
     [
-        {"redraw": False}, {"seed": 1}, {"horizons": (61,)}, {"k": (3,)}, {"measures": ("dcg@3",)},
+        {"same_rounds": False}, {"seed": 1}, {"horizons": (61,)}, {"k": (3,)}, {"measures": ("dcg@3",)},
         {"streams": ("ct15:m=6",)}, {"learners": ("ftpl",)},
     ],
     ids=str,
@@ -312,7 +314,7 @@ def test_whatever_determines_a_run_makes_it_another(change: dict[str, Any]) -> N
     assert before.keys().isdisjoint(after)
 
 
-def test_a_file_counts_by_its_content_not_its_place(tmp_path: Path) -> None:
+def test_a_file_counts_by_its_content_not_its_position(tmp_path: Path) -> None:
     votes = [tmp_path / "here" / "votes.soc", tmp_path / "there" / "votes.soc"]
     for path in votes:
         path.parent.mkdir()
@@ -397,7 +399,7 @@ def test_a_failed_run_is_named_and_finished_ones_stay(tmp_path: Path, monkeypatc
     learner, where = caught.value.__notes__
     assert learner == "learner 'uniform'"
     assert where == (
-        "in run 2 with stream = ct15:m=5, measure = dcg, k = 1, horizon = 90, seed = 0, redraw = True"
+        "in run 2 with stream = ct15:m=5, measure = dcg, k = 1, horizon = 90, seed = 0, same_rounds = True"
     )
     assert finished_runs(SMALL, tmp_path) == 5
     run_sweep(SMALL, tmp_path)
@@ -431,7 +433,7 @@ def test_what_cannot_be_written_at_the_end_hides_nothing(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "a file")
 
-    monkeypatch.setattr(folders.Folder, "write", full)
+    monkeypatch.setattr(folders.ResultsDir, "write", full)
     expected = InterruptedRunError if isinstance(why, KeyboardInterrupt) else FloatingPointError
     with pytest.raises(expected) as caught:
         run_sweep(replace(SMALL, horizons=(60,)), tmp_path, progress=failing(5, lambda: why, lambda rounds: None))

@@ -21,12 +21,12 @@ from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
 from peekrank.types import Ints
 
-MEASURES = ["sumloss", "pairwiseloss", "dcg", "p@1", "p@2", "dcg@1", "dcg@2", "ap", "auc"]
+MEASURES = ["sumloss", "pairwiseloss", "dcg", "p@1+sum", "p@2+sum", "dcg@1", "dcg@2", "ap", "aucloss"]
 NORMALISED = ["ndcg", "ndcg@2", "ndcg+linear", "ndcg@2+linear"]  # each outcome has its own divisor
 
 
 def shown_borders(found: Cells) -> dict[tuple[int, int], list[int]]:
-    borders = {(border.i, border.j): list(border.watching) for border in found.borders}
+    borders = {(border.i, border.j): list(border.neighborhood) for border in found.borders}
     assert len(borders) == len(found.borders)
     return borders
 
@@ -46,10 +46,10 @@ def check_cells(loss: Any, feedback: Any, game: Game) -> str:
     assert found.duplicate_of.tolist() == [rows.index(row) for row in rows]
     assert list(found.kind) == twin.kind
     assert found.dimension.tolist() == twin.dimension
-    assert shown_borders(found) == firsts(found, twin.watching)
+    assert shown_borders(found) == firsts(found, twin.neighborhood)
     assert analysis.rate is not None
     assert analysis.rate.value == twin.rate
-    if twin.watching:
+    if twin.neighborhood:
         assert analysis.globally_observable == twin.globally
     assert analysis.locally_observable == twin.locally
     return twin.rate
@@ -60,7 +60,7 @@ def check_point(loss: Any, border: Border) -> None:
     point = [Fraction(x) for x in border.point]
     assert min(point) > 0
     assert sum(point) == 1
-    assert naive.best_actions([[Fraction(x) for x in row] for row in loss], point) == set(border.watching)
+    assert naive.best_actions([[Fraction(x) for x in row] for row in loss], point) == set(border.neighborhood)
 
 
 # --- the twin itself
@@ -73,7 +73,7 @@ def test_twin_on_a_game_known_by_heart() -> None:
     assert twin.kind == ["pareto", "pareto", "dominated", "degenerate", "degenerate", "pareto"]
     assert twin.dimension == [1, 1, -1, 0, 0, 1]
     everyone = [0, 1, 3, 5]
-    assert twin.watching == dict.fromkeys([(0, 1), (1, 0), (1, 5), (5, 1)], everyone)
+    assert twin.neighborhood == dict.fromkeys([(0, 1), (1, 0), (1, 5), (5, 1)], everyone)
     assert twin.rate == "sqrt(T)"
     assert naive.game_twin(loss, [[0, 0]] * 6).rate == "T"
     assert naive.game_twin(loss, [[0, 0]] * 2 + [[0, 1]] + [[0, 0]] * 3).rate == "T^(2/3)"
@@ -184,8 +184,8 @@ def test_border_points_of_ranking_games(name: str, m: int, grades: int) -> None:
         assert point.min() > 0
         assert point.sum() == pytest.approx(1)
         above = loss @ point - (loss @ point).min()
-        assert above[list(border.watching)] == pytest.approx(0, abs=1e-9)
-        assert np.delete(above, border.watching).min(initial=1) > 1e-8
+        assert above[list(border.neighborhood)] == pytest.approx(0, abs=1e-9)
+        assert np.delete(above, border.neighborhood).min(initial=1) > 1e-8
         if game.rational:
             check_point([[Fraction(int(x)) for x in row] for row in game.numerators[0]], border)
 
@@ -303,7 +303,7 @@ def test_rational_numerators_are_enough_for_geometry() -> None:
 
 
 def test_progress_ends_at_its_total() -> None:
-    for name, m in product(["sumloss", "p@2"], [2, 3, 4]):
+    for name, m in product(["sumloss", "p@2+sum"], [2, 3, 4]):
         steps: list[tuple[float, int]] = []
         cells(ranking_game(name, m, 1), lambda done, of: steps.append((done, of)))  # noqa: B023
         assert all(done <= of for done, of in steps)

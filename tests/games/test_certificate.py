@@ -64,9 +64,9 @@ def proof_of(name: str, m: int, k: int, grades: int = 2) -> Proof:
 
 CUT = ("p", "recall", "hit")  # measures that have a cut-off always
 NAMES = [name for name in MEASURES.built_in if name not in CUT] + [
-    "p@1",
-    "p@2",
-    "p@3",
+    "p@1+sum",
+    "p@2+sum",
+    "p@3+sum",
     "dcg@1",
     "dcg@2",
     "ndcg@1",
@@ -77,7 +77,7 @@ NAMES = [name for name in MEASURES.built_in if name not in CUT] + [
 ]
 GAMES = [(name, m, k, 2) for name in NAMES for m in (2, 3, 4) for k in range(1, m + 1)]
 GAMES += [(name, m, k, 3) for name in NAMES for m in (2, 3) for k in range(1, m + 1)]
-GAMES += [("ndcg+linear", 3, k, 3) for k in (1, 2, 3)] + [("ap", 5, 4, 2), ("p@2", 5, 1, 2), ("dcg", 5, 2, 2)]
+GAMES += [("ndcg+linear", 3, k, 3) for k in (1, 2, 3)] + [("ap", 5, 4, 2), ("p@2+sum", 5, 1, 2), ("dcg", 5, 2, 2)]
 
 
 @pytest.mark.slow
@@ -121,7 +121,7 @@ def test_random_games_are_of_all_classes() -> None:
 
 
 def test_every_pair_of_neighbours_is_listed() -> None:
-    for name, expected in (("dcg", 24 * 3 // 2), ("p@2", 6 * 4 // 2)):  # rankings, or sets, times exchanges
+    for name, expected in (("dcg", 24 * 3 // 2), ("p@2+sum", 6 * 4 // 2)):  # rankings, or sets, times exchanges
         pairs = [frozenset((pair["i"], pair["j"])) for pair in proof_of(name, 4, 4)["neighbours"]]
         assert len(pairs) == len(set(pairs)) == expected
 
@@ -172,17 +172,17 @@ def other(action: int, proof: Proof) -> int:
 
 
 TAMPERED: dict[str, tuple[str, int, int, Callable[[Proof], None]]] = {
-    "a loss (0)": ("p@2", 2, 1, lambda p: p["game"]["loss"].__setitem__(0, [0.0, -2.0, -0.5, -1.5])),
+    "a loss (0)": ("p@2+sum", 2, 1, lambda p: p["game"]["loss"].__setitem__(0, [0.0, -2.0, -0.5, -1.5])),
     "a loss (sqrt)": ("dcg", 3, 2, lambda p: shift(p["game"]["loss"][2], 0.01)),
     "a loss (2/3)": ("ap", 3, 2, lambda p: shift(p["game"]["loss"][2], 0.01)),
-    "a loss (T)": ("auc", 4, 2, lambda p: shift(p["game"]["loss"][2], 0.01)),
+    "a loss (T)": ("aucloss", 4, 2, lambda p: shift(p["game"]["loss"][2], 0.01)),
     "a symbol": ("dcg", 3, 2, lambda p: p["game"]["feedback"][0].reverse()),
     "a point": ("dcg", 3, 2, lambda p: p["neighbours"][0]["point"].reverse()),
     "a point that is no distribution": ("dcg", 3, 2, lambda p: shift(p["neighbours"][0]["point"], 0.1)),
-    "N+": ("p@2", 3, 1, lambda p: p["neighbours"][0]["watching"].pop()),
+    "N+": ("p@2+sum", 3, 1, lambda p: p["neighbours"][0]["neighborhood"].pop()),
     "a pair": ("dcg", 3, 2, lambda p: p["neighbours"][0].update(j=p["neighbours"][0]["i"])),
     "a value (sqrt)": ("dcg", 3, 2, lambda p: shift(p["observers"][0]["value"], 1e-3)),
-    "a value (2/3)": ("auc", 4, 3, lambda p: shift(p["observers"][-1]["value"], 1e-3)),
+    "a value (2/3)": ("aucloss", 4, 3, lambda p: shift(p["observers"][-1]["value"], 1e-3)),
     "an action of an observer": (
         "dcg",
         3,
@@ -203,12 +203,12 @@ TAMPERED: dict[str, tuple[str, int, int, Callable[[Proof], None]]] = {
         3,
         lambda p: p["no_neighbours"][0].update(of=[p["no_neighbours"][0]["j"]]),
     ),
-    "a direction (2/3)": ("ap", 3, 2, lambda p: shift(p["blind"]["direction"], 1)),
-    "a direction (T)": ("ndcg", 3, 1, lambda p: shift(p["blind"]["direction"], 1)),
-    "a direction of zeros": ("ap", 3, 2, lambda p: p["blind"].update(direction=[1] + [0] * 7)),
-    "blind actions (T)": ("auc", 4, 2, lambda p: p["blind"]["actions"].pop()),
-    "blind actions (2/3)": ("ap", 3, 2, lambda p: p["blind"]["actions"].pop()),
-    "an adversary": ("auc", 4, 2, lambda p: move_mass(p["adversaries"]["p"])),
+    "a direction (2/3)": ("ap", 3, 2, lambda p: shift(p["unobservable_pair"]["direction"], 1)),
+    "a direction (T)": ("ndcg", 3, 1, lambda p: shift(p["unobservable_pair"]["direction"], 1)),
+    "a direction of zeros": ("ap", 3, 2, lambda p: p["unobservable_pair"].update(direction=[1] + [0] * 7)),
+    "blind actions (T)": ("aucloss", 4, 2, lambda p: p["unobservable_pair"]["actions"].pop()),
+    "blind actions (2/3)": ("ap", 3, 2, lambda p: p["unobservable_pair"]["actions"].pop()),
+    "an adversary": ("aucloss", 4, 2, lambda p: move_mass(p["adversaries"]["p"])),
     "the other adversary": ("ndcg", 4, 2, lambda p: move_mass(p["adversaries"]["q"])),
     "an adversary that adds up to more": ("ap", 4, 2, lambda p: shift(p["adversaries"]["p"], 0.01)),
     "equal adversaries": ("ap", 4, 2, lambda p: p["adversaries"].update(q=p["adversaries"]["p"])),
@@ -217,7 +217,7 @@ TAMPERED: dict[str, tuple[str, int, int, Callable[[Proof], None]]] = {
     "a good action": ("ndcg", 3, 1, lambda p: p["adversaries"].update(good_against_p=None)),
     "a symmetry of actions": ("dcg", 3, 2, lambda p: p["symmetries"][0]["actions"].reverse()),
     "a symmetry that is none": ("dcg", 3, 2, lambda p: p["symmetries"][1].update(outcomes=list(range(8)))),
-    "a symmetry that is no permutation": ("p@2", 2, 1, lambda p: p["symmetries"][0].update(actions=[0, 0])),
+    "a symmetry that is no permutation": ("p@2+sum", 2, 1, lambda p: p["symmetries"][0].update(actions=[0, 0])),
     "a rate": ("dcg", 3, 2, lambda p: p.update(rate="0")),
     "a rate, the other way": ("dcg", 3, 2, lambda p: p.update(rate="T")),
     "a rate that there is not": ("ap", 4, 2, lambda p: p.update(rate="T^(3/4)")),
@@ -242,7 +242,7 @@ def test_what_makes_a_certificate_of_sqrt_is_no_certificate_of_two_thirds() -> N
             check(proof)
 
 
-HOPELESS = [game for game in GAMES if game[0] in ("ndcg", "ap", "auc", "pairwiseloss", "ndcg@2")]
+HOPELESS = [game for game in GAMES if game[0] in ("ndcg", "ap", "aucloss", "pairwiseloss", "ndcg@2")]
 HOPELESS = [game for game in HOPELESS if theorem_of(measure(game[0]), *game[1:]).rate == Rate.LINEAR]
 
 
@@ -316,7 +316,7 @@ def test_an_undecided_analysis_has_no_certificate() -> None:
         certificate(Analysis(game, None, None, undecided="the border of action 3"))
 
 
-@pytest.mark.parametrize(("name", "m", "k"), [("p@2", 2, 1), ("dcg", 3, 2), ("dcg", 3, 1)])
+@pytest.mark.parametrize(("name", "m", "k"), [("p@2+sum", 2, 1), ("dcg", 3, 2), ("dcg", 3, 1)])
 def test_only_hopeless_games_have_adversaries(name: str, m: int, k: int) -> None:
     with pytest.raises(ValueError, match="only a hopeless game has"):
         adversaries(analyse(ranking_game(name, m, k)))

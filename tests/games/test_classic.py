@@ -28,7 +28,7 @@ from peekrank.games.rate import Rate
 
 def watchers(found: Cells) -> dict[tuple[int, int], tuple[int, ...]]:
     """N+ of each pair of neighbours."""
-    return {(border.i, border.j): border.watching for border in found.borders}
+    return {(border.i, border.j): border.neighborhood for border in found.borders}
 
 
 def cells_of(found: Analysis) -> Cells:
@@ -136,7 +136,7 @@ def test_degenerate_cells_by_hand(game: Game, kind: list[str], dimension: list[i
     ],
 )
 def test_who_watches_a_border(game: Game, expected: dict[tuple[int, int], tuple[int, ...]]) -> None:
-    both = expected | {(j, i): watching for (i, j), watching in expected.items()}
+    both = expected | {(j, i): neighborhood for (i, j), neighborhood in expected.items()}
     assert watchers(cells(game)) == both
 
 
@@ -155,7 +155,7 @@ def test_points_on_borders(name: str) -> None:
     for border in cells_of(analysis(name)).borders:
         assert all(p > 0 for p in border.point)
         expected = [sum(p * x for p, x in zip(border.point, row, strict=True)) for row in loss]
-        assert {i for i, value in enumerate(expected) if value == min(expected)} == set(border.watching)
+        assert {i for i, value in enumerate(expected) if value == min(expected)} == set(border.neighborhood)
 
 
 @pytest.mark.parametrize(
@@ -265,10 +265,13 @@ def test_what_cannot_be_estimated(name: str) -> None:
     """The direction of a blind pair changes its difference and no signal of those who watch."""
     game, rate, found = classic(name), CLASSIC[name].rate, analysis(name)
     hard = rate in (Rate.TWO_THIRDS, Rate.LINEAR)
-    assert (found.blind is not None, found.unseen is not None) == (hard, hard)
-    if found.blind is None or found.unseen is None:
+    assert (found.unobservable_pair is not None, found.unobservable_direction is not None) == (hard, hard)
+    if found.unobservable_pair is None or found.unobservable_direction is None:
         return
-    watching = found.blind.watching if rate == Rate.TWO_THIRDS else range(len(game.actions))
-    for action in watching:
-        assert not (game.signal_matrix(action).astype(np.int64) @ found.unseen).any()
-    assert game.difference(found.blind.i, found.blind.j)[0] @ found.unseen != 0
+    neighborhood = found.unobservable_pair.neighborhood if rate == Rate.TWO_THIRDS else range(len(game.actions))
+    for action in neighborhood:
+        assert not (game.signal_matrix(action).astype(np.int64) @ found.unobservable_direction).any()
+    assert (
+        game.difference(found.unobservable_pair.i, found.unobservable_pair.j)[0] @ found.unobservable_direction
+        != 0
+    )

@@ -120,21 +120,34 @@ def test_signal_matrices() -> None:
 
 # --- from measures
 
-MEASURES = ["sumloss", "pairwiseloss", "dcg", "p@2", "ndcg", "ap", "auc", "rbp", "rr", "err", "recall@2", "hit@2"]
+MEASURES = [
+    "sumloss",
+    "pairwiseloss",
+    "dcg",
+    "p@2+sum",
+    "ndcg",
+    "ap",
+    "aucloss",
+    "rbp",
+    "rr",
+    "err",
+    "recall@2",
+    "hit@2",
+]
 OPTIONS = [
     "rbp@2:p=0.5",
     "rr@2",
     "err@2:max_grade=7",
-    "recall@1+blank1",
+    "recall@1+norel1",
     "dcg@2+linear",
-    "p@2+mean",
+    "p@2",
     "ndcg@1",
-    "ndcg@2+linear+blank0",
+    "ndcg@2+linear+norel0",
     "ndcg+skip",
-    "ap+blank0",
+    "ap+norel0",
     "ap+skip",
-    "auc+blank1",
-    "auc+skip",
+    "aucloss+norel1",
+    "aucloss+skip",
 ]
 
 
@@ -180,7 +193,7 @@ def test_ct15_tables() -> None:
 
 
 def test_ct15_signal_matrices() -> None:
-    three, four = ranking_game("sumloss", 3, 1), ranking_game("auc", 4, 1)
+    three, four = ranking_game("sumloss", 3, 1), ranking_game("aucloss", 4, 1)
     for sigmas, printed in SIGNALS_3.items():
         for sigma in sigmas:
             assert three.signal_matrix(index(three, sigma)).tolist() == printed
@@ -247,7 +260,7 @@ def test_relabelling_items_is_a_symmetry(name: str, m: int, k: int, grades: int)
 
 @pytest.mark.parametrize("m", [2, 3, 4, 5])
 def test_all_rankings_are_one_orbit(m: int) -> None:
-    assert not orbits(ranking_game("auc", m, 1)).any()
+    assert not orbits(ranking_game("aucloss", m, 1)).any()
 
 
 def test_orbits_by_hand() -> None:
@@ -453,7 +466,7 @@ class Odd(Precision):
 
 def test_own_measures_are_taken_for_the_fractions_they_are() -> None:
     game = ranking_game(Third(3, mean=True), 4, 1)
-    np.testing.assert_array_equal(game.numerators, ranking_game("p@3", 4, 1).numerators)
+    np.testing.assert_array_equal(game.numerators, ranking_game("p@3+sum", 4, 1).numerators)
     assert analyse(game).rate == Rate.SQRT
     with pytest.raises(ValueError, match=r"no fraction .* by Game\.of"):
         ranking_game(Odd(2), 3, 1)

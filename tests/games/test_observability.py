@@ -20,9 +20,27 @@ from peekrank.games.ranking import ranking_game
 from peekrank.games.rate import Rate
 from peekrank.types import Floats, Ints
 
-MEASURES = ["sumloss", "pairwiseloss", "dcg", "p@1", "p@2", "dcg@1", "dcg@2", "ap", "auc", "ndcg", "ndcg@2"]
+MEASURES = [
+    "sumloss",
+    "pairwiseloss",
+    "dcg",
+    "p@1+sum",
+    "p@2+sum",
+    "dcg@1",
+    "dcg@2",
+    "ap",
+    "aucloss",
+    "ndcg",
+    "ndcg@2",
+]
 RANKING = [(name, 2, 2) for name in MEASURES] + [(name, 3, 2) for name in MEASURES]
-RANKING += [("ndcg+linear", 3, 2), ("ndcg@1+linear", 2, 3), ("p@2", 4, 2), ("pairwiseloss", 2, 3), ("ndcg", 2, 3)]
+RANKING += [
+    ("ndcg+linear", 3, 2),
+    ("ndcg@1+linear", 2, 3),
+    ("p@2+sum", 4, 2),
+    ("pairwiseloss", 2, 3),
+    ("ndcg", 2, 3),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -60,9 +78,9 @@ def check_observers(game: Game, analysis: Analysis) -> int:
     assert analysis.cells is not None
     loss = game.loss
     for border in analysis.cells.borders:
-        (found,) = observers(game, [(border.i, border.j)], signals(game, border.watching))
+        (found,) = observers(game, [(border.i, border.j)], signals(game, border.neighborhood))
         assert (found.i, found.j) == (border.i, border.j)
-        assert set(found.action.tolist()) <= set(border.watching)
+        assert set(found.action.tolist()) <= set(border.neighborhood)
         total: Floats = np.zeros(len(game.outcomes))
         for action, symbol, value in zip(found.action, found.symbol, found.value, strict=True):
             assert symbol in game.signals[action]
@@ -73,15 +91,15 @@ def check_observers(game: Game, analysis: Analysis) -> int:
 
 def check(game: Game, analysis: Analysis) -> None:
     if analysis.rate == Rate.SQRT:
-        assert (analysis.blind, analysis.unseen) == (None, None)
+        assert (analysis.unobservable_pair, analysis.unobservable_direction) == (None, None)
         assert check_observers(game, analysis) > 0
     elif analysis.rate == Rate.ZERO:
-        assert (analysis.blind, analysis.unseen) == (None, None)
+        assert (analysis.unobservable_pair, analysis.unobservable_direction) == (None, None)
     else:
-        assert analysis.blind is not None
+        assert analysis.unobservable_pair is not None
         everyone = tuple(range(len(game.actions)))
-        actions = everyone if analysis.rate == Rate.LINEAR else analysis.blind.watching
-        check_unseen(game, analysis.blind, analysis.unseen, actions)
+        actions = everyone if analysis.rate == Rate.LINEAR else analysis.unobservable_pair.neighborhood
+        check_unseen(game, analysis.unobservable_pair, analysis.unobservable_direction, actions)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -111,7 +129,7 @@ def test_every_neighbouring_pair_of_a_globally_observable_game_has_an_estimate_f
         if analysis.rate == Rate.TWO_THIRDS:
             assert analysis.cells is not None
             everyone = tuple(range(len(game.actions)))
-            wide = tuple(dataclasses.replace(border, watching=everyone) for border in analysis.cells.borders)
+            wide = tuple(dataclasses.replace(border, neighborhood=everyone) for border in analysis.cells.borders)
             cells = dataclasses.replace(analysis.cells, borders=wide)
             check_observers(game, dataclasses.replace(analysis, cells=cells))
 
@@ -164,7 +182,7 @@ def test_an_identity_that_units_do_not_see_is_undecided() -> None:
     game = identity_game([[0, 0, 1, 1, 1]] * 2, last=-1)
     np.testing.assert_allclose(game.loss[0], [1, 1, -1, -1, -1])
     analysis = analyse(game)
-    assert (analysis.rate, analysis.blind, analysis.unseen) == (None, None, None)
+    assert (analysis.rate, analysis.unobservable_pair, analysis.unobservable_direction) == (None, None, None)
     assert (analysis.globally_observable, analysis.locally_observable) == (None, None)
     assert analysis.cells is not None
     assert "logarithms" in analysis.undecided

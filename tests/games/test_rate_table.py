@@ -35,13 +35,13 @@ def test_usual_measures_are_all_with_cut_offs_in_range(m: int, grades: int) -> N
 def test_theorems_and_definitions_give_one_table() -> None:
     table = tabulate(m=3, source="both")
     assert rates(table) == {
-        "p@2": ["sqrt(T)"] * 3,
+        "p@2+sum": ["sqrt(T)"] * 3,
         "dcg@2": ["T^(2/3)", "sqrt(T)", "sqrt(T)"],
         "dcg": ["T^(2/3)", "sqrt(T)", "sqrt(T)"],
         "rbp": ["T^(2/3)", "sqrt(T)", "sqrt(T)"],
         "sumloss": ["T^(2/3)", "sqrt(T)", "sqrt(T)"],
         "pairwiseloss": ["T^(2/3)", "sqrt(T)", "sqrt(T)"],
-        "auc": ["T^(2/3)", "sqrt(T)", "sqrt(T)"],
+        "aucloss": ["T^(2/3)", "sqrt(T)", "sqrt(T)"],
         "hit@2": ["T", "sqrt(T)", "sqrt(T)"],
         "rr": ["T", "sqrt(T)", "sqrt(T)"],
         "err": ["T", "sqrt(T)", "sqrt(T)"],
@@ -76,7 +76,7 @@ def test_millions_of_items_take_no_time() -> None:
 
 
 def test_rows_are_flat() -> None:
-    rows = tabulate(["p@3", "ndcg"], m=20).rows()
+    rows = tabulate(["p@3+sum", "ndcg"], m=20).rows()
     assert {(row["measure"], row["k"], row["k_last"], row["rate"]) for row in rows} >= {("ndcg", 1, 18, "T")}
     assert all({type(value) for value in row.values()} == {str, int} for row in rows)
 
@@ -137,7 +137,7 @@ def test_bad_parameters() -> None:
 
 
 def test_the_picture_says_what_the_table_says() -> None:
-    table = tabulate(["p@50", "dcg@10", "dcg", "ndcg"], m=50)
+    table = tabulate(["p@50+sum", "dcg@10", "dcg", "ndcg"], m=50)
     axes = plots.rates(table).axes[0]
     assert [text.get_text() for text in axes.texts] == [str(c.rate) for row in table.cells for c in row]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1 to 9", "10 to 48", "49", "50"]
@@ -147,7 +147,7 @@ def test_the_picture_says_what_the_table_says() -> None:
 
 
 def test_colours_differ_in_grey_and_letters_stand_out() -> None:
-    table = tabulate(["p@50", "dcg", "ndcg"], m=50)
+    table = tabulate(["p@50+sum", "dcg", "ndcg"], m=50)
     axes = plots.rates(table).axes[0]
     grey = {}
     for text, patch in zip(axes.texts, axes.patches, strict=True):

@@ -21,7 +21,7 @@ from peekrank.games.ranking import ranking_game
 from peekrank.games.rate import Rate
 from peekrank.games.rates import rate_of
 from peekrank.games.theorems import theorem_of
-from peekrank.measures import DCG, LinearForm, measure
+from peekrank.measures import DCG, LinearMeasureMixin, measure
 from peekrank.registry import MEASURES
 from peekrank.types import Floats, Ints, Measure
 
@@ -29,11 +29,11 @@ OPTIONS = [
     "ndcg+linear",
     "ndcg@2+linear",
     "ndcg+skip",
-    "ndcg@2+blank0",
+    "ndcg@2+norel0",
     "dcg+linear",
-    "p@2+mean",
+    "p@2",
     "ap+skip",
-    "auc+skip",
+    "aucloss+skip",
     "rbp:p=0.5",
     "recall@1+skip",
     "err@2:max_grade=9",
@@ -193,13 +193,13 @@ def test_seeing_more_never_hurts_and_seeing_everything_gives_sqrt(m: int, grades
         ("sumloss", 10**7, 10**7 - 1, 5, Rate.SQRT),
         ("dcg@10", 10**7, 9, 5, Rate.TWO_THIRDS),
         ("dcg@10", 10**7, 10, 5, Rate.SQRT),
-        ("p@10", 10**7, 1, 2, Rate.SQRT),
+        ("p@10+sum", 10**7, 1, 2, Rate.SQRT),
         ("ndcg@10", 10**7, 10**7 - 2, 2, Rate.LINEAR),
         ("ndcg@1", 10**7, 1, 2, Rate.SQRT),
         ("ndcg@1", 10**7, 10**7 - 1, 3, Rate.LINEAR),
         ("ap", 10**7, 10**7 - 1, 2, Rate.TWO_THIRDS),
-        ("auc", 10**7 + 1, 10**7 - 1, 2, Rate.TWO_THIRDS),
-        ("auc", 10**7, 10**7 - 2, 2, Rate.LINEAR),
+        ("aucloss", 10**7 + 1, 10**7 - 1, 2, Rate.TWO_THIRDS),
+        ("aucloss", 10**7, 10**7 - 2, 2, Rate.LINEAR),
         ("pairwiseloss", 10**7, 2, 3, Rate.TWO_THIRDS),
         ("pairwiseloss", 10**7, 1, 3, Rate.LINEAR),
         ("rbp", 10**7, 10**7 - 2, 2, Rate.TWO_THIRDS),
@@ -251,7 +251,7 @@ def test_err_knows_its_grades() -> None:
 
 
 @dataclass(frozen=True)
-class Own(LinearForm):
+class Own(LinearMeasureMixin):
     """Discounts of one's own, and gains to match."""
 
     weights: tuple[float, ...]

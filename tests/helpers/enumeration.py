@@ -16,7 +16,7 @@ _FINE = 1e-14
 def cuts(outcome: Callable[[Floats], Hashable], draws: int, grid: int, seed: int = 0) -> list[Floats]:
     """Where the outcome, which is piecewise constant, changes with each uniform, whatever the others are."""
     rng = np.random.default_rng(seed)
-    edges = 2.0 ** -np.arange(1, 40)  # small chances are at the ends
+    edges = 2.0 ** -np.arange(1, 40)  # small propensities are at the ends
     points = np.unique(np.r_[(np.arange(grid) + 0.5) / grid, edges, 1 - edges])
     found: list[set[float]] = [set() for _ in range(draws)]
     for _ in range(_CONTEXTS):
@@ -37,7 +37,7 @@ def cuts(outcome: Callable[[Floats], Hashable], draws: int, grid: int, seed: int
 def _changes(
     at: Callable[[float], Hashable], low: float, high: float, before: Hashable, after: Hashable
 ) -> Iterator[float]:
-    """All places between two points at which the outcome changes, but for what comes and goes between equals.
+    """All positions between two points at which the outcome changes, but for what comes and goes between equals.
 
     An outcome that is told in such detail that none comes back, such as the number of an action, hides nothing.
     """

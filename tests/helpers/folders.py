@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from peekrank.data.generated import Layout, make_dataset
+from peekrank.data.generated import DatasetShape, make_dataset
 from peekrank.experiments.experiment import Experiment
 from peekrank.experiments.runs import run
 from peekrank.experiments.study import Study
-from peekrank.experiments.study_runs import investigate
+from peekrank.experiments.study_runs import run_study
 from peekrank.experiments.sweep import Sweep
 from peekrank.experiments.sweep_runs import run_sweep
 from peekrank.jobs.executor import Threads, Tick
@@ -24,9 +24,9 @@ from peekrank.training.training import Training, gather
 
 EXPERIMENT = Experiment(("rtop1f", "uniform"), "ct15:m=6", "dcg", k=1, horizon=60, runs=3, seed=11)
 SWEEP = Sweep("small", ("rtop1f", "uniform"), ("ct15:m=5",), ("dcg",), k=(1, 2), horizons=(60,), runs=3)
-STUDY = Study("p@1", m=3, k=1, learners=("setftrl", "uniform"), horizons=(20,), runs=1, seed=7)
+STUDY = Study("p@1+sum", m=3, k=1, learners=("setftrl", "uniform"), horizons=(20,), runs=1, seed=7)
 TRAINING = Training(("rtopkf", "uniform"), k=1, rounds=50, runs=4)
-_LISTS = Layout(queries=12, documents=(2, 5), features=3, shares=(0.5, 0.5))
+_LISTS = DatasetShape(queries=12, documents=(2, 5), features=3, shares=(0.5, 0.5))
 
 
 class Kind(NamedTuple):
@@ -80,8 +80,8 @@ KINDS = (
     ),
     Kind(
         "study",
-        lambda folder, tick: investigate(STUDY, folder, progress=tick),
-        lambda folder: investigate(replace(STUDY, runs=3), folder),
+        lambda folder, tick: run_study(STUDY, folder, progress=tick),
+        lambda folder: run_study(replace(STUDY, runs=3), folder),
         "runs",
     ),
     Kind("training", _train, lambda folder: _train(folder, lambda _: None, replace(TRAINING, k=2)), "k"),

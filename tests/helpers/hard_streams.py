@@ -41,7 +41,7 @@ def cyclic(horizon: int, m: int, seed: int = 0) -> Ints:
 
 
 def swapping(horizon: int, m: int, seed: int = 0) -> Ints:
-    """After two fifths of the rounds the relevant and the irrelevant items change places."""
+    """After two fifths of the rounds the relevant and the irrelevant items change positions."""
     late = np.arange(horizon)[:, None] < 2 * horizon // 5
     return (((np.arange(m) + seed) % m < m // 2) ^ late).astype(np.int64)
 
@@ -50,6 +50,6 @@ def mean_regret(learner: Any, rounds: list[Rounds], k: int) -> float:
     of, lost = learner.measure, 0.0
     for seed, these in enumerate(rounds):
         end = np.array([len(these.offsets) - 1])
-        trace = simulate(learner, these, k=k, measure=of, seed=seed, at=end)
+        trace = simulate(learner, these, k=k, measure=of, seed=seed, checkpoints=end)
         lost += float(regret(of, trace, best_values(of, these, end))[0])
     return lost / len(rounds)

@@ -38,8 +38,8 @@ def stable_descending(scores: Iterable[float]) -> list[int]:
 # --- measures
 
 
-def blank_value(blank: str) -> float:
-    return {"0": 0.0, "1": 1.0, "skip": nan}[blank]
+def no_relevant_value(no_relevant: str) -> float:
+    return {"0": 0.0, "1": 1.0, "skip": nan}[no_relevant]
 
 
 def gain(grade: float, gains: str = "exponential") -> float:
@@ -80,26 +80,26 @@ def ndcg(
     relevance: Relevance,
     n: int | None = None,
     gains: str = "exponential",
-    blank: str = "1",
+    no_relevant: str = "1",
 ) -> float:
     best = largest_dcg(tuple(relevance), n, gains)
-    return dcg(ranking, relevance, n, gains) / best if best > 0 else blank_value(blank)
+    return dcg(ranking, relevance, n, gains) / best if best > 0 else no_relevant_value(no_relevant)
 
 
-def average_precision(ranking: Ranking, relevance: Relevance, blank: str = "1") -> float:
+def average_precision(ranking: Ranking, relevance: Relevance, no_relevant: str = "1") -> float:
     ranks = [rank for item, rank in rank_of(ranking).items() if relevance[item] > 0]
     precisions = [precision(ranking, relevance, rank, mean=True) for rank in ranks]
-    return sum(precisions) / len(precisions) if precisions else blank_value(blank)
+    return sum(precisions) / len(precisions) if precisions else no_relevant_value(no_relevant)
 
 
-def auc(ranking: Ranking, relevance: Relevance, blank: str = "0") -> float:
+def auc(ranking: Ranking, relevance: Relevance, no_relevant: str = "0") -> float:
     m = len(relevance)
     pairs = sum(relevance[i] < relevance[j] for i in range(m) for j in range(m))
-    return pairwise_loss(ranking, relevance) / pairs if pairs else blank_value(blank)
+    return pairwise_loss(ranking, relevance) / pairs if pairs else no_relevant_value(no_relevant)
 
 
 def rank_biased_precision(ranking: Ranking, relevance: Relevance, n: int | None = None, p: float = 0.8) -> float:
-    """Moffat & Zobel 2008: the reader looks at the first item, and goes on to the next one with chance p."""
+    """Moffat & Zobel 2008: the reader looks at the first item, and goes on to the next one with probability p."""
     looked = 1.0
     total = 0.0
     for item in list(ranking)[:n]:
@@ -116,7 +116,7 @@ def reciprocal_rank(ranking: Ranking, relevance: Relevance, n: int | None = None
 def expected_reciprocal_rank(
     ranking: Ranking, relevance: Relevance, n: int | None = None, max_grade: int = 4
 ) -> float:
-    """Chapelle et al. 2009, equation 4: sum_r 1/r P(the user stops at r), by the chances R of definition 2."""
+    """Chapelle et al. 2009, equation 4: sum_r 1/r P(the user stops at r), by the probabilities R of definition 2."""
     R = [(2 ** relevance[item] - 1) / 2**max_grade for item in ranking]
     total = 0.0
     for r in range(1, len(R) + 1):
@@ -128,9 +128,9 @@ def expected_reciprocal_rank(
     return total
 
 
-def recall(ranking: Ranking, relevance: Relevance, n: int, blank: str = "0") -> float:
+def recall(ranking: Ranking, relevance: Relevance, n: int, no_relevant: str = "0") -> float:
     relevant = {item for item in ranking if relevance[item] > 0}
-    return len(relevant & set(list(ranking)[:n])) / len(relevant) if relevant else blank_value(blank)
+    return len(relevant & set(list(ranking)[:n])) / len(relevant) if relevant else no_relevant_value(no_relevant)
 
 
 def hit(ranking: Ranking, relevance: Relevance, n: int) -> float:
@@ -144,7 +144,7 @@ TWINS: dict[str, Callable[..., float]] = {
     "p": precision,
     "ndcg": ndcg,
     "ap": average_precision,
-    "auc": auc,
+    "aucloss": auc,
     "rbp": rank_biased_precision,
     "rr": reciprocal_rank,
     "err": expected_reciprocal_rank,
@@ -192,7 +192,7 @@ def algorithm_1(
 ) -> list[list[int]]:
     """RTop-1F as printed: the rankings it shows. Rows of `relevance` are rounds; T must be a multiple of K.
 
-    "Any permutation which places the jth object on top" is the index order, or the leader's, with j moved to the
+    "Any permutation which positions the jth object on top" is the index order, or the leader's, with j moved to the
     front. With k > 1 the "objects" of lines 8 to 14 are cells of k items.
     """
     horizon, m = relevance.shape

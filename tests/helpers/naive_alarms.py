@@ -54,8 +54,8 @@ class Past:
 
 
 class NaiveWatch:
-    def __init__(self, alpha: float, least_rate: float = 0.001, stray_rate: float = 0.01) -> None:
-        self.alpha, self.least_rate, self.stray_rate = alpha, least_rate, stray_rate
+    def __init__(self, alpha: float, min_feedback_rate: float = 0.001, max_orphan_rate: float = 0.01) -> None:
+        self.alpha, self.min_feedback_rate, self.max_orphan_rate = alpha, min_feedback_rate, max_orphan_rate
         self.accounts: dict[tuple[str, int | None], Account] = defaultdict(Account)
         self.pasts: dict[tuple[str, int | None], Past] = defaultdict(Past)
         self.raised: list[tuple[int, str, int | None]] = []
@@ -64,41 +64,43 @@ class NaiveWatch:
     def observe(
         self,
         items: Sequence[int],
-        chances: Sequence[float],
-        places: Sequence[int],
+        propensities: Sequence[float],
+        positions: Sequence[int],
         answers: Sequence[float],
         k: int,
     ) -> None:
         self.round += 1
-        rows = list(zip(items, chances, [0 <= place < k for place in places], answers, strict=True))
-        if k < len(rows) and not any(math.isnan(chance) for chance in chances):
+        rows = list(zip(items, propensities, [0 <= position < k for position in positions], answers, strict=True))
+        if k < len(rows) and not any(math.isnan(propensity) for propensity in propensities):
             self.shown(rows, k)
         seen = [(item, answer) for item, _, is_seen, answer in rows if is_seen]
         told = [(item, answer) for item, answer in seen if not math.isnan(answer)]
         if not seen:
             return
         self.against_past("fewer-answers", None, SHARE, len(told) / len(seen))
-        self.bet("silence", None, SHARE, (self.least_rate - bool(told)) / (1 - self.least_rate))
+        self.bet("no-feedback", None, SHARE, (self.min_feedback_rate - bool(told)) / (1 - self.min_feedback_rate))
         if told:
             self.against_past("lower-grades", None, SHARE, sum(answer for _, answer in told) / len(told))
-            self.accounts["stray-answers", None].bet(SHARE, -1.0)
+            self.accounts["orphan-feedback", None].bet(SHARE, -1.0)
         for item, answer in seen:
             self.against_past("answers", item, SHARE / len(seen), float(not math.isnan(answer)))
             if not math.isnan(answer):
                 self.against_past("grades", item, SHARE / len(told), answer)
 
     def shown(self, rows: list[tuple[int, float, bool, float]], k: int) -> None:
-        chances = [chance for _, chance, _, _ in rows]
-        squares, largest = sum(chance**2 for chance in chances), sum(sorted(chances)[-k:])
-        found = sum(chance for _, chance, is_seen, _ in rows if is_seen)
+        propensities = [propensity for _, propensity, _, _ in rows]
+        squares, largest = sum(propensity**2 for propensity in propensities), sum(sorted(propensities)[-k:])
+        found = sum(propensity for _, propensity, is_seen, _ in rows if is_seen)
         coin = SHARE if largest - squares > TINY else 0.0
         self.bet("unexpected-order", None, coin, (squares - found) / max(TINY, largest - squares))
         self.bet("no-exploration", None, coin, (found - squares) / max(TINY, squares))
-        total = sum(chances)
-        for item, chance, is_seen, _ in rows:
-            most, least = min(chance, 1 - TINY), max(chance, TINY)
-            self.bet("item-hidden", item, SHARE * chance / total, (most - is_seen) / (1 - most))
-            self.bet("item-pushed", item, SHARE * (1 - chance) / (len(rows) - total), (is_seen - least) / least)
+        total = sum(propensities)
+        for item, propensity, is_seen, _ in rows:
+            most, least = min(propensity, 1 - TINY), max(propensity, TINY)
+            self.bet("item-hidden", item, SHARE * propensity / total, (most - is_seen) / (1 - most))
+            self.bet(
+                "item-overexposed", item, SHARE * (1 - propensity) / (len(rows) - total), (is_seen - least) / least
+            )
 
     def against_past(self, what: str, item: int | None, coin: float, x: float) -> None:
         past = self.pasts[what, item]

@@ -93,13 +93,13 @@ class Twin:
         tied = self.w == self.w[self.k - 1]
         above = np.count_nonzero(self.w > self.w[self.k - 1])
         seen_at = np.where(tied, (self.k - above) / tied.sum(), self.w > self.w[self.k - 1])
-        s, e = self.places @ seen_at, self.places @ np.maximum(self.w[self.k - 1] - self.w, 0)
+        s, e = self.positions @ seen_at, self.positions @ np.maximum(self.w[self.k - 1] - self.w, 0)
         # 5, 6
         target = np.array([self.target(r, e[r]) for r in range(self.m)])
         self.ask(target, s, e)
 
     def ask(self, target: Floats, s: Floats, e: Floats) -> None:
-        """Step 7: chances of questions, their price, and for how many rounds."""
+        """Step 7: propensities of questions, their price, and for how many rounds."""
         c = self.c
         most = np.maximum(target - s / 2, 0).sum()
         if most > 0.5:
@@ -119,8 +119,8 @@ class Twin:
             self.length = max(1, int(min(1 + self.beta / 16, 32, 0.5 / max(self.gamma.sum(), 1e-9))))
 
     def exchange(self) -> None:
-        """Which places are exchanged, with what probability, by whose coin; and the chances that come of it."""
-        x, self.changes, self.places = self.x[self.order], [], np.zeros((self.m, self.m))
+        """Which positions are exchanged, with what probability, by whose coin; and the propensities that come of it."""
+        x, self.changes, self.positions = self.x[self.order], [], np.zeros((self.m, self.m))
         have = self.v.copy()
         stack: list[int] = []
         for p in range(self.m):
@@ -136,11 +136,11 @@ class Twin:
                 if settles_giver:
                     stack.pop()
         rows = np.eye(self.m)
-        for g, p, chance, _ in self.changes:
-            mixed = chance * (rows[g] - rows[p])
+        for g, p, propensity, _ in self.changes:
+            mixed = propensity * (rows[g] - rows[p])
             rows[g] -= mixed
             rows[p] += mixed
-        self.places[self.order] = rows
+        self.positions[self.order] = rows
 
     def margins(self, r: int) -> tuple[float, float]:
         """The distance of the item's level to those of others above and below that it cannot pass."""
@@ -151,15 +151,15 @@ class Twin:
         if not alone[r]:
             return 0.0, 0.0
         level = self.costs + self.beta * np.log(self.x)
-        place = order.index(r)
+        position = order.index(r)
 
         def limit(others: list[int]) -> float:
             for j in others:
-                if not alone[j] or self.v[order.index(j)] != self.v[place]:
+                if not alone[j] or self.v[order.index(j)] != self.v[position]:
                     return float(abs(level[j] - level[r]))
             return np.inf
 
-        return limit(order[:place][::-1]), limit(order[place + 1 :])
+        return limit(order[:position][::-1]), limit(order[position + 1 :])
 
     def target(self, r: int, e: float) -> float:
         i, rho = self.items[r], self.rho[r]
@@ -180,9 +180,9 @@ class Twin:
             enough = rho * max(b / room_up, (1 - b) / room_down)
             M = min(up, down)
             if np.isfinite(M):
-                place = self.order.tolist().index(r)
-                steps = [abs(self.w[place] - w) for w in (self.w[self.w > self.w[place]][-1:])]
-                steps += [abs(self.w[place] - w) for w in (self.w[self.w < self.w[place]][:1])]
+                position = self.order.tolist().index(r)
+                steps = [abs(self.w[position] - w) for w in (self.w[self.w > self.w[position]][-1:])]
+                steps += [abs(self.w[position] - w) for w in (self.w[self.w < self.w[position]][:1])]
                 logarithm = 0.2 + log(1 + max(steps) * min(M / t, 1) ** 3 * t / rho / (max(e, 1e-9) * var))
                 enough = max(enough, 0.5 * logarithm * rho * (var * t / M**2 + 1 / (2 * M)))
         return float(min(max(min(adv, enough), 2**-40), 1))
@@ -191,13 +191,13 @@ class Twin:
         """Rows of a list in the order shown, and the token."""
         if self.length <= self.N or list(items) != self.items:
             self.plan(list(items))
-        place = list(range(self.m))
-        for g, p, chance, coin in self.changes:
-            if 1 - uniforms[1 + coin] <= chance:
-                place[g], place[p] = place[p], place[g]
+        position = list(range(self.m))
+        for g, p, propensity, coin in self.changes:
+            if 1 - uniforms[1 + coin] <= propensity:
+                position[g], position[p] = position[p], position[g]
         ranking = [0] * self.m
         for p, r in enumerate(self.order.tolist()):
-            ranking[place[p]] = r
+            ranking[position[p]] = r
         tied = np.flatnonzero(self.w == self.w[self.k - 1])
         if len(tied) > 1:
             for p in range(tied[0], self.k):
@@ -208,11 +208,11 @@ class Twin:
             token[1 : 1 + self.k] = self.P[ranking[: self.k]]
         else:
             row = int(np.searchsorted(np.cumsum(self.gamma), uniforms[0], side="right"))
-            if (at := ranking.index(row)) >= self.k:
+            if (checkpoints := ranking.index(row)) >= self.k:
                 ranking.remove(row)
                 ranking.insert(self.k - 1, row)
-                at, token[0] = self.k - 1, 1
-            token[1 + at] = self.P[row]
+                checkpoints, token[0] = self.k - 1, 1
+            token[1 + checkpoints] = self.P[row]
         return np.array(ranking), token
 
     def update(self, items: Sequence[int], ranking: Ints, token: Floats, feedback: Floats) -> None:

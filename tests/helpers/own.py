@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from peekrank.measures import DCG, LinearForm
+from peekrank.measures import DCG, LinearMeasureMixin
 
 @dataclass(frozen=True)
-class Mine(LinearForm):
+class Mine(LinearMeasureMixin):
     "Relevance over rank."
     name: ClassVar[str] = "mine"
     higher_is_better: ClassVar[bool] = True
@@ -48,14 +48,14 @@ class Stubborn:
     first: int = 0
     name: ClassVar[str] = "stubborn"
     contextual: ClassVar[bool] = False
-    any_length: ClassVar[bool] = False
+    variable_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     max_grade: ClassVar[int] = 255
     horizon: ClassVar[None] = None
     measure: ClassVar[None] = None
     kernels: ClassVar[Kernels] = Kernels(_rank, _update)
-    memory: ClassVar[tuple[str, ...]] = ("answers",)
+    persistent: ClassVar[tuple[str, ...]] = ("answers",)
 
     def init(self, shape):
         return State(np.zeros(shape.m), self.first)
@@ -69,10 +69,10 @@ class Stubborn:
     def token_size(self, shape):
         return 1
 
-    def draws(self, shape):
+    def n_uniforms(self, shape):
         return 0
 
-    def perceive(self, relevance):
+    def transform_feedback(self, relevance):
         return relevance.astype(np.float64)
 
     def bound(self, shape, horizon):

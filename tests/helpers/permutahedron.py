@@ -14,7 +14,7 @@ from peekrank.types import Floats, Ints
 ALWAYS = 1 - 2.0**-53  # the largest uniform
 
 
-def _chance(changes: Callable[[float], bool]) -> float:
+def _probability(changes: Callable[[float], bool]) -> float:
     """Probability that a uniform from the grid of 2^-53 changes the ranking, by bisection."""
     if not changes(ALWAYS):
         return 0.0
@@ -45,7 +45,7 @@ def closed_form(scores: Floats, rate: float, weights: Floats) -> Floats:
 
 
 class Outcomes:
-    """Every ranking a draw can give, with its probability: the coins are independent, their chances fixed."""
+    """Every ranking a draw can give, with its probability: the coins are independent, their probabilities fixed."""
 
     def __init__(self, m: int, rank: Callable[[Floats], Ints]) -> None:
         plain = rank(np.zeros(m))
@@ -55,12 +55,12 @@ class Outcomes:
             uniforms[coin] = uniform
             return not np.array_equal(rank(uniforms), plain)
 
-        self.chances = np.array([_chance(partial(changes, coin)) for coin in range(m)])
+        self.probabilities = np.array([_probability(partial(changes, coin)) for coin in range(m)])
         self.uniforms: list[Floats] = []
         self.rankings: list[Ints] = []
         self.probabilities: list[float] = []
         for flips in product((False, True), repeat=m):
-            probability = float(np.prod(np.where(flips, self.chances, 1 - self.chances)))
+            probability = float(np.prod(np.where(flips, self.probabilities, 1 - self.probabilities)))
             if probability > 0:
                 self.uniforms.append(np.where(flips, ALWAYS, 0.0))
                 self.rankings.append(rank(self.uniforms[-1]))

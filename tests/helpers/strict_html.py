@@ -39,7 +39,7 @@ class Page(HTMLParser):
                 self.loads.append(str(value))
 
     def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag, f"</{tag}> out of place"
+        assert self.open.pop() == tag, f"</{tag}> out of position"
 
     def handle_data(self, data: str) -> None:
         if not {"style", "title", "desc"} & set(self.open):

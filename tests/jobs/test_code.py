@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import peekrank
-from peekrank._util.sources import Sources, package_sources
+from peekrank._util.code_digest import Sources, package_sources
 from peekrank.experiments.experiment import Experiment
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.registry import modules_of
@@ -39,7 +39,7 @@ def digest(copy: Path) -> str:
 
 def modules(experiment: Experiment) -> list[str]:
     stream, measure, learners = experiment.parts
-    return ["peekrank.experiments.playing", *modules_of(*learners, measure, stream)]
+    return ["peekrank.experiments.run", *modules_of(*learners, measure, stream)]
 
 
 @contextmanager
@@ -55,8 +55,8 @@ def changed(file: Path, more: str) -> Iterator[None]:
 @pytest.mark.parametrize(
     "file",
     [
-        "learners/rtop1f.py", "learners/uniform.py", "learners/_shared.py", "kernels/sorting.py", "engine/loop.py",
-        "measures/dcg.py", "streams/synthetic.py", "experiments/playing.py", "regret.py",
+        "learners/rtop1f.py", "learners/uniform.py", "learners/_shared.py", "kernels/sorting.py", "engine/simulation.py",
+        "measures/dcg.py", "streams/synthetic.py", "experiments/run.py", "regret.py",
     ],
 )  # fmt: skip
 def test_what_can_change_results_counts(file: str, copy: Path, digest: str) -> None:
@@ -67,10 +67,10 @@ def test_what_can_change_results_counts(file: str, copy: Path, digest: str) -> N
 def test_nothing_else_counts(copy: Path, digest: str) -> None:
     """Comments, words, the command line, reports, what keeps results, and a learner that takes no part."""
     files = {
-        "learners/rtop1f.py": COMMENT, "learners/uniform.py": '\n"""More words."""\n', "engine/loop.py": COMMENT,
+        "learners/rtop1f.py": COMMENT, "learners/uniform.py": '\n"""More words."""\n', "engine/simulation.py": COMMENT,
         "cli/app.py": COMMENT, "cli/simulate.py": CODE, "reports/templates/report.html": "<p>more</p>",
         "reports/plots.py": CODE, "papers/ct15/figures.py": CODE, "advice/measures.py": CODE,
-        "jobs/folder.py": CODE, "jobs/executor.py": CODE, "experiments/runs.py": CODE,
+        "jobs/results_dir.py": CODE, "jobs/executor.py": CODE, "experiments/runs.py": CODE,
         "learners/feedexp3/learner.py": CODE,
     }  # fmt: skip
     with ExitStack() as changes:
@@ -99,8 +99,8 @@ print(*(name for name in sys.modules if name.partition(".")[0] == "peekrank"))
     "experiment",
     [
         EXPERIMENT,
-        Experiment(("nw2",), "ct15:m=3", "p@1", k=1, horizon=20, runs=1),
-        Experiment(("blockftrl",), "graded:m=3", "rbp", k=1, horizon=20, runs=1),
+        Experiment(("nw2",), "ct15:m=3", "p@1+sum", k=1, horizon=20, runs=1),
+        Experiment(("blockftrl",), "binomial:m=3", "rbp", k=1, horizon=20, runs=1),
     ],
     ids=lambda experiment: experiment.learners[0],
 )
@@ -110,7 +110,7 @@ def test_all_that_python_loads_for_a_run_counts(experiment: Experiment, tmp_path
     command = [sys.executable, "-c", LOADED, given, str(tmp_path / "x")]
     loaded = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
     empty = {name for name in loaded if is_empty(name)}
-    keeping = {"peekrank", "peekrank.experiments.runs", "peekrank.jobs.executor", "peekrank.jobs.folder"}
+    keeping = {"peekrank", "peekrank.experiments.runs", "peekrank.jobs.executor", "peekrank.jobs.results_dir"}
     assert loaded - empty - keeping == set(package_sources().closure(*modules(experiment))) & loaded
     assert keeping <= loaded
 
@@ -141,7 +141,13 @@ def test_comments_compile_nothing_anew(copy: Path, tmp_path: Path) -> None:
 
     before = kernels()
     assert before
-    for file in ("cli/app.py", "reports/plots.py", "learners/rtop1f.py", "kernels/sorting.py", "engine/loop.py"):
+    for file in (
+        "cli/app.py",
+        "reports/plots.py",
+        "learners/rtop1f.py",
+        "kernels/sorting.py",
+        "engine/simulation.py",
+    ):
         path = copy / file
         path.write_bytes(b"# a thought\n" + path.read_bytes())
     (copy / "reports" / "templates" / "report.html").write_text("<p>other</p>")

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from helpers.folders import KINDS, Kind, contents, made
-from peekrank.jobs import folder as folders
+from peekrank.jobs import results_dir as folders
 from peekrank.jobs.executor import InterruptedRunError
-from peekrank.jobs.folder import finished
+from peekrank.jobs.results_dir import finished
 
 pytestmark = pytest.mark.parametrize("kind", KINDS, ids=str)
 
@@ -194,16 +194,16 @@ def test_two_at_once_come_to_the_same_bytes(
 def test_a_folder_that_is_removed_in_the_middle_is_told_and_begun_anew(
     kind: Kind, straight: dict[str, dict[str, bytes]], tmp_path: Path
 ) -> None:
-    place, calls = tmp_path / "results", iter(range(10**6))
+    position, calls = tmp_path / "results", iter(range(10**6))
 
     def tick(_: int) -> None:
         if next(calls) == 2:
-            shutil.rmtree(place)
+            shutil.rmtree(position)
 
     with pytest.raises(ValueError, match=r"was removed, or its manifest\.json, while results were made for it"):
-        kind.make(place, tick)
-    assert not list(place.rglob("*.parquet"))
-    assert made(kind, place) == straight[kind.name]
+        kind.make(position, tick)
+    assert not list(position.rglob("*.parquet"))
+    assert made(kind, position) == straight[kind.name]
 
 
 def as_root(command: str, *arguments: str) -> None:
@@ -217,14 +217,14 @@ def as_root(command: str, *arguments: str) -> None:
 
 
 @contextmanager
-def small_disk(place: Path, size: str) -> Iterator[None]:
+def small_disk(position: Path, size: str) -> Iterator[None]:
     """A file system of its own."""
-    place.mkdir()
-    as_root("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place))
+    position.mkdir()
+    as_root("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(position))
     try:
         yield
     finally:
-        as_root("umount", str(place))
+        as_root("umount", str(position))
 
 
 def fill(file: Path) -> None:
@@ -237,7 +237,7 @@ def test_a_full_disk_is_told_and_the_same_command_goes_on(
     kind: Kind, straight: dict[str, dict[str, bytes]], tmp_path: Path
 ) -> None:
     with small_disk(tmp_path / "small", "256k"):
-        place, ballast = tmp_path / "small" / "results", tmp_path / "small" / "ballast"
+        position, ballast = tmp_path / "small" / "results", tmp_path / "small" / "ballast"
         calls = iter(range(10**6))
 
         def tick(_: int) -> None:
@@ -245,27 +245,27 @@ def test_a_full_disk_is_told_and_the_same_command_goes_on(
                 fill(ballast)
 
         with pytest.raises(OSError, match=r"No space left on device") as caught:
-            kind.make(place, tick)
+            kind.make(position, tick)
         assert "the same command goes on from there" in caught.value.__notes__[-1]
-        kept = [path for path in place.rglob("runs/*") if path.suffix == ".parquet"]
+        kept = [path for path in position.rglob("runs/*") if path.suffix == ".parquet"]
         assert all(path.read_bytes() for path in kept)
         ballast.unlink()
-        assert made(kind, place) == straight[kind.name]
+        assert made(kind, position) == straight[kind.name]
 
 
 def test_a_folder_that_cannot_be_written_to_is_told(
     kind: Kind, straight: dict[str, dict[str, bytes]], tmp_path: Path
 ) -> None:
-    place = tmp_path / "disk"
-    with small_disk(place, "4m"):
+    position = tmp_path / "disk"
+    with small_disk(position, "4m"):
         with pytest.raises(InterruptedRunError):
-            kind.make(place / "results", after(3, KeyboardInterrupt()))
-        before = contents(place)
-        as_root("mount", "-o", "remount,ro", str(place))
+            kind.make(position / "results", after(3, KeyboardInterrupt()))
+        before = contents(position)
+        as_root("mount", "-o", "remount,ro", str(position))
         with pytest.raises(OSError, match="cannot be written: Read-only file system"):
-            kind.make(place / "results", lambda _: None)
+            kind.make(position / "results", lambda _: None)
         with pytest.raises(OSError, match=r"new/manifest\.json cannot be written: Read-only file system"):
-            kind.make(place / "new", lambda _: None)
-        assert contents(place) == before
-        as_root("mount", "-o", "remount,rw", str(place))
-        assert made(kind, place / "results") == straight[kind.name]
+            kind.make(position / "new", lambda _: None)
+        assert contents(position) == before
+        as_root("mount", "-o", "remount,rw", str(position))
+        assert made(kind, position / "results") == straight[kind.name]

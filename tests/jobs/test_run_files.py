@@ -9,21 +9,21 @@ import polars as pl
 import pytest
 
 from peekrank.jobs import run_files
-from peekrank.jobs.folder import Folder
+from peekrank.jobs.results_dir import ResultsDir
 from peekrank.jobs.run_files import RunFiles
 
 AT = np.array([1, 2, 4])
 
 
-COLUMNS = {"at": pl.Int64, "regret": pl.Float64}
+COLUMNS = {"checkpoints": pl.Int64, "regret": pl.Float64}
 
 
 def curve(run: int) -> pl.DataFrame:
-    return pl.DataFrame({"at": AT, "regret": 10.0 - run - np.arange(3)}, COLUMNS)
+    return pl.DataFrame({"checkpoints": AT, "regret": 10.0 - run - np.arange(3)}, COLUMNS)
 
 
 def files_of(path: Path) -> RunFiles:
-    return RunFiles(Folder.claim(path, "test", {"test": {}}, code=None), COLUMNS)
+    return RunFiles(ResultsDir.create(path, "test", {"test": {}}, code=None), COLUMNS)
 
 
 def add(files: RunFiles, digest: str, run: int, runs: int) -> None:
@@ -92,7 +92,7 @@ def stored(digest: str = "d") -> pl.DataFrame:
         (stored("of another learner"), "does not hold those runs"),
         (stored().head(0), "does not hold those runs"),
         (stored().head(2), "does not hold whole runs"),
-        (stored().with_columns(at=pl.Series([1, 2, 3])), "does not hold whole runs"),
+        (stored().with_columns(checkpoints=pl.Series([1, 2, 3])), "does not hold whole runs"),
         (stored().with_columns(run=pl.Series([0, 0, 1])), "does not hold whole runs"),
         (stored().with_columns(regret=pl.Series([0.0, 0.0, np.nan])), "holds values that are not finite"),
     ],

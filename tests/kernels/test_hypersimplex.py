@@ -225,20 +225,20 @@ def test_inclusion_probabilities_are_exact(n: int) -> None:
         checked += 1
 
 
-def chances_by_integration(x: Floats, n: int) -> Floats:
+def probabilities_by_integration(x: Floats, n: int) -> Floats:
     """The set is constant between the starts at which an item's end meets a whole number: sum the lengths."""
     corners = np.unique(np.concatenate([[0.0, 1.0], np.cumsum(x) % 1]))
-    chances = np.zeros(len(x))
+    probabilities = np.zeros(len(x))
     for low, high in pairwise(corners):
-        chances[sample(x, n, (low + high) / 2)] += high - low
-    return chances
+        probabilities[sample(x, n, (low + high) / 2)] += high - low
+    return probabilities
 
 
 @every_kind
 @pytest.mark.parametrize(("m", "n"), [(2, 1), (5, 2), (6, 5), (20, 7), (100, 30)])
 def test_inclusion_probabilities_of_ftrl_points(kind: str, m: int, n: int) -> None:
     x = point(LOSSES[kind](m, np.random.default_rng(m)), 0.1, n)
-    np.testing.assert_allclose(chances_by_integration(x, n), x, atol=1e-12)
+    np.testing.assert_allclose(probabilities_by_integration(x, n), x, atol=1e-12)
 
 
 @pytest.mark.parametrize("start", [0.0, 5e-324, 1e-17, 0.5, float(np.nextafter(1, 0))])
@@ -260,7 +260,7 @@ def test_rounding_never_takes_an_unlikely_item(missing: float) -> None:
     assert sample(np.array([0.6 - missing, 0.4, 1e-30]), 1, last).tolist() in ([0], [1])
 
 
-def test_an_item_of_no_chance_is_passed_over() -> None:
+def test_an_item_of_no_probability_is_passed_over() -> None:
     for start in np.arange(2) * 2.0**-53 + 0.25:
         assert 1 not in sample(np.array([0.25, 1e-20, 0.75]), 1, float(start))
         assert 1 not in sample(np.array([0.25, 1e-20, 0.75, 1.0]), 2, float(start))

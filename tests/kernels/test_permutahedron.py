@@ -30,12 +30,17 @@ WEIGHTS = {
     "sumloss": position_weights(SumLoss(), 5),
     "dcg": position_weights(DCG(), 5),
     "dcg@2": position_weights(DCG(2), 5),
-    "p@3": position_weights(Precision(3), 5),
-    "p@1": position_weights(Precision(1), 5),
+    "p@3+sum": position_weights(Precision(3, mean=False), 5),
+    "p@1+sum": position_weights(Precision(1, mean=False), 5),
     "plateaus": np.array([4.0, 4.0, 1.5, 1.5, 0.0]),
     "zero": np.zeros(5),
 }
-MEASURES: dict[str, LinearMeasure] = {"sumloss": SumLoss(), "dcg": DCG(), "dcg@5": DCG(5), "p@6": Precision(6)}
+MEASURES: dict[str, LinearMeasure] = {
+    "sumloss": SumLoss(),
+    "dcg": DCG(),
+    "dcg@5": DCG(5),
+    "p@6+sum": Precision(6, mean=False),
+}
 every_weights = pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS.keys())
 
 
@@ -82,7 +87,7 @@ def _its_gradient(scores: Floats, x: Floats) -> Floats:
     return np.asarray(np.log(x) + 1 - scores)
 
 
-@pytest.mark.parametrize("name", ["sumloss", "dcg", "dcg@2", "p@3", "plateaus"])
+@pytest.mark.parametrize("name", ["sumloss", "dcg", "dcg@2", "p@3+sum", "plateaus"])
 def test_leader_is_what_an_optimiser_finds(name: str) -> None:
     """SLSQP on the definition, with all the constraints on subsets of items."""
     weights, rng = WEIGHTS[name], np.random.default_rng(2)
@@ -151,8 +156,8 @@ def assert_draw_is_exact(scores: Floats, weights: Floats, k: int) -> None:
         return ranking
 
     outcomes = Outcomes(m, rank)
-    assert np.count_nonzero(outcomes.chances) <= m - 1
-    assert np.all(outcomes.chances <= 0.5)
+    assert np.count_nonzero(outcomes.probabilities) <= m - 1
+    assert np.all(outcomes.probabilities <= 0.5)
     expected, seen = np.zeros(m), np.zeros(m)
     for ranking, probability in zip(outcomes.rankings, outcomes.probabilities, strict=True):
         assert np.array_equal(np.sort(ranking), np.arange(m))
@@ -164,7 +169,7 @@ def assert_draw_is_exact(scores: Floats, weights: Floats, k: int) -> None:
 
 
 @every_weights
-def test_draw_has_the_expected_weights_and_the_chances_of_being_seen(weights: Floats) -> None:
+def test_draw_has_the_expected_weights_and_the_probabilities_of_being_seen(weights: Floats) -> None:
     for scores in some_scores(5, seed=3):
         for k in {max(1, int(np.count_nonzero(weights))), 4, 5}:
             assert_draw_is_exact(scores, weights, k)
@@ -182,7 +187,7 @@ def test_draw_is_exact_for_random_weights(m: int) -> None:
 
 @pytest.mark.parametrize("m", [10, 33, 1000])
 @pytest.mark.parametrize("kind", MEASURES)
-def test_draw_of_many_items_is_a_permutation_with_sound_chances(m: int, kind: str) -> None:
+def test_draw_of_many_items_is_a_permutation_with_sound_probabilities(m: int, kind: str) -> None:
     weights = position_weights(MEASURES[kind], m)
     k, rng = int(np.count_nonzero(weights)), np.random.default_rng(m)
     for scores in some_scores(m, seed=m):
@@ -194,7 +199,7 @@ def test_draw_of_many_items_is_a_permutation_with_sound_chances(m: int, kind: st
         assert s.seen.max() <= 1
         assert abs(s.seen.sum() - k) < 1e-9
         assert np.all(s.x <= weights[0] * s.seen + 1e-12 * weights.sum())  # what the theorem rests on
-        assert np.all(s.seen[s.place < k] > 0)
+        assert np.all(s.seen[s.position < k] > 0)
 
 
 def test_mean_weights_of_many_draws() -> None:
@@ -212,7 +217,7 @@ def test_mean_weights_of_many_draws() -> None:
 
 @pytest.mark.parametrize("uniform", [0.0, ALWAYS])
 def test_what_is_too_unlikely_is_never_drawn(uniform: float) -> None:
-    """An item far behind has a chance below 2^-53; no value of a uniform may bring it to the front."""
+    """An item far behind has a probability below 2^-53; no value of a uniform may bring it to the front."""
     weights = np.array([1.0, 0.0, 0.0])
     _, s, blocks = led(np.array([0.0, -60.0, -700.0]), 1.0, weights)
     ranking = np.empty(3, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Auto is a champion of ridge, its lift and rtopkf."""
+"""Auto is a champion of ridge, its feature map and rtopkf."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from peekrank import DCG, Agent, Auto, Champion, Ridge, Rounds, RTopKF
-from peekrank.engine import drive
+from peekrank.engine import run_agents
 
 
 def products(lists: int, seed: int) -> Rounds:
@@ -18,9 +18,9 @@ def products(lists: int, seed: int) -> Rounds:
 
 def test_it_is_the_champion_of_its_members() -> None:
     auto = Auto(max_grade=1, lift=6)
-    same = Champion(DCG(10), (Ridge(), Ridge(lift=6), RTopKF()), max_grade=1)
+    same = Champion(DCG(10), (Ridge(), Ridge(expand=6), RTopKF()), max_grade=1)
     rounds = products(400, 1)
-    one, two = (drive([Agent(who, m=6, k=2, d=3)], rounds, measure=DCG())[0] for who in (auto, same))
+    one, two = (run_agents([Agent(who, m=6, k=2, d=3)], rounds, measure=DCG())[0] for who in (auto, same))
     np.testing.assert_array_equal(one.value, two.value)
 
 
@@ -28,16 +28,16 @@ def test_it_is_the_champion_of_its_members() -> None:
 def test_a_lift_takes_over_where_relevance_is_a_product(k: int) -> None:
     auto = Auto(max_grade=1, lift=6)
     agent = Agent(auto, m=6, k=k, d=3)
-    drive([agent], products(12_000, 2), measure=DCG())
-    assert auto.in_charge(agent.state) == Ridge(lift=6)
+    run_agents([agent], products(12_000, 2), measure=DCG())
+    assert auto.in_charge(agent.state) == Ridge(expand=6)
     X = np.array([[1, 1, 0], [1, -1, 0], [-1, -1, 0], [-1, 1, 0]], np.float32)
     assert set(np.argsort(-auto.scores(agent.state, X))[:2].tolist()) == {0, 2}
 
 
-def test_lists_of_all_lengths_and_a_long_pool_have_chances() -> None:
+def test_lists_of_all_lengths_and_a_long_pool_have_propensities() -> None:
     agent, rng = Agent(Auto(lift=3), m=7, k=2, d=2), np.random.default_rng(0)
     for n in (1, 2, 3, 7, 5):
         decision = agent.rank(rng.normal(size=(n, 2)))
-        assert decision.chances is not None
-        assert decision.chances.sum() == pytest.approx(min(2, n))
+        assert decision.propensities is not None
+        assert decision.propensities.sum() == pytest.approx(min(2, n))
         agent.update(decision, rng.integers(0, 5, min(2, n)))

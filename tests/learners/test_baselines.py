@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from peekrank import DCG, UCB, Agent, DoubtSort, Greedy, Means, Shape, Thompson, fixed_items, simulate
+from peekrank import DCG, UCB, Agent, Bernoulli, DoubtSort, Greedy, Shape, Thompson, fixed_items, simulate
 from peekrank.kernels.vectors import fill_normals
 from peekrank.regret import best_values, regret
 from peekrank.types import Features, Floats, Ints, Rounds
@@ -56,21 +56,21 @@ def spreads_of(answers: dict[int, list[float]], m: int) -> Floats:
 
 @pytest.mark.parametrize("k", [1, 2, 4])
 def test_greedy_by_enumeration(k: int) -> None:
-    """Each item is drawn with chance epsilon / m, and moved to place k if it stands below."""
+    """Each item is drawn with probability epsilon / m, and moved to position k if it stands below."""
     for epsilon, rounds in ((0.3, 0), (None, 0), (None, 26)):
         learner = Greedy(DCG(), epsilon=epsilon)
         by_mean = np.argsort(-means_of(ANSWERS, 4))
-        chance = epsilon or (rounds + 1) ** (-1 / 3)
-        for place in (*range(4), None):
+        propensity = epsilon or (rounds + 1) ** (-1 / 3)
+        for position in (*range(4), None):
             state = told(learner, 4, k, ANSWERS)
             state.rounds[0] = rounds
-            uniform = (1 + chance) / 2 if place is None else (place + 0.5) / 4 * chance
+            uniform = (1 + propensity) / 2 if position is None else (position + 0.5) / 4 * propensity
             if uniform >= 1:
                 continue
             expected = by_mean.tolist()
-            moved = place is not None and place >= k
+            moved = position is not None and position >= k
             if moved:
-                expected.insert(k - 1, expected.pop(place))
+                expected.insert(k - 1, expected.pop(position))
             ranking, explored = show(learner, state, 4, np.array([uniform]))
             assert ranking.tolist() == expected
             assert explored == moved
@@ -85,13 +85,13 @@ def test_ucb_sorts_by_mean_plus_width() -> None:
 
 
 def test_thompson_sorts_by_a_normal_draw() -> None:
-    """The chance of item 1 to stand before item 0 is that of one normal number to exceed another."""
+    """The probability of item 1 to stand before item 0 is that of one normal number to exceed another."""
     learner = Thompson(DCG())
     state, rng, before = told(learner, 4, 1, ANSWERS), np.random.default_rng(0), 0
     for _ in range(20_000):
         ranking, _ = show(learner, state, 4, rng.random(4))
-        places = np.argsort(ranking)
-        before += int(places[2] < places[3])
+        positions = np.argsort(ranking)
+        before += int(positions[2] < positions[3])
     means, spreads = means_of(ANSWERS, 4), spreads_of(ANSWERS, 4)
     expected = norm.cdf((means[2] - means[3]) / sqrt(spreads[2] + spreads[3]))
     assert before / 20_000 == pytest.approx(expected, abs=0.015)
@@ -123,14 +123,14 @@ def test_partial_answers_teach(learner: Any) -> None:
 def lost_per_round(learner: Any, rounds: Rounds, seed: int) -> Floats:
     """After a tenth of the rounds, and after all."""
     T = len(rounds.offsets) - 1
-    at = np.array([T // 10, T])
-    trace = simulate(learner, rounds, k=1, measure=DCG(), seed=seed, at=at)
-    return np.asarray(regret(DCG(), trace, best_values(DCG(), rounds, at)) / at)
+    checkpoints = np.array([T // 10, T])
+    trace = simulate(learner, rounds, k=1, measure=DCG(), seed=seed, checkpoints=checkpoints)
+    return np.asarray(regret(DCG(), trace, best_values(DCG(), rounds, checkpoints)) / checkpoints)
 
 
 def below(T: int, seed: int) -> Rounds:
     """Which item is best is clear; how the others compare is all there is to learn."""
-    return Means((0.9, 0.4, 0.3, 0.2, 0.1)).rounds(T, np.random.default_rng([3, seed]))
+    return Bernoulli((0.9, 0.4, 0.3, 0.2, 0.1)).rounds(T, np.random.default_rng([3, seed]))
 
 
 def late(T: int, seed: int) -> Rounds:

@@ -18,7 +18,7 @@ from peekrank.checks import check_learner
 from peekrank.learners._shared import ShortHorizonWarning, position_weights
 from peekrank.learners.blockftrl import BlockFTRL, BlockFTRLState
 from peekrank.regret import best_values
-from peekrank.streams import Means, Switching
+from peekrank.streams import Bernoulli, Switching
 from peekrank.types import Features, Floats, Ints, LinearMeasure
 
 NO_FEATURES: Features = np.empty((0, 0), dtype=np.float32)
@@ -54,7 +54,7 @@ def begun(learner: BlockFTRL, shape: Shape, scores: Floats) -> BlockFTRLState:
         (SumLoss(), 3, 2, 3),
         (DCG(), 3, 1, 4),
         (DCG(1), 3, 1, 3),
-        (Precision(2), 3, 1, 3),
+        (Precision(2, mean=False), 3, 1, 3),
     ],
     ids=str,
 )
@@ -83,16 +83,16 @@ def test_a_block_is_unbiased_and_costs_no_more_than_promised(
     slots = list(product(*[(np.arange(left) + 0.5) / left for left in range(rounds, 0, -1)]))
     drawn = list(zip(coins.uniforms, coins.probabilities, strict=True))
     for order, draws in product(slots, product(drawn, repeat=rounds)):
-        chance = float(np.prod([p for _, p in draws])) / len(slots)
+        propensity = float(np.prod([p for _, p in draws])) / len(slots)
         state = make()
         for slot, (uniforms, _), row in zip(order, draws, costs, strict=True):
             shown = show(state, np.r_[slot, uniforms])
-            lost += chance * float(w @ row[shown[0]] - x @ row)
+            lost += propensity * float(w @ row[shown[0]] - x @ row)
             tell(state, shown, row)
         assert state.counts.all()
         show(state, np.zeros(m + 1))
-        estimate += chance * (scores - state.scores)
-        total += chance
+        estimate += propensity * (scores - state.scores)
+        total += propensity
     assert total == pytest.approx(1)
     np.testing.assert_allclose(estimate, costs.sum(axis=0), atol=1e-9)
     assert lost <= np.sum(w[k - 1] - w[k:]) + 1e-9
@@ -121,7 +121,7 @@ def test_every_item_is_asked_about_once_a_block() -> None:
     assert abs(moved - blocks * learner.moves(Shape(7, 0, 2))) < 5 * sqrt(blocks)
 
 
-def test_an_item_moves_to_the_last_place_that_is_seen() -> None:
+def test_an_item_moves_to_the_last_position_that_is_seen() -> None:
     state = BlockFTRL(SumLoss(), horizon=1000).init(Shape(5, 0, 2))
     rng = np.random.default_rng(2)
     for _ in range(200):
@@ -214,7 +214,7 @@ def test_constants_of_the_bound_by_hand() -> None:
     assert learner.block_count(shape, 10_000) == K
     assert learner.bound(shape, 10_000) == pytest.approx(3 * K + A * sqrt(np.sum(lengths**2)))
     assert learner.bound(shape, 10_000) == pytest.approx(3 * 3 ** (1 / 3) * (A * 5000) ** (2 / 3), rel=1e-3)
-    assert BlockFTRL(SumLoss(), 10_000, discount=0.9).bound(shape, 10_000) is None
+    assert BlockFTRL(SumLoss(), 10_000, decay=0.9).bound(shape, 10_000) is None
     graded, binary = (BlockFTRL(DCG(), 50, max_grade=top).bound(Shape(5, 0, 1), 5000) for top in (3, 1))
     assert graded == pytest.approx(7 * (binary or 0))
 
@@ -238,7 +238,13 @@ def test_bound_without_a_horizon_covers_the_blocks_begun(of: LinearMeasure, m: i
 
 
 def test_bound_is_below_that_of_rtop1f() -> None:
-    for of, m, k in ((DCG(), 10, 1), (SumLoss(), 5, 1), (SumLoss(), 30, 4), (DCG(5), 20, 2), (Precision(2), 5, 1)):
+    for of, m, k in (
+        (DCG(), 10, 1),
+        (SumLoss(), 5, 1),
+        (SumLoss(), 30, 4),
+        (DCG(5), 20, 2),
+        (Precision(2, mean=False), 5, 1),
+    ):
         for T in (10_000, 10**6):
             ours = BlockFTRL(of, T).bound(Shape(m, 0, k), T)
             assert ours is not None
@@ -255,7 +261,7 @@ def test_bound_is_below_that_of_rtop1f() -> None:
         (PairwiseLoss(), 2, 1),
         (DCG(), 1, 2),
         (DCG(3), 1, 1),
-        (Precision(2), 1, 1),
+        (Precision(2, mean=False), 1, 1),
     ],
     ids=str,
 )
@@ -283,7 +289,7 @@ def test_less_than_half_of_rtop1f_on_ct15() -> None:
 
 def test_regret_grows_as_two_thirds() -> None:
     """Items that differ clearly: what is lost is the price of asking, E for each of T^(2/3) blocks."""
-    stream, lost = Means(means=tuple(np.linspace(0.1, 0.9, 5))), []
+    stream, lost = Bernoulli(means=tuple(np.linspace(0.1, 0.9, 5))), []
     for horizon in (4000, 64_000):
         rounds = [stream.rounds(horizon, np.random.default_rng(seed)) for seed in range(6)]
         lost.append(mean_regret(BlockFTRL(SumLoss(), horizon), rounds, 1))
@@ -299,15 +305,15 @@ def test_discounting_follows_change(horizon: int | None) -> None:
         end, segments = np.array([20_000]), rounds.relevance.reshape(5, 4000, 10)
         best = sum(best_values(DCG(), fixed_items(segment), np.array([4000]))[0] for segment in segments)
         for n, discount in enumerate((1.0, 0.8)):
-            learner = BlockFTRL(DCG(), horizon, discount=discount)
-            lost[n] += best - simulate(learner, rounds, k=1, measure=DCG(), seed=seed, at=end).value[0]
+            learner = BlockFTRL(DCG(), horizon, decay=discount)
+            lost[n] += best - simulate(learner, rounds, k=1, measure=DCG(), seed=seed, checkpoints=end).value[0]
     assert lost[1] < 0.3 * lost[0]
 
 
 @pytest.mark.parametrize("discount", [1.0, 0.8, 0.3])
 def test_the_step_size_counts_the_squares_of_discounted_blocks(discount: float) -> None:
     """A block that counts for discount^n after n others moves the leader by its square."""
-    learner, shape, rng = BlockFTRL(SumLoss(), discount=discount), Shape(3, 0, 1), np.random.default_rng(1)
+    learner, shape, rng = BlockFTRL(SumLoss(), decay=discount), Shape(3, 0, 1), np.random.default_rng(1)
     state, w, lengths = learner.init(shape), position_weights(SumLoss(), 3), np.array([])
     for _ in range(400):
         begins = state.clock[0] == 0
@@ -326,7 +332,7 @@ def test_the_step_size_counts_the_squares_of_discounted_blocks(discount: float) 
 @pytest.mark.parametrize("discount", [0.8, 0.3])
 def test_with_a_horizon_the_step_size_is_that_of_the_blocks_remembered(discount: float) -> None:
     shape = Shape(4, 0, 1)
-    plain, forgetful = (BlockFTRL(DCG(), 9000, discount=x).init(shape) for x in (1.0, discount))
+    plain, forgetful = (BlockFTRL(DCG(), 9000, decay=x).init(shape) for x in (1.0, discount))
     remembered = sum(discount ** (2 * age) for age in range(plain.blocks))
     assert forgetful.rate == pytest.approx(plain.rate * np.sqrt(plain.blocks / remembered), rel=1e-12)
 
@@ -432,9 +438,9 @@ def test_learns_when_half_of_the_answers_are_missing() -> None:
 @pytest.mark.parametrize("horizon", [None, 10**6])
 def test_nothing_drifts_in_a_million_rounds(horizon: int | None) -> None:
     means = (0.45, 0.5, 0.55)
-    rounds = Means(means=means).rounds(10**6, np.random.default_rng(0))
+    rounds = Bernoulli(means=means).rounds(10**6, np.random.default_rng(0))
     trace = simulate(
-        BlockFTRL(SumLoss(), horizon), rounds, k=1, measure=SumLoss(), at=np.array([10**6 // 2, 10**6])
+        BlockFTRL(SumLoss(), horizon), rounds, k=1, measure=SumLoss(), checkpoints=np.array([10**6 // 2, 10**6])
     )
     best = float(np.array([3, 2, 1]) @ means) * 10**6 / 2
     assert trace.value[1] - trace.value[0] == pytest.approx(best, rel=0.01)
@@ -453,10 +459,10 @@ def test_grades_of_any_size() -> None:
 @pytest.mark.parametrize("discount", [0.0, -0.5, 1.5, float("nan")])
 def test_a_wrong_discount_is_named(discount: float) -> None:
     with pytest.raises(ValueError, match=r"discount = .*: must be"):
-        BlockFTRL(DCG(), discount=discount)
+        BlockFTRL(DCG(), decay=discount)
 
 
-@pytest.mark.parametrize(("of", "m", "k"), [(Precision(3), 3, 1), (DCG(), 1, 1), (SumLoss(), 4, 4)])
+@pytest.mark.parametrize(("of", "m", "k"), [(Precision(3, mean=False), 3, 1), (DCG(), 1, 1), (SumLoss(), 4, 4)])
 def test_nothing_to_learn_or_nothing_hidden(of: LinearMeasure, m: int, k: int) -> None:
     for horizon in (None, 1000):
         learner = BlockFTRL(of, horizon)

@@ -1,4 +1,4 @@
-"""Doubtsort against its definition, its chances by enumeration, late and missing answers, and its theorem."""
+"""Doubtsort against its definition, its propensities by enumeration, late and missing answers, and its theorem."""
 
 from __future__ import annotations
 
@@ -9,20 +9,27 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.naive_doubt import Naive
+from helpers.naive_exploration import Naive
 from peekrank import DCG, Agent, DoubtSort, Greedy, Precision, Shape, SumLoss, fixed_items, play, simulate
 from peekrank.learners.doubtsort import DoubtSortState
 from peekrank.types import Features, Floats, Ints
 
 NO_FEATURES: Features = np.empty((0, 0), dtype=np.float32)
-MEASURES: list[Any] = [DCG(), DCG(2), SumLoss(), Precision(1), Precision(2), Precision(3)]
+MEASURES: list[Any] = [
+    DCG(),
+    DCG(2),
+    SumLoss(),
+    Precision(1, mean=False),
+    Precision(2, mean=False),
+    Precision(3, mean=False),
+]
 
 
 def naive(learner: DoubtSort, m: int, k: int) -> Naive:
     discount = learner.measure.discount(m)
     weights = np.abs(discount - discount[-1]).tolist()
     g = float(learner.measure.gain(np.array([float(learner.max_grade)]))[0])
-    return Naive(weights, k, g, learner.form, learner.forget)
+    return Naive(weights, k, g, learner.variant, learner.decay)
 
 
 def show(state: DoubtSortState, n: int, uniform: float) -> tuple[Ints, Floats]:
@@ -51,7 +58,7 @@ def in_the_midst(learner: DoubtSort, m: int, k: int, seed: int, rounds: int) -> 
 @pytest.mark.parametrize("measure", MEASURES, ids=str)
 def test_shows_what_its_definition_says(measure: Any, form: Any) -> None:
     for m, k, grade in ((1, 1, 1), (2, 1, 1), (4, 1, 2), (5, 2, 1), (5, 5, 1), (7, 3, 1)):
-        learner = DoubtSort(measure, max_grade=grade, form=form)
+        learner = DoubtSort(measure, max_grade=grade, variant=form)
         state, twin = in_the_midst(learner, m, k, seed=m * k, rounds=60)
         for item in range(m):
             n, s, _ = twin.sums(item)
@@ -59,39 +66,39 @@ def test_shows_what_its_definition_says(measure: Any, form: Any) -> None:
 
 
 def test_forgets_as_its_definition_says() -> None:
-    in_the_midst(DoubtSort(DCG(), forget=0.9), 5, 2, seed=0, rounds=100)
+    in_the_midst(DoubtSort(DCG(), decay=0.9), 5, 2, seed=0, rounds=100)
 
 
 @pytest.mark.parametrize(("m", "k"), [(m, k) for m in range(1, 6) for k in range(1, m + 1)])
 @pytest.mark.parametrize("measure", MEASURES, ids=str)
-def test_chances_by_enumeration(measure: Any, m: int, k: int) -> None:
-    """Every question that the definition allows has its chance, and the items it shows are seen with theirs."""
-    fill_chances = DoubtSort.kernels.chances
-    assert fill_chances is not None
+def test_propensities_by_enumeration(measure: Any, m: int, k: int) -> None:
+    """Every question that the definition allows has its propensity, and the items it shows are seen with theirs."""
+    fill_propensities = DoubtSort.kernels.propensities
+    assert fill_propensities is not None
     for safe, rounds in product((False, True), (0, 3, 25)):
-        learner = DoubtSort(measure, form="safe" if safe else "usual")
+        learner = DoubtSort(measure, variant="safe" if safe else "usual")
         state, twin = in_the_midst(learner, m, k, seed=rounds, rounds=rounds)
         everyone = list(range(m))
         twin.arrive(everyone)
-        chances = twin.question(everyone).chances
-        ends = np.cumsum([*chances, 1 - sum(chances)])
+        propensities = twin.question(everyone).propensities
+        ends = np.cumsum([*propensities, 1 - sum(propensities)])
         seen, found = np.zeros(m), np.full(m, np.nan)
-        for place, (low, high) in enumerate(zip([0.0, *ends[:-1]], ends, strict=True)):
+        for position, (low, high) in enumerate(zip([0.0, *ends[:-1]], ends, strict=True)):
             if high - low > 1e-12:
                 ranking, token = show(state, m, (low + high) / 2)
                 state.items.rounds[:] -= 1  # it is the same round in all cases
-                asked = place if place < m else None
+                asked = position if position < m else None
                 assert ranking.tolist() == twin.shown(everyone, asked)
                 assert token[0] == (asked is not None)
                 seen[ranking[:k]] += high - low
-                fill_chances(state, NO_FEATURES, ranking, token, found)
+                fill_propensities(state, NO_FEATURES, ranking, token, found)
         np.testing.assert_allclose(found, seen, atol=1e-12)
         assert seen.sum() == pytest.approx(k)
 
 
-def test_places_that_tie_with_place_k_show_the_least_known_first() -> None:
+def test_positions_that_tie_with_position_k_show_the_least_known_first() -> None:
     """P@3 with k = 1: the three best take turns on top, for nothing, as often as their variances ask for."""
-    agent, rng = Agent(DoubtSort(Precision(3)), m=6, k=1, seed=0), np.random.default_rng(0)
+    agent, rng = Agent(DoubtSort(Precision(3, mean=False)), m=6, k=1, seed=0), np.random.default_rng(0)
     means, shown = np.array([0.9, 0.8, 0.7, 0.2, 0.1, 0.1]), np.zeros(6)
     for _ in range(3000):
         decision = agent.rank()
@@ -136,7 +143,7 @@ def test_learns_from_a_log_of_answers_alone() -> None:
 def lost(learner: Any, means: Floats, T: int, k: int, seed: int, measure: Any) -> float:
     """What a run lost to the order of the true means, on the same rounds."""
     rows = np.random.default_rng([4, seed]).random((T, len(means))) < means
-    trace = simulate(learner, fixed_items(rows), k=k, measure=measure, seed=seed, at=np.array([T]))
+    trace = simulate(learner, fixed_items(rows), k=k, measure=measure, seed=seed, checkpoints=np.array([T]))
     best = measure.values(np.tile(np.argsort(-means), (T, 1)), rows).sum()
     return float(best - trace.value[-1]) * (1 if measure.higher_is_better else -1)
 
@@ -152,14 +159,14 @@ def test_loses_less_than_epsilon_greedy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("measure", "k"), [(DCG(), 1), (DCG(), 3), (SumLoss(), 1), (Precision(2), 1), (DCG(2), 4)]
+    ("measure", "k"), [(DCG(), 1), (DCG(), 3), (SumLoss(), 1), (Precision(2, mean=False), 1), (DCG(2), 4)]
 )
 def test_orders_the_list(measure: Any, k: int) -> None:
     """In the second half it loses a tenth of what a random order loses, or less."""
     means, T = np.linspace(0.9, 0.1, 6), 6000
     late = [
         lost(learner, means, T, k, 0, measure) - lost(learner, means, T // 2, k, 0, measure)
-        for learner in (DoubtSort(measure), DoubtSort(measure, form="cautious"))
+        for learner in (DoubtSort(measure), DoubtSort(measure, variant="cautious"))
     ]
     discount = measure.discount(6)
     random = abs(np.sort(discount)[::-1] @ means - discount.mean() * means.sum()) * T / 2
@@ -175,7 +182,7 @@ def test_play_equals_simulate(m: int, k: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "bad"), [("form", "bold"), ("forget", 0.0), ("forget", 1.5), ("max_grade", 0), ("measure", "ndcg")]
+    ("name", "bad"), [("form", "bold"), ("decay", 0.0), ("decay", 1.5), ("max_grade", 0), ("measure", "ndcg")]
 )
 def test_bad_parameters(name: str, bad: Any) -> None:
     from peekrank import measure
@@ -189,7 +196,7 @@ def test_bad_parameters(name: str, bad: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("measure", "k"), [(DCG(), 1), (DCG(), 3), (SumLoss(), 2), (Precision(2), 1), (DCG(2), 4)]
+    ("measure", "k"), [(DCG(), 1), (DCG(), 3), (SumLoss(), 2), (Precision(2, mean=False), 1), (DCG(2), 4)]
 )
 def test_the_theorem_term_by_term(measure: Any, k: int) -> None:
     """The bound against its parts, the split at M answers found by trying all M."""
@@ -205,16 +212,16 @@ def test_the_theorem_term_by_term(measure: Any, k: int) -> None:
     seen = 2 * w1 * 2 * g * (1 + 2 * sqrt(L / 2) * sqrt(T)) * tau
     crowded = 4 * g * W * (L / 2 * (4 * m * w1 / wk) ** 2 + 1) if wk else 0.0
     expected = m * (below + seen + crowded + g * W * pi**2 / 6)
-    safe = DoubtSort(measure, max_grade=grade, form="safe")
-    assert safe.stable_bound(Shape(m, 0, k), T) == pytest.approx(expected, rel=1e-6)
-    assert DoubtSort(measure).stable_bound(Shape(m, 0, k), T) is None
-    assert DoubtSort(measure, form="safe", forget=0.99).stable_bound(Shape(m, 0, k), T) is None
+    safe = DoubtSort(measure, max_grade=grade, variant="safe")
+    assert safe.stochastic_bound(Shape(m, 0, k), T) == pytest.approx(expected, rel=1e-6)
+    assert DoubtSort(measure).stochastic_bound(Shape(m, 0, k), T) is None
+    assert DoubtSort(measure, variant="safe", decay=0.99).stochastic_bound(Shape(m, 0, k), T) is None
 
 
 @pytest.mark.parametrize("k", [1, 2])
 def test_the_safe_form_keeps_its_widths(k: int) -> None:
     """In 5,000 rounds no mean is further off than its width, though all answers are looked at all the time."""
-    learner, means = DoubtSort(DCG(), form="safe"), np.array([0.8, 0.5, 0.2])
+    learner, means = DoubtSort(DCG(), variant="safe"), np.array([0.8, 0.5, 0.2])
     agent, rng, broken = Agent(learner, m=3, k=k, seed=0), np.random.default_rng(0), 0
     for _ in range(5000):
         decision = agent.rank()
@@ -227,9 +234,9 @@ def test_the_safe_form_keeps_its_widths(k: int) -> None:
 
 def test_regret_of_the_safe_form_grows_slowly() -> None:
     """From 10,000 to 40,000 rounds it grows by less than 4^(2/3), and is far below the theorem."""
-    means, safe = np.linspace(0.9, 0.1, 5), DoubtSort(DCG(), form="safe")
+    means, safe = np.linspace(0.9, 0.1, 5), DoubtSort(DCG(), variant="safe")
     short, long = (np.mean([lost(safe, means, T, 1, s, DCG()) for s in range(4)]) for T in (10_000, 40_000))
     assert long < 4 ** (2 / 3) * short
-    bound = safe.stable_bound(Shape(5, 0, 1), 40_000)
+    bound = safe.stochastic_bound(Shape(5, 0, 1), 40_000)
     assert bound is not None
     assert long < bound

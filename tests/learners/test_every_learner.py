@@ -51,48 +51,48 @@ LEARNERS: list[Learner] = [
     RTop1F(DCG(3), horizon=4000, max_grade=3),
     RTop1F(SumLoss(), horizon=4000, order="fixed"),
     RTop1F(PairwiseLoss(), horizon=4000, blocks=100),
-    RTop1F(Precision(2), horizon=4000, epsilon=0.1),
-    SetFTRL(Precision(2), horizon=4000),
-    SetFTRL(Precision(1), horizon=4000),
-    SetFTRL(Precision(3, mean=True)),
+    RTop1F(Precision(2, mean=False), horizon=4000, epsilon=0.1),
+    SetFTRL(Precision(2, mean=False), horizon=4000),
+    SetFTRL(Precision(1, mean=False), horizon=4000),
+    SetFTRL(Precision(3)),
     PermFTRL(DCG(2), horizon=4000),
     PermFTRL(DCG(1), horizon=4000, max_grade=3),
-    PermFTRL(Precision(2), horizon=4000),
+    PermFTRL(Precision(2, mean=False), horizon=4000),
     PermFTRL(DCG(2)),
     PermFTRL(RBP(2), horizon=4000),
     BlockFTRL(DCG(), horizon=4000),
     BlockFTRL(DCG(3), horizon=4000, max_grade=3),
     BlockFTRL(SumLoss()),
-    BlockFTRL(Precision(2), horizon=4000, discount=0.9),
+    BlockFTRL(Precision(2, mean=False), horizon=4000, decay=0.9),
     BlockFTRL(RBP(p=0.9), horizon=4000, max_grade=3),
     DoubtSort(DCG()),
-    DoubtSort(DCG(3), max_grade=3, form="cautious", forget=0.999),
-    DoubtSort(Precision(3), form="safe"),
+    DoubtSort(DCG(3), max_grade=3, variant="cautious", decay=0.999),
+    DoubtSort(Precision(3, mean=False), variant="safe"),
     Greedy(DCG()),
     Greedy(SumLoss(), max_grade=2, epsilon=0.1),
     Thompson(DCG(), max_grade=2),
-    UCB(Precision(2)),
+    UCB(Precision(2, mean=False)),
     MarginFTRL(DCG()),
     MarginFTRL(DCG(3), max_grade=3),
     MarginFTRL(SumLoss()),
-    MarginFTRL(DCG(), discount=0.999),
-    MarginFTRL(Precision(2)),
-    MarginFTRL(Precision(1)),
-    NW2(Precision(2), horizon=40_000),
-    NW2(Precision(1), horizon=40_000, max_grade=2),
-    NW2(Precision(2), horizon=4000, printed=True),
-    NW2(Precision(1)),
-    FeedExp3(Precision(1), horizon=4000),
+    MarginFTRL(DCG(), decay=0.999),
+    MarginFTRL(Precision(2, mean=False)),
+    MarginFTRL(Precision(1, mean=False)),
+    NW2(Precision(2, mean=False), horizon=40_000),
+    NW2(Precision(1, mean=False), horizon=40_000, max_grade=2),
+    NW2(Precision(2, mean=False), horizon=4000, paper_rate=True),
+    NW2(Precision(1, mean=False)),
+    FeedExp3(Precision(1, mean=False), horizon=4000),
     FeedExp3(DCG(), horizon=4000),
-    FeedExp3(Precision(2)),
+    FeedExp3(Precision(2, mean=False)),
     RTopKF(),
     RTopKF(KL(), estimator="doubly_robust", temperature=0.1),
     RTopKF(RankSVM(), gamma=0.1, radius=3.0),
     RTopKF(ListNet()),
-    RTopKF(SmoothDCG(0.1), horizon=4000, below="random", step="theorem"),
+    RTopKF(SmoothDCG(0.1), horizon=4000, unseen_order="random", step="theorem"),
     Ridge(),
-    Ridge("sampling", width=1.0),
-    Ridge(forget=0.99, lift=6),
+    Ridge("sampling", confidence=1.0),
+    Ridge(decay=0.99, expand=6),
     Champion(DCG()),
     Champion(DCG(3), (Greedy(DCG(3), max_grade=3), DoubtSort(DCG(), max_grade=3)), max_grade=3, share=2.0),
     Champion(DCG(10), (RTopKF(), Ridge()), max_grade=2, alpha=0.2),
@@ -167,14 +167,14 @@ class Broken:
     scale: float = 1.0
     name: ClassVar[str] = "broken"
     contextual: ClassVar[bool] = False
-    any_length: ClassVar[bool] = False
+    variable_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     max_grade: ClassVar[int] = 1
     horizon: ClassVar[None] = None
     measure: ClassVar[None] = None
     kernels: ClassVar[Kernels] = Kernels(_rank_by_sum, _add_answers)
-    memory: ClassVar[tuple[str, ...]] = ("scores",)
+    persistent: ClassVar[tuple[str, ...]] = ("scores",)
 
     def __post_init__(self) -> None:
         if self.scale <= 0:
@@ -192,10 +192,10 @@ class Broken:
     def token_size(self, shape: Shape) -> int:
         return 1
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         return shape.m + 1
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         return relevance.astype(np.float64)
 
     def bound(self, shape: Shape, horizon: int) -> float | None:
@@ -219,7 +219,7 @@ class ChangesItsInput(Broken):
 
 
 class LooksAround(Broken):
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         return np.asarray(relevance - relevance.mean())
 
 
@@ -231,7 +231,7 @@ class SilentParameter(Broken):
 class RandomTable(Broken):
     """What it remembers differs in size from one construction to the next, so that no copy can resume."""
 
-    memory: ClassVar[tuple[str, ...]] = ("scores", "perturbed")
+    persistent: ClassVar[tuple[str, ...]] = ("scores", "perturbed")
 
     def init(self, shape: Shape) -> CountState:
         state = super().init(shape)
@@ -241,7 +241,7 @@ class RandomTable(Broken):
 class Forgets(Broken):
     """It does not save what it learned."""
 
-    memory: ClassVar[tuple[str, ...]] = ()
+    persistent: ClassVar[tuple[str, ...]] = ()
 
 
 class BelievesAnything(Broken):
@@ -278,11 +278,11 @@ def _say_all_are_alike(s: CountState, X: Features, ranking: Ints, token: Floats,
     out[:] = 2 / len(out)
 
 
-class ChancesGivenTheDraw(Broken):
+class PropensitiesGivenTheDraw(Broken):
     kernels: ClassVar[Kernels] = Kernels(_rank_by_sum, _add_answers, _say_what_was_drawn)
 
 
-class ChancesThatAreNotTrue(Broken):
+class PropensitiesThatAreNotTrue(Broken):
     kernels: ClassVar[Kernels] = Kernels(_rank_by_sum, _add_answers, _say_all_are_alike)
 
 
@@ -305,12 +305,12 @@ def _rank_first_rows(s: CountState, X: Features, uniforms: Floats, ranking: Ints
 
 
 @kernel
-def _enter_nothing(s: CountState, items: Ints) -> None:
+def _set_no_items(s: CountState, items: Ints) -> None:
     pass
 
 
 class TakesRowsForItems(Broken):
-    kernels: ClassVar[Kernels] = Kernels(_rank_first_rows, _add_answers, enter=_enter_nothing)
+    kernels: ClassVar[Kernels] = Kernels(_rank_first_rows, _add_answers, set_items=_set_no_items)
 
 
 class ForgetsAField(Broken):
@@ -330,8 +330,8 @@ class ForgetsAField(Broken):
         (CountsRankingsInSilence(), "says_whether_rank_is_remembered"),
         (BelievesAnything(), "damaged_memory_is_refused"),
         (TakesItsPlaceInMind(), "looking_changes_nothing"),
-        (ChancesGivenTheDraw(), "chances_are_true"),
-        (ChancesThatAreNotTrue(), "chances_are_true"),
+        (PropensitiesGivenTheDraw(), "propensities_are_true"),
+        (PropensitiesThatAreNotTrue(), "propensities_are_true"),
         (SilentParameter(), "bad_parameters_are_named"),
         (ForgetsAField(), "specification_round_trips"),
         (NoImportanceWeight(), "learns"),
@@ -378,10 +378,10 @@ class Nameless:
 
 def test_a_learner_that_lacks_a_member_is_told_which() -> None:
     incomplete: Any = Nameless()
-    with pytest.raises(ValueError, match="is no learner: it lacks name, any_length, memory, kernels, "):
+    with pytest.raises(ValueError, match="is no learner: it lacks name, variable_length, memory, kernels, "):
         Agent(incomplete, m=3, k=1)
     with pytest.raises(
-        CheckError, match=r"^every_member_is_there: Nameless lacks name, any_length, memory, kernels, "
+        CheckError, match=r"^every_member_is_there: Nameless lacks name, variable_length, memory, kernels, "
     ):
         check_learner(incomplete)
 

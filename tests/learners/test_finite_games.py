@@ -16,7 +16,8 @@ from peekrank.types import Measure, Shape
 
 
 @pytest.mark.parametrize(
-    ("measure", "m", "k", "top"), [(DCG(), 3, 1, 1), (NDCG(), 3, 2, 2), (Precision(2), 4, 4, 1), (DCG(), 2, 2, 4)]
+    ("measure", "m", "k", "top"),
+    [(DCG(), 3, 1, 1), (NDCG(), 3, 2, 2), (Precision(2, mean=False), 4, 4, 1), (DCG(), 2, 2, 4)],
 )
 def test_answers_give_the_symbol_of_the_game(measure: Measure, m: int, k: int, top: int) -> None:
     game, rankings = finite(measure, Shape(m, 0, k), top)

@@ -19,8 +19,8 @@ from peekrank import Agent, Game, Precision, Shape, fixed_items, measure, simula
 from peekrank.checks import LEARNER_CHECKS
 from peekrank.games.classic import classic
 from peekrank.learners._shared import ShortHorizonWarning
-from peekrank.learners.nw2.learner import NW2, _action_chances
-from peekrank.learners.nw2.shares import exponentials, settle, share_space
+from peekrank.learners.nw2.learner import NW2, _action_propensities
+from peekrank.learners.nw2.stationary import exponentials, settle, share_space
 from peekrank.learners.nw2.tables import (
     Tables,
     game_tables,
@@ -116,7 +116,7 @@ def test_estimates_of_games_are_unbiased(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "m", "k"), [("dcg", 3, 2), ("sumloss", 4, 3), ("ndcg", 3, 3), ("p@2", 4, 2), ("ap", 2, 1)]
+    ("name", "m", "k"), [("dcg", 3, 2), ("sumloss", 4, 3), ("ndcg", 3, 3), ("p@2+sum", 4, 2), ("ap", 2, 1)]
 )
 def test_estimates_of_other_measures_are_unbiased(name: str, m: int, k: int) -> None:
     judge = measure(name)
@@ -144,12 +144,12 @@ def test_cells_of_games(name: str) -> None:
     classes = sorted({first[i] for i, kind in enumerate(twin.kind) if kind == "pareto"})
     assert [first[t.rankings[a, 0]] for a in t.actions[:-1]] == classes
     pairs = {(classes[i], classes[j]) for i, j in zip(t.source, t.target, strict=True) if i != j}
-    assert pairs == {(first[i], first[j]) for i, j in twin.watching}
+    assert pairs == {(first[i], first[j]) for i, j in twin.neighborhood}
     for d, e in enumerate(t.border):
         i, j = classes[t.source[e]], classes[t.target[e]]
         action = t.rankings[t.actions[-1] + d, 0]
         assert twin.kind[action] == "degenerate"
-        assert action in twin.watching[i, j]
+        assert action in twin.neighborhood[i, j]
         np.testing.assert_allclose(
             game.loss[action], t.weight[d] * game.loss[i] + (1 - t.weight[d]) * game.loss[j], atol=1e-12
         )
@@ -328,7 +328,7 @@ class Twin:
         Q /= Q.sum(axis=1, keepdims=True)
         return np.linalg.solve(np.vstack([(np.eye(N) - Q.T)[:-1], np.ones(N)]), np.r_[np.zeros(N - 1), 1])
 
-    def chances(self, p: Floats, eta: float) -> dict[Any, float]:
+    def propensities(self, p: Floats, eta: float) -> dict[Any, float]:
         gamma, left = eta * self.V * len(self.C), p.copy()
         P = dict.fromkeys(self.C, 0.0)
         D = max([sum(k in (i, j) for i, j, _ in self.between.values()) for k in range(len(p))] + [1])
@@ -339,15 +339,15 @@ class Twin:
         for k, actions in enumerate(self.classes):
             for a in actions:
                 P[a] = left[k] * (a == actions[0]) if self.printed else left[k] / len(actions)
-        return {a: (1 - gamma) * chance + gamma / len(self.C) for a, chance in P.items()}
+        return {a: (1 - gamma) * propensity + gamma / len(self.C) for a, propensity in P.items()}
 
     def update(self, p: Floats, eta: float, action: Any, symbol: Any) -> None:
-        P = self.chances(p, eta)
+        P = self.propensities(p, eta)
         for k, a in self.S:
-            watching = self.classes[k] if a == k else self.classes[k] + self.classes[a]
-            watching = watching + [d for d, (i, j, _) in self.between.items() if {i, j} == {k, a}]
+            neighborhood = self.classes[k] if a == k else self.classes[k] + self.classes[a]
+            neighborhood = neighborhood + [d for d, (i, j, _) in self.between.items() if {i, j} == {k, a}]
             Zhat = p[k] * self.values.get((k, a, action, symbol), 0.0) / P[action]
-            beta = eta * self.V**2 * p[k] ** 2 * sum(1 / P[b] for b in watching)
+            beta = eta * self.V**2 * p[k] ** 2 * sum(1 / P[b] for b in neighborhood)
             self.S[k, a] += Zhat - beta
 
 
@@ -372,12 +372,12 @@ def finite_twin(game: Game) -> tuple[Twin, list[int]]:
     kept = [a for a in range(len(rows)) if (rows[a], seen[a]) not in list(zip(rows, seen, strict=True))[:a]]
     names = sorted({first[i] for i, kind in enumerate(found.kind) if kind == "pareto"})
     classes = [[a for a in kept if first[a] == c] for c in names]
-    near = {k: [a for a, b in enumerate(names) if (c, b) in found.watching] for k, c in enumerate(names)}
+    near = {k: [a for a, b in enumerate(names) if (c, b) in found.neighborhood] for k, c in enumerate(names)}
     between, values = {}, {}
-    for (c, b), watching in found.watching.items():
+    for (c, b), neighborhood in found.neighborhood.items():
         if c not in names or b not in names:
             continue
-        k, a, actions = names.index(c), names.index(b), [x for x in watching if x in kept]
+        k, a, actions = names.index(c), names.index(b), [x for x in neighborhood if x in kept]
         shown = np.array(
             [[float(s == symbol) for s in seen[x]] for x in actions for symbol in range(len(game.symbols))]
         )
@@ -411,10 +411,10 @@ def law(state: Any) -> Floats:
     ],
 )
 def test_twin_of_precision(m: int, n: int, printed: bool, horizon: int | None) -> None:
-    agent = Agent(NW2(Precision(n), horizon, printed=printed), m=m, k=1, seed=1)
+    agent = Agent(NW2(Precision(n, mean=False), horizon, paper_rate=printed), m=m, k=1, seed=1)
     twin, sets = precision_twin(m, n, 0.0 if printed else 0.5, printed)
     t = agent._state.tables
-    place = [sets.index(tuple(sorted(t.rankings[a, :n].tolist()))) for a in t.actions[:-1]]
+    position = [sets.index(tuple(sorted(t.rankings[a, :n].tolist()))) for a in t.actions[:-1]]
     actions = [(tuple(sorted(r[:n].tolist())), int(r[0])) for r in t.rankings]
     rng = np.random.default_rng(0)
     constants = precision_constants(m, n)
@@ -427,13 +427,13 @@ def test_twin_of_precision(m: int, n: int, printed: bool, horizon: int | None) -
             eta = rate if horizon else min(most, rate / sqrt(round_ + 1))
         p = twin.shares(eta)
         assert decision.token[2] == pytest.approx(eta, rel=1e-12)
-        np.testing.assert_allclose(decision.token[3:], p[place], atol=1e-9)
+        np.testing.assert_allclose(decision.token[3:], p[position], atol=1e-9)
         action = actions[int(decision.token[1])]
         assert (tuple(sorted(decision.ranking[:n].tolist())), int(decision.ranking[0])) == action
         R = int(rng.random() < (0.8, 0.2, 0.6, 0.4)[action[1]])
         agent.update(decision, [R])
         twin.update(p, eta, action, R)
-    P = twin.chances(twin.shares(eta), eta)
+    P = twin.propensities(twin.shares(eta), eta)
     np.testing.assert_allclose(law(agent._state), [P[a] for a in actions], atol=1e-3)
 
 
@@ -453,13 +453,13 @@ def test_twin_of_games(name: str) -> None:
         symbol = int(game.signals[decision.ranking[0], rng.choice(len(likely), p=likely)])
         agent.update(decision, [symbol])
         twin.update(p, eta, int(decision.ranking[0]), symbol)
-    P = twin.chances(twin.shares(eta), eta)
+    P = twin.propensities(twin.shares(eta), eta)
     np.testing.assert_allclose(law(agent._state), [P[a] for a in played], atol=1e-3)
 
 
 @pytest.mark.parametrize("name", ["telling-degenerate", "two-between", "three", "telling-duplicate", "bandit"])
 def test_redistribution_keeps_the_expected_loss(name: str) -> None:
-    """Classes keep half at least, degenerate actions get what the proof needs, chances add up to one."""
+    """Classes keep half at least, degenerate actions get what the proof needs, propensities add up to one."""
     game, rng = GAMES[name], np.random.default_rng(0)
     state = NW2(game, 10**6).init(Shape(len(game.actions), 0, 1))
     t, eta = state.tables, state.rate
@@ -468,7 +468,7 @@ def test_redistribution_keeps_the_expected_loss(name: str) -> None:
     for power in (0.2, 1, 5):
         p = rng.random(len(size)) ** power
         p /= p.sum()
-        _action_chances(state, p, eta)
+        _action_propensities(state, p, eta)
         assert state.first.tolist() == state.other.tolist()
         P = np.r_[np.repeat(state.first, size), state.between]
         assert P.sum() == pytest.approx(1, abs=1e-14)
@@ -483,7 +483,7 @@ def test_redistribution_keeps_the_expected_loss(name: str) -> None:
 def test_updates_are_unbiased() -> None:
     """Over all actions, S_ka - S_kk changes by p_k (loss_a - loss_k) less the bonus, for every relevance."""
     m, n = 4, 2
-    agent = Agent(NW2(Precision(n), 20_000), m=m, k=1, seed=3)
+    agent = Agent(NW2(Precision(n, mean=False), 20_000), m=m, k=1, seed=3)
     rng = np.random.default_rng(0)
     for _ in range(200):
         decision = agent.rank()
@@ -513,7 +513,7 @@ def test_updates_are_unbiased() -> None:
 @pytest.mark.parametrize(("m", "n"), [(2, 1), (3, 1), (3, 2), (4, 1), (4, 2), (4, 3)])
 def test_constants_counted_and_computed_agree(m: int, n: int) -> None:
     """From the game of all rankings, by linear programs and loops, come the numbers of the closed form."""
-    found = game_tables(Precision(n), Shape(m, 0, 1), 1)[1]
+    found = game_tables(Precision(n, mean=False), Shape(m, 0, 1), 1)[1]
     np.testing.assert_allclose(found, precision_constants(m, n), rtol=1e-9)
 
 
@@ -535,8 +535,8 @@ def test_slope_is_that_of_the_lemma(name: str) -> None:
 
 
 def lemma_sum(p: Floats, t: Tables, constants: Any, eta: float, state: Any) -> float:
-    """Sum over edges of Q p^2 times all of V^2 + v^2, each over the chance of its action."""
-    _action_chances(state, p, eta)
+    """Sum over edges of Q p^2 times all of V^2 + v^2, each over the probability of its action."""
+    _action_propensities(state, p, eta)
     size = np.diff(t.actions)
     P = np.r_[np.repeat(state.first, size), state.between]
     class_of = np.r_[np.repeat(np.arange(len(size)), size), np.full(len(t.border), -1)]
@@ -545,10 +545,10 @@ def lemma_sum(p: Floats, t: Tables, constants: Any, eta: float, state: Any) -> f
     for e, (k, a) in enumerate(zip(t.source, t.target, strict=True)):
         row = slice(t.edges[k], t.edges[k + 1])
         Q = weights[e] / weights[row].sum()
-        watching = [b for b in range(len(P)) if class_of[b] in (k, a)]
-        watching += [t.actions[-1] + d for d, b in enumerate(t.border) if e in (b, t.reverse[b])]
-        total += Q * p[k] ** 2 * sum(t.largest**2 / P[b] for b in watching)
-        for b in watching:
+        neighborhood = [b for b in range(len(P)) if class_of[b] in (k, a)]
+        neighborhood += [t.actions[-1] + d for d, b in enumerate(t.border) if e in (b, t.reverse[b])]
+        total += Q * p[k] ** 2 * sum(t.largest**2 / P[b] for b in neighborhood)
+        for b in neighborhood:
             for i in range(t.told_of[b], t.told_of[b + 1]):
                 if t.told[i] == e:
                     total += Q * p[k] ** 2 * np.square(t.values[i]).max() / P[b]
@@ -556,11 +556,11 @@ def lemma_sum(p: Floats, t: Tables, constants: Any, eta: float, state: Any) -> f
 
 
 @pytest.mark.parametrize(
-    "name", ["p@2", "bandit", "telling-duplicate", "telling-degenerate", "two-between", "three"]
+    "name", ["p@2+sum", "bandit", "telling-duplicate", "telling-degenerate", "two-between", "three"]
 )
 def test_variance_is_within_the_lemma(name: str) -> None:
     """(1 - gamma) times the sum is at most B, whatever the sums."""
-    game: Any = GAMES.get(name) or Precision(2)
+    game: Any = GAMES.get(name) or Precision(2, mean=False)
     m = len(game.actions) if name in GAMES else 4
     state = NW2(game, 10**6).init(Shape(m, 0, 1))
     constants = of_game(game)[1] if name in GAMES else precision_constants(4, 2)
@@ -602,9 +602,9 @@ def test_bounds_are_what_the_proof_adds_up_to(m: int, n: int, T: int) -> None:
 def test_bound_of_the_mean_and_of_nothing_to_learn() -> None:
     shape = Shape(5, 0, 1)
     for horizon in (50_000, None):
-        plain, mean = NW2(Precision(2), horizon), NW2(Precision(2, mean=True), horizon)
+        plain, mean = NW2(Precision(2, mean=False), horizon), NW2(Precision(2), horizon)
         assert mean.bound(shape, 50_000) == pytest.approx((plain.bound(shape, 50_000) or 0) / 2)
-    assert NW2(Precision(5)).bound(shape, 100) == 0
+    assert NW2(Precision(5, mean=False)).bound(shape, 100) == 0
     assert NW2(classic("trivial")).bound(Shape(2, 0, 1), 100) == 0
 
 
@@ -613,10 +613,12 @@ def test_bound_of_the_mean_and_of_nothing_to_learn() -> None:
 @pytest.mark.parametrize("known", [True, False])
 def test_regret_is_within_the_bound(stream: Callable[..., Any], m: int, n: int, k: int, known: bool) -> None:
     T, lost = 20_000, 0.0
-    learner = NW2(Precision(n), T if known else None)
+    learner = NW2(Precision(n, mean=False), T if known else None)
     for seed in range(4):
         rows = stream(T, m, seed)
-        trace = simulate(learner, fixed_items(rows), k=k, measure=Precision(n), seed=seed, at=np.array([T]))
+        trace = simulate(
+            learner, fixed_items(rows), k=k, measure=Precision(n, mean=False), seed=seed, checkpoints=np.array([T])
+        )
         lost += (np.sort(rows.sum(axis=0))[-n:].sum() - trace.value[-1]) / 4
     bound = learner.bound(Shape(m, 0, k), T)
     assert bound is not None
@@ -665,26 +667,26 @@ def test_regret_in_games(name: str, known: bool) -> None:
 
 def test_as_printed_the_regret_is_linear() -> None:
     """P@2 of three items, over all orders of the means: T sixteen times as long, regret 16 and about 4 times."""
-    p2, growth = Precision(2), {}
+    p2, growth = Precision(2, mean=False), {}
     for printed in (True, False):
         lost = {}
         for T in (4000, 64_000):
-            learner, lost[T] = NW2(p2, T, printed=printed), 0.0
+            learner, lost[T] = NW2(p2, T, paper_rate=printed), 0.0
             for seed, means in enumerate(permutations([0.9, 0.5, 0.1])):
                 rows = (np.random.default_rng([3, seed]).random((T, 3)) < means).astype(int)
-                trace = simulate(learner, fixed_items(rows), k=1, measure=p2, seed=seed, at=np.array([T]))
+                trace = simulate(learner, fixed_items(rows), k=1, measure=p2, seed=seed, checkpoints=np.array([T]))
                 lost[T] += np.sort(rows.sum(axis=0))[1:].sum() - trace.value[-1]
         growth[printed] = log(lost[64_000] / lost[4000]) / log(16)
     assert growth[True] > 0.93
     assert growth[False] < 0.65
-    assert NW2(p2, 4000, printed=True).bound(Shape(3, 0, 1), 4000) is None
+    assert NW2(p2, 4000, paper_rate=True).bound(Shape(3, 0, 1), 4000) is None
 
 
 def test_as_printed_gamma_must_be_a_probability() -> None:
     needed = 36 * log(6)
-    NW2(Precision(2), int(needed) + 1, printed=True).init(Shape(3, 0, 1))
+    NW2(Precision(2, mean=False), int(needed) + 1, paper_rate=True).init(Shape(3, 0, 1))
     with pytest.raises(ValueError, match=r"horizon = 64: .*at least K\^2 ln K = 65, for K = 6"):
-        NW2(Precision(2), int(needed), printed=True).init(Shape(3, 0, 1))
+        NW2(Precision(2, mean=False), int(needed), paper_rate=True).init(Shape(3, 0, 1))
 
 
 # --- refusals
@@ -693,7 +695,7 @@ def test_as_printed_gamma_must_be_a_probability() -> None:
 @pytest.mark.parametrize("bad", [0, -3, 2.5, True, 10**13])
 def test_bad_horizon(bad: Any) -> None:
     with pytest.raises(ValueError, match="horizon"):
-        NW2(Precision(2), bad)
+        NW2(Precision(2, mean=False), bad)
 
 
 @pytest.mark.parametrize(
@@ -705,7 +707,7 @@ def test_bad_horizon(bad: Any) -> None:
         ("ndcg", 3, 1, "hopeless"),
         ("ap", 4, 1, "hopeless"),
         ("dcg", 8, 7, "m = 8"),
-        ("p@5", 40, 1, "m = 40: p@5 has 658,008 classes .* setftrl"),
+        ("p@5+sum", 40, 1, "m = 40: p@5+sum has 658,008 classes .* setftrl"),
     ],
 )
 def test_refusals_name_what_helps(name: str, m: int, k: int, reason: str) -> None:
@@ -727,24 +729,24 @@ def test_hard_games_are_refused() -> None:
 
 
 def test_printed_is_for_precision_with_a_horizon() -> None:
-    for judge, horizon in ((Precision(2), None), (measure("dcg"), 10**6)):
+    for judge, horizon in ((Precision(2, mean=False), None), (measure("dcg"), 10**6)):
         with pytest.raises(ValueError, match="printed = True"):
-            NW2(judge, horizon, printed=True)
+            NW2(judge, horizon, paper_rate=True)
 
 
 def test_short_horizons_are_warned_of() -> None:
     for horizon, warns in ((1000, True), (10**6, False)):
-        bound = NW2(Precision(2), horizon).bound(Shape(6, 0, 1), horizon) or 0
+        bound = NW2(Precision(2, mean=False), horizon).bound(Shape(6, 0, 1), horizon) or 0
         assert (bound > 2 * horizon) == warns
     with pytest.warns(ShortHorizonWarning, match=r"nw2: horizon = 1,000 is short: .*setftrl"):
-        NW2(Precision(2), 1000).init(Shape(6, 0, 1))
-    NW2(Precision(2), 10**6).init(Shape(6, 0, 1))
+        NW2(Precision(2, mean=False), 1000).init(Shape(6, 0, 1))
+    NW2(Precision(2, mean=False), 10**6).init(Shape(6, 0, 1))
 
 
 @pytest.mark.parametrize("n", [3, 5])
 def test_nothing_to_learn(n: int) -> None:
     rows = np.random.default_rng(0).integers(0, 2, (200, 3))
-    trace = simulate(NW2(Precision(n), 200), fixed_items(rows), k=2, measure=Precision(n))
+    trace = simulate(NW2(Precision(n, mean=False), 200), fixed_items(rows), k=2, measure=Precision(n, mean=False))
     assert trace.value[-1] == rows.sum()
 
 
@@ -754,12 +756,12 @@ def test_nothing_to_learn(n: int) -> None:
 def test_only_the_first_answer_counts_for_precision() -> None:
     states = []
     for rest in (0, 1, np.nan):
-        agent = Agent(NW2(Precision(2)), m=4, k=3, seed=0)
+        agent = Agent(NW2(Precision(2, mean=False)), m=4, k=3, seed=0)
         for _ in range(5):
             agent.update(agent.rank(), [1, rest, rest])
         states.append(agent._state.sums.tolist())
     assert states[0] == states[1] == states[2]
-    agent = Agent(NW2(Precision(2)), m=4, k=3, seed=0)
+    agent = Agent(NW2(Precision(2, mean=False)), m=4, k=3, seed=0)
     agent.update(agent.rank(), [np.nan, 1, 1])
     assert agent._state.rounds[0] == 0
     assert not agent._state.sums.any()
@@ -776,16 +778,16 @@ def test_all_answers_count_for_other_measures() -> None:
 def test_grades_above_zero_are_relevant() -> None:
     found = []
     for grade in (1, 3):
-        agent = Agent(NW2(Precision(2), max_grade=3), m=4, k=1, seed=0)
+        agent = Agent(NW2(Precision(2, mean=False), max_grade=3), m=4, k=1, seed=0)
         agent.update(agent.rank(), [grade])
         found.append(agent._state.sums.tolist())
     assert found[0] == found[1]
 
 
-def test_late_answers_count_with_the_chances_of_their_round() -> None:
+def test_late_answers_count_with_the_propensities_of_their_round() -> None:
     found = []
     for order in ([0, 1, 2, 3, 4, 5], [5, 3, 1, 0, 2, 4]):
-        agent = Agent(NW2(Precision(2)), m=4, k=1, seed=1)
+        agent = Agent(NW2(Precision(2, mean=False)), m=4, k=1, seed=1)
         agent.update(agent.rank(), [1])
         decisions = [agent.rank() for _ in range(6)]
         for t in order:
@@ -795,13 +797,13 @@ def test_late_answers_count_with_the_chances_of_their_round() -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "value"),
+    ("position", "value"),
     [(1, -1), (1, 12), (1, np.nan), (2, 0), (2, 1.0), (2, np.nan), (3, -0.1), (4, np.nan), (5, 2)],
 )
-def test_foreign_tokens_are_refused(place: int, value: float) -> None:
-    agent = Agent(NW2(Precision(2)), m=4, k=1)
+def test_foreign_tokens_are_refused(position: int, value: float) -> None:
+    agent = Agent(NW2(Precision(2, mean=False)), m=4, k=1)
     decision = agent.rank()
-    decision.token[place] = value
+    decision.token[position] = value
     with pytest.raises(ValueError, match="token"):
         agent.update(decision, [1])
     assert not agent._state.sums.any()
@@ -810,11 +812,11 @@ def test_foreign_tokens_are_refused(place: int, value: float) -> None:
 # --- what every learner must do
 
 INSTANCES = [
-    NW2(measure("p@2+mean"), 20_000),  # six items in the checks
-    NW2(Precision(1), 4000),
-    NW2(Precision(6), 4000),
-    NW2(Precision(2), 20_000, printed=True),
-    NW2(Precision(2)),
+    NW2(measure("p@2"), 20_000),  # six items in the checks
+    NW2(Precision(1, mean=False), 4000),
+    NW2(Precision(6, mean=False), 4000),
+    NW2(Precision(2, mean=False), 20_000, paper_rate=True),
+    NW2(Precision(2, mean=False)),
 ]
 
 
@@ -828,9 +830,11 @@ def test_passes_every_check(learner: Learner, check: Callable[[Learner], None]) 
 def test_half_a_million_rounds_do_not_drift(horizon: int | None) -> None:
     """Two items are always relevant: their set is far ahead, and all stays finite."""
     T = 500_000
-    learner = NW2(Precision(2), horizon)
+    learner = NW2(Precision(2, mean=False), horizon)
     rows = np.tile([1, 0, 1, 0], (T, 1))
-    trace = simulate(learner, fixed_items(rows), k=1, measure=Precision(2), at=np.array([T // 2, T]))
+    trace = simulate(
+        learner, fixed_items(rows), k=1, measure=Precision(2, mean=False), checkpoints=np.array([T // 2, T])
+    )
     lost = 2 * np.array([T // 2, T]) - trace.value
     assert lost[1] - lost[0] < lost[0]
     assert lost[1] < (learner.bound(Shape(4, 0, 1), T) or 0)

@@ -37,7 +37,7 @@ RANDOM = float(DCG().discount(5).mean() * MEANS.sum())
     ("learner", "k"),
     [
         (BlockFTRL(DCG()), 3),
-        (SetFTRL(Precision(2)), 3),
+        (SetFTRL(Precision(2, mean=False)), 3),
         (PermFTRL(DCG()), 4),
         (FTPL(DCG(), horizon=ROUNDS), 5),
         (RTop1F(DCG(), horizon=ROUNDS), 3),

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from helpers.naive_doubt import doubts, price
+from helpers.naive_exploration import doubts, price
 from peekrank import NDCG, Agent, Decision, Ridge, Rounds, RTopKF, Shape, Uniform, simulate
-from peekrank.engine.saved import arrays_of
+from peekrank.engine.serialization import arrays_of
 from peekrank.learners.ridge.learner import MOST_COLUMNS
 from peekrank.learners.ridge.state import RESERVE, RidgeState
 from peekrank.types import Features, Floats, linear_in_features
@@ -53,11 +53,11 @@ def play(agent: Agent, X: Features, relevance: Floats, missing: float = 0.0) -> 
 
 
 def told(decision: Decision) -> Floats:
-    """The chances of a decision; none if there are none."""
-    return np.empty(0) if decision.chances is None else decision.chances
+    """The propensities of a decision; none if there are none."""
+    return np.empty(0) if decision.propensities is None else decision.propensities
 
 
-class Answers(NamedTuple):
+class FeedbackTotals(NamedTuple):
     """Features, grade and weight of every answer."""
 
     rows: Floats
@@ -65,24 +65,24 @@ class Answers(NamedTuple):
     weights: Floats
 
 
-def dense(seen: Seen) -> Answers:
+def dense(seen: Seen) -> FeedbackTotals:
     parts = [
         (d.features[d.ranking[: len(a)]][there], a[there], d.token[1 : 1 + len(a)][there])
         for d, a in zip(*seen, strict=True)
         for there in (~np.isnan(a),)
     ]
     rows, grades, weights = (np.concatenate(part, dtype=np.float64) for part in zip(*parts, strict=True))
-    return Answers(rows, grades, weights)
+    return FeedbackTotals(rows, grades, weights)
 
 
-def centred(answers: Answers) -> Floats:
+def centred(answers: FeedbackTotals) -> Floats:
     """Rows times the roots of their weights, but for what a constant explains."""
     rows, _, weights = answers
     found: Floats = (rows - np.average(rows, axis=0, weights=weights)) * np.sqrt(weights)[:, None]
     return found
 
 
-def solution(answers: Answers, prior: Floats) -> tuple[Floats, float]:
+def solution(answers: FeedbackTotals, prior: Floats) -> tuple[Floats, float]:
     """Weights of the ridge regression with a free constant, and what it leaves of the answers."""
     rows, (_, grades, weights) = centred(answers), answers
     told = (grades - np.average(grades, weights=weights)) * np.sqrt(weights)
@@ -130,7 +130,7 @@ def test_columns_that_are_seldom_hot_have_the_prior_of_those_that_are_often() ->
 def test_powers_of_two_change_no_bit() -> None:
     X, powers = lists(400), np.float32(2.0) ** np.array([-30, 20, 3, 0, 60])
     relevance = grades(X)
-    for learner in (Ridge(), Ridge("sampling"), Ridge(lift=15), Ridge(forget=0.99)):
+    for learner in (Ridge(), Ridge("sampling"), Ridge(expand=15), Ridge(decay=0.99)):
         one, two = (Agent(learner, m=M, k=2, d=D, seed=3) for _ in range(2))
         for a, b in zip(
             play(one, X, relevance).decisions, play(two, X * powers, relevance).decisions, strict=True
@@ -160,21 +160,21 @@ def test_the_unit_of_grades_does_not_matter() -> None:
         assert np.array_equal(told(a), told(b))
 
 
-@pytest.mark.parametrize("learner", [Ridge(), Ridge("sampling"), Ridge(lift=20)], ids=str)
+@pytest.mark.parametrize("learner", [Ridge(), Ridge("sampling"), Ridge(expand=20)], ids=str)
 def test_the_order_of_answers_does_not_matter(learner: Ridge) -> None:
-    """With a lift, which fits its prior after 1, 2, 4, ... answered rounds, that between two such times."""
+    """With a feature map, which fits its prior after 1, 2, 4, ... answered rounds, that between two such times."""
     X = lists(150)
     relevance, rng = grades(X), np.random.default_rng(7)
     agents = [Agent(learner, m=M, k=3, d=D, seed=6) for _ in range(3)]
     for agent in agents:
         decisions = [agent.rank(features) for features in X]
-        blocks = np.split(np.arange(len(X)), 2 ** np.arange(8) if learner.lift else [])
+        blocks = np.split(np.arange(len(X)), 2 ** np.arange(8) if learner.expand else [])
         order = blocks if agent is agents[0] else [rng.permutation(block) for block in blocks]
         for t in np.concatenate(order):
             answers = relevance[t][decisions[t].ranking[:3]]
             answers[t % 4 : t % 4 + 1] = np.nan  # none, or one that is not answered
             agent.update(decisions[t], answers)
-    for name in learner.memory:
+    for name in learner.persistent:
         one, *others = (dict(arrays_of(agent.state))[name] for agent in agents)
         for other in others:
             assert np.allclose(one, other, rtol=1e-9, atol=1e-9), name
@@ -189,10 +189,10 @@ def test_a_round_without_answers_changes_what_is_known_of_columns_only() -> None
         assert np.array_equal(getattr(agent.state, name), getattr(before, name)), name
 
 
-def scaled(chances: list[float]) -> list[float]:
+def scaled(propensities: list[float]) -> list[float]:
     """Scaled to a half if they add up to more."""
-    total = sum(chances)
-    return [c * min(1, 0.5 / total) if total else c for c in chances]
+    total = sum(propensities)
+    return [c * min(1, 0.5 / total) if total else c for c in propensities]
 
 
 class Twin:
@@ -208,7 +208,7 @@ class Twin:
         self.rounds = 0
 
     def question(self, X: Floats) -> tuple[list[int], list[float], list[float]]:
-        """The order by score, the chance of each place to be seen, and the weight of an answer there."""
+        """The order by score, the probability of each position to be seen, and the weight of an answer there."""
         n = len(X)
         self.looked += list(X)
         if not self.rounds:
@@ -216,7 +216,7 @@ class Twin:
         w, sigma = np.zeros(X.shape[1]), 1.0
         spread: Any = np.diag(1 / self.prior)
         if self.rows:
-            told = Answers(np.array(self.rows), np.array(self.grades), np.array(self.weights))
+            told = FeedbackTotals(np.array(self.rows), np.array(self.grades), np.array(self.weights))
             w, left = solution(told, self.prior)
             worth = told.weights.sum() ** 2 / np.square(told.weights).sum()
             sigma = sqrt(left / worth) if left > 1e-20 else 1.0
@@ -227,16 +227,16 @@ class Twin:
         order = sorted(range(n), key=lambda i: (-scores[i], i))
         means, us = [float(scores[i]) for i in order], [widths[i] for i in order]
         weights = [1 / np.log2(p + 2) for p in range(n)]
-        found, chances = doubts(means, us, weights), [0.0] * n
+        found, propensities = doubts(means, us, weights), [0.0] * n
         for p in range(self.k, n):
             worth, paid = self.share * found[p] * us[p], price(means, weights, self.k, p)
-            chances[p] = 0.0 if worth == 0 else 1.0 if worth >= paid else worth / paid
+            propensities[p] = 0.0 if worth == 0 else 1.0 if worth >= paid else worth / paid
         noise = sum(error**2 for error in errors)
         noise /= noise + float(((scores - scores.mean()) ** 2).sum())
         known = len(self.rows) / X.shape[1]
         least = max(1.2 * noise, 0.1 * (1 + known) ** (-1 / 3)) / n
-        chances = scaled([max(c, least) if p >= self.k else 0.0 for p, c in enumerate(scaled(chances))])
-        seen = [1.0] * (self.k - 1) + [1 - sum(chances)] + chances[self.k :]
+        propensities = scaled([max(c, least) if p >= self.k else 0.0 for p, c in enumerate(scaled(propensities))])
+        seen = [1.0] * (self.k - 1) + [1 - sum(propensities)] + propensities[self.k :]
         return order, seen, [min(max(1.0, known) ** 0.6, 1 / p) for p in seen]
 
     def learn(self, rows: Floats, grades: Floats, weights: list[float]) -> None:
@@ -250,15 +250,15 @@ class Twin:
 
 @pytest.mark.parametrize("k", [1, 3])
 def test_it_is_its_naive_twin(k: int) -> None:
-    learner, X = Ridge(width=1.5, share=0.05), lists(120)
+    learner, X = Ridge(confidence=1.5, explore_rate=0.05), lists(120)
     agent, twin, relevance = Agent(learner, m=M, k=k, d=D, seed=8), Twin(k, 1.5, 0.05), grades(X)
     for features, row in zip(X, relevance, strict=True):
         decision = agent.rank(features)
-        order, chances, weights = twin.question(features.astype(np.float64))
+        order, propensities, weights = twin.question(features.astype(np.float64))
         expected = np.empty(M)
-        expected[order] = chances
-        assert decision.chances is not None
-        assert np.allclose(decision.chances, expected, rtol=1e-6, atol=1e-9)
+        expected[order] = propensities
+        assert decision.propensities is not None
+        assert np.allclose(decision.propensities, expected, rtol=1e-6, atol=1e-9)
         possible = [order] + [[*order[: k - 1], order[p], *order[k - 1 : p], *order[p + 1 :]] for p in range(k, M)]
         assert decision.ranking.tolist() in possible
         assert decision.explored == (decision.ranking.tolist() != order)
@@ -271,7 +271,11 @@ def test_it_is_its_naive_twin(k: int) -> None:
 
 def test_sampling_draws_from_the_posterior() -> None:
     """The share of draws that put an item on top, against weights that NumPy draws."""
-    agent, X, rng = Agent(Ridge("sampling", width=1.0), m=M, k=1, d=D, seed=9), lists(31), np.random.default_rng(0)
+    agent, X, rng = (
+        Agent(Ridge("sampling", confidence=1.0), m=M, k=1, d=D, seed=9),
+        lists(31),
+        np.random.default_rng(0),
+    )
     answers = dense(play(agent, X[:-1], grades(X[:-1])))
     w, left = solution(answers, agent.state.prior[:D])
     spread = np.linalg.inv(centred(answers).T @ centred(answers) + np.diag(agent.state.prior[:D]))
@@ -280,7 +284,7 @@ def test_sampling_draws_from_the_posterior() -> None:
     gamma = min(0.5, 0.3 * 31 ** (-1 / 3))
     shown = np.bincount([agent.rank(X[-1]).ranking[0] for _ in range(20_000)], minlength=M) / 20_000
     assert np.allclose(shown, (1 - gamma) * best + gamma / M, atol=0.02)
-    assert agent.rank(X[-1]).chances is None
+    assert agent.rank(X[-1]).propensities is None
 
 
 WILD: dict[str, Callable[[Features], NDArray[Any]]] = {
@@ -294,7 +298,7 @@ WILD: dict[str, Callable[[Features], NDArray[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("learner", [Ridge(), Ridge("sampling"), Ridge(lift=10), Ridge(forget=0.9)], ids=str)
+@pytest.mark.parametrize("learner", [Ridge(), Ridge("sampling"), Ridge(expand=10), Ridge(decay=0.9)], ids=str)
 @pytest.mark.parametrize("kind", WILD)
 def test_wild_features(kind: str, learner: Ridge) -> None:
     X = lists(100)
@@ -304,7 +308,7 @@ def test_wild_features(kind: str, learner: Ridge) -> None:
     for name, array in arrays_of(agent.state):
         assert np.isfinite(array).all(), name
     assert not learner.fault(agent.state)
-    assert not agent.trouble()
+    assert not agent.failure()
 
 
 @pytest.mark.parametrize("kind", ["constant", "duplicates", "huge", "far away"])
@@ -315,7 +319,8 @@ def test_wild_features_are_learned_from(kind: str) -> None:
     rounds = Rounds(Y.reshape(-1, D), relevance.ravel(), np.arange(0, len(X) * M + 1, M))
     half = np.array([750, 1500])
     late = [
-        np.diff(simulate(one, rounds, k=1, measure=NDCG(), at=half).value)[0] / 750 for one in (Ridge(), Uniform())
+        np.diff(simulate(one, rounds, k=1, measure=NDCG(), checkpoints=half).value)[0] / 750
+        for one in (Ridge(), Uniform())
     ]
     assert 1 - late[0] < 0.3 * (1 - late[1])
 
@@ -353,7 +358,7 @@ def test_items_are_remembered_beside_their_features() -> None:
 
 
 def test_forgetting_fades_answers_and_keeps_the_prior() -> None:
-    learner, X = Ridge(forget=0.95), lists(90)
+    learner, X = Ridge(decay=0.95), lists(90)
     agent = Agent(learner, m=M, k=2, d=D)
     rows, _, weights = dense(play(agent, X, grades(X)))
     ages = 0.95 ** np.arange(len(rows))[::-1]
@@ -372,8 +377,8 @@ def test_forgetting_follows_change() -> None:
     relevance[1500:] = 3 - relevance[1500:]
     rounds = Rounds(X.reshape(-1, D), relevance.astype(np.uint8).ravel(), np.arange(0, len(X) * M + 1, M))
     lost = [
-        1000 - np.diff(simulate(one, rounds, k=2, measure=NDCG(), at=end).value)[-1]
-        for one in (Ridge(forget=0.99), Ridge())
+        1000 - np.diff(simulate(one, rounds, k=2, measure=NDCG(), checkpoints=end).value)[-1]
+        for one in (Ridge(decay=0.99), Ridge())
     ]
     assert lost[0] < lost[1] / 3
 
@@ -390,19 +395,19 @@ def test_its_kernels_learn_from_the_decisions_of_others() -> None:
         seen.decisions.append(decision)
         seen.answers.append(answers)
     rows, told, _ = dense(seen)
-    w, left = solution(Answers(rows, told, np.ones(len(rows))), state.prior[:D])
+    w, left = solution(FeedbackTotals(rows, told, np.ones(len(rows))), state.prior[:D])
     assert np.allclose(state.w[:D], w, rtol=1e-9)
     assert np.isclose(state.sums[3], left)
     assert state.w[0] > 0 > state.w[D - 1]
 
 
-def lifted(rows: Floats) -> Floats:
+def expanded(rows: Floats) -> Floats:
     """Features, their squares, and their products."""
     first, second = np.triu_indices(rows.shape[1], 1)
     return np.hstack([rows, rows**2, rows[:, first] * rows[:, second]])
 
 
-def log_likelihood(answers: Answers, prior: Floats) -> float:
+def log_likelihood(answers: FeedbackTotals, prior: Floats) -> float:
     """Of the answers, weights and the constant integrated out, with the variance that makes them most likely."""
     rows, count = np.c_[answers.rows, np.ones(len(answers.grades))], len(answers.grades)
     precision = (rows * answers.weights[:, None]).T @ rows + np.diag(np.r_[prior, 0])
@@ -411,8 +416,8 @@ def log_likelihood(answers: Answers, prior: Floats) -> float:
 
 
 def fitted(product: float) -> tuple[float, set[float]]:
-    """The prior of a lift after 1,024 rounds, and by which factors it changed: those of dense algebra."""
-    agent, X = Agent(Ridge(lift=15), m=M, k=2, d=D), lists(1024)
+    """The prior of a feature map after 1,024 rounds, and by which factors it changed: those of dense algebra."""
+    agent, X = Agent(Ridge(expand=15), m=M, k=2, d=D), lists(1024)
     relevance = np.digitize(X[..., 0] + product * X[..., 1] * X[..., 2] + X[..., 3] / 2, [-1, 0, 1.5])
     seen, found = Seen([], []), set[float]()
     for t, (features, row) in enumerate(zip(X, relevance.astype(np.float64), strict=True), 1):
@@ -422,7 +427,7 @@ def fitted(product: float) -> tuple[float, set[float]]:
         change, expected = float(agent.state.sums[RESERVE] / before), 1.0
         if 2 * t > 24 and t & (t - 1) == 0:  # more answers than columns, at a refresh
             answers, columns = dense(seen), np.arange(D + 15)
-            answers = answers._replace(rows=lifted(answers.rows))
+            answers = answers._replace(rows=expanded(answers.rows))
             likely = {
                 factor: log_likelihood(
                     answers, agent.state.prior[: D + 15] * np.where(columns < D, 1, factor / change)
@@ -446,42 +451,42 @@ def test_a_lift_learns_products() -> None:
     relevance = (X[..., 0] * X[..., 1] - X[..., 2] ** 2 > 0).astype(np.uint8)
     rounds = Rounds(X.reshape(-1, D), relevance.ravel(), np.arange(0, len(X) * M + 1, M))
     half = np.array([1000, 2000])
-    linear, lifted = (
-        np.diff(simulate(one, rounds, k=1, measure=NDCG(), at=half).value)[0] / 1000
-        for one in (Ridge(), Ridge(lift=15))
+    linear, expanded = (
+        np.diff(simulate(one, rounds, k=1, measure=NDCG(), checkpoints=half).value)[0] / 1000
+        for one in (Ridge(), Ridge(expand=15))
     )
-    assert lifted > linear + 0.1
+    assert expanded > linear + 0.1
 
 
 @pytest.mark.parametrize(
-    ("lift", "squares", "products", "waves"),
+    ("expand", "squares", "products", "waves"),
     [(0, 0, 0, 0), (3, 0, 0, 3), (5, 5, 0, 0), (8, 5, 0, 3), (14, 5, 0, 9), (15, 5, 10, 0), (100, 5, 10, 0)],
 )
 def test_lifted_columns_are_squares_and_products_and_waves_where_these_do_not_fit(
-    lift: int, squares: int, products: int, waves: int
+    expand: int, squares: int, products: int, waves: int
 ) -> None:
-    learner = Ridge(lift=lift)
+    learner = Ridge(feature_map=feature_map)
     state = learner.init(Shape(M, D, 1))
-    factors = state.lift.factors
+    factors = state.feature_map.factors
     assert np.sum(factors[0] == factors[1]) == squares
     assert len({tuple(pair) for pair in factors.T}) == factors.shape[1] == squares + products
-    assert state.lift.directions.shape == (waves, D)
+    assert state.feature_map.directions.shape == (waves, D)
     assert len(learner.weights(state)) == D + squares + products + waves
 
 
 def test_waves_are_cosines_of_features_in_the_units_of_their_first_list() -> None:
-    learner, X = Ridge(lift=9), lists(30) * SCALES.astype(np.float32) + np.float32(3)
+    learner, X = Ridge(expand=9), lists(30) * SCALES.astype(np.float32) + np.float32(3)
     agent = Agent(learner, m=M, k=1, d=D)
     play(agent, X, grades(X / SCALES))
     state, first = agent.state, X[0].astype(np.float64)
     z = (X[-1].astype(np.float64) - first.mean(0)) / first.std(0)
-    waves = np.cos(z @ state.lift.directions.T + state.lift.phases)
+    waves = np.cos(z @ state.feature_map.directions.T + state.feature_map.phases)
     columns = np.hstack([X[-1].astype(np.float64), X[-1].astype(np.float64) ** 2, waves])
     assert np.allclose(learner.scores(state, X[-1]), columns @ state.w[: columns.shape[1]])
 
 
 def test_directions_of_waves_are_normal_and_the_same_for_ever() -> None:
-    directions, phases = Ridge(lift=600).init(Shape(2, 50, 1)).lift[1:3]
+    directions, phases = Ridge(expand=600).init(Shape(2, 50, 1)).lift[1:3]
     assert directions.shape == (550, 50)
     assert abs(directions.mean()) < 0.005
     assert np.allclose(np.square(directions).sum(1).mean(), 1, atol=0.03)
@@ -495,24 +500,24 @@ def test_waves_learn_products_for_which_there_is_no_room() -> None:
     relevance = (X[..., 0] * X[..., 1] > 0.7).astype(np.uint8)
     rounds = Rounds(X.reshape(-1, 8), relevance.ravel(), np.arange(0, len(X) * M + 1, M))
     half = np.array([1500, 3000])
-    linear, lifted = (
-        np.diff(simulate(one, rounds, k=4, measure=NDCG(), at=half).value)[0] / 1500
-        for one in (Ridge(lift=8), Ridge(lift=35))
+    linear, expanded = (
+        np.diff(simulate(one, rounds, k=4, measure=NDCG(), checkpoints=half).value)[0] / 1500
+        for one in (Ridge(expand=8), Ridge(expand=35))
     )
-    assert lifted > linear + 0.03
+    assert expanded > linear + 0.03
 
 
 def test_scores_are_what_lists_are_sorted_by() -> None:
-    for learner in (Ridge(), Ridge(lift=7)):
+    for learner in (Ridge(), Ridge(expand=7)):
         agent, X = Agent(learner, m=M, k=M, d=D), lists(50)
         for decision in play(agent, X[:-1], grades(X[:-1])).decisions:
             assert not decision.explored
-        assert np.array_equal(agent.order(X[-1]), agent.rank(X[-1]).ranking)
+        assert np.array_equal(agent.best_ranking(X[-1]), agent.rank(X[-1]).ranking)
     assert Ridge().weights(Agent(Ridge(), m=M, k=1, d=D).state).shape == (D,)
-    assert Ridge(lift=7).weights(agent.state).shape == (D + 7,)
+    assert Ridge(expand=7).weights(agent.state).shape == (D + 7,)
     assert linear_in_features(Ridge())
     assert linear_in_features(RTopKF())
-    assert not linear_in_features(Ridge(lift=7))
+    assert not linear_in_features(Ridge(expand=7))
     assert not linear_in_features(Uniform())
 
 
@@ -520,9 +525,9 @@ def test_too_many_columns_are_refused_with_a_name() -> None:
     with pytest.raises(ValueError, match=r"d = 2,001: .* 2,000 at most\. Use rtopkf"):
         Agent(Ridge(), m=3, k=1, d=MOST_COLUMNS + 1)
     with pytest.raises(ValueError, match=r"d = 1,500 and lift = 600: .*rtopkf"):
-        Agent(Ridge(lift=600), m=3, k=1, d=1500)
+        Agent(Ridge(expand=600), m=3, k=1, d=1500)
     with pytest.raises(ValueError, match=r"forget = 0\.4: must be a number from 0\.5 to 1"):
-        Ridge(forget=0.4)
+        Ridge(decay=0.4)
     with pytest.raises(ValueError, match=r"explore = 'thompson': must be 'doubt' or 'sampling'"):
         Ridge("thompson")  # type: ignore[arg-type]
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from peekrank import NDCG, Agent, Rounds, Shape, Uniform, play, simulate
-from peekrank.engine import TroubleWarning, drive, loop, simulate_all
+from peekrank.engine import LearningStoppedWarning, loop, run_agents, simulate_all
 from peekrank.kernels.vectors import dot
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.learners.rtopkf.state import RTopKFState
@@ -59,12 +59,12 @@ def everything_shown(
     scores = np.array([float(dot(x, state.w)) for x in X])
     order = np.argsort(-scores, kind="stable")
     spread = scores.max() - scores.min() or 1.0
-    chances = softmax(scores[order] / (spread * learner.temperature)) if learner.temperature else np.eye(n)[0]
+    propensities = softmax(scores[order] / (spread * learner.temperature)) if learner.temperature else np.eye(n)[0]
     uniforms[0] = (1 + gamma) / 2
     for p in range(n):
-        if chances[p] > 0:
-            uniforms[1] = chances[:p].sum() + chances[p] / 2
-            yield (1 - gamma) * chances[p], show(state, X, uniforms)
+        if propensities[p] > 0:
+            uniforms[1] = propensities[:p].sum() + propensities[p] / 2
+            yield (1 - gamma) * propensities[p], show(state, X, uniforms)
 
 
 # --- unbiased, exactly
@@ -90,13 +90,13 @@ def test_estimates_are_unbiased(
     X, rng = items(n, seed=n), np.random.default_rng(m)
     relevance = rng.integers(0, 4, n).astype(np.float64)
     total, mean, seen = 0.0, np.zeros(n), np.zeros(n)
-    for chance, (ranking, token) in everything_shown(learner, begun(learner, m, k, seed=1), X):
+    for propensity, (ranking, token) in everything_shown(learner, begun(learner, m, k, seed=1), X):
         kk = min(k, n)
         state = begun(learner, m, k, seed=1)
         learner.kernels.update(state, X, ranking, token, relevance[ranking[:kk]])
-        total += chance
-        mean += chance * state.slopes[:n]
-        seen[ranking[:kk]] += chance / token[3 : 3 + kk]
+        total += propensity
+        mean += propensity * state.slopes[:n]
+        seen[ranking[:kk]] += propensity / token[3 : 3 + kk]
         scores = token[3 + k : 3 + k + n]
     assert total == pytest.approx(1)
     np.testing.assert_allclose(seen, 1, atol=1e-9)
@@ -104,7 +104,7 @@ def test_estimates_are_unbiased(
 
 
 def test_all_lists_can_be_shown_when_printed() -> None:
-    learner = RTopKF.as_printed(Squared(), 1000)
+    learner = RTopKF.from_paper(Squared(), 1000)
     shown = {tuple(ranking) for _, (ranking, _) in everything_shown(learner, begun(learner, 4, 1, 0), items(4, 0))}
     assert shown == set(permutations(range(4)))
 
@@ -129,8 +129,8 @@ def test_at_the_start_ties_go_by_index() -> None:
 def test_at_the_start_every_item_is_on_top_as_often() -> None:
     learner = RTopKF(gamma=0.1)
     state, on_top = learner.init(Shape(5, D, 1)), np.zeros(5)
-    for chance, (ranking, token) in everything_shown(learner, state, items(5, 0)):
-        on_top[ranking[0]] += chance
+    for propensity, (ranking, token) in everything_shown(learner, state, items(5, 0)):
+        on_top[ranking[0]] += propensity
         assert token[3] == pytest.approx(0.2)
         assert np.all(np.diff(ranking[1:]) > 0)
     np.testing.assert_allclose(on_top, 0.2)
@@ -206,16 +206,16 @@ def synthetic(seed: int, queries: int = 4000, factor: float = 1.0) -> Rounds:
 def late_value(learner: Any, rounds: Rounds, k: int, runs: int = 3) -> float:
     """Mean NDCG of the second half."""
     n, measure = len(rounds.offsets) - 1, NDCG()
-    at, value = np.array([n // 2, n]), 0.0
+    checkpoints, value = np.array([n // 2, n]), 0.0
     for seed in range(runs):
-        trace = simulate(learner, rounds, k=k, measure=measure, seed=seed, at=at)
+        trace = simulate(learner, rounds, k=k, measure=measure, seed=seed, checkpoints=checkpoints)
         value += float(trace.value[1] - trace.value[0]) / (n - n // 2) / runs
     return value
 
 
 def test_defaults_beat_what_is_printed() -> None:
     rounds = synthetic(seed=0)
-    nothing, printed = late_value(Uniform(), rounds, 1), late_value(RTopKF.as_printed(Squared(), 4000), rounds, 1)
+    nothing, printed = late_value(Uniform(), rounds, 1), late_value(RTopKF.from_paper(Squared(), 4000), rounds, 1)
     ours, more, everything = (
         late_value(RTopKF(), rounds, 1),
         late_value(RTopKF(), rounds, 3),
@@ -246,10 +246,10 @@ def mean_step(learner: RTopKF, X: Features, relevance: Floats, k: int) -> tuple[
     n = len(X)
     before = begun(learner, n, k, seed=1).w.astype(np.float64)
     moved = np.zeros(D)
-    for chance, (ranking, token) in everything_shown(learner, begun(learner, n, k, seed=1), X):
+    for propensity, (ranking, token) in everything_shown(learner, begun(learner, n, k, seed=1), X):
         state = begun(learner, n, k, seed=1)
         learner.kernels.update(state, X, ranking, token, relevance[ranking[:k]])
-        moved += chance * (state.w - before)
+        moved += propensity * (state.w - before)
     return before, moved
 
 
@@ -292,10 +292,10 @@ def too_long(rounds: Rounds) -> Rounds:
 @pytest.mark.parametrize("temperature", [0.0, 0.5])
 @pytest.mark.parametrize("estimator", ["printed", "residual"])
 def test_weights_that_overflow_are_reported(estimator: Any, temperature: float) -> None:
-    rounds, at = too_long(synthetic(seed=0)), np.array([4000])
+    rounds, checkpoints = too_long(synthetic(seed=0)), np.array([4000])
     learner = RTopKF(horizon=100, estimator=estimator, temperature=temperature, step="theorem")
-    with pytest.warns(TroubleWarning, match="rtopkf: weights, scores or steps have overflowed"):
-        trace = simulate(learner, rounds, k=1, measure=NDCG(), at=at)
+    with pytest.warns(LearningStoppedWarning, match="rtopkf: weights, scores or steps have overflowed"):
+        trace = simulate(learner, rounds, k=1, measure=NDCG(), checkpoints=checkpoints)
     assert 0 < trace.value[0] < 4000
 
 
@@ -309,21 +309,21 @@ def test_a_list_whose_scores_overflow_is_left_out() -> None:
     agent.update(decision, [2])
     assert decision.ranking.tolist() == [0, 1, 2, 3, 4]
     assert np.array_equal(agent._state.w, before)
-    assert learner.trouble(agent._state)
+    assert learner.failure(agent._state)
     agent.update(agent.rank(items(5, 9)), [2])
     assert not np.array_equal(agent._state.w, before)
-    assert not learner.trouble(agent._state)
+    assert not learner.failure(agent._state)
 
 
 def test_features_that_are_too_large_for_steps_are_reported() -> None:
     rounds = synthetic(seed=0, queries=50)
     huge = rounds._replace(features=rounds.features * np.float32(1e19))
-    with pytest.warns(TroubleWarning, match="features are too large"):
+    with pytest.warns(LearningStoppedWarning, match="features are too large"):
         simulate(RTopKF(), huge, k=1, measure=NDCG())
 
 
 @pytest.mark.parametrize("gamma", [1e-17, 1e-9])
-def test_chances_never_exceed_one(gamma: float) -> None:
+def test_propensities_never_exceed_one(gamma: float) -> None:
     agent, rng = Agent(RTopKF(gamma=gamma), m=7, k=3, d=D), np.random.default_rng(0)
     for t in range(300):
         decision = agent.rank(items(int(rng.integers(2, 8)), t))
@@ -340,9 +340,9 @@ def test_grades_that_are_too_large_for_exponentials(surrogate: Surrogate) -> Non
         agent = Agent(learner, m=9, k=1, d=6)
         if highest == 31:
             with pytest.raises(ValueError, match="relevance 31 occurs, but rtopkf has max_grade = 30"):
-                drive([agent], rounds._replace(relevance=relevance), measure=NDCG())
+                run_agents([agent], rounds._replace(relevance=relevance), measure=NDCG())
         else:
-            drive([agent], rounds._replace(relevance=relevance), measure=NDCG())
+            run_agents([agent], rounds._replace(relevance=relevance), measure=NDCG())
             assert np.isfinite(agent._state.w).all()
 
 
@@ -436,14 +436,14 @@ def test_without_a_gamma_it_is_one_half_at_most(rounds: int, gamma: float) -> No
     state = RTopKF().init(Shape(5, D, 1))
     state.sums[0] = rounds
     token = np.zeros(RTopKF().token_size(Shape(5, D, 1)))
-    uniforms, ranking = np.full(RTopKF().draws(Shape(5, D, 1)), 0.99), np.empty(5, dtype=np.int64)
+    uniforms, ranking = np.full(RTopKF().n_uniforms(Shape(5, D, 1)), 0.99), np.empty(5, dtype=np.int64)
     RTopKF().kernels.rank(state, np.zeros((5, D), np.float32), uniforms, ranking, token)
     assert token[1] == pytest.approx(gamma, rel=1e-12)
 
 
 @pytest.mark.parametrize(("horizon", "gamma"), [(1, 0.5), (7, 0.5), (27, 1 / 3), (1000, 0.1)])
 def test_as_printed_gamma_is_one_half_at_most(horizon: int, gamma: float) -> None:
-    assert RTopKF.as_printed(Squared(), horizon).gamma == pytest.approx(gamma, rel=1e-12)
+    assert RTopKF.from_paper(Squared(), horizon).gamma == pytest.approx(gamma, rel=1e-12)
 
 
 def test_one_feature_is_enough_to_learn_from() -> None:

@@ -70,7 +70,7 @@ SHAPES = [(m, n, k) for m in (1, 2, 3, 4) for n in range(1, m + 1) for k in rang
 @pytest.mark.parametrize("horizon", [3, None])
 def test_one_round_by_integration(m: int, n: int, k: int, horizon: int | None) -> None:
     """A set holds item i with probability x_i, tokens tell P(seen), and the estimate is unbiased."""
-    state = in_the_midst(SetFTRL(Precision(n), horizon), Shape(m, 0, k), seed=m + n)
+    state = in_the_midst(SetFTRL(Precision(n, mean=False), horizon), Shape(m, 0, k), seed=m + n)
     before, answers, x = state.losses.copy(), int(state.rounds[0]), np.zeros(m)
     seen, first, weights = np.zeros(m), np.zeros(m), 0.0
     told: dict[int, float] = {}
@@ -81,8 +81,8 @@ def test_one_round_by_integration(m: int, n: int, k: int, horizon: int | None) -
         weights += weight
         first[ranking[:n]] += weight
         seen[ranking[:k]] += weight
-        for item, chance in zip(ranking[:k], token[1:], strict=True):
-            assert told.setdefault(int(item), chance) == pytest.approx(chance, rel=1e-13)
+        for item, propensity in zip(ranking[:k], token[1:], strict=True):
+            assert told.setdefault(int(item), propensity) == pytest.approx(propensity, rel=1e-13)
         for row, change in zip(rows, moved, strict=True):
             tell(state, ranking, token, row)
             change += weight * (state.losses - before)
@@ -99,18 +99,20 @@ def test_one_round_by_integration(m: int, n: int, k: int, horizon: int | None) -
 @pytest.mark.parametrize(("m", "n", "k"), [(3, 2, 1), (4, 2, 2), (4, 2, 3), (4, 3, 2)])
 def test_shown_sets_are_shuffled(m: int, n: int, k: int) -> None:
     """Given the set, each of its items is equally often on each of its positions, and likewise the others."""
-    state = in_the_midst(SetFTRL(Precision(n), 100), Shape(m, 0, k), seed=1)
-    at = np.zeros((m, m))
+    state = in_the_midst(SetFTRL(Precision(n, mean=False), 100), Shape(m, 0, k), seed=1)
+    checkpoints = np.zeros((m, m))
     for weight, ranking, _ in ways(state, k):
-        at[ranking, np.arange(m)] += weight
-    np.testing.assert_allclose(at[:, :n], np.repeat(state.x[:, None] / n, n, axis=1), atol=1e-12)
-    np.testing.assert_allclose(at[:, n:], np.repeat((1 - state.x[:, None]) / (m - n), m - n, axis=1), atol=1e-12)
+        checkpoints[ranking, np.arange(m)] += weight
+    np.testing.assert_allclose(checkpoints[:, :n], np.repeat(state.x[:, None] / n, n, axis=1), atol=1e-12)
+    np.testing.assert_allclose(
+        checkpoints[:, n:], np.repeat((1 - state.x[:, None]) / (m - n), m - n, axis=1), atol=1e-12
+    )
 
 
 def test_plays_the_minimiser_for_its_rate() -> None:
     """With two items x_0 minimises x L_0 + (1 - x) L_1 - 2 (sqrt(x) + sqrt(1 - x)) / eta, in one variable."""
     for horizon, answers in ((50, 7), (None, 0), (None, 7)):
-        state = SetFTRL(Precision(1), horizon).init(Shape(2, 0, 1))
+        state = SetFTRL(Precision(1, mean=False), horizon).init(Shape(2, 0, 1))
         state.losses[:], state.rounds[0] = (4.0, 1.0), answers
         eta = sqrt(2 / 50) if horizon else sqrt(1 / (answers + 1))
         show(state, 1, np.zeros(2))
@@ -128,14 +130,16 @@ def test_plays_the_minimiser_for_its_rate() -> None:
 @pytest.mark.parametrize(("m", "n", "k"), [(5, 2, 1), (5, 2, 2), (6, 4, 3), (10, 1, 1)])
 def test_rates_of_the_theorem(m: int, n: int, k: int) -> None:
     shape = Shape(m, 0, k)
-    assert SetFTRL(Precision(n), 700).rate(shape, 700) == pytest.approx(sqrt(2 * k / (n * 700)), rel=1e-14)
-    assert SetFTRL(Precision(n)).rate(shape, 700) == pytest.approx(sqrt(k / (n * 700)), rel=1e-14)
+    assert SetFTRL(Precision(n, mean=False), 700).rate(shape, 700) == pytest.approx(
+        sqrt(2 * k / (n * 700)), rel=1e-14
+    )
+    assert SetFTRL(Precision(n, mean=False)).rate(shape, 700) == pytest.approx(sqrt(k / (n * 700)), rel=1e-14)
 
 
 @pytest.mark.parametrize("bad", [0, -3, 2.5, float("nan"), True, 10**13])
 def test_bad_horizon(bad: Any) -> None:
     with pytest.raises(ValueError, match="horizon"):
-        SetFTRL(Precision(2), bad)
+        SetFTRL(Precision(2, mean=False), bad)
 
 
 @pytest.mark.parametrize("name", ["dcg", "sumloss", "ap", "ndcg", "dcg@3"])
@@ -146,7 +150,7 @@ def test_other_measures_are_refused_with_advice(name: str) -> None:
 
 
 def test_grades_above_zero_are_relevant() -> None:
-    agent = Agent(SetFTRL(Precision(2), 100), m=3, k=3)
+    agent = Agent(SetFTRL(Precision(2, mean=False), 100), m=3, k=3)
     decision = agent.rank()
     agent.update(decision, np.array([4, 0, 2])[decision.ranking])
     assert agent._state.losses.tolist() == [0, 1, 0]  # with k = m all are seen for certain
@@ -155,21 +159,21 @@ def test_grades_above_zero_are_relevant() -> None:
 @pytest.mark.parametrize("n", [3, 4, 9])
 def test_nothing_to_learn(n: int) -> None:
     """With n >= m all rankings are worth the same: any order will do."""
-    learner, rng = SetFTRL(Precision(n), 200), np.random.default_rng(0)
+    learner, rng = SetFTRL(Precision(n, mean=False), 200), np.random.default_rng(0)
     assert learner.bound(Shape(3, 0, 1), 200) == 0
     rounds = fixed_items(rng.integers(0, 2, (200, 3)))
-    trace = simulate(learner, rounds, k=1, measure=Precision(n))
+    trace = simulate(learner, rounds, k=1, measure=Precision(n, mean=False))
     assert trace.value[-1] == rounds.relevance.sum()
 
 
 # --- what every learner must do
 
 INSTANCES = [
-    SetFTRL(Precision(1), 4000),  # k = 2 in the checks
-    SetFTRL(Precision(2), 4000),
-    SetFTRL(Precision(4), 4000),
-    SetFTRL(measure("p@3+mean"), 4000),  # type: ignore[arg-type]
-    SetFTRL(Precision(6), 4000),
+    SetFTRL(Precision(1, mean=False), 4000),  # k = 2 in the checks
+    SetFTRL(Precision(2, mean=False), 4000),
+    SetFTRL(Precision(4, mean=False), 4000),
+    SetFTRL(measure("p@3"), 4000),  # type: ignore[arg-type]
+    SetFTRL(Precision(6, mean=False), 4000),
 ]
 
 
@@ -181,14 +185,17 @@ def test_passes_every_check(learner: Learner, check: Callable[[Learner], None]) 
 
 @pytest.mark.parametrize("name", LEARNER_CHECKS)
 def test_passes_every_check_without_a_horizon(name: str) -> None:
-    LEARNER_CHECKS[name](SetFTRL(Precision(2)))
+    LEARNER_CHECKS[name](SetFTRL(Precision(2, mean=False)))
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (2, 1, 2), (5, 2, 1), (5, 2, 4), (40, 5, 3), (40, 5, 20)])
 @pytest.mark.parametrize("horizon", [400, None])
 def test_play_equals_simulate(m: int, n: int, k: int, horizon: int | None) -> None:
     rounds = fixed_items(np.random.default_rng(m).integers(0, 2, (400, m)))
-    one, two = (run(SetFTRL(Precision(n), horizon), rounds, k=k, measure=Precision(n)) for run in (play, simulate))
+    one, two = (
+        run(SetFTRL(Precision(n, mean=False), horizon), rounds, k=k, measure=Precision(n, mean=False))
+        for run in (play, simulate)
+    )
     assert np.array_equal(one.value, two.value)
 
 
@@ -196,7 +203,7 @@ def test_play_equals_simulate(m: int, n: int, k: int, horizon: int | None) -> No
 
 
 def test_missing_answers_count_as_the_mean_of_those_that_came() -> None:
-    state = SetFTRL(Precision(2)).init(Shape(4, 0, 3))
+    state = SetFTRL(Precision(2, mean=False)).init(Shape(4, 0, 3))
     ranking, token = show(state, 3, np.array([0.1, 0.9, 0.5, 0.3]))
     for missing in product((False, True), repeat=3):
         row = np.zeros(4)
@@ -208,11 +215,11 @@ def test_missing_answers_count_as_the_mean_of_those_that_came() -> None:
     assert state.rounds[0] == 7
 
 
-def test_late_answers_count_with_the_chances_of_their_round() -> None:
+def test_late_answers_count_with_the_propensities_of_their_round() -> None:
     rows = np.random.default_rng(0).integers(0, 2, (6, 4))
     found = []
     for order in ([0, 1, 2, 3, 4, 5], [5, 3, 1, 0, 2, 4]):
-        agent = Agent(SetFTRL(Precision(2)), m=4, k=1, seed=1)
+        agent = Agent(SetFTRL(Precision(2, mean=False)), m=4, k=1, seed=1)
         agent.update(agent.rank(), [0])
         decisions = [agent.rank() for _ in rows]
         expected = agent._state.losses.copy()
@@ -225,11 +232,11 @@ def test_late_answers_count_with_the_chances_of_their_round() -> None:
     np.testing.assert_allclose(found[0], found[1], rtol=1e-13)
 
 
-@pytest.mark.parametrize("chance", [0.0, -0.5, 1.5, np.nan])
-def test_foreign_tokens_are_refused(chance: float) -> None:
-    agent = Agent(SetFTRL(Precision(2), 10), m=4, k=2)
+@pytest.mark.parametrize("propensity", [0.0, -0.5, 1.5, np.nan])
+def test_foreign_tokens_are_refused(propensity: float) -> None:
+    agent = Agent(SetFTRL(Precision(2, mean=False), 10), m=4, k=2)
     decision = agent.rank()
-    decision.token[2] = chance
+    decision.token[2] = propensity
     with pytest.raises(ValueError, match="token"):
         agent.update(decision, [0, 0])
     assert not agent._state.losses.any()
@@ -241,19 +248,19 @@ def test_learns_from_half_of_the_rounds() -> None:
     for seed in range(4):
         rng = np.random.default_rng(seed)
         rows = rng.random((T, m)) < [0.2, 0.8, 0.3, 0.7, 0.4]
-        agent = Agent(SetFTRL(Precision(n)), m=m, k=1, seed=seed)
+        agent = Agent(SetFTRL(Precision(n, mean=False)), m=m, k=1, seed=seed)
         for row in rows:
             decision = agent.rank()
             agent.update(decision, [row[decision.ranking[0]] if rng.random() < 0.5 else np.nan])
             lost += (0.8 + 0.7 - row[decision.ranking[:n]].sum()) / 4
-    assert lost < 2 * SetFTRL(Precision(n)).bound(Shape(m, 0, 1), T // 2)
+    assert lost < 2 * SetFTRL(Precision(n, mean=False)).bound(Shape(m, 0, 1), T // 2)
     assert lost < 0.15 * 0.54 * T  # random rankings lose 0.54 a round
 
 
 def test_learns_from_late_answers() -> None:
     T, m, n, lost = 4000, 5, 2, 0.0
     rng = np.random.default_rng(3)
-    agent = Agent(SetFTRL(Precision(n)), m=m, k=1, seed=3)
+    agent = Agent(SetFTRL(Precision(n, mean=False)), m=m, k=1, seed=3)
     for _ in range(T // 20):
         decisions = [agent.rank() for _ in range(20)]
         rows = rng.random((20, m)) < [0.2, 0.8, 0.3, 0.7, 0.4]
@@ -281,7 +288,7 @@ def test_spread_bounds_the_variance(m: int, n: int) -> None:
                 seen = x * k / n if k <= n else x + (1 - x) * (k - n) / (m - n)
                 if x.sum() <= n + 1e-9:
                     largest = max(largest, float(np.sum(x**1.5 / seen)))
-        V = SetFTRL(Precision(n)).spread(Shape(m, 0, k))
+        V = SetFTRL(Precision(n, mean=False)).spread(Shape(m, 0, k))
         assert largest <= V * (1 + 1e-12)
         assert largest >= 0.5 * V  # and it is not loose beyond reason
 
@@ -293,7 +300,7 @@ def test_bound(m: int, n: int, T: int) -> None:
     last = np.inf
     for k in range(1, m + 1):
         shape = Shape(m, 0, k)
-        known, anytime = SetFTRL(Precision(n), T), SetFTRL(Precision(n))
+        known, anytime = SetFTRL(Precision(n, mean=False), T), SetFTRL(Precision(n, mean=False))
         V, reach = known.spread(shape), 2 * (sqrt(m * n) - n)
         eta = known.rate(shape, T)
         assert known.bound(shape, T) == pytest.approx(reach / eta + V * eta * T, rel=1e-12)
@@ -303,7 +310,7 @@ def test_bound(m: int, n: int, T: int) -> None:
         assert known.bound(shape, T) <= 2 * sqrt(2) * n * sqrt(m * T / min(k, n))
         assert known.bound(shape, T) <= last * (1 + 1e-12)
         last = known.bound(shape, T)
-        mean = SetFTRL(Precision(n, mean=True), T)
+        mean = SetFTRL(Precision(n), T)
         assert mean.bound(shape, T) == pytest.approx(known.bound(shape, T) / n, rel=1e-12)
 
 
@@ -320,10 +327,10 @@ def close(T: int, m: int, seed: int) -> NDArray[Any]:
 def test_regret_is_within_the_bound(stream: Callable[..., Any], m: int, n: int, k: int, known: bool) -> None:
     T = 3000
     rounds = [fixed_items(stream(T, m, seed)) for seed in range(6)]
-    learner = SetFTRL(Precision(n), T if known else None)
+    learner = SetFTRL(Precision(n, mean=False), T if known else None)
     bound = learner.bound(Shape(m, 0, k), T)
     assert mean_regret(learner, rounds, k) < bound
-    mean = SetFTRL(Precision(n, mean=True), T if known else None)
+    mean = SetFTRL(Precision(n), T if known else None)
     assert mean_regret(mean, rounds[:2], k) == pytest.approx(mean_regret(learner, rounds[:2], k) / n, abs=1e-8)
 
 
@@ -337,7 +344,11 @@ def test_regret_grows_slower_than_that_of_blocks() -> None:
     grown = {}
     for T in (2000, 20_000):
         rounds = [fixed_items(clear(T, seed)) for seed in range(5)]
-        for learner in (SetFTRL(Precision(2), T), SetFTRL(Precision(2)), RTop1F(Precision(2), horizon=T)):
+        for learner in (
+            SetFTRL(Precision(2, mean=False), T),
+            SetFTRL(Precision(2, mean=False)),
+            RTop1F(Precision(2, mean=False), horizon=T),
+        ):
             anytime = learner.horizon is None
             grown[learner.name, anytime, T] = mean_regret(learner, rounds, 1)
     blocks = grown["rtop1f", False, 20_000]
@@ -350,7 +361,7 @@ def test_regret_grows_slower_than_that_of_blocks() -> None:
 
 def test_without_a_horizon_it_is_not_far_behind() -> None:
     rounds = [fixed_items(close(5000, 5, seed)) for seed in range(8)]
-    known, anytime = (mean_regret(SetFTRL(Precision(2), T), rounds, 1) for T in (5000, None))
+    known, anytime = (mean_regret(SetFTRL(Precision(2, mean=False), T), rounds, 1) for T in (5000, None))
     assert anytime < 1.5 * known
 
 
@@ -381,7 +392,7 @@ def farthest_from_n(
 def test_a_million_rounds_do_not_drift(horizon: int | None) -> None:
     """All is finite, x adds up to n in every round, and the estimates are still right."""
     T, m, n = 10**6, 5, 2
-    state = SetFTRL(Precision(n), horizon).init(Shape(m, 0, 1))
+    state = SetFTRL(Precision(n, mean=False), horizon).init(Shape(m, 0, 1))
     rank, update = SetFTRL.kernels[:2]
     farthest = specialise(farthest_from_n, "setftrl", rank=rank, update=update)(
         state, np.random.default_rng(0), NO_FEATURES, np.array([1.0, 1, 0, 0, 0]),

@@ -22,16 +22,16 @@ from sklearn.metrics import average_precision_score, dcg_score, ndcg_score, roc_
 from helpers import naive
 from peekrank import BlockFTRL, learner, registry
 from peekrank.measures import (
-    AUC,
     DCG,
     ERR,
     NDCG,
     RBP,
+    AUCLoss,
     AveragePrecision,
-    Blank,
     Gains,
     Hit,
-    LinearForm,
+    LinearMeasureMixin,
+    NoRelevant,
     PairwiseLoss,
     Precision,
     Recall,
@@ -42,24 +42,24 @@ from peekrank.measures import (
     measure,
     name_of,
 )
-from peekrank.spec import text_of
+from peekrank.spec import format_spec
 from peekrank.types import Ints, LinearMeasure, Measure
 
 CUTOFFS = (None, 1, 2, 3, 7)
 GAINS: tuple[Gains, ...] = ("exponential", "linear")
-BLANKS: tuple[Blank, ...] = ("0", "1", "skip")
+BLANKS: tuple[NoRelevant, ...] = ("0", "1", "skip")
 MEASURES: list[Any] = [
     SumLoss(),
     PairwiseLoss(),
     *(DCG(n, gains) for n in CUTOFFS for gains in GAINS),
-    *(Precision(n, mean) for n in (1, 2, 3, 7) for mean in (False, True)),
-    *(NDCG(n, gains, blank) for n in CUTOFFS for gains in GAINS for blank in BLANKS),
-    *(AveragePrecision(blank) for blank in BLANKS),
-    *(AUC(blank) for blank in BLANKS),
+    *(Precision(n, mean, mean=False) for n in (1, 2, 3, 7) for mean in (False, True)),
+    *(NDCG(n, gains, no_relevant) for n in CUTOFFS for gains in GAINS for no_relevant in BLANKS),
+    *(AveragePrecision(no_relevant) for no_relevant in BLANKS),
+    *(AUCLoss(no_relevant) for no_relevant in BLANKS),
     *(RBP(n, p) for n in CUTOFFS for p in (0.5, 0.8, 0.95)),
     *(ReciprocalRank(n) for n in CUTOFFS),
     *(ERR(n, max_grade) for n in CUTOFFS for max_grade in (9, 12)),
-    *(Recall(n, blank) for n in (1, 2, 3, 7) for blank in BLANKS),
+    *(Recall(n, no_relevant) for n in (1, 2, 3, 7) for no_relevant in BLANKS),
     *(Hit(n) for n in (1, 2, 3, 7)),
 ]
 LINEAR: list[LinearMeasure] = [m for m in MEASURES if isinstance(m, LinearMeasure)]
@@ -122,7 +122,9 @@ def test_evaluate_is_the_twin(case: tuple[list[int], list[int]], m: Measure) -> 
 
 @given(
     ranked_lists(),
-    st.sampled_from([PairwiseLoss(), AUC(), DCG(), SumLoss(), Precision(2), NDCG(), ERR(), RBP(), Recall(2)]),
+    st.sampled_from(
+        [PairwiseLoss(), AUCLoss(), DCG(), SumLoss(), Precision(2, mean=False), NDCG(), ERR(), RBP(), Recall(2)]
+    ),
 )
 def test_fractional_relevance(case: tuple[list[int], list[int]], m: Measure) -> None:
     ranking, relevance = case[0], [grade / 4 for grade in case[1]]
@@ -176,27 +178,27 @@ def test_best_and_worst_rankings(m: Measure) -> None:
     assert np.any(best != worst)
 
 
-# --- blank lists
+# --- lists
 
 
 @pytest.mark.parametrize("kind", [NDCG, AveragePrecision, partial(Recall, 1)])
-@pytest.mark.parametrize(("blank", "value"), [("0", 0.0), ("1", 1.0), ("skip", np.nan)])
-def test_lists_without_relevant_items(kind: Any, blank: Blank, value: float) -> None:
-    got = evaluate(kind(blank=blank), [[2, 0, 1], [0, 1, 2]], [[0, 0, 0], [1, 0, 0]])
+@pytest.mark.parametrize(("no_relevant", "value"), [("0", 0.0), ("1", 1.0), ("skip", np.nan)])
+def test_lists_without_relevant_items(kind: Any, no_relevant: NoRelevant, value: float) -> None:
+    got = evaluate(kind(no_relevant=no_relevant), [[2, 0, 1], [0, 1, 2]], [[0, 0, 0], [1, 0, 0]])
     np.testing.assert_array_equal(got, [value, 1.0])
 
 
-@pytest.mark.parametrize(("blank", "value"), [("0", 0.0), ("1", 1.0), ("skip", np.nan)])
+@pytest.mark.parametrize(("no_relevant", "value"), [("0", 0.0), ("1", 1.0), ("skip", np.nan)])
 @pytest.mark.parametrize("flat", [0, 1, 3])
-def test_auc_of_lists_without_comparable_pairs(blank: Blank, value: float, flat: int) -> None:
-    got = evaluate(AUC(blank), [[2, 0, 1], [2, 1, 0]], [[flat] * 3, [1, 0, 0]])
+def test_auc_of_lists_without_comparable_pairs(no_relevant: NoRelevant, value: float, flat: int) -> None:
+    got = evaluate(AUCLoss(no_relevant), [[2, 0, 1], [2, 1, 0]], [[flat] * 3, [1, 0, 0]])
     np.testing.assert_array_equal(got, [value, 1.0])
 
 
 def test_default_conventions_are_the_papers() -> None:
     """CT15 appendix 15: NDCG = MAP = 1 and AUC = 0 in the first column, r = 0; AUC = 0 in the last, r = 1."""
-    assert [evaluate(m, [0, 1], [0, 0]) for m in (NDCG(), AveragePrecision(), AUC())] == [1, 1, 0]
-    assert evaluate(AUC(), [0, 1], [1, 1]) == 0
+    assert [evaluate(m, [0, 1], [0, 0]) for m in (NDCG(), AveragePrecision(), AUCLoss())] == [1, 1, 0]
+    assert evaluate(AUCLoss(), [0, 1], [1, 1]) == 0
 
 
 # --- the linear form
@@ -253,9 +255,13 @@ def test_equation_2_holds_for_binary_relevance(items: int) -> None:
 
 def test_offsets_carry_the_blank_value() -> None:
     lists = np.array([[0, 0], [1, 0]])
-    for blank in BLANKS:
-        np.testing.assert_array_equal(NDCG(blank=blank).offset(lists), [naive.blank_value(blank), 0])
-        np.testing.assert_array_equal(AUC(blank).offset(lists), [naive.blank_value(blank), -1])
+    for no_relevant in BLANKS:
+        np.testing.assert_array_equal(
+            NDCG(no_relevant=no_relevant).offset(lists), [naive.no_relevant_value(no_relevant), 0]
+        )
+        np.testing.assert_array_equal(
+            AUCLoss(no_relevant).offset(lists), [naive.no_relevant_value(no_relevant), -1]
+        )
 
 
 # --- scikit-learn
@@ -282,8 +288,8 @@ def test_dcg_and_ndcg_of_scikit_learn(peers: tuple[Ints, Table, Table], n: int |
 
 
 def test_scikit_learn_scores_blank_lists_0() -> None:
-    blank = np.zeros((1, 3))
-    assert ndcg_score(blank, [[3, 2, 1]]) == evaluate(measure("ndcg+blank0"), [0, 1, 2], blank[0]) == 0
+    no_relevant = np.zeros((1, 3))
+    assert ndcg_score(no_relevant, [[3, 2, 1]]) == evaluate(measure("ndcg+norel0"), [0, 1, 2], no_relevant[0]) == 0
 
 
 def test_average_precision_and_auc_of_scikit_learn(peers: tuple[Ints, Table, Table]) -> None:
@@ -297,7 +303,7 @@ def test_average_precision_and_auc_of_scikit_learn(peers: tuple[Ints, Table, Tab
         ap = [average_precision_score(y, s) for y, s in zip(truth, scores, strict=True)]
         auc = [1 - roc_auc_score(y, s) for y, s in zip(truth, scores, strict=True)]
     np.testing.assert_allclose(AveragePrecision().values(rankings, truth), ap, rtol=1e-12)
-    np.testing.assert_allclose(AUC().values(rankings, truth), auc, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(AUCLoss().values(rankings, truth), auc, rtol=1e-12, atol=1e-15)
 
 
 # --- ir_measures, which calls trec_eval, the script of MS MARCO and gdeval
@@ -321,8 +327,8 @@ IR_MEASURES = {
     "recall@20": ir_measures.R @ 20,
     "hit@1": ir_measures.Success @ 1,
     "hit@4": ir_measures.Success @ 4,
-    "p@4+mean": ir_measures.P @ 4,
-    "ap+blank0": ir_measures.AP,
+    "p@4": ir_measures.P @ 4,
+    "ap+norel0": ir_measures.AP,
     "err@5": ir_measures.ERR @ 5,
     "err@20": ir_measures.ERR @ 20,
 }
@@ -335,7 +341,7 @@ def test_ir_measures(name: str, judged: tuple[Ints, Table, Any, Any]) -> None:
         pytest.skip("gdeval, the reference for ERR, is a script in Perl")
     theirs = {one.query_id: one.value for one in ir_measures.iter_calc([IR_MEASURES[name]], qrels, run)}
     ours = measure(name).values(rankings, lists)
-    expected = [theirs.get(f"{q + 1}", 0.0) for q in range(len(lists))]  # gdeval leaves blank lists out
+    expected = [theirs.get(f"{q + 1}", 0.0) for q in range(len(lists))]  # gdeval leaves lists out
     np.testing.assert_allclose(
         ours, expected, atol=5e-6 if name.startswith("err") else 1e-12
     )  # it prints 5 digits
@@ -347,7 +353,7 @@ def test_values_by_hand() -> None:
     ps = {0.5: 0.5 + 0.125 + 0.0625 + 2**-10, 0.8: 0.2 * (1 + 0.64 + 0.512 + 0.8**9)}
     for p, value in ps.items():
         assert evaluate(RBP(p=p), ranking, relevance) == pytest.approx(value, rel=1e-14)
-    # grades 4, 2, 0: the chances are 15/16, 3/16, 0
+    # grades 4, 2, 0: the probabilities are 15/16, 3/16, 0
     assert evaluate(ERR(), [0, 1, 2], [4, 2, 0]) == 15 / 16 + 1 / 16 * 3 / 16 / 2
     assert evaluate(ERR(), [2, 1, 0], [4, 2, 0]) == pytest.approx(3 / 16 / 2 + 13 / 16 * 15 / 16 / 3, rel=1e-14)
     assert evaluate(ERR(1), [2, 1, 0], [4, 2, 0]) == 0
@@ -386,14 +392,14 @@ def test_names_are_unique() -> None:
         ("dcg", DCG()),
         ("dcg@10", DCG(10)),
         ("dcg+linear", DCG(gains="linear")),
+        ("p@3+sum", Precision(3, mean=False)),
         ("p@3", Precision(3)),
-        ("p@3+mean", Precision(3, mean=True)),
-        ("ndcg@10+linear+blank0", NDCG(10, "linear", "0")),
-        ("ndcg@10+blank0+linear", NDCG(10, "linear", "0")),
-        ("ndcg+blank1", NDCG()),
+        ("ndcg@10+linear+norel0", NDCG(10, "linear", "0")),
+        ("ndcg@10+norel0+linear", NDCG(10, "linear", "0")),
+        ("ndcg+norel1", NDCG()),
         ("ap+skip", AveragePrecision("skip")),
-        ("auc", AUC("0")),
-        ("auc+blank1", AUC("1")),
+        ("aucloss", AUCLoss("0")),
+        ("aucloss+norel1", AUCLoss("1")),
         ("rbp", RBP(p=0.8)),
         ("rbp:p=0.80", RBP()),
         ("rbp@10:p=0.95", RBP(10, 0.95)),
@@ -402,7 +408,7 @@ def test_names_are_unique() -> None:
         ("rr@10", ReciprocalRank(10)),
         ("recall@5+skip", Recall(5, "skip")),
         ("hit@3", Hit(3)),
-        ("ndcg:n=10,gains=linear,blank=0", NDCG(10, "linear", "0")),
+        ("ndcg:n=10,gains=linear,no_relevant=0", NDCG(10, "linear", "0")),
         ("ndcg@10:gains=linear", NDCG(10, "linear")),
     ],
 )
@@ -413,7 +419,7 @@ def test_names_by_hand(name: str, made: Measure) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("", "is not the name of a measure, such as dcg, p@3, ndcg@10.linear or rbp:p=0.8"),
+        ("", "is not the name of a measure, such as dcg, p@3+sum, ndcg@10.linear or rbp:p=0.8"),
         ("dcg@", "is not the name of a measure"),
         ("dcg@3@4", "is not the name of a measure"),
         ("dcg@-1", "is not the name of a measure"),
@@ -421,16 +427,16 @@ def test_names_by_hand(name: str, made: Measure) -> None:
         ("dcg +linear", "is not the name of a measure"),
         ("dcg+", "is not the name of a measure"),
         ("ndgc", "unknown measure 'ndgc': did you mean 'ndcg'"),
-        ("precision@3", "unknown measure 'precision'.*known: ap, auc, dcg, err, hit, ndcg, p, pairwiseloss"),
+        ("precision@3", "unknown measure 'precision'.*known: ap, aucloss, dcg, err, hit, ndcg, p, pairwiseloss"),
         ("DCG", "unknown measure 'DCG'"),
         ("dcg+linaer", "no option 'linaer': did you mean 'linear'"),
         ("sumloss@3", "'sumloss' has no cut-off"),
         ("ap@3", "'ap' has no cut-off"),
         ("dcg+mean", "'dcg' has no mean"),
-        ("p@3+linear", "'p' has no gains"),
-        ("dcg+blank0", "'dcg' has no blank"),
-        ("p", "needs a cut-off, as in 'p@3'"),
-        ("p@0", "cut-off n = 0"),
+        ("p@3+sum+linear", "'p' has no gains"),
+        ("dcg+norel0", "'dcg' has no blank"),
+        ("p", "needs a cut-off, as in 'p@3+sum'"),
+        ("p@0+sum", "cut-off n = 0"),
         ("dcg@0", "cut-off n = 0"),
         ("ndcg@0", "cut-off n = 0"),
         ("rbp:", "is not the name of a measure"),
@@ -459,7 +465,7 @@ def test_parameters_of_any_value_are_in_the_name(p: Any) -> None:
 
 
 @dataclass(frozen=True)
-class Mine(LinearForm):
+class Mine(LinearMeasureMixin):
     """A measure with several parameters of its own."""
 
     n: int | None = 3
@@ -490,16 +496,16 @@ def test_a_measure_with_several_parameters_is_known_by_name_also_within_a_learne
     monkeypatch.setitem(registry.MEASURES._known, "mine", Mine)
     assert name_of(made) == str(made) == name
     assert measure(name) == made
-    for text in ("ftpl:horizon=50", "blockftrl:horizon=50,discount=0.9"):
+    for text in ("ftpl:horizon=50", "blockftrl:horizon=50,decay=0.9"):
         one = learner(text, measure=made)
-        assert learner(text_of(one)) == one
-        assert ("[mine:shape=1e300,tuned=true]" in text_of(one)) == (name == "mine:shape=1e300,tuned=true")
+        assert learner(format_spec(one)) == one
+        assert ("[mine:shape=1e300,tuned=true]" in format_spec(one)) == (name == "mine:shape=1e300,tuned=true")
 
 
 def test_a_learner_takes_a_measure_with_a_parameter() -> None:
     made = learner("blockftrl:measure=rbp@5:p=0.95,horizon=1000")
     assert made == BlockFTRL(RBP(5, 0.95), horizon=1000)
-    assert text_of(made) == "blockftrl:measure=rbp@5:p=0.95,horizon=1000"
+    assert format_spec(made) == "blockftrl:measure=rbp@5:p=0.95,horizon=1000"
     assert learner("blockftrl:measure=[rbp@5:p=0.95],horizon=1000") == made
 
 
@@ -512,7 +518,7 @@ def test_bad_persistence(p: Any) -> None:
         RBP(p=p)
 
 
-def test_a_grade_above_the_largest_is_no_chance() -> None:
+def test_a_grade_above_the_largest_is_no_probability() -> None:
     with pytest.raises(
         ValueError, match=r"grade 3, above the max_grade = 2 of err@5:max_grade=2: err:max_grade=3"
     ):
@@ -539,9 +545,9 @@ def test_an_offset_of_whole_numbers_is_no_trap() -> None:
     [
         (DCG, {"gains": "Linear"}),
         (NDCG, {"gains": "log"}),
-        (NDCG, {"blank": "2"}),
-        (AveragePrecision, {"blank": "none"}),
-        (AUC, {"blank": 0}),
+        (NDCG, {"no_relevant": "2"}),
+        (AveragePrecision, {"no_relevant": "none"}),
+        (AUCLoss, {"no_relevant": 0}),
     ],
 )
 def test_bad_options(kind: Any, bad: dict[str, Any]) -> None:
@@ -570,7 +576,7 @@ def test_bad_options(kind: Any, bad: dict[str, Any]) -> None:
         ([[[0, 1]]], [[[0, 1]]], "one list per row"),
     ],
 )
-@pytest.mark.parametrize("m", [SumLoss(), AveragePrecision(), AUC()], ids=str)
+@pytest.mark.parametrize("m", [SumLoss(), AveragePrecision(), AUCLoss()], ids=str)
 def test_bad_input(m: Measure, ranking: Any, relevance: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         evaluate(m, ranking, relevance)

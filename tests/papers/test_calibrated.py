@@ -28,8 +28,8 @@ def test_no_k_answers_tell_the_adversaries_apart(cell: Any) -> None:
 def test_the_gap_is_the_least_loss_over_all_scores(cell: Any) -> None:
     relevance, p, q, gap = calibrated.pair_of(cell)
 
-    def value(scores: Floats, chances: Floats) -> float:
-        return float(chances @ [NDCGSquared().value(scores, row) for row in relevance.astype(float)])
+    def value(scores: Floats, probabilities: Floats) -> float:
+        return float(probabilities @ [NDCGSquared().value(scores, row) for row in relevance.astype(float)])
 
     best_p, best_q = (calibrated.best_scores(relevance, side) for side in (p, q))
     least = value(best_p, p) + value(best_q, q)
@@ -75,8 +75,8 @@ def test_squared_loses_as_much_by_its_aim_even_if_it_sees_all(cell: Any) -> None
     assert learner is not None
     relevance, p, *_ = calibrated.pair_of(cell)
     lists = relevance[np.random.default_rng(0).choice(len(relevance), size=20_000, p=p)]
-    best, at = calibrated.best_scores(relevance, p), np.array([4_000, 20_000])
-    early, late = calibrated.regret_of(learner, cell.m, lists, best, at, seed=0)
+    best, checkpoints = calibrated.best_scores(relevance, p), np.array([4_000, 20_000])
+    early, late = calibrated.regret_of(learner, cell.m, lists, best, checkpoints, seed=0)
     assert (late - early) / 16_000 == pytest.approx(np.sum((p @ relevance - best) ** 2), rel=0.2)
 
 
@@ -109,14 +109,14 @@ def test_the_record_has_every_row() -> None:
 def test_verdicts_follow_what_was_played() -> None:
     def played(cell: calibrated.Cell, **regret: tuple[float, float]) -> list[calibrated.Played]:
         """Regret a round on each side and its power of T, by learner."""
-        at, luck, found = np.array([1_000, 2_000]), np.array([0.99, 1.0, 1.01]), []
+        checkpoints, luck, found = np.array([1_000, 2_000]), np.array([0.99, 1.0, 1.01]), []
         for name, (a_round, power) in regret.items():
-            one = a_round * at * (at / at[-1]) ** (power - 1)
+            one = a_round * checkpoints * (checkpoints / checkpoints[-1]) ** (power - 1)
             both = np.tile(np.outer(one, luck), (2, 1, 1))
-            found.append(calibrated.Played(cell, 0.03, names[name], at, both))
+            found.append(calibrated.Played(cell, 0.03, names[name], checkpoints, both))
         return found
 
-    names = {"blind": "squared", "elsewhere": calibrated.AIMS_ELSEWHERE, "told": calibrated.KNOWS}
+    names = {"unobservable_pair": "squared", "elsewhere": calibrated.AIMS_ELSEWHERE, "told": calibrated.KNOWS}
     cell = calibrated.CELLS[0]
     half = calibrated.far_off(calibrated.pair_of(cell)) / 2
 
@@ -124,9 +124,9 @@ def test_verdicts_follow_what_was_played() -> None:
         claims = calibrated.claims(played(cell, **regret))
         return [n for n, claim in enumerate(claims) if not claim.holds]
 
-    good = {"blind": (0.05, 1.0), "elsewhere": (half, 1.0), "told": (0.01, 0.5)}
+    good = {"unobservable_pair": (0.05, 1.0), "elsewhere": (half, 1.0), "told": (0.01, 0.5)}
     assert differing(**good) == []
-    assert differing(**{**good, "blind": (0.01, 1.0)}) == [2]
+    assert differing(**{**good, "unobservable_pair": (0.01, 1.0)}) == [2]
     assert differing(**{**good, "elsewhere": (half / 2, 1.0)}) == [3]
     assert differing(**{**good, "told": (0.01, 1.0)}) == [4]
 

@@ -14,7 +14,7 @@ import records
 
 from helpers.scripts import load_experiment
 from peekrank import Agent, Ridge
-from peekrank.data.generated import Layout, make_dataset
+from peekrank.data.generated import DatasetShape, make_dataset
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.papers.ct16 import figure
 from peekrank.papers.ours import judged as module
@@ -24,14 +24,14 @@ ct16 = sys.modules["ct16"] = load_experiment("ct16")  # the other one imports it
 judged = load_experiment("judged")
 
 ROUNDS, RUNS = 60, 2
-LAYOUT = Layout(12, (1, 7), 4, (0.6, 0.3, 0.1))
+LAYOUT = DatasetShape(12, (1, 7), 4, (0.6, 0.3, 0.1))
 
 
 def silent(_: str) -> None:
     pass
 
 
-def lists(seed: int = 0, layout: Layout = LAYOUT) -> Rounds:
+def lists(seed: int = 0, layout: DatasetShape = LAYOUT) -> Rounds:
     return make_dataset(layout, np.random.default_rng(seed)).rounds()
 
 
@@ -39,7 +39,9 @@ def ndcg_at_10(order: Any, relevance: Any) -> float | None:
     """By the definition; None if nothing is relevant."""
 
     def dcg(grades: Any) -> float:
-        return sum((2.0 ** int(grade) - 1) / log2(place + 2) for place, grade in enumerate(list(grades)[:10]))
+        return sum(
+            (2.0 ** int(grade) - 1) / log2(position + 2) for position, grade in enumerate(list(grades)[:10])
+        )
 
     best = dcg(sorted(relevance, reverse=True))
     return dcg(relevance[order]) / best if best > 0 else None
@@ -61,13 +63,13 @@ def played() -> Any:
 
 def invented(**ends: float) -> Any:
     """Curves that are level, two runs that differ by 0.002."""
-    at = np.array([10, 50, 100])
+    checkpoints = np.array([10, 50, 100])
     names = {
         "listnet": figure.EVERYTHING, "ranksvm": figure.SVM, "kl": figure.KL_PRINTED, "squared": figure.SQUARED,
         "smooth": figure.SMOOTH, "random": figure.NOTHING, **{f"ours_{name[-1]}": name for name in figure.OURS},
     }  # fmt: skip
     curves = {names[n]: np.array([[v - 0.001] * 3, [v + 0.001] * 3]) for n, v in ends.items()}
-    return figure.Played("invented", 100, at, curves, dict.fromkeys(curves, 0))
+    return figure.Played("invented", 100, checkpoints, curves, dict.fromkeys(curves, 0))
 
 
 def test_each_pass_shows_every_query_once() -> None:
@@ -99,7 +101,7 @@ def test_curves_are_averages_over_the_queries_with_a_relevant_document(played: A
         agent.update(decision, data.relevance[rows][decision.ranking[:2]])
         values.append(ndcg_at_10(decision.ranking, data.relevance[rows]))
     assert None in values
-    seen = [[v for v in values[:t] if v is not None] for t in played.at]
+    seen = [[v for v in values[:t] if v is not None] for t in played.checkpoints]
     wanted = np.array([sum(some) / max(1, len(some)) for some in seen])
     np.testing.assert_allclose(played.curves["ours, k = 2"][1], wanted, rtol=1e-12)
 
@@ -226,7 +228,7 @@ def test_quality_after_few_rounds_is_that_of_an_agent_that_stops_there() -> None
         if count in (20, 50):
             assert found[module.RIDGE, count] == judged.held_out(learner.scores(agent.state, test.features), test)
     assert [row[0] for row in module.rounds_table({key: [value, 1.0] for key, value in found.items()}).rows] == [
-        module.RIDGE, module.LIFTED, module.OURS,
+        module.RIDGE, module.EXPANDED, module.OURS,
     ]  # fmt: skip
     few = {(module.RIDGE, 20): [0.7, 0.8], (module.OURS, 20): [0.6, 0.7]}
     (claim,) = module.rounds_claims(few)
@@ -283,7 +285,7 @@ def test_tables_of_generated_lists_have_every_learner() -> None:
     assert all(isinstance(cell, records.Figure) and cell.sd is not None for row in table.rows for cell in row[1:])
 
 
-def test_half_a_gap_is_more_than_chance() -> None:
+def test_half_a_gap_is_more_than_propensity() -> None:
     """A share just below a half says nothing if runs differ by more than that: rounding would turn the verdict."""
     top, printed = np.full(5, 0.7), np.array([0.60, 0.64, 0.56, 0.62, 0.58])
 

@@ -25,7 +25,7 @@ def test_the_page_names_every_test_and_no_other() -> None:
 
 def test_zt_theorem_12() -> None:
     """All rankings are duplicates for n = m, so the rate is 0."""
-    rate = analyse(ranking_game("p@3", m=3, k=1)).rate
+    rate = analyse(ranking_game("p@3+sum", m=3, k=1)).rate
     assert rate is not None
     assert rate.value == "0"
 

@@ -99,6 +99,6 @@ def test_the_record_of_hopeless_games_has_every_cell_and_the_certified_gaps() ->
 
 def test_a_tenth_of_random_tops_keeps_every_item_seen() -> None:
     verdicts = load_experiment("verdicts")
-    lowest = {name: verdicts.log_of_visits(*way, 2_000, 0).chance.min() for name, way in verdicts.WAYS.items()}
-    assert [round(float(chance), 9) for chance in lowest.values()] == [0, 0.01, 0.01]
+    lowest = {name: verdicts.log_of_visits(*way, 2_000, 0).propensity.min() for name, way in verdicts.WAYS.items()}
+    assert [round(float(propensity), 9) for propensity in lowest.values()] == [0, 0.01, 0.01]
     assert len(list(verdicts.main(1, 200))) == 1 + len(verdicts.WAYS)

@@ -17,8 +17,8 @@ from helpers import ct15
 from helpers.command_line import peekrank
 from helpers.reproductions import invented
 from helpers.scripts import ROOT, load_experiment
-from peekrank.data.generated import Layout, make_dataset
-from peekrank.experiments.arena import Crossing, cross
+from peekrank.data.generated import DatasetShape, make_dataset
+from peekrank.experiments.arena import ArenaResult, run_arena
 from peekrank.experiments.experiment import Experiment, Result
 from peekrank.games.analysis import analyse
 from peekrank.games.ranking import ranking_game
@@ -35,7 +35,7 @@ from peekrank.papers.ours import arena, bounds, hopeless, open_rates
 from peekrank.papers.record import Claim, How, Made, Record, read_record
 from peekrank.papers.zt import classification as zt_classification
 from peekrank.papers.zt import tables as zt_tables
-from peekrank.regret import checkpoints
+from peekrank.regret import default_checkpoints
 from peekrank.reports.markup import Table
 
 QUICKLY = How(Path("nowhere"), quick=True)
@@ -105,7 +105,7 @@ def test_one_wrong_entry_is_noticed() -> None:
 def test_ct15_observability() -> None:
     made = ct15_observability.make(QUICKLY)
     assert made.tables["rates"].rows[0] == ("`sumloss`", "sqrt(T)", "T^(2/3)", "T^(2/3)")
-    assert made.tables["rates"].rows[-1] == ("`auc`", "sqrt(T)", "T^(2/3)", "T")
+    assert made.tables["rates"].rows[-1] == ("`aucloss`", "sqrt(T)", "T^(2/3)", "T")
     assert [what.partition(":")[0] for what in differing(made.claims)] == ["Result 1", "Result 3", "section 3"]
     assert "not sumloss at m = 2, pairwiseloss at m = 2, dcg at m = 2" in made.claims[6].here
     assert made.claims[-1].what.startswith("Result 4: more grades do not change the rate of `ndcg`")
@@ -123,7 +123,7 @@ def test_wrong_observability_is_noticed() -> None:
     assert [what.partition(":")[0] for what in differing(ct15_observability.claims(found))] == [
         "appendix 15.1", "section 3",
     ]  # fmt: skip
-    found["auc", 3] = found["auc", 3]._replace(globally=True)
+    found["aucloss", 3] = found["aucloss", 3]._replace(globally=True)
     found["sumloss", 3] = asked("sumloss", 3, SQRT, globally=False)
     assert [what.partition(":")[0] for what in differing(ct15_observability.claims(found))] == [
         "Theorem 1", "Theorem 4", "Result 1", "Result 3", "section 3",
@@ -135,7 +135,7 @@ def test_wrong_observability_is_noticed() -> None:
     assert len(differing(ct15_observability.graded_claims(graded))) == 2
 
 
-@pytest.mark.parametrize("name", ["sumloss", "p@2", "ndcg", "auc"])
+@pytest.mark.parametrize("name", ["sumloss", "p@2+sum", "ndcg", "aucloss"])
 def test_every_pair_of_actions_is_observable_where_neighbours_are(name: str) -> None:
     for m, k in ((3, 1), (3, 2), (4, 1), (4, 3)):
         found = analyse(ranking_game(name, m, k))
@@ -145,19 +145,19 @@ def test_every_pair_of_actions_is_observable_where_neighbours_are(name: str) -> 
 def simulated(powers: dict[str, float], factors: dict[str, float]) -> ct15_figures.Simulated:
     """Regrets that are power laws of t, the same over horizons; two runs that differ by 1 %."""
     experiment = Experiment(tuple(powers), ct15_figures.STREAM, "dcg", k=1, horizon=10_000, runs=2)
-    at, luck, horizons = checkpoints(10_000), np.array([[0.99], [1.01]]), (1_000, 10_000)
-    regrets = {name: factors[name] * at**power * luck for name, power in powers.items()}
+    checkpoints, luck, horizons = default_checkpoints(10_000), np.array([[0.99], [1.01]]), (1_000, 10_000)
+    regrets = {name: factors[name] * checkpoints**power * luck for name, power in powers.items()}
     curves = {name: pl.DataFrame({"regret": curve.ravel()}) for name, curve in regrets.items()}
     finals = {name: factors[name] * np.power(horizons, power) * luck for name, power in powers.items()}
     return ct15_figures.Simulated(
-        Result(experiment, at, curves, {}), horizons, {name: final.T for name, final in finals.items()}
+        Result(experiment, checkpoints, curves, {}), horizons, {name: final.T for name, final in finals.items()}
     )
 
 
 def test_verdicts_of_ct15_figure_1_follow_the_curves() -> None:
     one, other = ct15_figures.TOP_1
-    as_printed = simulated({one: 2 / 3, other: 2 / 3, "uniform": 1.0}, {one: 1.0, other: 1.0, "uniform": 0.6})
-    assert not differing(ct15_figures.claims_1(as_printed))
+    from_paper = simulated({one: 2 / 3, other: 2 / 3, "uniform": 1.0}, {one: 1.0, other: 1.0, "uniform": 0.6})
+    assert not differing(ct15_figures.claims_1(from_paper))
     lazy = simulated({one: 2 / 3, other: 1.0, "uniform": 1.0}, {one: 1.0, other: 0.5, "uniform": 0.6})
     wrong = differing(ct15_figures.claims_1(lazy))
     assert [what.partition(":")[0] for what in wrong] == ["`rtop1f"] * 3  # of order=fixed
@@ -166,8 +166,8 @@ def test_verdicts_of_ct15_figure_1_follow_the_curves() -> None:
 
 def test_verdicts_of_ct15_figure_2_follow_the_curves() -> None:
     one, other = ct15_figures.TOP_1
-    as_printed = simulated({one: 2 / 3, other: 2 / 3, "ftpl": 0.5}, {one: 1.0, other: 1.0, "ftpl": 0.6})
-    assert not differing(ct15_figures.claims_2(as_printed))
+    from_paper = simulated({one: 2 / 3, other: 2 / 3, "ftpl": 0.5}, {one: 1.0, other: 1.0, "ftpl": 0.6})
+    assert not differing(ct15_figures.claims_2(from_paper))
     slow = simulated({one: 2 / 3, other: 2 / 3, "ftpl": 0.7}, {one: 1.0, other: 1.0, "ftpl": 1.0})
     assert len(differing(ct15_figures.claims_2(slow))) == 6  # lower and faster than either, and twice its power
 
@@ -181,8 +181,8 @@ def test_zt_classification_of_four_items() -> None:
     easy = ("sqrt(T)",) * 4
     assert {name: rate for (name, m), rate in rows.items() if m == 4} == {
         "`sumloss`": hard, "`pairwiseloss`": hard, "`dcg`": hard,
-        "`p@1`": easy, "`p@2`": easy, "`p@3`": easy, "`p@4`": ("0",) * 4,
-        "`auc`": ("T", "", "", ""), "`ap`": ("T", "", "", ""), "`ndcg`": ("T", "", "", ""),
+        "`p@1+sum`": easy, "`p@2+sum`": easy, "`p@3+sum`": easy, "`p@4+sum`": ("0",) * 4,
+        "`aucloss`": ("T", "", "", ""), "`ap`": ("T", "", "", ""), "`ndcg`": ("T", "", "", ""),
     }  # fmt: skip
     assert rows["`dcg`", 2] == ("sqrt(T)", "sqrt(T)", "", "")
     assert rows["`dcg`", 3] == ("T^(2/3)", "sqrt(T)", "sqrt(T)", "")
@@ -216,7 +216,7 @@ def test_zt_tables() -> None:
     ]  # fmt: skip
     table_2, table_4 = (claim for claim in made.claims if not claim.holds)
     assert table_2.here == "exactly these in 6 of 9 pairs; for sumloss at m = 3 not 0000"
-    assert table_4.here == "exactly these in 0 of 15 pairs; for p@1 at m = 2 not 0000"
+    assert table_4.here == "exactly these in 0 of 15 pairs; for p@1+sum at m = 2 not 0000"
 
 
 def test_another_row_or_difference_is_noticed() -> None:
@@ -307,7 +307,7 @@ def test_ct16_estimators() -> None:
     assert ["`kl`" in wrong[0].what, wrong[0].here] == [True, "error 1e-01"]
     assert wrong[1].here == "3 of 4 are; not squared, residual, k = 1"
     alike = (1 - np.eye(4)) / 12
-    assert [claim.holds for claim in ct16_estimators.chance_claims(alike)] == [False, False]
+    assert [claim.holds for claim in ct16_estimators.propensity_claims(alike)] == [False, False]
 
 
 def test_finished_runs_of_ct16_figure_1_are_kept(tmp_path: Path) -> None:
@@ -321,7 +321,7 @@ def test_finished_runs_of_ct16_figure_1_are_kept(tmp_path: Path) -> None:
         return play
 
     def draw(rng: np.random.Generator) -> Any:
-        return make_dataset(Layout(12, (2, 5), 3, (0.5, 0.5)), rng).rounds()
+        return make_dataset(DatasetShape(12, (2, 5), 3, (0.5, 0.5)), rng).rounds()
 
     def play() -> ct16_figure.Played:
         found = How(tmp_path / "runs", workers=2).frames({name: job(name) for name in ("run-0", "run-1", "run-2")})
@@ -369,10 +369,10 @@ def test_learners_that_beat_a_gap_are_noticed() -> None:
 
 
 def test_verdicts_of_the_arena_follow_the_crossings() -> None:
-    def crossing(learner: str, rate: Rate, worst: tuple[float, float], reason: str = "") -> Crossing:
+    def crossing(learner: str, rate: Rate, worst: tuple[float, float], reason: str = "") -> ArenaResult:
         numbers = np.array([] if reason else worst)
         horizons = () if reason else (1_000, 4_000)
-        return Crossing(
+        return ArenaResult(
             "game", rate, learner, horizons, numbers, numbers / 10, "", None if reason else 90.0, reason
         )
 
@@ -391,7 +391,7 @@ def test_verdicts_of_the_arena_follow_the_crossings() -> None:
 
 def test_what_the_arena_keeps_is_what_was_played() -> None:
     games = {name: arena.games()[name] for name in ("matching-pennies", "blind-pennies")}
-    for crossing in cross(games, arena.LEARNERS, (100, 200), 2):
+    for crossing in run_arena(games, arena.LEARNERS, (100, 200), 2):
         again = arena.as_crossing(arena.as_frame(crossing))
         for one, other in zip(again, crossing, strict=True):
             np.testing.assert_array_equal(one, other)
@@ -424,7 +424,7 @@ def test_open_rates_compare_theorem_and_definitions() -> None:
 def test_a_record_keeps_claims_tables_and_data(tmp_path: Path) -> None:
     made = Made(
         [Claim("a", "1 ± 0", "50 %", holds=False)],
-        {"t": Table(("x_1", "y"), [("`p@2`", 3)])},
+        {"t": Table(("x_1", "y"), [("`p@2+sum`", 3)])},
         data={"d": pl.DataFrame({"n": [1, 2]})},
     )
     record = Record(tmp_path / "record", quick=True)
@@ -436,7 +436,7 @@ def test_a_record_keeps_claims_tables_and_data(tmp_path: Path) -> None:
     assert (mine / "claims.md").read_text().splitlines()[2] == "| a | 1 ± 0 | 50 % | differs |"
     assert r"a & 1 $\pm$ 0 & 50 \% & differs \\" in (mine / "claims.tex").read_text()
     assert r"x\_1 & y \\" in (mine / "t.tex").read_text()
-    assert r"\texttt{p@2} & 3 \\" in (mine / "t.tex").read_text()
+    assert r"\texttt{p@2+sum} & 3 \\" in (mine / "t.tex").read_text()
     assert (mine / "d.csv").read_text() == "n\n1\n2\n"
     saved = json.loads((tmp_path / "record" / "claims.json").read_text())
     assert saved["mode"] == "quick"
@@ -463,7 +463,7 @@ def test_every_built_in_class_is_part_of_the_code_of_a_reproduction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Reproductions name learners and measures in texts."""
-    monkeypatch.setattr("peekrank.jobs.folder.code_digest", lambda *modules: " ".join(modules))
+    monkeypatch.setattr("peekrank.jobs.results_dir.code_digest", lambda *modules: " ".join(modules))
     Record(tmp_path, quick=True).make(ALL["ct15-table-1"], workers=1, progress=lambda *_: None)
     manifest = json.loads((tmp_path / "ct15-table-1" / "manifest.json").read_text())
     asked = {"peekrank.papers.ct15.tables", "peekrank.learners.rtop1f", "peekrank.surrogates.kl"}

@@ -15,7 +15,7 @@ from helpers.scripts import load_benchmark
 from helpers.visits import Visit
 from peekrank.cli.app import app
 from peekrank.experiments.sweep import Sweep
-from peekrank.experiments.sweep_runs import SETTING, Finished
+from peekrank.experiments.sweep_runs import SETTING, SweepResult
 from peekrank.reports.numbers import number
 from peekrank.reports.sweep_page import write_sweep_report
 
@@ -23,17 +23,17 @@ pytestmark = pytest.mark.browser
 
 WIDTHS = [390, 1280]
 LEARNERS = ("rtop1f", "rtop1f:order=fixed", "ftpl", "uniform", *(f"ftpl:epsilon=0.{i}" for i in range(1, 7)))
-MANY = Sweep("many", LEARNERS, ("ct15", "ct15:m=5"), ("dcg", "p@3"), (1, 2), (1000, 10**6), runs=4)
+MANY = Sweep("many", LEARNERS, ("ct15", "ct15:m=5"), ("dcg", "p@3+sum"), (1, 2), (1000, 10**6), runs=4)
 
 
 @pytest.fixture(scope="module")
-def finished() -> Finished:
-    made: Finished = load_benchmark("reports").synthetic(MANY)
+def finished() -> SweepResult:
+    made: SweepResult = load_benchmark("reports").synthetic(MANY)
     return made
 
 
 @pytest.fixture(scope="module")
-def sweep_report(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sweep_report(finished: SweepResult, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_sweep_report(finished, tmp_path_factory.mktemp("sweep") / "report.html")
 
 
@@ -83,8 +83,8 @@ def select(page: Page, name: str) -> Locator:
 
 def column(page: Page, table: str, head: str) -> list[str]:
     heads = page.locator(f"#{table} thead th").all_inner_texts()
-    place = [text.split("\n")[0].strip() for text in heads].index(head) + 1
-    return page.locator(f"#{table} tbody tr:visible td:nth-child({place})").all_inner_texts()
+    position = [text.split("\n")[0].strip() for text in heads].index(head) + 1
+    return page.locator(f"#{table} tbody tr:visible td:nth-child({position})").all_inner_texts()
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -144,7 +144,7 @@ def test_texts_of_the_picture_do_not_overlap(visit: Visit, quantity: str) -> Non
                     assert box.right <= chart.right + 1
 
 
-def test_the_selector_shows_another_setting(visit: Visit, finished: Finished) -> None:
+def test_the_selector_shows_another_setting(visit: Visit, finished: SweepResult) -> None:
     page = visit.page
     assert "Setting 1 of 16: stream ct15, measure dcg, k 1" in (page.locator("#caption").text_content() or "")
     select(page, "stream").select_option(index=1)
@@ -154,7 +154,7 @@ def test_the_selector_shows_another_setting(visit: Visit, finished: Finished) ->
     select(page, "horizon").select_option(index=1)
     said = page.locator("#caption").text_content() or ""
     last = finished.results[-1].experiment
-    assert f"Setting 16 of 16: stream {last.stream}, measure p@3, k 2, horizon 1,000,000" in said
+    assert f"Setting 16 of 16: stream {last.stream}, measure p@3+sum, k 2, horizon 1,000,000" in said
     assert "recorded points are drawn" in said
     assert "--horizon 1000000" in (page.locator("#command").text_content() or "")
     shown = page.locator("#readout tbody td:nth-child(2)").all_inner_texts()
@@ -189,19 +189,19 @@ def test_bounds_can_be_hidden(visit: Visit) -> None:
     assert bounds.count() == 0
 
 
-def test_values_are_read_by_pointer_and_keys(visit: Visit, finished: Finished) -> None:
+def test_values_are_read_by_pointer_and_keys(visit: Visit, finished: SweepResult) -> None:
     page, chart = visit.page, visit.page.locator("#chart")
     result = finished.results[0]
-    at = result.at
+    checkpoints = result.checkpoints
 
-    def reads(place: int) -> None:
-        assert (page.locator("#round").text_content() or "") == f"{at[place]:,}"
+    def reads(position: int) -> None:
+        assert (page.locator("#round").text_content() or "") == f"{checkpoints[position]:,}"
         value = page.locator("#readout tbody td:nth-child(2)").first.inner_text()
-        regrets = result.regrets("rtop1f")[:, place]
+        regrets = result.regrets("rtop1f")[:, position]
         assert value == f"{number(regrets.mean())} ± {number(regrets.std(ddof=1))}"
-        assert chart.get_attribute("aria-valuenow") == str(at[place])
+        assert chart.get_attribute("aria-valuenow") == str(checkpoints[position])
 
-    reads(len(at) - 1)
+    reads(len(checkpoints) - 1)
     box = chart.bounding_box()
     assert box is not None
     if box["width"] < 500:
@@ -209,8 +209,8 @@ def test_values_are_read_by_pointer_and_keys(visit: Visit, finished: Finished) -
     else:
         chart.hover(position={"x": box["width"] / 2, "y": 150})
     seen = int((page.locator("#round").text_content() or "").replace(",", ""))
-    assert 1 < seen < at[-1]
-    reads(list(at).index(seen))
+    assert 1 < seen < checkpoints[-1]
+    reads(list(checkpoints).index(seen))
     chart.focus()
     page.keyboard.press("Home")
     reads(0)
@@ -220,7 +220,7 @@ def test_values_are_read_by_pointer_and_keys(visit: Visit, finished: Finished) -
     page.keyboard.press("ArrowLeft")
     reads(1)
     page.keyboard.press("End")
-    reads(len(at) - 1)
+    reads(len(checkpoints) - 1)
 
 
 def test_tables_sort_by_mouse_and_keyboard(visit: Visit) -> None:

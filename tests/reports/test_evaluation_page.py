@@ -10,9 +10,9 @@ from playwright.sync_api import Browser
 
 from helpers.visits import Visit
 from peekrank import DCG, Agent, DoubtSort, fixed_items
-from peekrank.evidence.evaluation import evaluate_log
-from peekrank.evidence.policies import Policy, fixed_order
-from peekrank.evidence.recording import record
+from peekrank.evaluation.evaluation import evaluate_log
+from peekrank.evaluation.policies import Policy, fixed_order
+from peekrank.evaluation.simulated_log import simulate_log
 from peekrank.reports.evaluation_page import write_evaluation
 
 pytestmark = pytest.mark.browser

@@ -15,12 +15,12 @@ from helpers.strict_html import Page
 from peekrank.experiments.experiment import Experiment, Result
 from peekrank.experiments.runs import run
 from peekrank.reports import plots
-from peekrank.reports.experiment_page import falls, repeats_paper, roles, write_report
+from peekrank.reports.experiment_page import regret_reductions, repeats_paper, roles, write_report
 from peekrank.reports.numbers import decimals, number, percent
 from peekrank.reports.pages import command
 
 LEARNERS = ("rtop1f", "rtop1f:order=fixed", "ftpl", "uniform")
-PAPER = Experiment(LEARNERS, "ct15:m=10,noise=0.25", "dcg", k=1, horizon=2000, runs=3, redraw=False)
+PAPER = Experiment(LEARNERS, "ct15:m=10,noise=0.25", "dcg", k=1, horizon=2000, runs=3, same_rounds=True)
 
 
 @pytest.fixture(scope="module")
@@ -71,31 +71,31 @@ def test_every_summary_is_told(paper: Result, tmp_path: Path) -> None:
 def test_numbers_of_the_figures_are_computed(paper: Result, tmp_path: Path) -> None:
     text = report(paper, tmp_path).text
     for learner in LEARNERS[:3]:
-        mean = paper.regrets(learner).mean(axis=0) / paper.at
-        levels = [float(mean[list(paper.at).index(t)]) for t in (20, 200, 2000)]
+        mean = paper.regrets(learner).mean(axis=0) / paper.checkpoints
+        levels = [float(mean[list(paper.checkpoints).index(t)]) for t in (20, 200, 2000)]
         cells = " ".join([learner, *(f"{level:.3f}" for level in levels), f"÷ {levels[1] / levels[2]:.1f}"])
         assert cells.replace(" ", "") in text.replace(" ", "")
     final = {s.learner: s.regret for s in paper.summaries()}
     assert f"rtop1f has {number(final['rtop1f'] / final['ftpl'])} times the regret of ftpl" in text
     assert f"Random orders lost {final['uniform'] / 2000:.3f} per round" in text
     assert f"÷ {10 ** (1 / 3):.1f} from 200 to 2,000 rounds" in text
-    last = paper.curves["ftpl"].filter(pl.col("at") == 2000)
+    last = paper.curves["ftpl"].filter(pl.col("checkpoints") == 2000)
     best = (last["value"] + last["regret"]).to_numpy().mean() / 2000
     assert f"that order earns {best:.2f} DCG per round" in text
 
 
 def test_regret_of_the_last_tenth(paper: Result) -> None:
-    rounds, (found,) = falls(paper, ["rtop1f"])
+    rounds, (found,) = regret_reductions(paper, ["rtop1f"])
     assert rounds == [20, 200, 2000]
-    mean = dict(zip(paper.at.tolist(), paper.regrets("rtop1f").mean(axis=0), strict=True))
+    mean = dict(zip(paper.checkpoints.tolist(), paper.regrets("rtop1f").mean(axis=0), strict=True))
     assert found.last == pytest.approx((mean[2000] - mean[1800]) / 200)
     assert found.factor == pytest.approx(found.levels[1] / found.levels[2])
 
 
 def test_when_half_of_the_random_regret_is_reached(paper: Result, tmp_path: Path) -> None:
     level = paper.regrets("uniform")[:, -1].mean() / 2000 / 2
-    average = paper.regrets("rtop1f:order=fixed").mean(axis=0) / paper.at
-    first = next(t for i, t in enumerate(paper.at) if (average[i:] < level).all())
+    average = paper.regrets("rtop1f:order=fixed").mean(axis=0) / paper.checkpoints
+    first = next(t for i, t in enumerate(paper.checkpoints) if (average[i:] < level).all())
     text = report(paper, tmp_path).text
     assert f"rtop1f:order=fixed from round {first:,} on." in text
     alone = run(replace(PAPER, learners=("uniform",), horizon=100), tmp_path / "runs")
@@ -169,7 +169,7 @@ def test_few_rounds(horizon: int, tmp_path: Path) -> None:
 
 
 def test_all_answers_seen(tmp_path: Path) -> None:
-    experiment = Experiment(("rtop1f",), "graded:m=3", "p@2", k=3, horizon=100, runs=2)
+    experiment = Experiment(("rtop1f",), "binomial:m=3", "p@2+sum", k=3, horizon=100, runs=2)
     page = report(run(experiment, tmp_path / "runs"), tmp_path)
     assert "and the system is told which" in page.text
     assert "not told" not in page.text
@@ -180,7 +180,7 @@ def test_all_answers_seen(tmp_path: Path) -> None:
 def test_more_items_than_fit(tmp_path: Path) -> None:
     experiment = Experiment(("uniform",), "ct15:m=1200", "dcg", k=1, horizon=20, runs=2)
     text = report(run(experiment, tmp_path / "runs"), tmp_path).text
-    assert "the first 10 of 1,200 places" in text
+    assert "the first 10 of 1,200 positions" in text
     assert text.count("not told") == 9
 
 
@@ -202,7 +202,7 @@ def test_hostile_learner_is_escaped(paper: Result, tmp_path: Path, monkeypatch: 
     hostile.__dict__["parts"] = PAPER.parts
     curves = {name: paper.curves[old] for name, old in zip(hostile.learners, LEARNERS, strict=True)}
     seconds = dict.fromkeys(hostile.learners, 1.0)
-    page = report(Result(hostile, paper.at, curves, seconds), tmp_path)
+    page = report(Result(hostile, paper.checkpoints, curves, seconds), tmp_path)
     assert "b" not in page.tags
     assert page.text.count(evil) > 5
 
@@ -210,7 +210,7 @@ def test_hostile_learner_is_escaped(paper: Result, tmp_path: Path, monkeypatch: 
 def test_the_command_repeats_the_experiment(tmp_path: Path) -> None:
     ratings = tmp_path / "my file.csv"
     ratings.write_text("one,two\n1,2\n")
-    experiment = replace(PAPER, stream=str(ratings), seed=7, redraw=True)
+    experiment = replace(PAPER, stream=str(ratings), seed=7, same_rounds=False)
     words = shlex.split(command(experiment, "a folder"))
     assert words[:6] == ["peekrank", "simulate", *LEARNERS]
     options = dict(zip(words[6::2], words[7::2], strict=True))

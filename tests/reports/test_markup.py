@@ -60,7 +60,9 @@ def test_latex_has_no_special_character_left() -> None:
         r"50 \% \& \$ \# \_ \{ \} \textasciitilde{} \textasciicircum{} \textbackslash{} \textless{} "
         r"\textgreater{} \textbar{} \textasciigrave{} {[}1] {*} \\"
     )
-    assert r"\texttt{p@2\_\textbar{}} & 3 $\pm$ 1 \\" in Table(("a", "b"), [(code("p@2_|"), "3 ± 1")]).latex()
+    assert (
+        r"\texttt{p@2+sum\_\textbar{}} & 3 $\pm$ 1 \\" in Table(("a", "b"), [(code("p@2+sum_|"), "3 ± 1")]).latex()
+    )
 
 
 def test_latex_has_rates_as_formulas() -> None:

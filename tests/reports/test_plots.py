@@ -25,7 +25,7 @@ from peekrank.reports import plots
 from peekrank.types import Floats
 
 LEARNERS = ("rtop1f", "rtop1f:order=fixed", "ftpl", "uniform")
-SMALL = Experiment(LEARNERS, "ct15:m=6,noise=0.25", "dcg", k=1, horizon=200, runs=3, redraw=False)
+SMALL = Experiment(LEARNERS, "ct15:m=6,noise=0.25", "dcg", k=1, horizon=200, runs=3, same_rounds=True)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def single(result: Result) -> Result:
     """The first run of a result alone."""
     return Result(
         replace(result.experiment, runs=1),
-        result.at,
+        result.checkpoints,
         {name: frame.filter(pl.col("run") == 0) for name, frame in result.curves.items()},
         result.seconds,
     )
@@ -82,10 +82,10 @@ def test_average_regret_draws_means_and_standard_deviations(result: Result) -> N
     assert axes.get_xlabel() == "rounds"
     assert axes.get_ylabel() == "regret per round (DCG)"
     for learner, (low, high) in zip(LEARNERS, bands(axes), strict=True):
-        average = table(result, learner) / result.at
+        average = table(result, learner) / result.checkpoints
         (line,) = [line for line in axes.get_lines() if line.get_label() == learner]
         x, y = drawn(line)
-        np.testing.assert_array_equal(x, result.at)
+        np.testing.assert_array_equal(x, result.checkpoints)
         np.testing.assert_allclose(y, average.sum(axis=0) / 3)
         deviation = np.sqrt(((average - y) ** 2).sum(axis=0) / 2)
         np.testing.assert_allclose(low, y - deviation, atol=1e-12)
@@ -95,8 +95,8 @@ def test_average_regret_draws_means_and_standard_deviations(result: Result) -> N
 def test_average_regret_starts_where_told(result: Result) -> None:
     figure = plots.average_regret(result, start=50, learners=["ftpl"])
     x, y = drawn(*lines(figure, "ftpl"))
-    np.testing.assert_array_equal(x, [t for t in result.at if t >= 50])
-    assert y[0] == pytest.approx(table(result, "ftpl")[:, result.at == x[0]].mean() / x[0])
+    np.testing.assert_array_equal(x, [t for t in result.checkpoints if t >= 50])
+    assert y[0] == pytest.approx(table(result, "ftpl")[:, result.checkpoints == x[0]].mean() / x[0])
     assert not lines(figure, "rtop1f")
 
 
@@ -128,11 +128,11 @@ def test_cumulative_regret_draws_means_bounds_and_exponents(result: Result) -> N
         assert len(found) == (summary.bound is not None)
         for bound in found:
             x, y = drawn(bound)
-            np.testing.assert_array_equal(x, result.at)
+            np.testing.assert_array_equal(x, result.checkpoints)
             assert y[-1] == pytest.approx(summary.bound)
             made = SMALL.learner(summary.learner)
             shape = SMALL.shape._replace(k=6) if made.full_information else SMALL.shape
-            assert list(y) == [made.bound(shape, int(t)) for t in result.at]
+            assert list(y) == [made.bound(shape, int(t)) for t in result.checkpoints]
             assert bound.get_color() == line.get_color()
             assert bound.get_linestyle() == "--"
             assert line.get_linestyle() == "-"
@@ -183,7 +183,7 @@ def test_no_positive_regret_at_all(result: Result) -> None:
 
 
 def test_rounding_errors_do_not_stretch_the_log_figure(result: Result) -> None:
-    noise = pl.when(pl.col("at") == 1).then(1e-13).otherwise(pl.col("regret"))
+    noise = pl.when(pl.col("checkpoints") == 1).then(1e-13).otherwise(pl.col("regret"))
     curves = {name: frame.with_columns(regret=noise) for name, frame in result.curves.items()}
     figure = plots.cumulative_regret(result._replace(curves=curves))
     assert figure.axes[0].get_ylim()[0] > 0.01
@@ -306,15 +306,15 @@ def test_labels_are_not_read_as_formulas(tmp_path: Path) -> None:
 
 def test_who_was_shown_when_is_what_was_given(tmp_path: Path) -> None:
     """A cell for each item and part of the rounds, the first item on top, nothing where it was not available."""
-    places = np.array([[1.0, 1.5, np.nan], [np.nan, 2.0, 1.0]])
-    figure = plots.shown_when(places, 300, "two items")
+    positions = np.array([[1.0, 1.5, np.nan], [np.nan, 2.0, 1.0]])
+    figure = plots.shown_when(positions, 300, "two items")
     axes, bar = figure.axes
     (image,) = axes.get_images()
     drawn: Any = image.get_array()
-    assert np.array_equal(drawn.filled(np.nan), places, equal_nan=True)
+    assert np.array_equal(drawn.filled(np.nan), positions, equal_nan=True)
     assert list(image.get_extent()) == [0, 300, 2, 0]
     assert axes.get_title(loc="left") == "two items"
-    assert bar.get_ylim()[0] > bar.get_ylim()[1]  # the first place is on top
+    assert bar.get_ylim()[0] > bar.get_ylim()[1]  # the first position is on top
     plots.save_as(figure, tmp_path / "a.svg")
-    plots.save_as(plots.shown_when(places, 300, "two items"), tmp_path / "b.svg")
+    plots.save_as(plots.shown_when(positions, 300, "two items"), tmp_path / "b.svg")
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()

@@ -17,10 +17,10 @@ import pytest
 from helpers.scripts import load_benchmark
 from helpers.strict_html import Page
 from peekrank.experiments.sweep import Sweep
-from peekrank.experiments.sweep_runs import SETTING, Finished, run_sweep
-from peekrank.jobs.folder import versions
+from peekrank.experiments.sweep_runs import SETTING, SweepResult, run_sweep
+from peekrank.jobs.results_dir import versions
 from peekrank.regret import Exponent
-from peekrank.reports.numbers import chance, exponent_text, number, percent
+from peekrank.reports.numbers import exponent_text, number, p_value_text, percent
 from peekrank.reports.pages import command
 from peekrank.reports.sweep_page import MOST_PICTURES, thin, write_pictures, write_sweep_report
 
@@ -36,11 +36,11 @@ class Row(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> SweepResult:
     return run_sweep(SMALL, tmp_path_factory.mktemp("small"))
 
 
-def written(finished: Finished, folder: Path) -> str:
+def written(finished: SweepResult, folder: Path) -> str:
     return write_sweep_report(finished, folder / "report.html").read_text(encoding="utf-8")
 
 
@@ -63,7 +63,7 @@ def drawn(source: str) -> dict[str, Any]:
     return read
 
 
-def test_one_file_that_loads_nothing(finished: Finished, tmp_path: Path) -> None:
+def test_one_file_that_loads_nothing(finished: SweepResult, tmp_path: Path) -> None:
     source = written(finished, tmp_path)
     page = Page(source)
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
@@ -75,15 +75,15 @@ def test_one_file_that_loads_nothing(finished: Finished, tmp_path: Path) -> None
     assert "scripts are switched off" in source.split("<noscript>")[1].split("</noscript>")[0]
 
 
-def test_the_same_sweep_gives_the_same_bytes(finished: Finished, tmp_path: Path) -> None:
-    slower = Finished(
+def test_the_same_sweep_gives_the_same_bytes(finished: SweepResult, tmp_path: Path) -> None:
+    slower = SweepResult(
         finished.sweep,
         [r._replace(seconds=dict.fromkeys(r.seconds, 9.0)) for r in finished.results],
     )
     assert written(finished, tmp_path / "a") == written(slower, tmp_path / "b")
 
 
-def test_what_was_asked_and_run_is_told(finished: Finished, tmp_path: Path) -> None:
+def test_what_was_asked_and_run_is_told(finished: SweepResult, tmp_path: Path) -> None:
     source = written(finished, tmp_path)
     text = Page(source).text
     assert "4 settings; every learner has 3 runs in each" in text
@@ -95,7 +95,7 @@ def test_what_was_asked_and_run_is_told(finished: Finished, tmp_path: Path) -> N
         assert f"<dt><code>{name}</code></dt>" in source
 
 
-def test_the_commands_repeat_it(finished: Finished, tmp_path: Path) -> None:
+def test_the_commands_repeat_it(finished: SweepResult, tmp_path: Path) -> None:
     shell = Page(written(finished, tmp_path).split('id="repeat"')[1].partition(">")[2].partition("</pre>")[0])
     lines = "".join(shell.pieces).splitlines()
     assert lines[0] == "cat > small-again.toml <<'END'"
@@ -105,12 +105,12 @@ def test_the_commands_repeat_it(finished: Finished, tmp_path: Path) -> None:
     assert commands == [command(setting, "results/again") for setting in SMALL.settings]
 
 
-def test_the_summary_is_that_of_the_sweep(finished: Finished, tmp_path: Path) -> None:
+def test_the_summary_is_that_of_the_sweep(finished: SweepResult, tmp_path: Path) -> None:
     shown = rows(written(finished, tmp_path), "summary")
     expected = finished.summary()
     assert len(shown) == len(expected) == 12
-    for place, (row, true) in enumerate(zip(shown, expected.iter_rows(named=True), strict=True)):
-        assert row.setting == place // 3
+    for position, (row, true) in enumerate(zip(shown, expected.iter_rows(named=True), strict=True)):
+        assert row.setting == position // 3
         assert row.texts[:3] == [true["stream"], str(true["k"]), true["learner"]]
         names = ("regret", "spread", None, "exponent", "bound", "explored")
         for value, name in zip(row.values[3:], names, strict=True):
@@ -125,17 +125,17 @@ def test_the_summary_is_that_of_the_sweep(finished: Finished, tmp_path: Path) ->
     assert "In all rows: measure dcg, horizon 300." in Page((tmp_path / "report.html").read_text()).text
 
 
-def test_the_comparisons_are_those_of_the_sweep(finished: Finished, tmp_path: Path) -> None:
+def test_the_comparisons_are_those_of_the_sweep(finished: SweepResult, tmp_path: Path) -> None:
     shown = rows(written(finished, tmp_path), "comparisons")
     expected = finished.comparisons()
     assert len(shown) == len(expected) == 12
     for row, true in zip(shown, expected.iter_rows(named=True), strict=True):
         assert row.texts[2:5] == [true["learner"], true["other"], true["verdict"]]
         assert row.values[5:] == [true["difference"], true["adjusted"], true["p"]]
-        assert row.texts[6] == chance(true["adjusted"])
+        assert row.texts[6] == p_value_text(true["adjusted"])
 
 
-def test_the_lead_counts_winners(finished: Finished, tmp_path: Path) -> None:
+def test_the_lead_counts_winners(finished: SweepResult, tmp_path: Path) -> None:
     lead = Page(written(finished, tmp_path).split('<p class="lead">')[1].partition("</p>")[0]).text
     by_setting = (
         finished.summary().group_by(*SETTING, maintain_order=True).agg(least=("learner"), regret=("regret"))
@@ -147,18 +147,18 @@ def test_the_lead_counts_winners(finished: Finished, tmp_path: Path) -> None:
     assert f"Of 12 comparisons of two learners, {different} show" in lead
 
 
-def test_curves_are_those_of_the_sweep(finished: Finished, tmp_path: Path) -> None:
+def test_curves_are_those_of_the_sweep(finished: SweepResult, tmp_path: Path) -> None:
     data = drawn(written(finished, tmp_path))
     assert [learner["name"] for learner in data["learners"]] == list(SMALL.learners)
     assert data["axes"] == [2, 1, 2, 1]
     for setting, result in zip(data["settings"], finished.results, strict=True):
-        assert setting["at"] == result.at.tolist()
-        assert setting["of"] == len(result.at)
+        assert setting["checkpoints"] == result.checkpoints.tolist()
+        assert setting["of"] == len(result.checkpoints)
         for packed, name in zip(setting["curves"], SMALL.learners, strict=True):
-            numbers = np.frombuffer(base64.b64decode(packed), "<f4").reshape(-1, len(result.at))
+            numbers = np.frombuffer(base64.b64decode(packed), "<f4").reshape(-1, len(result.checkpoints))
             regrets = result.regrets(name)
             value = result.curves[name]["value"].to_numpy().reshape(regrets.shape)
-            bound = result.bound(name, result.at)
+            bound = result.bound(name, result.checkpoints)
             expected = [regrets.mean(0), regrets.std(0, ddof=1), value.mean(0), value.std(0, ddof=1)]
             expected += [] if bound is None else [bound]
             np.testing.assert_allclose(numbers, expected, rtol=1e-6, atol=1e-6)
@@ -172,7 +172,7 @@ def test_a_single_run_and_a_single_learner_have_a_report(tmp_path: Path) -> None
     assert "With a single run there is no spread" in page.text
     (row,) = rows(source, "summary")
     assert row.texts[2] == "–"
-    assert drawn(source)["settings"][0]["at"] == [1]
+    assert drawn(source)["settings"][0]["checkpoints"] == [1]
 
 
 def test_strange_names_stay_text(tmp_path: Path) -> None:
@@ -195,19 +195,19 @@ def test_strange_names_stay_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize("most", [2, 3, 30, 100])
 @pytest.mark.parametrize("count", [1, 2, 5, 1000])
 def test_thinning_keeps_the_ends(count: int, most: int) -> None:
-    at = np.unique(np.rint(np.geomspace(1, 10**6, count)).astype(np.int64))
-    kept = thin(at, most)
+    checkpoints = np.unique(np.rint(np.geomspace(1, 10**6, count)).astype(np.int64))
+    kept = thin(checkpoints, most)
     assert kept[0] == 0
-    assert kept[-1] == len(at) - 1
-    assert len(kept) <= max(2, min(most, len(at)))
+    assert kept[-1] == len(checkpoints) - 1
+    assert len(kept) <= max(2, min(most, len(checkpoints)))
     assert (np.diff(kept) > 0).all()
-    if len(at) <= most:
-        assert len(kept) == len(at)
+    if len(checkpoints) <= most:
+        assert len(kept) == len(checkpoints)
 
 
 def test_thinning_leaves_no_holes_on_either_axis() -> None:
-    at = np.arange(1, 10**5 + 1)
-    kept = at[thin(at, 100)]
+    checkpoints = np.arange(1, 10**5 + 1)
+    kept = checkpoints[thin(checkpoints, 100)]
     assert np.diff(kept).max() <= 1.01 * 10**5 / 49
     assert np.diff(np.log(kept))[kept[1:] > 10].max() <= 1.5 * np.log(10**5) / 49
 
@@ -224,14 +224,14 @@ def test_a_large_sweep_is_thinned_cut_and_small(tmp_path: Path) -> None:
     assert len(rows(source, "summary")) == 1500
     data = drawn(source)
     for setting, result in zip(data["settings"], large.results, strict=True):
-        assert setting["of"] == len(result.at) > len(setting["at"]) >= 30
-        assert setting["at"][0] == 1
-        assert setting["at"][-1] == 10**6
-        assert set(setting["at"]) <= set(result.at.tolist())
+        assert setting["of"] == len(result.checkpoints) > len(setting["checkpoints"]) >= 30
+        assert setting["checkpoints"][0] == 1
+        assert setting["checkpoints"][-1] == 10**6
+        assert set(setting["checkpoints"]) <= set(result.checkpoints.tolist())
 
 
-def test_pictures_are_drawn_of_few_settings(finished: Finished, tmp_path: Path) -> None:
-    two = Finished(SMALL, finished.results[:2])
+def test_pictures_are_drawn_of_few_settings(finished: SweepResult, tmp_path: Path) -> None:
+    two = SweepResult(SMALL, finished.results[:2])
     paths = write_pictures(two, tmp_path / "pictures")
     names = {
         f"{setting}-{what}.{kind}"
@@ -240,6 +240,6 @@ def test_pictures_are_drawn_of_few_settings(finished: Finished, tmp_path: Path) 
         for kind in ("png", "svg")
     }
     assert {path.name for path in paths} == {path.name for path in (tmp_path / "pictures").iterdir()} == names
-    many = Finished(SMALL, finished.results[:1] * (MOST_PICTURES + 1))
+    many = SweepResult(SMALL, finished.results[:1] * (MOST_PICTURES + 1))
     assert write_pictures(many, tmp_path / "none") == []
     assert not (tmp_path / "none").exists()

@@ -86,8 +86,8 @@ def test_a_command_that_fails_is_told(tmp_path: Path) -> None:
 
 def test_stages(tmp_path: Path) -> None:
     whole, folder = tmp_path / "whole", tmp_path / "folder"
-    for place in (whole, folder):
-        (place / "runs").mkdir(parents=True)
+    for position in (whole, folder):
+        (position / "runs").mkdir(parents=True)
     for file in ("runs/0-0.parquet", "runs/0-1.parquet", "summary.csv"):
         (whole / file).touch()
     assert script.stage(folder, whole) == "before the first part"

@@ -12,7 +12,7 @@ import pytest
 from helpers.command_line import peekrank, refused
 from helpers.services import HOME, service
 from helpers.traffic import ALL, live, put_some
-from peekrank.evidence.log import read_log
+from peekrank.evaluation.log import read_log
 from peekrank.service import snapshots
 from peekrank.service.audit import audit_of, audited
 from peekrank.service.events import SILENT, packed
@@ -83,7 +83,7 @@ def test_audits_notice_what_was_changed(tmp_path: Path, monkeypatch: pytest.Monk
     assert "DIFFERENT" in done.output
     changed(log, "UPDATE snapshots SET body = X'00'")
     assert "is damaged" in str(audit_of(existing_log(str(log)), "home"))
-    changed(log, "DELETE FROM log WHERE place % 1024 > 20")
+    changed(log, "DELETE FROM log WHERE position % 1024 > 20")
     assert "is of a record that is not in the log" in str(audit_of(existing_log(str(log)), "home"))
 
 
@@ -116,17 +116,17 @@ def test_exports_have_what_was_shown_and_answered(tmp_path: Path) -> None:
             rows = slice(log.offsets[n], log.offsets[n + 1])
             names = np.array(log.names)[log.item[rows]]
             told = it.event(event)
-            assert names[np.argsort(log.place[rows])].tolist() == told.ranking
-            answers = {name: None if np.isnan(a) else a for name, a in zip(names, log.answer[rows], strict=True)}
+            assert names[np.argsort(log.position[rows])].tolist() == told.ranking
+            answers = {name: None if np.isnan(a) else a for name, a in zip(names, log.feedback[rows], strict=True)}
             assert told.answers == {name: answers[name] for name in told.ask}
-            assert np.isclose(np.nansum(log.chance[rows]), log.k[n])
+            assert np.isclose(np.nansum(log.propensity[rows]), log.k[n])
         if slot.features:
             assert log.features is not None
             assert log.features.shape == (len(log.item), slot.d)
     it.close()
 
 
-def test_exports_have_places_as_the_app_showed_them(tmp_path: Path) -> None:
+def test_exports_have_positions_as_the_app_showed_them(tmp_path: Path) -> None:
     it, _ = service(tmp_path)
     ranking = it.rank("home", RankRequest(event_id="e")).ranking
     other = [ranking[0], ranking[3], ranking[1], ranking[2]]
@@ -134,21 +134,21 @@ def test_exports_have_places_as_the_app_showed_them(tmp_path: Path) -> None:
     log = exported(it._store, "home")
     it.close()
     names = np.array(log.names)[log.item]
-    assert names[np.argsort(log.place)].tolist() == other
-    told = dict(zip(names.tolist(), log.answer.tolist(), strict=True))
+    assert names[np.argsort(log.position)].tolist() == other
+    told = dict(zip(names.tolist(), log.feedback.tolist(), strict=True))
     assert told[ranking[0]] == 1
     assert np.isnan([told[name] for name in ranking[1:]]).all()  # the second was not among the first two shown
-    assert np.isclose(log.chance.sum(), 2)
+    assert np.isclose(log.propensity.sum(), 2)
 
 
-def test_what_had_no_chance_and_was_shown_cannot_be_evaluated(tmp_path: Path) -> None:
+def test_what_had_no_propensity_and_was_shown_cannot_be_evaluated(tmp_path: Path) -> None:
     it, _ = service(tmp_path, mode="shadow")
     it.rank("home", RankRequest(event_id="e", baseline=["a", "b", "c", "d"]))
     it.feedback("e", FeedbackRequest([1, 0], shown=["a", "d"]))
     log = exported(it._store, "home")
     it.close()
-    assert np.isnan(log.chance).all()
-    assert log.reasons == ("the app showed an item that had no chance to be seen",)
+    assert np.isnan(log.propensity).all()
+    assert log.reasons == ("the app showed an item that had no probability to be seen",)
 
 
 def test_logs_and_snapshots_of_before_are_read_without_what_was_shown(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_what_a_file_says(tmp_path: Path) -> None:
         ('items = ["tea", "milk"]', 'items = ["\\n"]', "is no name of an item"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_its_place(was: str, now: str, said: str) -> None:
+def test_what_is_wrong_is_told_with_its_position(was: str, now: str, said: str) -> None:
     assert was in GOOD
     with pytest.raises(ValueError) as error:
         parsed(GOOD.replace(was, now, 1))

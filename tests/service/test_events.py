@@ -216,7 +216,7 @@ def lives(draw: st.DrawFn) -> tuple[str, list[list[tuple[float, int, Any]]]]:
             if combine in ("max", "mean"):
                 grades = draw(st.lists(st.integers(0, 2), min_size=2, max_size=2))
             asked = draw(st.sampled_from([[0, 1], [0], [1]]))
-            calls.append((event, [grade if place in asked else None for place, grade in enumerate(grades)]))
+            calls.append((event, [grade if position in asked else None for position, grade in enumerate(grades)]))
     schedules = []
     for _ in range(2):
         repeated = calls + (draw(st.lists(st.sampled_from(calls), max_size=4)) if calls else [])
@@ -263,7 +263,7 @@ def test_partial_answers_teach(tmp_path: Path) -> None:
     shown = it.rank("home", RankRequest(event_id="e"))
     told = it.feedback("e", FeedbackRequest({shown.ask[1]: 1}))
     assert told.answers == {shown.ask[0]: None, shown.ask[1]: 1.0}
-    assert it._memory.slots["home"].fold.learner.answers == 1
+    assert it._memory.slots["home"].fold.learner.n_feedback == 1
     it.close()
 
 
@@ -274,6 +274,6 @@ def test_silence_is_missing_or_a_grade(tmp_path: Path) -> None:
         it.rank("home", RankRequest(event_id="e"))
         clock.now += 100
         it.settle()
-        assert it._memory.slots["home"].fold.learner.answers == answers
-        assert np.isfinite(it._memory.slots["home"].fold.learner.summary().believed).all()
+        assert it._memory.slots["home"].fold.learner.n_feedback == answers
+        assert np.isfinite(it._memory.slots["home"].fold.learner.summary().estimate).all()
         it.close()

@@ -18,10 +18,10 @@ from peekrank.service.toml import Document
 
 
 def told(it: Service, signals: Any, seen: Any = None, event: str = "e") -> list[float | None]:
-    """What is kept of signals, by places: `signals` and `seen` are of places, too."""
+    """What is kept of signals, by positions: `signals` and `seen` are of positions, too."""
     ask = it.rank("home", RankRequest(event_id=event)).ask
-    named = {ask[place]: report for place, report in signals.items()}
-    request = FeedbackRequest(signals=named, seen=None if seen is None else [ask[place] for place in seen])
+    named = {ask[position]: report for position, report in signals.items()}
+    request = FeedbackRequest(signals=named, seen=None if seen is None else [ask[position] for position in seen])
     return [it.feedback(event, request).answers[name] for name in ask]
 
 
@@ -81,7 +81,7 @@ def test_signals_and_answers_are_not_mixed(tmp_path: Path) -> None:
             "slots.home.feedback = 'click = 1': 'click = 1' does not say who",
         ),
         ("feedback = 'click = 2; seen'", "gives the grade 2; max_grade is 1"),
-        ("k = 3\nfeedback = 'click = 1; curve 1 0.5'", "its curve has 2 places, and k is 3"),
+        ("k = 3\nfeedback = 'click = 1; curve 1 0.5'", "its curve has 2 positions, and k is 3"),
         ("learn = 'on_close'\nfeedback = 'click = 1; curve 1'", "a curve corrects one report"),
     ],
 )

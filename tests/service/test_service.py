@@ -45,7 +45,7 @@ def test_the_state_is_the_fold_of_the_log(tmp_path: Path) -> None:
         assert taken(fold).body == expected[slot.name]
         assert passed == []
         assert fold.activity.counts.differing == 0
-        assert fold.learner.answers > 5
+        assert fold.learner.n_feedback > 5
     it.close()
     again, clock = service(tmp_path, *ALL)  # from snapshots
     assert states(again) == expected
@@ -65,7 +65,7 @@ def test_the_state_is_the_fold_of_the_log(tmp_path: Path) -> None:
     "learner", ["blockftrl:horizon=1000", "rtop1f:horizon=1000", "setftrl", "thompson", "ucb", "greedy"]
 )
 def test_clocked_learners_are_replayed(learner: str, tmp_path: Path) -> None:
-    measure = "p@2" if learner == "setftrl" else "dcg"
+    measure = "p@2+sum" if learner == "setftrl" else "dcg"
     slot = SlotConfig("fixed", learner=learner, measure=measure, items=("a", "b", "c", "d"), k=1, wait=100.0)
     it, clock = service(tmp_path, slot)
     live(it, clock, rounds=60)
@@ -333,7 +333,7 @@ def test_a_log_that_is_gone_and_comes_back(tmp_path: Path) -> None:
     live(it, clock, rounds=5)
     version = it.slot("home").version
     (tmp_path / "log.db").rename(tmp_path / "moved.db")
-    refuses_all(it, "is gone, or another file is in its place")
+    refuses_all(it, "is gone, or another file is in its position")
     threading.Event().wait(0.2)
     assert not (tmp_path / "log.db").exists()  # no new log was begun
     (tmp_path / "moved.db").rename(tmp_path / "log.db")
@@ -425,8 +425,8 @@ def test_damaged_snapshots_are_passed_over(damaged: int, tmp_path: Path) -> None
     assert len(numbers) == 2
     writer = it._store._writer  # type: ignore[attr-defined]
     writer.execute(
-        "UPDATE snapshots SET body = zeroblob(length(body)) WHERE place IN "
-        "(SELECT place FROM snapshots ORDER BY place DESC LIMIT ?)", (damaged,),
+        "UPDATE snapshots SET body = zeroblob(length(body)) WHERE position IN "
+        "(SELECT position FROM snapshots ORDER BY position DESC LIMIT ?)", (damaged,),
     )  # fmt: skip
     fold, passed = folded(it._store, "home")
     assert len(passed) == damaged
@@ -448,14 +448,14 @@ def test_a_change_of_configuration_is_in_the_log(tmp_path: Path) -> None:
     it, clock = service(tmp_path)
     live(it, clock, rounds=10)
     it.rank("home", RankRequest(event_id="open"))
-    answers = it._memory.slots["home"].fold.learner.answers
+    answers = it._memory.slots["home"].fold.learner.n_feedback
     it.close()
     it, clock = service(tmp_path, wait=50.0)  # the learner goes on
-    assert it._memory.slots["home"].fold.learner.answers == answers
+    assert it._memory.slots["home"].fold.learner.n_feedback == answers
     assert it.event("open").state == "shown"
     it.close()
     it, clock = service(tmp_path, learner="greedy")  # another one begins anew
-    assert it._memory.slots["home"].fold.learner.answers == 0
+    assert it._memory.slots["home"].fold.learner.n_feedback == 0
     assert it.event("open").state == "expired"
     assert len(it._memory.slots["home"].fold.items) > 4  # items are known still
     live(it, clock, rounds=5, seed=4)
@@ -483,7 +483,7 @@ def test_old_events_are_forgotten_behind_a_snapshot(tmp_path: Path) -> None:
 def test_a_log_with_a_gap_is_refused(tmp_path: Path) -> None:
     it, clock = service(tmp_path)
     live(it, clock, rounds=5)
-    it._store._writer.execute("DELETE FROM log WHERE place % 1024 = 3")  # type: ignore[attr-defined]
+    it._store._writer.execute("DELETE FROM log WHERE position % 1024 = 3")  # type: ignore[attr-defined]
     with pytest.raises(ValueError, match="has a gap: record 2 is followed by 4"):
         folded(it._store, "home")
     it.close()

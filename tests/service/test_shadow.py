@@ -51,13 +51,13 @@ def test_the_baseline_is_shown_and_learned_from(tmp_path: Path) -> None:
         assert (told.mode, told.explored, told.answered) == ("shadow", 0, 20)
         fold, _ = folded(it._store, slot.name)
         assert taken(fold).body == taken(it._memory.slots[slot.name].fold).body
-        assert (fold.learner.answers, fold.activity.counts.differing) == (20, 0)
+        assert (fold.learner.n_feedback, fold.activity.counts.differing) == (20, 0)
         log = exported(it._store, slot.name)
-        assert np.array_equal(log.chance, log.place < np.repeat(log.k, np.diff(log.offsets)))
+        assert np.array_equal(log.propensity, log.position < np.repeat(log.k, np.diff(log.offsets)))
     it.close()
     live, _ = service(tmp_path, *(replace(slot, mode="live") for slot in SHADOW))  # what was learned is used
     assert live.slot("home").mode == "live"
-    assert live._memory.slots["home"].fold.learner.answers == 20
+    assert live._memory.slots["home"].fold.learner.n_feedback == 20
     assert live.rank("home", RankRequest()).ranking
     live.close()
 

@@ -113,12 +113,12 @@ def test_what_cannot_have_been_shown_is_refused(tmp_path: Path, shown: list[str]
     it.close()
 
 
-def test_watching_takes_places_from_what_was_shown() -> None:
-    """Two items are always ranked a, b, with chances of one half; the app shows b first."""
+def test_watching_takes_positions_from_what_was_shown() -> None:
+    """Two items are always ranked a, b, with propensities of one half; the app shows b first."""
     ranked, shown = (np.array(order, "<u4").tobytes() for order in ([4, 7], [7, 4]))
     event = Closed(1, ranked, np.full(2, 0.5).tobytes(), [1.0], shown)
-    items, _, places, answers = _row(event)
-    assert (items.tolist(), places.tolist()) == ([4, 7], [1, 0])
+    items, _, positions, answers = _row(event)
+    assert (items.tolist(), positions.tolist()) == ([4, 7], [1, 0])
     assert answers[0] == 1.0
     assert _row(msgspec.structs.replace(event, shown=b""))[2].tolist() == [0, 1]
 
@@ -140,17 +140,17 @@ def test_those_who_answer_at_once_do_not_make_it_seem_that_fewer_do(tmp_path: Pa
 
 def test_waiting_for_one_event_does_not_take_memory() -> None:
     """One visitor thinks for long, and ten thousand others answer meanwhile."""
-    watching, chances = Watching(1, NAMES.__getitem__), np.full(4, 0.5).tobytes()
+    watching, propensities = Watching(1, NAMES.__getitem__), np.full(4, 0.5).tobytes()
     rng = np.random.default_rng(0)
     for n in range(1, 20_000):
         order = rng.permutation(4).astype("<u4").tobytes()
-        watching.closed(Closed(n, order, chances, [float(rng.random() < 0.3), None]))
-        watching.go_on(0, n, str)
+        watching.closed(Closed(n, order, propensities, [float(rng.random() < 0.3), None]))
+        watching.continuation(0, n, str)
     kept = watching.saved()
     assert 2048 <= len(kept.early) <= 4096
     assert kept.stride == 8
     assert all(event.number % 8 == 0 for event in kept.early)
-    watching.go_on(20_000, 0, str)
+    watching.continuation(20_000, 0, str)
     value = watching.value()
     assert value is not None
     assert value.low < 0.3 < value.high
@@ -169,16 +169,16 @@ def test_lists_with_items_of_their_own_have_a_value(tmp_path: Path) -> None:
 
 
 def test_going_on_from_what_is_remembered() -> None:
-    rng, chances = np.random.default_rng(0), np.full(4, 0.5).tobytes()
+    rng, propensities = np.random.default_rng(0), np.full(4, 0.5).tobytes()
     events = [
-        Closed(n, rng.permutation(4).astype("<u4").tobytes(), chances, [float(rng.integers(2)), None])
+        Closed(n, rng.permutation(4).astype("<u4").tobytes(), propensities, [float(rng.integers(2)), None])
         for n in range(500)
     ]
     whole, first = (Watching(1, NAMES.__getitem__) for _ in range(2))
     for n in rng.permutation(500).tolist():
         for one in (whole, first):
             one.closed(events[n])
-            one.go_on(400, n, str)
+            one.continuation(400, n, str)
         if n in (63, 100, 250):
             kept = msgspec.msgpack.decode(msgspec.msgpack.encode(first.saved()), type=Watched)
             first = Watching.restored(kept, NAMES.__getitem__)

@@ -17,7 +17,7 @@ from peekrank.games.analysis import analyse
 from peekrank.games.certificate import certificate
 from peekrank.games.ranking import ranking_game
 from peekrank.regret import best_values, regret
-from peekrank.spec import text_of
+from peekrank.spec import format_spec
 from peekrank.streams import Adversary, stream
 from peekrank.streams.adversary import Side
 
@@ -32,7 +32,7 @@ def write(folder: Path, name: str, m: int, k: int, grades: int = 2) -> tuple[Pat
 
 
 @pytest.mark.parametrize(
-    ("name", "m", "k", "grades"), [("ndcg", 3, 1, 2), ("ap", 4, 2, 2), ("auc", 3, 2, 3), ("ndcg", 2, 1, 4)]
+    ("name", "m", "k", "grades"), [("ndcg", 3, 1, 2), ("ap", 4, 2, 2), ("aucloss", 3, 2, 3), ("ndcg", 2, 1, 4)]
 )
 def test_outcomes_come_as_often_as_the_certificate_says(
     name: str, m: int, k: int, grades: int, tmp_path: Path
@@ -52,12 +52,12 @@ def test_outcomes_come_as_often_as_the_certificate_says(
 
 @pytest.mark.parametrize("side", ["p", "q"])
 def test_it_passes_all_checks_of_streams(side: Side, tmp_path: Path) -> None:
-    check_stream(Adversary(write(tmp_path, "auc", 4, 2)[0], side))
+    check_stream(Adversary(write(tmp_path, "aucloss", 4, 2)[0], side))
 
 
 def test_both_sides_show_the_same_to_every_ranking(tmp_path: Path) -> None:
     """Frequencies of what the first k items of each ranking show differ by chance only."""
-    path, _ = write(tmp_path, "auc", 4, 2)
+    path, _ = write(tmp_path, "aucloss", 4, 2)
     n = 100_000
     p, q = (Adversary(path, side).rounds(n, np.random.default_rng(1)).relevance for side in ("p", "q"))
     for a in range(4):
@@ -76,8 +76,8 @@ def test_specifications_go_there_and_back(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     for text in (f"adversary:path={path.name}", f"adversary:path={path.name},side=q"):
         made = stream(text)
-        assert text_of(made) == text
-        assert made == stream(text_of(made))
+        assert format_spec(made) == text
+        assert made == stream(format_spec(made))
     assert stream(f"adversary:path={path.name}") == Adversary(Path(path.name), "p")
 
 
@@ -161,7 +161,7 @@ def test_the_certificate_of_a_game_that_can_be_learned_is_refused(tmp_path: Path
 
 @pytest.mark.parametrize(
     ("name", "m", "k"),
-    [("ndcg", 3, 1), ("ndcg", 4, 2), ("ap", 4, 2), ("auc", 4, 2)],
+    [("ndcg", 3, 1), ("ndcg", 4, 2), ("ap", 4, 2), ("aucloss", 4, 2)],
 )
 def test_no_learner_escapes_both(name: str, m: int, k: int, tmp_path: Path) -> None:
     """Regret on p plus regret on q is gap x T at least, in expectation: 5 runs of 5,000 rounds on each side."""
@@ -170,11 +170,18 @@ def test_no_learner_escapes_both(name: str, m: int, k: int, tmp_path: Path) -> N
     lost = np.zeros(len(learners))
     for side in "pq":
         experiment = Experiment(learners, f"adversary:path={path},side={side}", name, k, horizon, runs, seed=2)
-        measure, at = experiment.parts.measure, np.array([horizon])
+        measure, checkpoints = experiment.parts.measure, np.array([horizon])
         for run in range(runs):
             rounds = experiment.rounds(run)
-            best = best_values(measure, rounds, at)
+            best = best_values(measure, rounds, checkpoints)
             for n, learner in enumerate(experiment.parts.learners):
-                trace = simulate(learner, rounds, k=k, measure=measure, at=at, seed=experiment.learner_seed(run))
+                trace = simulate(
+                    learner,
+                    rounds,
+                    k=k,
+                    measure=measure,
+                    checkpoints=checkpoints,
+                    seed=experiment.learner_seed(run),
+                )
                 lost[n] += regret(measure, trace, best)[0] / runs
     assert np.all(lost >= 0.8 * proof["adversaries"]["gap"] * horizon)

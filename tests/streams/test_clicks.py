@@ -14,7 +14,7 @@ def rate(clicks: np.ndarray) -> np.ndarray:
     return np.asarray(clicks.mean(axis=0))
 
 
-def test_position_based_clicks_come_with_the_stated_chances() -> None:
+def test_position_based_clicks_come_with_the_stated_propensities() -> None:
     model = PositionBased((0.9, 0.6, 0.3), (0.2, 0.1, 0.0))
     lists = np.tile([1.0, 0.5, 0.0], (N, 1))
     assert rate(draw_clicks(model, lists, np.random.default_rng(1))) == pytest.approx([0.9, 0.35, 0.0], abs=0.012)
@@ -31,7 +31,7 @@ def test_after_a_click_some_go_on() -> None:
     assert rate(clicks) == pytest.approx([1.0, 0.5, 0.125], abs=0.012)
 
 
-def test_who_skips_a_place_does_not_click_there() -> None:
+def test_who_skips_a_position_does_not_click_there() -> None:
     clicks = draw_clicks(Cascade(skip=0.25), np.ones((N, 2)), np.random.default_rng(4))
     assert rate(clicks) == pytest.approx([0.75, 0.25 * 0.75], abs=0.012)
     assert not draw_clicks(Cascade(skip=1.0), np.ones((10, 2)), np.random.default_rng(5)).any()
@@ -48,20 +48,24 @@ def test_what_makes_no_sense_is_refused() -> None:
         PositionBased(())
     with pytest.raises(ValueError, match="must have as many as relevant, 2"):
         PositionBased((0.5, 0.4), (0.1,))
-    with pytest.raises(ValueError, match=r"place 2: a click has probability 0\.1 if relevant and 0\.1 if not"):
+    with pytest.raises(ValueError, match=r"position 2: a click has probability 0\.1 if relevant and 0\.1 if not"):
         PositionBased((0.5, 0.1), (0.1, 0.1))
     with pytest.raises(ValueError, match=r"skip = 1\.5: must be a probability"):
         Cascade(1.5)
-    with pytest.raises(ValueError, match=r"go_on = -1: must be a probability"):
+    with pytest.raises(ValueError, match=r"continuation = -1: must be a probability"):
         DependentClick((-1,))
     with pytest.raises(ValueError, match="relevance must be from 0 to 1"):
         draw_clicks(Cascade(), [[2]], np.random.default_rng(0))
-    with pytest.raises(ValueError, match="a list of 3 places: the curve describes the first 2"):
+    with pytest.raises(ValueError, match="a list of 3 positions: the curve describes the first 2"):
         draw_clicks(PositionBased((0.5, 0.4)), [[1, 1, 1]], np.random.default_rng(0))
 
 
 def test_models_are_known_by_their_names() -> None:
-    for text in ("position:relevant=0.9+0.5,irrelevant=0.1+0.0", "cascade:skip=0.25", "dependent:go_on=0.5+0.1"):
+    for text in (
+        "position:if_relevant=0.9+0.5,if_irrelevant=0.1+0.0",
+        "cascade:skip=0.25",
+        "dependent:continuation=0.5+0.1",
+    ):
         assert str(click_model(text)) == text
     with pytest.raises(ValueError, match="unknown click model 'cascad': did you mean 'cascade'"):
         click_model("cascad")

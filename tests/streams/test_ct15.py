@@ -82,14 +82,14 @@ class Show:
     notes: Notes
     name: ClassVar[str] = "show"
     contextual: ClassVar[bool] = False
-    any_length: ClassVar[bool] = False
+    variable_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     max_grade: ClassVar[int] = 255
     horizon: ClassVar[None] = None
     measure: ClassVar[None] = None
     kernels: ClassVar[Kernels] = Kernels(_rank, _update)
-    memory: ClassVar[tuple[str, ...]] = ("seen", "rounds")
+    persistent: ClassVar[tuple[str, ...]] = ("seen", "rounds")
 
     def init(self, shape: Shape) -> Notes:
         return self.notes
@@ -103,10 +103,10 @@ class Show:
     def token_size(self, shape: Shape) -> int:
         return 1
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         return 0
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         return relevance.astype(np.float64)
 
     def bound(self, shape: Shape, horizon: int) -> None:
@@ -181,7 +181,7 @@ def test_theorem_4_local_observability_fails(m: Measure) -> None:
 
 
 @pytest.mark.parametrize("items", [2, 3, 4])
-@pytest.mark.parametrize("m", [SumLoss(), PairwiseLoss(), DCG(), Precision(2)], ids=str)
+@pytest.mark.parametrize("m", [SumLoss(), PairwiseLoss(), DCG(), Precision(2, mean=False)], ids=str)
 def test_theorem_1_global_observability(m: Measure, items: int) -> None:
     assert largest_distance(m, items) < 1e-12
 
@@ -227,7 +227,7 @@ NORMALISED: dict[str, tuple[str, str, list[float], list[float], list[float]]] = 
         [1, 1, 1 / 2, 1, 1 / 3, 5 / 6, 7 / 12, 1],
         [0, -2 / 3, 0, -5 / 12, 2 / 3, 0, 5 / 12, 0],
     ),
-    "auc": (
+    "aucloss": (
         "1234",
         "4321",
         [0, 1, 2 / 3, 1 / 3, 0, 1, 3 / 4, 1 / 2, 1 / 2, 1 / 4, 0, 1, 2 / 3, 1 / 3, 0, 0],
@@ -269,8 +269,8 @@ def test_signal_matrices_of_four_objects() -> None:
 
 
 def test_auc_of_three_objects_is_globally_observable() -> None:
-    assert largest_distance(measure("auc"), 3) < 1e-12
-    assert largest_distance(measure("auc"), 4) > 0.1
+    assert largest_distance(measure("aucloss"), 3) < 1e-12
+    assert largest_distance(measure("aucloss"), 4) > 0.1
 
 
 # --- section 3
@@ -278,7 +278,11 @@ def test_auc_of_three_objects_is_globally_observable() -> None:
 
 def test_precision_counts_position_k_itself() -> None:
     """The printed f(sigma) has 1(sigma(i) < k), which would leave position k out."""
-    assert [evaluate(Precision(2), [0, 1, 2], r) for r in ([1, 0, 0], [0, 1, 0], [0, 0, 1])] == [1, 1, 0]
+    assert [evaluate(Precision(2, mean=False), [0, 1, 2], r) for r in ([1, 0, 0], [0, 1, 0], [0, 0, 1])] == [
+        1,
+        1,
+        0,
+    ]
 
 
 # --- Theorems 7, 9 and 10: the parameters
@@ -287,7 +291,7 @@ SIZES = [(2, 4), (3, 100), (5, 1000), (10, 10_000), (10, 12_345), (20, 1_000_000
 
 
 @pytest.mark.parametrize(("m", "horizon"), SIZES)
-@pytest.mark.parametrize("loss", [SumLoss(), PairwiseLoss(), DCG(), Precision(2)], ids=str)
+@pytest.mark.parametrize("loss", [SumLoss(), PairwiseLoss(), DCG(), Precision(2, mean=False)], ids=str)
 def test_number_of_blocks(m: int, horizon: int, loss: Any) -> None:
     """K = m^(-1/3) T^(2/3) is the cube root of T^2 / m, rounded."""
     K = RTop1F(loss, horizon=horizon).block_count(Shape(m, 0, 1), horizon)
@@ -305,8 +309,8 @@ def test_number_of_blocks_in_the_simulation() -> None:
     [
         (SumLoss(), 1, 1),
         (PairwiseLoss(), 1, 1),
-        (Precision(2), 1, 1),
-        (Precision(2), 4, 1),
+        (Precision(2, mean=False), 1, 1),
+        (Precision(2, mean=False), 4, 1),
         (DCG(), 1, 1),
         (DCG(), 2, 3),
         (DCG(), 4, 15),

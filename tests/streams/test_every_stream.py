@@ -21,10 +21,10 @@ SPECIFICATIONS = [
     "ct15",
     "ct15:m=5,noise=0.5",
     "means",
-    "means:means=0.9+0.1",
-    "means:means=0.9+0.1+0.5,grade=3",
-    "lists:lists=012+100,chances=0.25+0.75",
-    "graded:m=4,max_grade=2",
+    "bernoulli:means=0.9+0.1",
+    "bernoulli:means=0.9+0.1+0.5,grade=3",
+    "joint:lists=012+100,probabilities=0.25+0.75",
+    "binomial:m=4,max_grade=2",
     "switching",
     "drifting:periods=2.0",
     "available",
@@ -33,9 +33,9 @@ SPECIFICATIONS = [
     "orders:path=votes.soc,rule=top1",
     "ratings:path=ratings.csv,rule=quantile3",
     "adversary:path=proof.json,side=q",
-    "clicks:of=ct15",
-    "clicks:of=[graded:m=4,max_grade=2],by=[dependent:go_on=0.5+0.1,skip=0.25],taken=[click = 1; curve 1 0.5]",
-    "clicks:of=orders:path=votes.soc,by=[position:relevant=0.9+0.5,irrelevant=0.1+0.0]",
+    "clicks:stream=ct15",
+    "clicks:stream=[binomial:m=4,max_grade=2],model=[dependent:continuation=0.5+0.1,skip=0.25],feedback=[click = 1; curve 1 0.5]",
+    "clicks:stream=orders:path=votes.soc,model=[position:if_relevant=0.9+0.5,if_irrelevant=0.1+0.0]",
 ]
 
 

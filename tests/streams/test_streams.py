@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 from scipy.stats import binom, chisquare, norm
 
 from peekrank.registry import STREAMS
-from peekrank.spec import text_of
+from peekrank.spec import format_spec
 from peekrank.streams import (
     CT15,
     Adversary,
     Available,
-    Clicked,
+    Bernoulli,
+    Binomial,
+    Clicks,
     Drifting,
-    Graded,
-    Lists,
-    Means,
+    Joint,
     Orders,
     Ratings,
     Switching,
@@ -34,14 +34,14 @@ from peekrank.streams import (
     stream,
 )
 from peekrank.streams.clicks import DependentClick
-from peekrank.streams.forms import form
+from peekrank.streams.feedback_rules import parse_rules
 from peekrank.types import Grades, Rounds, Stream
 
 GENERATORS: list[Stream] = [
     CT15(m=7, noise=0.5),
-    Means((0.2, 0.9, 0.5)),
-    Lists(("013", "100", "020"), (0.5, 0.25, 0.25)),
-    Graded(m=6, max_grade=3),
+    Bernoulli((0.2, 0.9, 0.5)),
+    Joint(("013", "100", "020"), (0.5, 0.25, 0.25)),
+    Binomial(m=6, max_grade=3),
     Switching(m=6, segments=3),
     Drifting(m=5, periods=2.5),
 ]
@@ -49,13 +49,13 @@ SPECIFICATIONS = [
     *GENERATORS,
     CT15(),
     CT15(noise=0),
-    Means(),
-    Means((0.2, 0.9), grade=4),
+    Bernoulli(),
+    Bernoulli((0.2, 0.9), grade=4),
     Orders(Path("votes.toc"), rule="quantile4"),
     Ratings(Path("data/ratings.csv"), rule="above-2.5", complete=True),
     Adversary(Path("proof.json"), side="q"),
     Available(m=20, n=5, rule="churn", grade=2),
-    Clicked(CT15(4, 0.5), DependentClick((0.5, 0.25)), form("click = 1; curve 1 0.5")),
+    Clicks(CT15(4, 0.5), DependentClick((0.5, 0.25)), parse_rules("click = 1; curve 1 0.5")),
 ]
 Z = 4.5  # a false alarm once in 150,000 comparisons, and the seeds are fixed
 
@@ -153,7 +153,7 @@ def test_fixed_items_needs_little_memory_besides_its_result() -> None:
 # --- what all generators share
 
 
-@pytest.mark.parametrize("source", GENERATORS, ids=text_of)
+@pytest.mark.parametrize("source", GENERATORS, ids=format_spec)
 def test_rounds_are_well_formed_and_repeatable(source: Stream) -> None:
     rounds = source.rounds(501, np.random.default_rng(3))
     assert rounds.offsets.tolist() == list(range(0, 501 * source.m + 1, source.m))
@@ -163,27 +163,27 @@ def test_rounds_are_well_formed_and_repeatable(source: Stream) -> None:
     assert not np.array_equal(table(source, 501, 3), table(source, 501, 4))
 
 
-@pytest.mark.parametrize("source", GENERATORS, ids=text_of)
+@pytest.mark.parametrize("source", GENERATORS, ids=format_spec)
 def test_chunks_leave_no_trace(source: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = table(source, 101)
     monkeypatch.setattr(fixed, "_CELLS", 2 * source.m)
     assert np.array_equal(table(source, 101), whole)
 
 
-@pytest.mark.parametrize("text", ["ct15:m=100", "graded:m=100", "switching:m=100", "drifting:m=100"])
+@pytest.mark.parametrize("text", ["ct15:m=100", "binomial:m=100", "switching:m=100", "drifting:m=100"])
 def test_memory_is_that_of_the_result(text: str) -> None:
     # The same bound for 10^6 rounds of 100 items: 100 MB of grades, 8 MB of offsets, and one chunk of floats.
     assert overhead(lambda: stream(text).rounds(100_000, np.random.default_rng(0))) < 2**22
 
 
-@pytest.mark.parametrize("source", GENERATORS, ids=text_of)
+@pytest.mark.parametrize("source", GENERATORS, ids=format_spec)
 @pytest.mark.parametrize("n", [0, -1, 2.5])
 def test_the_number_of_rounds_is_checked(source: Stream, n: int) -> None:
     with pytest.raises(ValueError, match=f"n = {n}: must be a whole number, at least 1"):
         source.rounds(n, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("source", GENERATORS, ids=text_of)
+@pytest.mark.parametrize("source", GENERATORS, ids=format_spec)
 def test_a_single_round(source: Stream) -> None:
     assert table(source, 1).shape == (1, source.m)
 
@@ -218,13 +218,13 @@ def test_ct15_hides_which_items_are_relevant() -> None:
 
 def test_means_are_the_means() -> None:
     means = (0.0, 0.03, 0.5, 0.97, 1.0)
-    grades = table(Means(means), 50_000)
+    grades = table(Bernoulli(means), 50_000)
     for item, mean in enumerate(means):
         assert_mean(grades[:, item], mean)
 
 
 def test_means_may_have_another_grade() -> None:
-    source = Means((0.25, 0.5), grade=3)
+    source = Bernoulli((0.25, 0.5), grade=3)
     grades = table(source, 50_000)
     assert source.max_grade == 3
     assert np.unique(grades).tolist() == [0, 3]
@@ -232,20 +232,23 @@ def test_means_may_have_another_grade() -> None:
     assert_mean(grades[:, 1] == 3, 0.5)
 
 
-def test_lists_come_as_often_as_their_chances_say() -> None:
-    source = Lists(("0120", "3001", "0000"), (0.5, 0.375, 0.125))
+def test_lists_come_as_often_as_their_probabilities_say() -> None:
+    source = Joint(("0120", "3001", "0000"), (0.5, 0.375, 0.125))
     rows = table(source, 40_000)
     assert (source.m, source.max_grade) == (4, 3)
     kinds, counts = np.unique(rows, axis=0, return_counts=True)
     found = {"".join(map(str, kind)): int(count) for kind, count in zip(kinds, counts, strict=True)}
     assert set(found) == set(source.lists)
-    assert chisquare([found[digits] for digits in source.lists], np.array(source.chances) * 40_000).pvalue > 1e-4
+    assert (
+        chisquare([found[digits] for digits in source.lists], np.array(source.probabilities) * 40_000).pvalue
+        > 1e-4
+    )
 
 
 @pytest.mark.parametrize("max_grade", [1, 3, 255])
 def test_graded_is_binomial_with_even_levels(max_grade: int) -> None:
     n = 20_000
-    grades = table(Graded(m=5, max_grade=max_grade), n, seed=2)
+    grades = table(Binomial(m=5, max_grade=max_grade), n, seed=2)
     order = np.argsort(grades.mean(axis=0))
     assert order.tolist() != sorted(order)
     for item, level in zip(order, [0.1, 0.3, 0.5, 0.7, 0.9], strict=True):
@@ -293,10 +296,10 @@ def test_drifting_follows_its_sinusoids() -> None:
 # --- specifications
 
 
-@pytest.mark.parametrize("source", SPECIFICATIONS, ids=text_of)
+@pytest.mark.parametrize("source", SPECIFICATIONS, ids=format_spec)
 def test_specification_round_trip(source: Stream) -> None:
-    assert stream(text_of(source)) == source
-    assert hash(stream(text_of(source))) == hash(source)
+    assert stream(format_spec(source)) == source
+    assert hash(stream(format_spec(source))) == hash(source)
 
 
 def test_specifications_of_every_name_are_covered() -> None:
@@ -305,11 +308,11 @@ def test_specifications_of_every_name_are_covered() -> None:
 
 def test_specification_by_hand() -> None:
     assert stream("ct15:m=4,noise=0.5") == CT15(4, 0.5)
-    assert stream("means:means=0.9+0.5") == Means((0.9, 0.5))
+    assert stream("bernoulli:means=0.9+0.5") == Bernoulli((0.9, 0.5))
     assert stream("some/votes.SOI") == Orders(Path("some/votes.SOI"))
     assert stream("ratings.csv") == Ratings(Path("ratings.csv"))
     assert stream("orders:path=votes.soc,rule=top5") == Orders(Path("votes.soc"), rule="top5")
-    assert text_of(Means(tuple(np.array([0.25, 0.5])))) == "means:means=0.25+0.5"
+    assert format_spec(Bernoulli(tuple(np.array([0.25, 0.5])))) == "bernoulli:means=0.25+0.5"
 
 
 @pytest.mark.parametrize(
@@ -320,18 +323,18 @@ def test_specification_by_hand() -> None:
         ("orders", "needs path"),
         ("ct15:m=1", "m = 1: must be a whole number, at least 2"),
         ("ct15:noise=-0.1", "noise = -0.1: must be a finite standard deviation, at least 0"),
-        ("means:means=0.5", r"means = \(0.5,\): must be two probabilities or more"),
-        ("means:means=0.5+1.5", r"means\[1\] = 1.5: must be a probability, from 0 to 1"),
-        ("means:grade=0", "grade = 0: must be a whole number, from 1 to 255"),
-        ("lists:lists=01+1,chances=0.5+0.5", r"lists\[1\] = '1': must be a digit for each item"),
-        ("lists:lists=0+1,chances=0.5+0.5", r"lists\[0\] = '0': must be a digit for each item, two or more"),
-        ("lists:lists=01+1x,chances=0.5+0.5", r"lists\[1\] = '1x': must be a digit"),
-        ("lists:lists=01+10+11", "2 chances for 3 lists: must be one for each"),
-        ("lists:chances=0.5+0.6", r"chances = \(0.5, 0.6\): must be probabilities that add up to 1"),
-        ("lists:chances=1.5+-0.5", r"chances = \(1.5, -0.5\): must be probabilities"),
-        ("graded:m=1", "m = 1: must be"),
-        ("graded:max_grade=0", "max_grade = 0: must be a whole number, from 1 to 255"),
-        ("graded:max_grade=256", "max_grade = 256: must be a whole number, from 1 to 255"),
+        ("bernoulli:means=0.5", r"means = \(0.5,\): must be two probabilities or more"),
+        ("bernoulli:means=0.5+1.5", r"means\[1\] = 1.5: must be a probability, from 0 to 1"),
+        ("bernoulli:grade=0", "grade = 0: must be a whole number, from 1 to 255"),
+        ("joint:lists=01+1,probabilities=0.5+0.5", r"lists\[1\] = '1': must be a digit for each item"),
+        ("joint:lists=0+1,probabilities=0.5+0.5", r"lists\[0\] = '0': must be a digit for each item, two or more"),
+        ("joint:lists=01+1x,probabilities=0.5+0.5", r"lists\[1\] = '1x': must be a digit"),
+        ("joint:lists=01+10+11", "2 probabilities for 3 lists: must be one for each"),
+        ("joint:probabilities=0.5+0.6", r"probabilities = \(0.5, 0.6\): must be probabilities that add up to 1"),
+        ("joint:probabilities=1.5+-0.5", r"probabilities = \(1.5, -0.5\): must be probabilities"),
+        ("binomial:m=1", "m = 1: must be"),
+        ("binomial:max_grade=0", "max_grade = 0: must be a whole number, from 1 to 255"),
+        ("binomial:max_grade=256", "max_grade = 256: must be a whole number, from 1 to 255"),
         ("switching:m=1", "m = 1: must be"),
         ("switching:noise=-1", "noise = -1.0: must be"),
         ("switching:segments=0", "segments = 0: must be a whole number, at least 1"),
@@ -350,4 +353,4 @@ def test_numbers_that_are_none_are_refused() -> None:
     with pytest.raises(ValueError, match="periods = inf"):
         Drifting(periods=float("inf"))
     with pytest.raises(ValueError, match=r"means\[0\] = nan"):
-        Means((float("nan"), 0.5))
+        Bernoulli((float("nan"), 0.5))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from peekrank.learners import RTopKF, learner
 from peekrank.measures import NDCG
 from peekrank.registry import SURROGATES
-from peekrank.spec import text_of
+from peekrank.spec import format_spec
 from peekrank.surrogates import (
     KL,
     Limits,
@@ -157,7 +157,7 @@ def centred(relevance: Floats) -> Floats:
     return np.asarray(target - target.mean())
 
 
-def from_all_but_one(F: Callable[[Floats], Floats], relevance: Floats, hidden: int, chance: float) -> Floats:
+def from_all_but_one(F: Callable[[Floats], Floats], relevance: Floats, hidden: int, propensity: float) -> Floats:
     """The estimate of F(relevance): what is hidden is NaN, and so would be what depends on it."""
     seen = relevance.copy()
     seen[hidden] = np.nan
@@ -166,33 +166,33 @@ def from_all_but_one(F: Callable[[Floats], Floats], relevance: Floats, hidden: i
         for chosen in combinations(others, size):
             replaced = seen.copy()
             replaced[[hidden, *chosen]] = 0
-            total += (-1) ** size * F(replaced) / ((size + 1) * chance)
+            total += (-1) ** size * F(replaced) / ((size + 1) * propensity)
     return total
 
 
 @pytest.mark.parametrize("m", [2, 3, 4, 5])
 def test_all_but_one_answer_teach_listnet_and_a_calibrated_surrogate(m: int) -> None:
     gamma = 0.2
-    chances = gamma / m + (1 - gamma) * (np.arange(m) == m - 1)  # of being hidden: the last one, or any
+    propensities = gamma / m + (1 - gamma) * (np.arange(m) == m - 1)  # of being hidden: the last one, or any
     bias = []
     for row in product((0.0, 1.0), repeat=m):
         relevance = np.array(row)
         for F in (softmax, centred):
-            estimates = [from_all_but_one(F, relevance, z, p) for z, p in enumerate(chances)]
-            np.testing.assert_allclose(chances @ estimates, F(relevance), atol=1e-12)
-        moment = chances @ [(1 + np.abs(from_all_but_one(softmax, relevance, z, p)).sum()) ** 2
-                            for z, p in enumerate(chances)]  # fmt: skip
+            estimates = [from_all_but_one(F, relevance, z, p) for z, p in enumerate(propensities)]
+            np.testing.assert_allclose(propensities @ estimates, F(relevance), atol=1e-12)
+        moment = propensities @ [(1 + np.abs(from_all_but_one(softmax, relevance, z, p)).sum()) ** 2
+                            for z, p in enumerate(propensities)]  # fmt: skip
         assert moment <= 4**m / gamma
         target = NDCGSquared().target
-        estimates = [from_all_but_one(target, relevance, z, p) for z, p in enumerate(chances)]
-        bias.append(np.abs(chances @ estimates - target(relevance)).max())
+        estimates = [from_all_but_one(target, relevance, z, p) for z, p in enumerate(propensities)]
+        bias.append(np.abs(propensities @ estimates - target(relevance)).max())
     assert max(bias) > 0.05  # that of the hopeless one is not unbiased
 
 
 def test_three_grades_cannot_be_estimated_so() -> None:
-    relevance, chances = np.array([1.0, 2.0, 2.0]), np.full(3, 1 / 3)
-    estimates = [from_all_but_one(softmax, relevance, z, p) for z, p in enumerate(chances)]
-    assert np.abs(chances @ estimates - softmax(relevance)).max() > 0.01
+    relevance, propensities = np.array([1.0, 2.0, 2.0]), np.full(3, 1 / 3)
+    estimates = [from_all_but_one(softmax, relevance, z, p) for z, p in enumerate(propensities)]
+    assert np.abs(propensities @ estimates - softmax(relevance)).max() > 0.01
 
 
 # --- Lipschitz constants
@@ -278,7 +278,7 @@ def test_names_from_before_are_read() -> None:
 def test_names_within_specifications() -> None:
     text = "rtopkf:surrogate=smoothdcg:epsilon=0.1,gamma=0.2"
     assert learner(text) == RTopKF(SmoothDCG(0.1), gamma=0.2)
-    assert text_of(learner(text)) == text
+    assert format_spec(learner(text)) == text
 
 
 def test_answers_that_are_needed() -> None:

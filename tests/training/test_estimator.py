@@ -15,11 +15,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_checks
 from sklearn.utils.validation import check_is_fitted
 
-from peekrank.data.generated import Layout, make_dataset
+from peekrank.data.generated import DatasetShape, make_dataset
 from peekrank.engine import Agent
 from peekrank.training.estimator import TopKRanker
 
-LAYOUT = Layout(queries=40, documents=(3, 9), features=4, shares=(0.6, 0.3, 0.1))
+LAYOUT = DatasetShape(queries=40, documents=(3, 9), features=4, shares=(0.6, 0.3, 0.1))
 DATA = make_dataset(LAYOUT, np.random.default_rng(1))
 X, Y, QID = DATA.features, DATA.relevance, np.repeat(DATA.queries, np.diff(DATA.offsets))
 

@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from peekrank.data.dataset import About, Dataset
-from peekrank.data.generated import Layout, make_dataset
+from peekrank.data.dataset import Dataset, Provenance
+from peekrank.data.generated import DatasetShape, make_dataset
 from peekrank.data.scaling import Standardisation
 from peekrank.engine import Agent
 from peekrank.measures import NDCG
 from peekrank.training.model import Model, is_model, load_model, order_all, preparation, save_model
-from peekrank.training.playing import play_run
-from peekrank.training.training import Training, gather
+from peekrank.training.run import play_run
+from peekrank.training.training import Training, prepare_data
 
 
 def made(relevance: object = (1, 0, 0, 0)) -> Dataset:
     features = np.array([[1, 0], [2, 0], [0, 3], [0, 1]], np.float32)
-    return Dataset(features, np.asarray(relevance), np.array([0, 2, 4]), np.array([7, 5]), About("made"))
+    return Dataset(features, np.asarray(relevance), np.array([0, 2, 4]), np.array([7, 5]), Provenance("made"))
 
 
 def model(weights: object = (1, -1), scaling: str = "none") -> Model:
@@ -50,12 +50,12 @@ def test_relevance_plays_no_part_in_ranking() -> None:
 
 def test_values_are_of_queries_that_count_with_relevance_rounded() -> None:
     ranked = model().rank(made(np.array([0.75, 0.25, 0, 0], np.float32)))
-    values = ranked.judged(NDCG(10, blank="skip"))
+    values = ranked.judged(NDCG(10, no_relevant="skip"))
     assert values == pytest.approx([1 / np.log2(3)])
-    assert ranked.quality(NDCG(10, blank="skip")) == values[0]
+    assert ranked.quality(NDCG(10, no_relevant="skip")) == values[0]
     nothing = model().rank(made(np.zeros(4, np.uint8)))
-    assert len(nothing.judged(NDCG(10, blank="skip"))) == 0
-    assert np.isnan(nothing.quality(NDCG(10, blank="skip")))
+    assert len(nothing.judged(NDCG(10, no_relevant="skip"))) == 0
+    assert np.isnan(nothing.quality(NDCG(10, no_relevant="skip")))
 
 
 @pytest.mark.parametrize(("weights", "said"), [((1, 2, 3), "has 3 weights"), ((1,), "has 1 weights")])
@@ -164,7 +164,7 @@ def test_weights_and_offsets_that_do_not_fit_the_features() -> None:
 
 def test_robust_scaling_travels_with_a_model(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
-    data = make_dataset(Layout(20, (3, 9), 4, (0.6, 0.4)), rng, values="tails")
+    data = make_dataset(DatasetShape(20, (3, 9), 4, (0.6, 0.4)), rng, values="tails")
     made = Model(
         np.array([1, -2, 3, 0], np.float32), preparation(data, "robust"), "ridge", 1, "ndcg@10", 1, 0, 0, "x", ""
     )
@@ -184,18 +184,18 @@ def test_robust_scaling_travels_with_a_model(tmp_path: Path) -> None:
         load_model(tmp_path / "m.json")
 
 
-LAYOUT = Layout(queries=25, documents=(3, 9), features=4, shares=(0.6, 0.3, 0.1))
+LAYOUT = DatasetShape(queries=25, documents=(3, 9), features=4, shares=(0.6, 0.3, 0.1))
 GOING_ON = (
     "ridge",
-    "ridge:lift=3",
-    "ridge:forget=0.99",
+    "ridge:expand=3",
+    "ridge:decay=0.99",
     "rtopkf:horizon=100",
     "rtopkf:horizon=100,surrogate=kl,estimator=doubly_robust",
 )
 
 
 def trained(learner: str, rounds: int, k: int = 1) -> Model:
-    material = gather(make_dataset(LAYOUT, np.random.default_rng(3)), scaling="global")
+    material = prepare_data(make_dataset(LAYOUT, np.random.default_rng(3)), scaling="global")
     training = Training((learner,), k=k, rounds=rounds, runs=1)
     found = next(play_run(training, material, 0, lambda _: None)).models[0]
     assert found is not None
@@ -206,7 +206,7 @@ def trained(learner: str, rounds: int, k: int = 1) -> Model:
 def test_an_agent_goes_on_where_training_ended(learner: str, tmp_path: Path) -> None:
     save_model(trained(learner, 60), tmp_path / "m.json")
     agent = Agent.from_model(load_model(tmp_path / "m.json"))
-    data = gather(make_dataset(LAYOUT, np.random.default_rng(3)), scaling="global").train
+    data = prepare_data(make_dataset(LAYOUT, np.random.default_rng(3)), scaling="global").train
     for query in Training((learner,), rounds=100, runs=1).sequence(0, 25)[60:]:
         rows = slice(data.offsets[query], data.offsets[query + 1])
         decision = agent.rank(data.features[rows])
@@ -220,13 +220,13 @@ def test_lists_may_be_longer_and_more_answered_than_in_training(learner: str) ->
     model = trained(learner, 60)
     short, agent = Agent.from_model(model), Agent.from_model(model, m=40, k=3)
     X = model.prepare(np.random.default_rng(1).random((40, 4)))
-    assert agent.order(X[:5]).tolist() == short.order(X[:5]).tolist()
+    assert agent.best_ranking(X[:5]).tolist() == short.best_ranking(X[:5]).tolist()
     agent.update(agent.rank(X), [1, 0, float("nan")])
-    assert agent.answers == short.answers + 2
+    assert agent.n_feedback == short.answers + 2
 
 
 def test_without_weights_the_agent_scores(tmp_path: Path) -> None:
-    model = trained("ridge:lift=3", 60)
+    model = trained("ridge:expand=3", 60)
     save_model(model, tmp_path / "m.json")
     loaded = load_model(tmp_path / "m.json")
     data = make_dataset(LAYOUT, np.random.default_rng(4))
@@ -234,7 +234,7 @@ def test_without_weights_the_agent_scores(tmp_path: Path) -> None:
     assert len(loaded.weights) == 0
     assert (
         ranked.rankings[: data.offsets[1]].tolist()
-        == agent.order(ranked.data.features[: data.offsets[1]]).tolist()
+        == agent.best_ranking(ranked.data.features[: data.offsets[1]]).tolist()
     )
 
 

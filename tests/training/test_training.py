@@ -11,11 +11,11 @@ import polars as pl
 import pytest
 from scipy.optimize import linprog
 
-from peekrank.data.dataset import About, Dataset
+from peekrank.data.dataset import Dataset, Provenance
 from peekrank.data.scaling import fit_standardisation, scale_within_queries, standardise
 from peekrank.engine import Agent, play, simulate
 from peekrank.jobs.executor import InterruptedRunError
-from peekrank.jobs.folder import finished
+from peekrank.jobs.results_dir import finished
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.measures import NDCG, evaluate
 from peekrank.measures import measure as measure_named
@@ -24,12 +24,12 @@ from peekrank.reports import plots
 from peekrank.surrogates import KL, ListNet, RankSVM, Squared, Surrogate
 from peekrank.training.hindsight import best_fixed, loss_along
 from peekrank.training.model import Model, load_model, preparation, save_model
-from peekrank.training.outcome import Outcome
+from peekrank.training.result import TrainingResult
 from peekrank.training.runs import learn, model_file
-from peekrank.training.training import Material, Training, gather, make_learner
+from peekrank.training.training import Training, TrainTest, make_learner, prepare_data
 from peekrank.types import Floats, Ints, Rounds
 
-SMALL = Training(("rtopkf", "as_printed:surrogate=kl", "uniform"), k=1, rounds=300, runs=2)
+SMALL = Training(("rtopkf", "from_paper:surrogate=kl", "uniform"), k=1, rounds=300, runs=2)
 COUNTS = np.arange(20) % 4  # how often each list came
 CONVEX = [cls() for cls in SURROGATES.values() if cls.convex]
 
@@ -41,18 +41,22 @@ def make(queries: int, seed: int, d: int = 3, source: str = "made") -> Dataset:
     features = rng.random((int(offsets[-1]), d), dtype=np.float32)
     score = features @ np.linspace(-1, 1, d) + 0.3 * rng.standard_normal(len(features))
     return Dataset(
-        features, np.digitize(score, [0.2, 0.6]).astype(np.uint8), offsets, np.arange(queries) + 10, About(source)
+        features,
+        np.digitize(score, [0.2, 0.6]).astype(np.uint8),
+        offsets,
+        np.arange(queries) + 10,
+        Provenance(source),
     )
 
 
 @pytest.fixture(scope="module")
-def material() -> Material:
-    return gather(make(20, 1), make(10, 2, source="other"))
+def material() -> TrainTest:
+    return prepare_data(make(20, 1), make(10, 2, source="other"))
 
 
 @pytest.fixture(scope="module")
-def done(material: Material, tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, Path]:
-    folder = tmp_path_factory.mktemp("learned") / "x"
+def done(material: TrainTest, tmp_path_factory: pytest.TempPathFactory) -> tuple[TrainingResult, Path]:
+    folder = tmp_path_factory.mktemp("trained") / "x"
     return learn(SMALL, material, folder, workers=2), folder
 
 
@@ -67,29 +71,29 @@ def test_a_run_is_passes_over_all_queries() -> None:
     assert len(SMALL.sequence(0, 7)) == 300
 
 
-def test_runs_are_those_of_play(done: tuple[Outcome, Path], material: Material) -> None:
+def test_runs_are_those_of_play(done: tuple[TrainingResult, Path], material: TrainTest) -> None:
     outcome, _ = done
     for text in SMALL.learners:
         for run in range(2):
             trace = play(
                 make_learner(text, 300), material.train.rounds(), k=1, measure=NDCG(10),
-                seed=SMALL.learner_seed(run), sequence=SMALL.sequence(run, 20), at=outcome.at,
+                seed=SMALL.learner_seed(run), sequence=SMALL.sequence(run, 20), checkpoints=outcome.checkpoints,
             )  # fmt: skip
             rows = outcome.curves.filter((pl.col("learner") == text) & (pl.col("run") == run))
             assert np.array_equal(rows["value"].to_numpy(), trace.value)
             assert np.array_equal(rows["explored"].to_numpy(), trace.explored)
-            assert np.allclose(outcome.qualities(text)[run], trace.value / outcome.at)
+            assert np.allclose(outcome.qualities(text)[run], trace.value / outcome.checkpoints)
 
 
-def test_summaries_are_what_the_curves_say(done: tuple[Outcome, Path]) -> None:
+def test_summaries_are_what_the_curves_say(done: tuple[TrainingResult, Path]) -> None:
     outcome, folder = done
     for summary in outcome.summaries():
         rows = outcome.curves.filter(pl.col("learner") == summary.learner)
-        ends = rows.filter(pl.col("at") == 300)["value"].to_numpy()
-        before = rows.filter(pl.col("at") == 270)["value"].to_numpy()
+        ends = rows.filter(pl.col("checkpoints") == 300)["value"].to_numpy()
+        before = rows.filter(pl.col("checkpoints") == 270)["value"].to_numpy()
         assert summary.quality == pytest.approx(ends.mean() / 300)
         assert summary.quality_sd == pytest.approx(ends.std(ddof=1) / 300)
-        assert summary.late == pytest.approx(((ends - before) / 30).mean())
+        assert summary.final_quality == pytest.approx(((ends - before) / 30).mean())
         assert summary.regret is None
         assert summary.finite == 2
     written = pl.read_csv(folder / "summary.csv")
@@ -98,7 +102,7 @@ def test_summaries_are_what_the_curves_say(done: tuple[Outcome, Path]) -> None:
     assert pl.read_parquet(folder / "curves.parquet").equals(outcome.curves)
 
 
-def test_lists_that_the_measure_skips_do_not_count(material: Material, tmp_path: Path) -> None:
+def test_lists_that_the_measure_skips_do_not_count(material: TrainTest, tmp_path: Path) -> None:
     training = Training(("uniform",), rounds=40, runs=1, measure="ndcg@10+skip")
     outcome = learn(training, material, tmp_path / "x")
     trace = simulate(
@@ -113,14 +117,14 @@ def test_lists_that_the_measure_skips_do_not_count(material: Material, tmp_path:
 
 
 def test_models_are_the_final_weights_and_held_out_is_their_quality(
-    done: tuple[Outcome, Path], material: Material
+    done: tuple[TrainingResult, Path], material: TrainTest
 ) -> None:
     outcome, folder = done
     assert material.test is not None
     rounds, test = material.train.rounds(), material.test
-    assert SMALL.model_names() == ["rtopkf", "as-printed-surrogate-kl", "uniform"]
+    assert SMALL.model_names() == ["rtopkf", "from-paper-surrogate-kl", "uniform"]
     assert sorted(path.name for path in (folder / "models").iterdir()) == [
-        "as-printed-surrogate-kl-0.json", "as-printed-surrogate-kl-1.json", "rtopkf-0.json", "rtopkf-1.json",
+        "from-paper-surrogate-kl-0.json", "from-paper-surrogate-kl-1.json", "rtopkf-0.json", "rtopkf-1.json",
     ]  # fmt: skip
     qualities = []
     for run in range(2):
@@ -153,7 +157,7 @@ def test_online_scaling_is_a_naive_twins(rounds: int, tmp_path: Path) -> None:
         for data in (make(20, 1), make(10, 2, source="other"))
     )
     training = Training(("rtopkf", "uniform"), k=1, rounds=rounds, runs=2, regret=True)
-    outcome = learn(training, gather(train, test, scaling="online"), tmp_path / "x")
+    outcome = learn(training, prepare_data(train, test, scaling="online"), tmp_path / "x")
     qualities = []
     for run in range(2):
         agent = Agent(make_learner("rtopkf", rounds), m=5, k=1, d=3, seed=training.learner_seed(run))
@@ -198,10 +202,10 @@ def test_online_scaling_is_a_naive_twins(rounds: int, tmp_path: Path) -> None:
 def test_online_scaling_is_recorded_and_statistics_of_runs_are_not_mixed_up(tmp_path: Path) -> None:
     train = make(20, 1)
     training = Training(("rtopkf",), rounds=12, runs=2)
-    learn(training, gather(train, scaling="online"), tmp_path / "x")
+    learn(training, prepare_data(train, scaling="online"), tmp_path / "x")
     assert json.loads((tmp_path / "x" / "manifest.json").read_text())["data"]["scaling"] == "online"
     with pytest.raises(ValueError, match="with different scaling of the data; choose another folder"):
-        learn(training, gather(train), tmp_path / "x")
+        learn(training, prepare_data(train), tmp_path / "x")
     one, two = (load_model(model_file(tmp_path / "x", "rtopkf", run)) for run in range(2))
     assert (one.preparation.fitted_on, two.preparation.fitted_on) == tuple(
         f"made, 12 queries in the order of seed 0, run {run}" for run in range(2)
@@ -212,19 +216,19 @@ def test_online_scaling_is_recorded_and_statistics_of_runs_are_not_mixed_up(tmp_
         ):
             one.rank(other)
     with pytest.raises(ValueError, match=r"is scaled already \(query\); leave it out"):
-        gather(scale_within_queries(train), scaling="online")
+        prepare_data(scale_within_queries(train), scaling="online")
     with pytest.raises(ValueError, match=r"is scaled already \(query\): must be online, or not scaled"):
-        gather(train, scale_within_queries(make(10, 2)), scaling="online")
+        prepare_data(train, scale_within_queries(make(10, 2)), scaling="online")
 
 
 def test_with_online_scaling_k_may_exceed_all_lists_of_a_short_run(tmp_path: Path) -> None:
     training = Training(("rtopkf",), k=5, rounds=1, runs=1, seed=2, regret=True)
     train = make(20, 1)
     assert np.diff(train.offsets)[training.sequence(0, 20)[0]] < 5
-    assert learn(training, gather(train, scaling="online"), tmp_path / "x").summaries()[0].explored == 0
+    assert learn(training, prepare_data(train, scaling="online"), tmp_path / "x").summaries()[0].explored == 0
 
 
-def test_random_order_is_held_against_the_test_part_too(done: tuple[Outcome, Path]) -> None:
+def test_random_order_is_held_against_the_test_part_too(done: tuple[TrainingResult, Path]) -> None:
     held_out = done[0].curves.filter(pl.col("learner") == "uniform")["held_out"].unique()
     assert len(held_out) == 2
     assert held_out.is_between(0, 1).all()
@@ -243,7 +247,7 @@ def naive_loss(surrogate: Surrogate, rounds: Rounds, counts: Ints, w: Floats) ->
 @pytest.mark.parametrize("surrogate", CONVEX, ids=str)
 @pytest.mark.parametrize("radius", [None, 0.5, 100.0])
 def test_no_weights_are_better_than_the_best_by_more_than_the_gap(
-    surrogate: Surrogate, radius: float | None, material: Material
+    surrogate: Surrogate, radius: float | None, material: TrainTest
 ) -> None:
     rounds, counts = material.train.rounds(), COUNTS
     best = best_fixed(surrogate, rounds, counts, radius)
@@ -259,7 +263,7 @@ def test_no_weights_are_better_than_the_best_by_more_than_the_gap(
             assert naive_loss(surrogate, rounds, counts, w) >= best.loss - best.gap - 1e-9 * best.loss
 
 
-def test_the_best_squared_loss_is_that_of_least_squares(material: Material) -> None:
+def test_the_best_squared_loss_is_that_of_least_squares(material: TrainTest) -> None:
     rounds, counts = material.train.rounds(), COUNTS
     root = np.sqrt(np.repeat(counts, np.diff(rounds.offsets)))
     w = np.linalg.lstsq(rounds.features * root[:, None], rounds.relevance * root, rcond=None)[0]
@@ -268,7 +272,7 @@ def test_the_best_squared_loss_is_that_of_least_squares(material: Material) -> N
     assert best.gap < 1e-9 * best.loss
 
 
-def test_the_best_hinge_loss_is_that_of_a_linear_program(material: Material) -> None:
+def test_the_best_hinge_loss_is_that_of_a_linear_program(material: TrainTest) -> None:
     rounds, rows = material.train.rounds(), []
     for first, last in zip(rounds.offsets, rounds.offsets[1:], strict=False):
         for i in range(first, last):
@@ -291,7 +295,7 @@ def test_the_best_hinge_loss_is_that_of_a_linear_program(material: Material) -> 
 
 
 @pytest.mark.parametrize("surrogate", [KL(), ListNet()], ids=str)
-def test_the_gradient_of_the_sum_vanishes_at_the_best(surrogate: Surrogate, material: Material) -> None:
+def test_the_gradient_of_the_sum_vanishes_at_the_best(surrogate: Surrogate, material: TrainTest) -> None:
     rounds, counts = material.train.rounds(), COUNTS
     best, slope = best_fixed(surrogate, rounds, counts), np.zeros(3)
     for q in range(20):
@@ -302,7 +306,7 @@ def test_the_gradient_of_the_sum_vanishes_at_the_best(surrogate: Surrogate, mate
     assert np.abs(slope).max() < 1e-4
 
 
-def test_a_loss_that_is_not_convex_has_no_regret(material: Material, tmp_path: Path) -> None:
+def test_a_loss_that_is_not_convex_has_no_regret(material: TrainTest, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="smoothdcg: it is not convex"):
         best_fixed(SURROGATES["smoothdcg"](), material.train.rounds(), np.ones(20, np.int64))
     training = Training(("rtopkf:surrogate=smoothdcg", "uniform"), rounds=20, runs=1, regret=True)
@@ -310,9 +314,9 @@ def test_a_loss_that_is_not_convex_has_no_regret(material: Material, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    "text", ["rtopkf", "as_printed:surrogate=kl", "rtopkf:surrogate=listnet", "rtopkf:radius=0.3"]
+    "text", ["rtopkf", "from_paper:surrogate=kl", "rtopkf:surrogate=listnet", "rtopkf:radius=0.3"]
 )
-def test_loss_along_a_run_is_a_naive_twins(text: str, material: Material) -> None:
+def test_loss_along_a_run_is_a_naive_twins(text: str, material: TrainTest) -> None:
     rounds, learner, sequence = material.train.rounds(), make_learner(text, 300), SMALL.sequence(0, 20)
     assert isinstance(learner, RTopKF)
     agent, total = Agent(learner, m=5, k=2, d=3, seed=SMALL.learner_seed(0)), 0.0
@@ -328,7 +332,9 @@ def test_loss_along_a_run_is_a_naive_twins(text: str, material: Material) -> Non
     assert sum(ticks) == 300
 
 
-def test_regret_is_loss_minus_the_best_for_lists_as_often_as_they_came(material: Material, tmp_path: Path) -> None:
+def test_regret_is_loss_minus_the_best_for_lists_as_often_as_they_came(
+    material: TrainTest, tmp_path: Path
+) -> None:
     training = Training(("rtopkf", "rtopkf:surrogate=kl"), k=2, rounds=50, runs=2, regret=True)
     ticks: list[int] = []
     outcome = learn(training, material, tmp_path / "x", progress=ticks.append)
@@ -347,7 +353,7 @@ def test_regret_is_loss_minus_the_best_for_lists_as_often_as_they_came(material:
 
 
 def test_what_is_finished_is_not_done_again_and_nothing_depends_on_interruptions(
-    done: tuple[Outcome, Path], material: Material, tmp_path: Path
+    done: tuple[TrainingResult, Path], material: TrainTest, tmp_path: Path
 ) -> None:
     calls = 0
 
@@ -369,15 +375,21 @@ def test_what_is_finished_is_not_done_again_and_nothing_depends_on_interruptions
     assert not list(folder.rglob("*.part"))
 
 
-def test_another_training_is_refused_by_what_differs(done: tuple[Outcome, Path], material: Material) -> None:
+def test_another_training_is_refused_by_what_differs(
+    done: tuple[TrainingResult, Path], material: TrainTest
+) -> None:
     _, folder = done
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     for other, data, message in (
         (replace(SMALL, rounds=301), material, "with different rounds; choose another folder"),
         (replace(SMALL, k=2, seed=5), material, "with different k, seed;"),
-        (SMALL, gather(make(20, 3), make(10, 2, source="other")), "with different content of the data, documents"),
-        (SMALL, gather(make(20, 1)), "source of the test"),
-        (SMALL, gather(make(20, 1), make(10, 2, source="other"), scaling="query"), "scaling of the data"),
+        (
+            SMALL,
+            prepare_data(make(20, 3), make(10, 2, source="other")),
+            "with different content of the data, documents",
+        ),
+        (SMALL, prepare_data(make(20, 1)), "source of the test"),
+        (SMALL, prepare_data(make(20, 1), make(10, 2, source="other"), scaling="query"), "scaling of the data"),
     ):
         with pytest.raises(ValueError, match=message):
             learn(other, data, folder)
@@ -391,8 +403,8 @@ def test_another_training_is_refused_by_what_differs(done: tuple[Outcome, Path],
         ({"learners": ("rtopkf", "rtopkf")}, "a learner is given twice"),
         ({"learners": ("rtopkg",)}, "unknown learner 'rtopkg': did you mean 'rtopkf'"),
         ({"learners": ("rtop1f",)}, "rtop1f learns about a fixed set of items, not from features"),
-        ({"learners": ("as_printed:surrogate=kk",)}, "unknown surrogate 'kk'"),
-        ({"learners": ("as_printed:rate=2",)}, "learner 'as_printed' has no field 'rate'"),
+        ({"learners": ("from_paper:surrogate=kk",)}, "unknown surrogate 'kk'"),
+        ({"learners": ("from_paper:rate=2",)}, "learner 'from_paper' has no field 'rate'"),
         ({"learners": ("rtopkf:surrogate=ranksvm",)}, "k = 1: rtopkf:surrogate=ranksvm needs k = 2 at least"),
         ({"k": 0}, "k = 0: must be a whole number, at least 1"),
         ({"rounds": 0}, "rounds = 0"),
@@ -406,7 +418,7 @@ def test_wrong_trainings(change: dict[str, object], message: str) -> None:
         replace(SMALL, **change)  # type: ignore[arg-type]
 
 
-def test_k_may_exceed_short_lists_but_not_all(material: Material, tmp_path: Path) -> None:
+def test_k_may_exceed_short_lists_but_not_all(material: TrainTest, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="k = 6: must be between 1 and the number of items, m = 5"):
         learn(replace(SMALL, k=6), material, tmp_path / "x")
     assert not (tmp_path / "x").exists()
@@ -417,15 +429,15 @@ def test_k_may_exceed_short_lists_but_not_all(material: Material, tmp_path: Path
 
 def test_weights_that_diverge_leave_no_model_and_stop_nothing(tmp_path: Path) -> None:
     data = make(20, 1)
-    huge = gather(data._replace(features=data.features * np.float32(1e8)), make(10, 2))
-    training = Training(("as_printed", "uniform"), rounds=300, runs=1)
+    huge = prepare_data(data._replace(features=data.features * np.float32(1e8)), make(10, 2))
+    training = Training(("from_paper", "uniform"), rounds=300, runs=1)
     summaries = learn(training, huge, tmp_path / "x").summaries()
     assert [s.finite for s in summaries] == [0, 1]
     assert summaries[0].held_out is None
     assert not (tmp_path / "x" / "models").exists()
 
 
-def test_quality_is_that_of_the_runs_that_did_not_diverge(done: tuple[Outcome, Path]) -> None:
+def test_quality_is_that_of_the_runs_that_did_not_diverge(done: tuple[TrainingResult, Path]) -> None:
     outcome, _ = done
     whole = outcome.summaries()[0]
     first = pl.col("run") == 0
@@ -439,7 +451,7 @@ def test_quality_is_that_of_the_runs_that_did_not_diverge(done: tuple[Outcome, P
     assert part.held_out == pytest.approx(mine.mean())
 
 
-def test_models_that_were_removed_are_made_again(material: Material, tmp_path: Path) -> None:
+def test_models_that_were_removed_are_made_again(material: TrainTest, tmp_path: Path) -> None:
     learn(SMALL, material, tmp_path)
     models = {path.name: path.read_bytes() for path in (tmp_path / "models").iterdir()}
     for path in (tmp_path / "models").iterdir():
@@ -448,7 +460,7 @@ def test_models_that_were_removed_are_made_again(material: Material, tmp_path: P
     assert {path.name: path.read_bytes() for path in (tmp_path / "models").iterdir()} == models != {}
 
 
-def test_models_of_a_training_that_never_finished_a_run_do_not_stay(material: Material, tmp_path: Path) -> None:
+def test_models_of_a_training_that_never_finished_a_run_do_not_stay(material: TrainTest, tmp_path: Path) -> None:
     learn(SMALL, material, tmp_path)
     for path in (tmp_path / "runs").iterdir():
         path.unlink()
@@ -457,7 +469,7 @@ def test_models_of_a_training_that_never_finished_a_run_do_not_stay(material: Ma
 
 
 def test_another_training_in_the_same_folder_at_the_same_time_is_noticed(
-    material: Material, tmp_path: Path
+    material: TrainTest, tmp_path: Path
 ) -> None:
     def take_over(_: int) -> None:
         manifest = json.loads((tmp_path / "manifest.json").read_text())
@@ -469,7 +481,7 @@ def test_another_training_in_the_same_folder_at_the_same_time_is_noticed(
     assert not (tmp_path / "runs").exists()
 
 
-def test_the_file_of_one_run_is_not_taken_for_another(material: Material, tmp_path: Path) -> None:
+def test_the_file_of_one_run_is_not_taken_for_another(material: TrainTest, tmp_path: Path) -> None:
     learn(SMALL, material, tmp_path)
     one, other = sorted((tmp_path / "runs").iterdir())
     one.write_bytes(other.read_bytes())
@@ -477,7 +489,7 @@ def test_the_file_of_one_run_is_not_taken_for_another(material: Material, tmp_pa
         learn(SMALL, material, tmp_path)
 
 
-def test_arrays_that_were_changed_after_reading_are_other_data(material: Material, tmp_path: Path) -> None:
+def test_arrays_that_were_changed_after_reading_are_other_data(material: TrainTest, tmp_path: Path) -> None:
     train = material.train._replace(about=replace(material.train.about, digest="abc"))
     learn(SMALL, material._replace(train=train), tmp_path)
     other = train._replace(features=train.features * np.float32(2))
@@ -490,15 +502,15 @@ def test_models_whose_plain_names_agree_are_numbered() -> None:
     assert training.model_names() == ["rtopkf-rate-1e-3-0", "uniform", "rtopkf-rate-1e-3-2"]
 
 
-def test_the_picture_shows_the_mean_over_runs(done: tuple[Outcome, Path]) -> None:
+def test_the_picture_shows_the_mean_over_runs(done: tuple[TrainingResult, Path]) -> None:
     outcome, _ = done
     axes = plots.average_quality(outcome).axes[0]
     assert axes.get_ylabel() == "average NDCG@10"
     lines = [line for line in axes.get_lines() if not str(line.get_label()).startswith("_")]
     assert [line.get_label() for line in lines] == list(SMALL.learners)
     for line, text in zip(lines, SMALL.learners, strict=True):
-        shown = outcome.at >= 3
-        assert np.allclose(line.get_xdata(), outcome.at[shown])
+        shown = outcome.checkpoints >= 3
+        assert np.allclose(line.get_xdata(), outcome.checkpoints[shown])
         assert np.allclose(line.get_ydata(), outcome.qualities(text).mean(axis=0)[shown])
 
 
@@ -535,7 +547,7 @@ def test_data_that_do_not_fit_a_model_are_refused() -> None:
     with pytest.raises(ValueError, match="thin: has 2 features: must have 3"):
         model.rank(make(5, 3, d=2, source="thin"))
     with pytest.raises(ValueError, match="made: feature ids count from 0: must count from 1"):
-        model.rank(train._replace(about=About("made", base=0)))
+        model.rank(train._replace(about=Provenance("made", base=0)))
     with pytest.raises(ValueError, match=r"is scaled already \(query\): must be none, or not scaled"):
         model.rank(scale_within_queries(train))
     other = standardise(train, fit_standardisation(train)._replace(fitted_on="elsewhere"))
@@ -551,7 +563,7 @@ def test_data_that_do_not_fit_a_model_are_refused() -> None:
 
 def test_features_that_sparse_data_leave_out_everywhere_are_zero() -> None:
     thin = make(5, 3, d=2)
-    sparse = thin._replace(about=About("sparse", oddities={"missing_values": 1}))
+    sparse = thin._replace(about=Provenance("sparse", warnings={"missing_values": 1}))
     prepared = model_of(make(20, 1)).rank(sparse).data
     assert np.array_equal(prepared.features, np.c_[thin.features, np.zeros(len(thin.features))])
 
@@ -559,7 +571,7 @@ def test_features_that_sparse_data_leave_out_everywhere_are_zero() -> None:
 def test_real_valued_relevance_is_rounded() -> None:
     train = make(20, 1)
     real = train._replace(relevance=train.relevance + np.float32(0.25))
-    material = gather(real, real)
+    material = prepare_data(real, real)
     assert np.array_equal(material.train.relevance, train.relevance)
     assert material.train.about.rounded
     assert material.test is not None

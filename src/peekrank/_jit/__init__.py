@@ -115,13 +115,13 @@ def _primitive(function: F) -> F:
 
 
 @_primitive
-def at(numbers: NDArray[np.float64], place: int) -> float:
-    """The number at a place that is not negative, which compiled code would look for otherwise.
+def at(numbers: NDArray[np.float64], position: int) -> float:
+    """The number at a position that is not negative, which compiled code would look for otherwise.
 
     >>> at(np.arange(3.0), 2)
     2.0
     """
-    return float(numbers[place])
+    return float(numbers[position])
 
 
 @_primitive

@@ -69,8 +69,8 @@ def _taught(key: Any, code: Callable[..., Any], result: Any, *kinds: Any) -> Any
 
 def _check_bounds(context: Any, builder: Any, array: Any, start: Any, count: int) -> None:
     """Raise an IndexError unless all numbers from `start` on are in the array."""
-    for place in (start, builder.add(start, _WORD(count - 1))):
-        _CGUTILS.do_boundscheck(context, builder, place, array.nitems)
+    for position in (start, builder.add(start, _WORD(count - 1))):
+        _CGUTILS.do_boundscheck(context, builder, position, array.nitems)
 
 
 def _vector_at(builder: Any, data: Any, start: Any) -> Any:
@@ -104,7 +104,9 @@ def _primitive(name: str, code: Callable[..., Any], result: Any, *kinds: Any) ->
 
 
 PRIMITIVES = {
-    "at": _primitive("at", lambda b, data, place: b.load(b.gep(data, [place])), _NUMBER, types.Array, _PLACE),
+    "at": _primitive(
+        "at", lambda b, data, position: b.load(b.gep(data, [position])), _NUMBER, types.Array, _PLACE
+    ),
     "eight": _primitive(
         "eight",
         lambda b, data, start: b.load(_vector_at(b, data, start), align=_SIZE),

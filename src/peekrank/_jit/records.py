@@ -88,16 +88,16 @@ class _Fields(AttributeTemplate):
 
 
 def _load_field(context: Any, builder: Any, held: HeldType, address: Any, name: str) -> Any:
-    place = held.record.fields.index(name)
-    start = sum(map(_length, _parts(held.record)[:place]))
-    return _load(context, builder, held.record[place], builder.bitcast(address, _WORD.as_pointer()), start)
+    position = held.record.fields.index(name)
+    start = sum(map(_length, _parts(held.record)[:position]))
+    return _load(context, builder, held.record[position], builder.bitcast(address, _WORD.as_pointer()), start)
 
 
 def _load(context: Any, builder: Any, kind: Any, address: Any, start: int) -> Any:
-    """The value of a type whose words begin at a place."""
+    """The value of a type whose words begin at a position."""
 
-    def word(place: int) -> Any:
-        return builder.load(builder.gep(address, [_WORD(start + place)]))
+    def word(position: int) -> Any:
+        return builder.load(builder.gep(address, [_WORD(start + position)]))
 
     wanted = context.get_value_type(kind)
     if isinstance(kind, types.Array):

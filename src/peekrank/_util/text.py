@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 
-def counted(n: int, one: str, many: str | None = None) -> str:
+def pluralize(n: int, one: str, many: str | None = None) -> str:
     """A number of things, in the singular for one.
 
-    >>> counted(1, "run"), counted(2000, "query", "queries")
+    >>> pluralize(1, "run"), pluralize(2000, "query", "queries")
     ('1 run', '2,000 queries')
     """
     return f"{n:,} {one if n == 1 else many or one + 's'}"

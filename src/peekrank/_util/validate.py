@@ -10,10 +10,10 @@ import numpy as np
 from peekrank.types import Ints
 
 
-def whole(name: str, value: object, low: int, high: int | None = None) -> None:
+def check_int(name: str, value: object, low: int, high: int | None = None) -> None:
     """Raise a ValueError unless the value is a whole number from low to high.
 
-    >>> whole("m", 1, 2)
+    >>> check_int("m", 1, 2)
     Traceback (most recent call last):
     ValueError: m = 1: must be a whole number, at least 2
     """
@@ -27,10 +27,10 @@ def whole(name: str, value: object, low: int, high: int | None = None) -> None:
         raise ValueError(f"{name} = {value!r}: must be a whole number, {allowed}")
 
 
-def ascending(name: str, values: Any, high: int) -> Ints:
+def check_ascending(name: str, values: Any, high: int) -> Ints:
     """The values, if they are ascending whole numbers from 1 to high; else a ValueError.
 
-    >>> ascending("at", [1, 5, 3], 10)
+    >>> check_ascending("checkpoints", [1, 5, 3], 10)
     Traceback (most recent call last):
     ValueError: at must hold ascending whole numbers from 1 to 10, one at least
     """
@@ -47,10 +47,10 @@ def ascending(name: str, values: Any, high: int) -> Ints:
     return array.astype(np.int64)
 
 
-def positive(name: str, value: Any) -> None:
+def check_positive(name: str, value: Any) -> None:
     """Raise a ValueError unless the value is a positive, finite number.
 
-    >>> positive("epsilon", 0.0)
+    >>> check_positive("epsilon", 0.0)
     Traceback (most recent call last):
     ValueError: epsilon = 0.0: must be a positive number
     """
@@ -59,10 +59,10 @@ def positive(name: str, value: Any) -> None:
         raise ValueError(f"{name} = {value!r}: must be a positive number")
 
 
-def fraction(name: str, value: Any) -> None:
+def check_open_unit(name: str, value: Any) -> None:
     """Raise a ValueError unless the value is a number between 0 and 1, and neither of them.
 
-    >>> fraction("p", 1.0)
+    >>> check_open_unit("p", 1.0)
     Traceback (most recent call last):
     ValueError: p = 1.0: must be a number above 0 and below 1
     """
@@ -70,23 +70,23 @@ def fraction(name: str, value: Any) -> None:
         raise ValueError(f"{name} = {value!r}: must be a number above 0 and below 1")
 
 
-def share(name: str, value: Any) -> None:
+def check_unit(name: str, value: Any) -> None:
     """Raise a ValueError unless the value is a number above 0, and 1 at most.
 
-    >>> share("discount", 1.5)
+    >>> check_unit("discount", 1.5)
     Traceback (most recent call last):
     ValueError: discount = 1.5: must be 1 at most
     """
-    positive(name, value)
+    check_positive(name, value)
     if value > 1:
         raise ValueError(f"{name} = {value!r}: must be 1 at most")
 
 
-def choice(name: str, value: object, hint: Any) -> None:
+def check_choice(name: str, value: object, hint: Any) -> None:
     """Raise a ValueError unless the value is one of those of a Literal type.
 
     >>> from typing import Literal
-    >>> choice("order", "best", Literal["leader", "fixed"])
+    >>> check_choice("order", "best", Literal["leader", "fixed"])
     Traceback (most recent call last):
     ValueError: order = 'best': must be 'leader' or 'fixed'
     """

@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from peekrank import learners, registry
-from peekrank.advice import evidence
+from peekrank.advice import benchmarks
 from peekrank.games.rate import Rate, Verdict
 from peekrank.games.rates import rate_of
 from peekrank.learners._shared import constants, position_weights
 from peekrank.measures import learnable
-from peekrank.types import ForStable, Learner, LinearMeasure, Measure, Shape
+from peekrank.types import Learner, LinearMeasure, Measure, Shape, StochasticBound
 
 _NEVER = 10**18  # a bound that says nothing up to here is taken to say nothing ever
 _LONG = 10**6  # rounds at which bounds are compared where no number of rounds is known
@@ -45,7 +45,7 @@ class Problem(NamedTuple):
     def measured(self) -> tuple[str, int]:
         """The measure, and k of ten items, that stands for this problem in what was measured."""
         if _chooses_a_set(learnable(self.measure, self.grades - 1), self.m):
-            return "p@3", 1
+            return "p@3+sum", 1
         if self.k == self.m:
             return "dcg", evidence.ITEMS
         return "dcg", evidence.ITEMS - 1 if self.verdict.rate is Rate.SQRT else 1
@@ -85,7 +85,7 @@ def _best_of(names: Iterable[str], p: Problem) -> Learner | None:
     def key(learner: Learner) -> tuple[float, float, bool, float]:
         bound = learner.bound(p.shape, p.horizon or _LONG)
         rate, told = growth(learner, p.shape), learner.horizon is not None
-        return rate.exponent, usually(learner, p), told, 0.0 if bound is None else bound
+        return rate.exponent, mean_loss(learner, p), told, 0.0 if bound is None else bound
 
     promising = [found for found in _fitting(names, p) if _promises(found, p)]
     return min(promising, key=key, default=None)
@@ -96,9 +96,9 @@ def for_stable(p: Problem) -> Learner | None:
     found = [
         learner
         for learner in _fitting(_quick(), p)
-        if (isinstance(learner, ForStable) or _promises(learner, p)) and usually(learner, p) < inf
+        if (isinstance(learner, StochasticBound) or _promises(learner, p)) and mean_loss(learner, p) < inf
     ]
-    return min(found, key=lambda learner: usually(learner, p), default=None)
+    return min(found, key=lambda learner: mean_loss(learner, p), default=None)
 
 
 def _fitting(names: Iterable[str], p: Problem) -> Iterator[Learner]:
@@ -121,10 +121,10 @@ def _promises(learner: Learner, p: Problem) -> bool:
     return learner.bound(p.shape, p.horizon or _LONG) is not None
 
 
-def usually(learner: Learner, p: Problem) -> float:
+def mean_loss(learner: Learner, p: Problem) -> float:
     """What a learner lost on stationary streams; infinite where that was not measured."""
     try:
-        return evidence.typically(learner.name, *p.measured, told=learner.horizon is not None)
+        return evidence.loss_by_stream(learner.name, *p.measured, told=learner.horizon is not None)
     except ValueError:  # a measure that is not learned item by item
         return inf
 
@@ -146,11 +146,11 @@ def growth(learner: Learner, shape: Shape) -> Rate:
     return min(Rate, key=lambda rate: abs(rate.exponent - slope))
 
 
-def speaks_from_round(choice: Choice, p: Problem) -> int | None:
+def informative_from_round(choice: Choice, p: Problem) -> int | None:
     """The horizon from about which the bound says something, in two digits; None: never."""
 
     def telling(T: int) -> bool:
-        return speaks(choice.learner.bound(p.shape, T), T * choice.difference)
+        return is_informative(choice.learner.bound(p.shape, T), T * choice.difference)
 
     first = least(1, _NEVER, telling)
     if first is None:
@@ -162,7 +162,7 @@ def speaks_from_round(choice: Choice, p: Problem) -> int | None:
     return max(start, (silent // step + 1) * step)
 
 
-def speaks(bound: float | None, worst: float | None) -> bool:
+def is_informative(bound: float | None, worst: float | None) -> bool:
     """Whether there is a bound that is below the largest regret, or nothing to lose."""
     return bound is not None and worst is not None and (bound < worst or worst == 0)
 

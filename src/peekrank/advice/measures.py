@@ -7,28 +7,28 @@ from dataclasses import dataclass, fields, replace
 from math import inf
 from typing import Any, NamedTuple
 
-from peekrank._util.text import counted
-from peekrank._util.validate import whole
-from peekrank.advice import evidence
+from peekrank._util.text import pluralize
+from peekrank._util.validate import check_int
+from peekrank.advice import benchmarks
 from peekrank.advice.choice import (
     Choice,
     Problem,
     choose,
     for_stable,
     growth,
+    informative_from_round,
+    is_informative,
     least,
-    speaks,
-    speaks_from_round,
-    usually,
+    mean_loss,
 )
 from peekrank.games.rate import Rate, Verdict
 from peekrank.learners.champion import Champion
 from peekrank.measures import (
-    AUC,
     DCG,
     ERR,
     NDCG,
     RBP,
+    AUCLoss,
     AveragePrecision,
     Hit,
     PairwiseLoss,
@@ -38,8 +38,8 @@ from peekrank.measures import (
     SumLoss,
 )
 from peekrank.measures import measure as measure_named
-from peekrank.measures.sense import wants_the_best_on_top
-from peekrank.spec import text_of
+from peekrank.measures.sanity import prefers_relevant_first
+from peekrank.spec import format_spec
 from peekrank.types import Learner, Measure
 
 _LONGEST = 10**12  # the longest horizon that learners accept
@@ -104,7 +104,7 @@ class Advice:
         That learner's bound on the expected regret after `horizon` rounds.
     worst
         The largest regret that any learner can have: `horizon` times the largest difference of two rankings.
-    speaks_from
+    informative_from
         Horizon from about which the bound is below `worst`, in two digits; None: never.
     evidence
         What was measured of `stable` and of `learner`.
@@ -124,14 +124,14 @@ class Advice:
     guarantee: Rate | None = None
     bound: float | None = None
     worst: float | None = None
-    speaks_from: int | None = None
+    informative_from: int | None = None
     evidence: tuple[Evidence, ...] = ()
     changes: tuple[Change, ...] = ()
 
     @property
     def vacuous(self) -> bool:
         """Whether the bound says nothing, being no smaller than the largest regret there can be."""
-        return self.bound is not None and not speaks(self.bound, self.worst)
+        return self.bound is not None and not is_informative(self.bound, self.worst)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -150,8 +150,8 @@ class Advice:
         if self.vacuous and self.worst is not None:
             said.append(f"the bound says nothing here, as nobody can lose more than {_number(self.worst)}")
             said.append(
-                f"it says something from about {counted(self.speaks_from, 'round')} on"
-                if self.speaks_from
+                f"it says something from about {pluralize(self.informative_from, 'round')} on"
+                if self.informative_from
                 else "it never does"
             )
         return tuple(said)
@@ -170,8 +170,8 @@ class Advice:
     @property
     def rows(self) -> list[tuple[str, str]]:
         """All of it in words: a label and what belongs to it, line by line."""
-        rounds = "" if self.horizon is None else f", {counted(self.horizon, 'round')}"
-        size = f"m = {counted(self.m, 'item')}, k = {self.k:,} revealed{rounds}"
+        rounds = "" if self.horizon is None else f", {pluralize(self.horizon, 'round')}"
+        size = f"m = {pluralize(self.m, 'item')}, k = {self.k:,} revealed{rounds}"
         rate, basis, reason = self.verdict
         told = [
             ("problem", f"{self.measure}, {size}, grades 0 to {self.grades - 1}"),
@@ -239,7 +239,7 @@ def advise(measure: str | Measure, m: int, k: int, horizon: int | None = None, g
     """What to expect of learning a ranking, which learner to use, and what to change.
 
     Learners are chosen by proof and by evidence: the best guaranteed rate first, then what was lost on stationary
-    streams (`peekrank.advice.evidence`), which is why they are not told the horizon where they lose less without.
+    streams (`peekrank.advice.benchmarks`), which is why they are not told the horizon where they lose less without.
 
     Parameters
     ----------
@@ -263,15 +263,15 @@ def advise(measure: str | Measure, m: int, k: int, horizon: int | None = None, g
     The bounds are those of the learners' pages; the rates are those of `peekrank.games`.
     """
     judge = measure_named(measure) if isinstance(measure, str) else measure
-    whole("m", m, 1, 10**8)
-    whole("k", k, 1, m)
+    check_int("m", m, 1, 10**8)
+    check_int("k", k, 1, m)
     if horizon is not None:
-        whole("horizon", horizon, 1, _LONGEST)
-    whole("grades", grades, 2, 256)
-    if not wants_the_best_on_top(judge, int(m), int(grades) - 1):
+        check_int("horizon", horizon, 1, _LONGEST)
+    check_int("grades", grades, 2, 256)
+    if not prefers_relevant_first(judge, int(m), int(grades) - 1):
         raise ValueError(
             f"{judge} rewards a ranking that does not have the most relevant items on top, where learners put "
-            "them: its weights must not rise from place to place, nor its gains fall with relevance"
+            "them: its weights must not rise from position to position, nor its gains fall with relevance"
         )
     p = Problem(judge, int(m), int(k), horizon if horizon is None else int(horizon), int(grades))
     advice = Advice(str(judge), p.m, p.k, p.horizon, p.grades, p.verdict)
@@ -282,12 +282,12 @@ def advise(measure: str | Measure, m: int, k: int, horizon: int | None = None, g
         advice = replace(
             advice,
             learner=text_of(choice.learner),
-            stable=None if stable is None else text_of(stable),
+            stable=None if stable is None else format_spec(stable),
             undecided=_champion(tuple(advised), p),
             guarantee=growth(choice.learner, p.shape),
             bound=choice.bound,
             worst=None if p.horizon is None else p.horizon * choice.difference,
-            speaks_from=speaks_from_round(choice, p),
+            informative_from=informative_from_round(choice, p),
             evidence=tuple(_evidence(found, p) for found in advised),
         )
     return replace(advice, changes=tuple(_changes(p, advice)))
@@ -296,14 +296,14 @@ def advise(measure: str | Measure, m: int, k: int, horizon: int | None = None, g
 def _champion(members: tuple[Learner, ...], p: Problem) -> str | None:
     """A champion made of the learners that are advised, if there are two and they can be members."""
     try:
-        return text_of(Champion(p.measure, members, p.grades - 1)) if len(members) > 1 else None  # type: ignore[arg-type]
+        return format_spec(Champion(p.measure, members, p.grades - 1)) if len(members) > 1 else None  # type: ignore[arg-type]
     except ValueError:
         return None
 
 
 def _evidence(learner: Learner, p: Problem) -> Evidence:
-    come_and_go, name = learner.kernels.enter is not None, text_of(learner)
-    if usually(learner, p) == inf or p.verdict.rate is Rate.ZERO:
+    come_and_go, name = learner.kernels.set_items is not None, format_spec(learner)
+    if mean_loss(learner, p) == inf or p.verdict.rate is Rate.ZERO:
         return Evidence(name, str(p.measure), p.k, {}, {}, come_and_go)
     game, told = p.measured, learner.horizon is not None
     few = evidence.few(learner.name) if game == ("dcg", 1) and not told else {}
@@ -324,37 +324,41 @@ def _changes(p: Problem, advice: Advice) -> Iterator[Change]:
         for measure in _stand_ins(p):
             yield _change(p._replace(measure=measure), f"learn {measure}")
     elif rate is Rate.TWO_THIRDS and isinstance(p.measure, DCG | RBP):
-        shorter = replace(p.measure, n=p.k)
+        shorter = replace(p.measure, cutoff=p.k)
         yield _change(p._replace(measure=shorter), f"learn {shorter}")
-    if advice.vacuous and advice.speaks_from and advice.speaks_from <= _LONGEST:
-        yield _change(p._replace(horizon=advice.speaks_from), f"play {counted(advice.speaks_from, 'round')}")
+    if advice.vacuous and advice.informative_from and advice.informative_from <= _LONGEST:
+        yield _change(
+            p._replace(horizon=advice.informative_from), f"play {pluralize(advice.informative_from, 'round')}"
+        )
 
 
 def _change(p: Problem, what: str) -> Change:
     choice = choose(p)
     if choice is not None:
-        what += f" with {text_of(choice.learner)}"
+        what += f" with {format_spec(choice.learner)}"
     return Change(what, p.verdict.rate, _telling(choice, p.horizon), str(p.measure), p.k, p.horizon)
 
 
 def _telling(choice: Choice | None, horizon: int | None) -> float | None:
     """The bound, if it says something."""
-    return choice.bound if choice and horizon and speaks(choice.bound, horizon * choice.difference) else None
+    return (
+        choice.bound if choice and horizon and is_informative(choice.bound, horizon * choice.difference) else None
+    )
 
 
 def _stand_ins(p: Problem) -> tuple[Measure, ...]:
     """The closest measures that can be learned item by item."""
     match p.measure:
-        case NDCG(n=n, gains=gains):
+        case NDCG(cutoff=n, gains=gains):
             return (DCG(n, gains),)
         case AveragePrecision():
-            return (DCG(), Precision(p.k)) if p.k < p.m else (DCG(),)
-        case AUC() | PairwiseLoss():
+            return (DCG(), Precision(p.k, mean=False)) if p.k < p.m else (DCG(),)
+        case AUCLoss() | PairwiseLoss():
             return (PairwiseLoss() if p.grades == 2 else SumLoss(),)
         case ReciprocalRank(n) | ERR(n):
             return (DCG(n),)
         case Recall(n) | Hit(n):
-            return (Precision(n),)
+            return (Precision(n, mean=False),)
     return ()
 
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from peekrank._util.text import counted
-from peekrank._util.validate import whole
+from peekrank._util.text import pluralize
+from peekrank._util.validate import check_int
 from peekrank.games.rate import Rate
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.surrogates import ListNet, NDCGSquared, RankSVM, Surrogate, softmax
@@ -76,7 +76,7 @@ class SurrogateAdvice:
     @property
     def rows(self) -> list[tuple[str, str]]:
         """All of it in words: a label and what belongs to it, line by line."""
-        size = f"m = {counted(self.m, 'item')}, k = {self.k:,} revealed"
+        size = f"m = {pluralize(self.m, 'item')}, k = {self.k:,} revealed"
         told = [
             ("problem", f"{self.surrogate}, {size}, grades 0 to {self.grades - 1}"),
             ("rate", f"{self.rate or 'unknown'}: {self.reason}"),
@@ -113,9 +113,9 @@ def advise_surrogate(surrogate: str | Surrogate, m: int, k: int, grades: int = 2
     docs/surrogates.md; CT16 Theorems 4.1 and 5.2.
     """
     phi = surrogate_named(surrogate) if isinstance(surrogate, str) else surrogate
-    whole("m", m, 1, 10**8)
-    whole("k", k, 1, m)
-    whole("grades", grades, 2, 256)
+    check_int("m", m, 1, 10**8)
+    check_int("k", k, 1, m)
+    check_int("grades", grades, 2, 256)
     answers = f"{k:,} answers per round" if k > 1 else "one answer per round"
     rate: Rate | None = Rate.TWO_THIRDS
     if k == m:

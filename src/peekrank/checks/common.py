@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from peekrank.spec import build, text_of
+from peekrank.spec import format_spec, parse
 
 T = TypeVar("T")
 
@@ -33,5 +33,5 @@ def require(truth: object, message: str) -> None:
 
 def specification_round_trips(value: Any) -> None:
     """The text of a value makes an equal value."""
-    again = build("value", {value.name: type(value)}, text_of(value))
-    require(again == value, f"'{text_of(value)}' makes {again}, not {value}")
+    again = parse("value", {value.name: type(value)}, format_spec(value))
+    require(again == value, f"'{format_spec(value)}' makes {again}, not {value}")

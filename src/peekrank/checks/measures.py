@@ -10,7 +10,7 @@ import numpy as np
 
 from peekrank.checks.common import require, run_all
 from peekrank.measures import measure as measure_named
-from peekrank.measures.sense import beats_sorting
+from peekrank.measures.sanity import sorting_is_suboptimal
 from peekrank.types import Floats, Ints, LinearMeasure, Measure
 
 _LISTS = [np.array(list(product(range(top + 1), repeat=m))) for m, top in ((1, 1), (2, 2), (4, 1), (3, 2))]
@@ -51,7 +51,7 @@ def labels_do_not_matter(measure: Measure) -> None:
 def sorting_by_relevance_is_best(measure: Measure) -> None:
     """No ranking is better than the descending order of relevance."""
     for relevance in _LISTS:
-        require(not beats_sorting(measure, relevance), "a ranking is better than the order of relevance")
+        require(not sorting_is_suboptimal(measure, relevance), "a ranking is better than the order of relevance")
 
 
 def linear_form_holds(measure: Measure) -> None:

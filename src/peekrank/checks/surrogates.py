@@ -14,7 +14,7 @@ from peekrank.checks.common import require, run_all, specification_round_trips
 from peekrank.kernels.sorting import sort_space
 from peekrank.learners import RTopKF
 from peekrank.registry import SURROGATES
-from peekrank.spec import text_of
+from peekrank.spec import format_spec
 from peekrank.surrogates import Limits, Surrogate
 from peekrank.surrogates.estimates import Estimates, Seen
 from peekrank.types import Floats, Ints
@@ -56,7 +56,8 @@ def every_member_is_there(surrogate: Surrogate) -> None:
 def text_is_its_specification(surrogate: Surrogate) -> None:
     """Its text is its specification, as learners write it into theirs, and makes an equal value."""
     require(
-        str(surrogate) == text_of(surrogate), f"'{surrogate}' is not '{text_of(surrogate)}': __str__ = text_of"
+        str(surrogate) == format_spec(surrogate),
+        f"'{surrogate}' is not '{format_spec(surrogate)}': __str__ = format_spec",
     )
     specification_round_trips(surrogate)
 
@@ -169,12 +170,14 @@ def estimates_have_no_bias(surrogate: Surrogate) -> None:
     for scores, predicted, relevance in _problems(surrogate, 8):
         n = len(scores)
         rankings = np.array(list(permutations(range(n))), dtype=np.int64)
-        chances = rng.dirichlet(np.ones(len(rankings)))
+        propensities = rng.dirichlet(np.ones(len(rankings)))
         gradient = surrogate.gradient(scores, relevance)
         for k in range(min(n, surrogate.min_k or n), n + 1):
             for estimator in _ESTIMATORS:
                 told = np.zeros(0) if estimator != "doubly_robust" else predicted
-                mean = _mean_estimate(surrogate, estimator, _Round(scores, relevance, told, k), rankings, chances)
+                mean = _mean_estimate(
+                    surrogate, estimator, _Round(scores, relevance, told, k), rankings, propensities
+                )
                 require(
                     mean is None or np.abs(mean - gradient).max() <= 1e-7 * (1 + np.abs(gradient).max()),
                     f"with {k} of {n} answers the {estimator} estimate has the mean {mean}, the gradient is "
@@ -192,9 +195,9 @@ class _Round(NamedTuple):
 
 
 def _mean_estimate(
-    surrogate: Surrogate, estimator: str, round_: _Round, rankings: Ints, chances: Floats
+    surrogate: Surrogate, estimator: str, round_: _Round, rankings: Ints, propensities: Floats
 ) -> Floats | None:
-    """The expectation of an estimate over rankings with these chances; None if there is no such estimate."""
+    """The expectation of an estimate over rankings with these propensities; None if there is no such estimate."""
     estimate = getattr(surrogate.estimates, estimator)
     if estimate is None:
         return None
@@ -202,9 +205,9 @@ def _mean_estimate(
     n = len(scores)
     shown = np.zeros((len(rankings), n))
     np.put_along_axis(shown, rankings[:, :k], 1.0, axis=1)
-    both = shown.T @ (chances[:, None] * shown)  # on the diagonal, chances of single items
+    both = shown.T @ (propensities[:, None] * shown)  # on the diagonal, propensities of single items
     mean = np.zeros(n)
-    for ranking, chance in zip(rankings, chances, strict=True):
+    for ranking, propensity in zip(rankings, propensities, strict=True):
         top, slopes = ranking[:k], np.zeros(n)
         pairs = both[np.ix_(top, top)] if k < n else np.zeros((0, 0))
         seen = Seen(
@@ -212,7 +215,7 @@ def _mean_estimate(
             np.ascontiguousarray(pairs), predicted.copy(), np.zeros(n), np.zeros(n, np.int64), sort_space(n),
         )  # fmt: skip
         estimate(astuple(surrogate), seen, slopes)
-        mean += chance * slopes
+        mean += propensity * slopes
     return mean
 
 

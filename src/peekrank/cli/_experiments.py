@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from peekrank._util.text import counted
-from peekrank.cli._progress import passing_bar, rounds_bar, status
-from peekrank.cli._tables import Fitted
+from peekrank._util.text import pluralize
+from peekrank.cli._progress import rounds_bar, status, transient_progress
+from peekrank.cli._tables import TerminalTable
 from peekrank.reports.numbers import exponent_text, number, percent
 
 if TYPE_CHECKING:
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 def run_experiment(experiment: Experiment, folder: Path, workers: int) -> Result:
     """Do in a folder what is missing of an experiment, with a bar of its rounds."""
-    from peekrank.experiments import playing, runs
-    from peekrank.jobs.folder import finished
+    from peekrank.experiments import run, runs
+    from peekrank.jobs.results_dir import finished
 
     with status("compiling (once)"):
         playing.compile_kernels(experiment)
     wanted = experiment.runs * len(experiment.learners)
     total = experiment.horizon * wanted
-    with rounds_bar(total, lambda: f"{finished(folder)} of {counted(wanted, 'run')}", folder) as tick:
+    with rounds_bar(total, lambda: f"{finished(folder)} of {pluralize(wanted, 'run')}", folder) as tick:
         return runs.run(experiment, folder, workers=workers, progress=tick)
 
 
@@ -32,12 +32,12 @@ def write_first_run(experiment: Experiment, log: Path) -> None:
     from rich.progress import MofNCompleteColumn
 
     from peekrank.engine import Agent
-    from peekrank.evidence.log import write_log
-    from peekrank.evidence.recording import record
+    from peekrank.evaluation.log import write_log
+    from peekrank.evaluation.simulated_log import simulate_log
 
     m, d, k = experiment.shape
     agent = Agent(experiment.parts.learners[0], m=m, k=k, d=d, seed=experiment.learner_seed(0))
-    with passing_bar("logging", MofNCompleteColumn()) as progress:
+    with transient_progress("logging", MofNCompleteColumn()) as progress:
         done = 0
 
         def tick(n: int) -> None:
@@ -45,8 +45,8 @@ def write_first_run(experiment: Experiment, log: Path) -> None:
             done += n
             progress(done, experiment.horizon)
 
-        highest = experiment.parts.stream.max_grade
-        write_log(log, record(agent, experiment.rounds(0), highest=highest, progress=tick))
+        max_feedback = experiment.parts.stream.max_grade
+        write_log(log, simulate_log(agent, experiment.rounds(0), max_feedback=max_feedback, progress=tick))
 
 
 def write_result(result: Result, folder: Path, *, as_csv: bool = False) -> None:
@@ -59,10 +59,10 @@ def write_result(result: Result, folder: Path, *, as_csv: bool = False) -> None:
     plots.save(plots.average_regret(result), folder, "average")
 
 
-def result_table(result: Result) -> Fitted:
+def result_table(result: Result) -> TerminalTable:
     """One row per learner: regret, its exponent, bound, exploration and speed."""
     experiment = result.experiment
-    sizes = f"{counted(experiment.horizon, 'round')}, {counted(experiment.runs, 'run')}"
+    sizes = f"{pluralize(experiment.horizon, 'round')}, {pluralize(experiment.runs, 'run')}"
     heads = ("learner", "regret ± sd", "exponent, 95 %", "bound", "explored", "rounds/s")
     rows = [
         (
@@ -76,7 +76,7 @@ def result_table(result: Result) -> Fitted:
         for s in result.summaries()
     ]
     title = f"{experiment.measure}, k = {experiment.k}, {sizes}, {experiment.stream}"
-    return Fitted(title, heads, [("", row) for row in rows])
+    return TerminalTable(title, heads, [("", row) for row in rows])
 
 
 def _speed(rounds_per_second: float) -> str:

@@ -14,7 +14,7 @@ from peekrank.cli._errors import plain_usage
 _VALUES = {int: "N", float: "X", Path: "FILE"}  # what else a value is, its option's name says
 
 
-class Explained(NamedTuple):
+class ParameterHelp(NamedTuple):
     """An argument or option in words."""
 
     spelled: str
@@ -29,14 +29,14 @@ class Explained(NamedTuple):
         return f"{self.what} [default: {self.default}]" if self.default else self.what
 
 
-def explained(parameter: Any) -> Explained:
+def explained(parameter: Any) -> ParameterHelp:
     """What there is to know about an argument or option."""
     if parameter.param_type_name == "argument":
         spelled = _argument(parameter)
     else:
         spelled = " / ".join([*parameter.opts, *parameter.secondary_opts])
         spelled += "" if parameter.is_flag else f" {parameter.metavar}"
-    return Explained(spelled, parameter.help, _default(parameter))
+    return ParameterHelp(spelled, parameter.help, _default(parameter))
 
 
 def _argument(parameter: Any) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.progress import DownloadColumn, TransferSpeedColumn
 
-from peekrank.cli._progress import passing_bar
+from peekrank.cli._progress import transient_progress
 
 if TYPE_CHECKING:
     from peekrank.data.dataset import Dataset
@@ -27,7 +27,7 @@ def read_data(
         if features not in (None, there) or base not in (None, first):
             raise ValueError(f"{file.name}: has {there} features with ids from {first}; convert the text again")
         return opened
-    with passing_bar(f"reading {file.name}", DownloadColumn(), TransferSpeedColumn()) as progress:
+    with transient_progress(f"reading {file.name}", DownloadColumn(), TransferSpeedColumn()) as progress:
         return read_letor(
             file, features=features, base=base, relevance=relevance, documents=documents, progress=progress
         )

@@ -15,7 +15,7 @@ Revealed = Annotated[int, typer.Option("--k", help="Number of items, from the to
 Grades = Annotated[int, typer.Option(help="Number of relevance grades.")]
 Seed = Annotated[int, typer.Option(help="Seed of all randomness.")]
 Workers = Annotated[int, typer.Option(help="Number of threads.", show_default="one per core")]
-Folder = Annotated[
+ResultsDir = Annotated[
     Path,
     typer.Option(
         "--out", metavar="FOLDER", help="Folder for results; the same command goes on where it was stopped."

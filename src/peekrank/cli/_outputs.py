@@ -17,7 +17,7 @@ from rich.text import Text
 
 from peekrank._util.atomic import write_whole
 from peekrank._util.signals import interrupt_later
-from peekrank.cli._voice import STANDARD_OUTPUT, VOICE
+from peekrank.cli._verbosity import STANDARD_OUTPUT, VERBOSITY
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 _TRAILING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)
 
 
-def say(*parts: RenderableType) -> None:
+def echo(*parts: RenderableType) -> None:
     """Print one after the other. A Text is not wrapped: it may be a command or a path, to be copied.
 
     Tables are padded to their width; what is copied from a terminal should not end in blanks.
     """
-    if not VOICE.get().answers:
+    if not VERBOSITY.get().answers:
         return
     console = Console()
     with console.capture() as printed:

@@ -22,8 +22,8 @@ from rich.progress import (
 )
 from rich.status import Status
 
-from peekrank.cli._errors import complain
-from peekrank.cli._voice import VOICE
+from peekrank.cli._errors import print_error
+from peekrank.cli._verbosity import VERBOSITY
 
 _MOMENT = 1.0  # second
 
@@ -34,11 +34,11 @@ def status(what: str) -> Status:
 
 
 def _console() -> Console:
-    return Console(stderr=True, quiet=not VOICE.get().progress)
+    return Console(stderr=True, quiet=not VERBOSITY.get().progress)
 
 
 @contextmanager
-def passing_bar(what: str, *amounts: ProgressColumn) -> Iterator[Callable[[float, int], None]]:
+def transient_progress(what: str, *amounts: ProgressColumn) -> Iterator[Callable[[float, int], None]]:
     """A bar that comes if it takes longer than a moment, and goes when done; call it with done and total."""
     console = _console()
     columns = amounts or (TaskProgressColumn(),)
@@ -76,5 +76,5 @@ def rounds_bar(rounds: int, finished: Callable[[], str], folder: Path) -> Iterat
 
 def stopped(kept: str, folder: Path) -> NoReturn:
     """Say what is kept of work that was stopped, and end with code 130."""
-    complain(f"stopped; {kept} in {folder}{os.sep} - the same command goes on from there")
+    print_error(f"stopped; {kept} in {folder}{os.sep} - the same command goes on from there")
     raise typer.Exit(130)

@@ -16,7 +16,7 @@ from rich.text import Text
 from peekrank.cli._outputs import labelled, write_text
 from peekrank.reports.markup import Table as PaperTable
 from peekrank.reports.markup import code
-from peekrank.reports.numbers import chance, interval
+from peekrank.reports.numbers import interval, p_value_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,12 +31,12 @@ _WIDE = 20  # characters that a line about a group has in the first column, at l
 
 
 @dataclass(frozen=True)
-class Fitted:
+class TerminalTable:
     """A table that fits the terminal, however narrow: names are folded, heads broken at blanks, numbers never.
 
     Where that is not enough, the table is turned on its side.
 
-    >>> table = Fitted("Regret", ["learner", "regret", "rounds/s"], [("", ["a", "5.25", "9k"])])
+    >>> table = TerminalTable("Regret", ["learner", "regret", "rounds/s"], [("", ["a", "5.25", "9k"])])
     >>> for width in (40, 20):
     ...     console = Console(width=width, color_system=None)
     ...     with console.capture() as shown:
@@ -114,12 +114,12 @@ def _filled(narrow: Sequence[int], whole: Sequence[int], room: int) -> list[int]
     [14, 6, 6]
     """
     widths = list(narrow)
-    for place, width in enumerate(whole):
-        widths[place] += min(width - widths[place], room - sum(widths))
+    for position, width in enumerate(whole):
+        widths[position] += min(width - widths[position], room - sum(widths))
     return widths
 
 
-class Sheet(NamedTuple):
+class TextTable(NamedTuple):
     """A table of texts; the first columns, `group` of them, tell which group a row is of."""
 
     heads: list[str]
@@ -127,7 +127,7 @@ class Sheet(NamedTuple):
     group: int
 
 
-def shown(title: str, sheet: Sheet, rest: str) -> Iterator[RenderableType]:
+def shown(title: str, sheet: TextTable, rest: str) -> Iterator[RenderableType]:
     """A table of what varies.
 
     What is the same in all rows is in its title. A line above the rows of a group tells the group.
@@ -142,7 +142,7 @@ def shown(title: str, sheet: Sheet, rest: str) -> Iterator[RenderableType]:
         Where all rows are, if these are too many.
 
     >>> rows = [["1", "a", "5"], ["1", "b", "7"], ["2", "a", "4"], ["2", "b", "8"]]
-    >>> (table,) = shown("Regret", Sheet(["k", "learner", "regret"], rows, group=1), "")
+    >>> (table,) = shown("Regret", TextTable(["k", "learner", "regret"], rows, group=1), "")
     >>> table.title, table.rows
     ('Regret, by k', [('k 1', ['a', '5']), ('k 1', ['b', '7']), ('k 2', ['a', '4']), ('k 2', ['b', '8'])])
     """
@@ -160,18 +160,18 @@ def shown(title: str, sheet: Sheet, rest: str) -> Iterator[RenderableType]:
         (", ".join(f"{heads[c]} {row[c]}" if c in said else row[c] for c in above), [row[c] for c in columns])
         for row in rows[:_MOST_ROWS]
     ]
-    yield Fitted(", ".join(parts), [heads[c] for c in columns], shown_rows)
+    yield TerminalTable(", ".join(parts), [heads[c] for c in columns], shown_rows)
     if len(rows) > _MOST_ROWS:
         yield Text(f"{_MOST_ROWS} of {len(rows):,} rows; {rest}.")
 
 
-def _sayable(sheet: Sheet, *, grouped: bool) -> list[int]:
+def _sayable(sheet: TextTable, *, grouped: bool) -> list[int]:
     """The columns that a title can tell; those of learners stay where there is nothing else to see in a row."""
     names = len(sheet.rows) > 1 and not grouped
     return [c for c, head in enumerate(sheet.heads) if c < sheet.group or (names and head in _NAMES)]
 
 
-def compared(table: pl.DataFrame, group: Sequence[str]) -> Sheet:
+def compared(table: pl.DataFrame, group: Sequence[str]) -> TextTable:
     """What `peekrank.experiments.comparison.compare` found; `group` names the columns that tell a group.
 
     >>> import numpy as np
@@ -186,12 +186,12 @@ def compared(table: pl.DataFrame, group: Sequence[str]) -> Sheet:
             row["learner"],
             row["other"],
             interval(row["difference"], row["low"], row["high"]),
-            chance(row["adjusted"]),
+            p_value_text(row["adjusted"]),
             _word(row),
         ]
         for row in table.iter_rows(named=True)
     ]
-    return Sheet([*group, "learner", "minus", "difference, 95 %", "adj. p", "verdict"], rows, len(group))
+    return TextTable([*group, "learner", "minus", "difference, 95 %", "adj. p", "verdict"], rows, len(group))
 
 
 def group_texts(row: dict[str, Any], group: Sequence[str]) -> list[str]:
@@ -221,7 +221,7 @@ def verdicts_explained(test: str, *, few: bool = False) -> Text:
     )
 
 
-def write_paper(sheet: Sheet, *, latex: Path | None, markdown: Path | None) -> None:
+def write_paper(sheet: TextTable, *, latex: Path | None, markdown: Path | None) -> None:
     """Write a table as papers and pages have it, into the files that are named."""
     heads, rows, _ = sheet
     named = [[code(e) if head in _NAMES else e for head, e in zip(heads, row, strict=True)] for row in rows]

@@ -13,10 +13,10 @@ from rich.text import Text
 
 from peekrank.advice import Advice, SurrogateAdvice, Witness, advise, advise_surrogate
 from peekrank.cli._options import Grades, Imports, Items, JsonFile, Revealed, import_all
-from peekrank.cli._outputs import check_outputs, labelled, say, write_json
-from peekrank.cli._voice import speak
+from peekrank.cli._outputs import check_outputs, echo, labelled, write_json
+from peekrank.cli._verbosity import configure_output
 from peekrank.registry import MEASURES, SURROGATES
-from peekrank.spec import nearest
+from peekrank.spec import suggest
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -35,7 +35,7 @@ JSON_KEYS = {
     "rate, reason": "of a surrogate",
     "learner, stable, undecided": "the learner with a guarantee, the one if nothing changes, the one for any case",
     "guarantee, bound, worst": "how its regret grows, at most how much, and the most that anybody can lose",
-    "speaks_from, vacuous": "the round from which the bound says something; whether it says nothing",
+    "informative_from, vacuous": "the round from which the bound says something; whether it says nothing",
     "evidence": "what was measured, by learner",
     "changes": "what would help",
     "witness": "of a hopeless surrogate: two adversaries",
@@ -48,7 +48,7 @@ def command(
         str,
         typer.Argument(
             metavar="MEASURE|SURROGATE",
-            help="What rankings are judged by, such as dcg, p@3 or rbp:p=0.95; or what scores are judged by, such "
+            help="What rankings are judged by, such as dcg, p@3+sum or rbp:p=0.95; or what scores are judged by, such "
             "as squared, kl or listnet.",
         ),
     ],
@@ -64,10 +64,10 @@ def command(
 ) -> None:
     """Tell before the first round what to expect, which learner to use, and what would help."""
     import_all(imports)
-    speak(json_file)
+    configure_output(json_file)
     check_outputs(json_file)
     found = _advice_on(name, m, k, horizon, grades)
-    say(*_shown(found, json_file))
+    echo(*_shown(found, json_file))
     write_json(json_file, found.as_dict())
 
 
@@ -77,7 +77,7 @@ def _advice_on(name: str, m: int, k: int, horizon: int | None, grades: int) -> A
     if base in SURROGATES:
         return advise_surrogate(name, m, k, grades)
     if base not in MEASURES:
-        raise ValueError(f"unknown measure or surrogate '{name}': {nearest(base, [*MEASURES, *SURROGATES])}")
+        raise ValueError(f"unknown measure or surrogate '{name}': {suggest(base, [*MEASURES, *SURROGATES])}")
     return advise(name, m, k, horizon, grades)
 
 
@@ -101,8 +101,8 @@ def _tell_witness(witness: Witness, json_file: Path | None) -> list[RenderableTy
     table.add_column(f"relevance of items 1 to {used}")
     for header in ("adversary p", "adversary q"):
         table.add_column(header, justify="right")
-    for row, *chances in zip(*witness[:3], strict=True):
-        table.add_row(" ".join(map(str, row[:used])), *(f"{chance:g}" for chance in chances))
+    for row, *propensities in zip(*witness[:3], strict=True):
+        table.add_row(" ".join(map(str, row[:used])), *(f"{propensity:g}" for propensity in propensities))
     others = " All other items are irrelevant." if used < len(witness.relevance[0]) else ""
     said = f"Of any k items, both adversaries show the same relevances equally often.{others}"
     return [table, Text(said)]

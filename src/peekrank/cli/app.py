@@ -12,9 +12,9 @@ import typer
 from typer.core import TyperCommand
 
 from peekrank import __version__
-from peekrank.cli._errors import plain_errors
+from peekrank.cli._errors import exit_on_error
 from peekrank.cli._help import Command, Group
-from peekrank.cli._outputs import say
+from peekrank.cli._outputs import echo
 
 COMMANDS = {
     "demo": "Rank ten items from one answer per round, by today's learners and the first paper's; write a report.",
@@ -26,7 +26,7 @@ COMMANDS = {
     "serve": "Run a ranking service over HTTP that learns from answers; none that it confirmed is ever lost.",
     "simulate": "Run learners over a stream, and compare their regret.",
     "sweep": "Run learners over all combinations of streams, measures, k and horizons, and tell which are better.",
-    "compare": "Tell which learners are better, over runs or folds, and which differences may be chance.",
+    "compare": "Tell which learners are better, over runs or folds, and which differences may be propensity.",
     "rates": "Measure how fast regret grows: the worst of a family of streams, for horizons from short to long.",
     "reproduce": "Reproduce the figures, tables and claims of the papers, and our own, each with a verdict.",
     "evaluate": "Estimate what other rankings would have been worth, from a log, with confidence intervals.",
@@ -35,7 +35,7 @@ COMMANDS = {
     "game": "Tell how fast regret must grow, and why: whether a problem can be learned at all.",
     "audit": "Replay the log of a service, and check that it gives what the service had, bit for bit.",
     "backup": "Copy the log of a service to another file, while the service runs.",
-    "export": "Write the decisions of a slot, with chances and answers, to a file that can be evaluated.",
+    "export": "Write the decisions of a slot, with propensities and answers, to a file that can be evaluated.",
     "warm": "Compile learners and measures ahead of time, so that no process has to wait: for container images.",
 }
 GROUPS = {
@@ -54,13 +54,13 @@ def command_named(name: str) -> Any:
     """The command of this name, whole, from the module of this name."""
     module = import_module(f"peekrank.cli.{name}")
     one = typer.Typer(add_completion=False, rich_markup_mode=None)
-    one.command(name, cls=Command)(plain_errors()(module.command))
+    one.command(name, cls=Command)(exit_on_error()(module.command))
     made = typer.main.get_command(one)
     made.complete(module.command, module.EXAMPLES)  # type: ignore[attr-defined] # a Command
     return made
 
 
-class _Later(TyperCommand):
+class LazyCommand(TyperCommand):
     """A command as ``peekrank --help`` needs it: its name and a line; what is parsed and run is the whole one."""
 
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
@@ -76,13 +76,13 @@ app = typer.Typer(
 )
 for _group, _names in GROUPS.items():
     for _name in _names:
-        app.command(_name, cls=_Later, help=COMMANDS[_name], rich_help_panel=_group)(lambda: None)
+        app.command(_name, cls=LazyCommand, help=COMMANDS[_name], rich_help_panel=_group)(lambda: None)
 
 
 @app.callback(invoke_without_command=True)
 def _options(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
     if version:
-        say(f"peekrank {__version__}")
+        echo(f"peekrank {__version__}")
         raise typer.Exit
 
 

@@ -13,12 +13,12 @@ from rich.text import Text
 
 from peekrank._util.atomic import write_whole
 from peekrank._util.signals import interrupt_later
-from peekrank._util.text import counted, presentable
-from peekrank._util.validate import whole
+from peekrank._util.text import pluralize, presentable
+from peekrank._util.validate import check_int
 from peekrank.cli._options import Imports, JsonFile, import_all
-from peekrank.cli._outputs import check_outputs, say, write_json
-from peekrank.cli._tables import Sheet, compared, shown, verdicts_explained, write_paper
-from peekrank.cli._voice import speak
+from peekrank.cli._outputs import check_outputs, echo, write_json
+from peekrank.cli._tables import TextTable, compared, shown, verdicts_explained, write_paper
+from peekrank.cli._verbosity import configure_output
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from peekrank.experiments.comparison import Group
     from peekrank.types import Floats
 
-_MADE = {"experiment": "an experiment (peekrank simulate)", "training": "a training (peekrank learn)"}
+_MADE = {"experiment": "an experiment (peekrank simulate)", "training": "a training (peekrank train)"}
 
 EXAMPLES = """\
 # Which learners of an experiment are better?
@@ -43,7 +43,7 @@ JSON_KEYS = {
 
 def command(
     folders: Annotated[
-        list[Path], typer.Argument(metavar="FOLDER", help="Results of `peekrank simulate` or of `peekrank learn`.")
+        list[Path], typer.Argument(metavar="FOLDER", help="Results of `peekrank simulate` or of `peekrank train`.")
     ],
     folds: Annotated[
         bool, typer.Option("--folds", help="They are folds of one data set: compare over folds, not over runs.")
@@ -54,17 +54,17 @@ def command(
     json_file: JsonFile = None,
     imports: Imports = None,
 ) -> None:
-    """Tell which learners are better, over runs or folds, and which differences may be chance."""
+    """Tell which learners are better, over runs or folds, and which differences may be propensity."""
     import_all(imports)
-    speak(json_file)
+    configure_output(json_file)
     _check_files(folders, csv, latex, markdown, json_file)
     found = _compare_folders(folders, folds=folds)
     with interrupt_later():
         if csv:
             write_whole(csv, found.table.write_csv)
         write_paper(found.sheet, latex=latex, markdown=markdown)
-    say(*shown(found.title, found.sheet, "--csv FILE writes all"), verdicts_explained(found.test, few=found.few))
-    say(*map(Text, found.remarks))
+    echo(*shown(found.title, found.sheet, "--csv FILE writes all"), verdicts_explained(found.test, few=found.few))
+    echo(*map(Text, found.remarks))
     about = {"what": found.what, "test": found.test, "remarks": found.remarks}
     write_json(json_file, {**about, "differences": found.table.to_dicts()})
 
@@ -83,7 +83,7 @@ class _Results(NamedTuple):
     part: tuple[str, object]  # each fold has one of its own
     queries: tuple[int, int] | None  # of the test and of the training part
     limit: str | None  # to what its runs can tell
-    blank: str  # how many queries have nothing relevant, and how they count
+    no_relevant: str  # how many queries have nothing relevant, and how they count
     code: tuple[object, object]
 
 
@@ -91,7 +91,7 @@ class _Compared(NamedTuple):
     """What was found: as a table of numbers, as one of texts, and in words."""
 
     table: pl.DataFrame
-    sheet: Sheet
+    sheet: TextTable
     what: str  # is compared
     title: str
     test: str
@@ -129,7 +129,7 @@ def _compare_folders(folders: Sequence[Path], *, folds: bool) -> _Compared:
     groups = [_fold_group(results)] if folds else [_group(r) for r in results]
     table = compare(groups, lower_is_better=first.lower_is_better, overlap=overlap)
     names = [*groups[0][0]] if folds else [*groups[0][0], "runs"]
-    over = counted(len(results), "fold") if folds else "paired runs"
+    over = pluralize(len(results), "fold") if folds else "paired runs"
     better = "lower" if first.lower_is_better else "higher"
     few = bool((table["verdict"] == TOO_FEW).any())
     if folds:
@@ -147,7 +147,7 @@ def _compare_folders(folders: Sequence[Path], *, folds: bool) -> _Compared:
 
 
 def _read(folder: Path) -> _Results:
-    from peekrank.jobs.folder import read_manifest
+    from peekrank.jobs.results_dir import read_manifest
 
     manifest = read_manifest(folder)
     if "experiment" in manifest:
@@ -176,8 +176,10 @@ def _of_experiment(folder: Path, manifest: dict[str, Any]) -> _Results:
         fold={"learners": sorted(e.learners), "measure": e.measure, "k": e.k, "horizon": e.horizon},
         part=("stream and seed", (e.stream, manifest.get("data"), e.seed)),
         queries=None,
-        limit=None if e.redraw else "With --same-rounds all runs meet the same rounds, and tell of no others.",
-        blank="",
+        limit=None
+        if not e.same_rounds
+        else "With --same-rounds all runs meet the same rounds, and tell of no others.",
+        no_relevant="",
         code=_code(manifest),
     )
 
@@ -200,7 +202,7 @@ def _of_training(folder: Path, manifest: dict[str, Any]) -> _Results:
         part=("test part", test.content) if test else ("data and seed", (train.content, t.seed)),
         queries=(test.queries, train.queries) if test else None,
         limit="Runs of a training share its data: they tell of other orders and other luck, not of other queries.",
-        blank=outcome.blank.sentence(presentable((test or train).source)),
+        no_relevant=outcome.no_relevant.sentence(presentable((test or train).source)),
         code=_code(manifest),
     )
 
@@ -217,7 +219,7 @@ class _Part(NamedTuple):
 def _part(folder: Path, manifest: dict[str, Any], name: str) -> _Part:
     try:
         part = _Part(*(manifest[name][field] for field in _Part._fields))
-        whole("queries", part.queries, 1)
+        check_int("queries", part.queries, 1)
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{folder / 'manifest.json'} does not describe its field {name}: {error}") from None
     return part
@@ -281,16 +283,16 @@ def _missing(results: list[_Results]) -> Iterator[str]:
     for result in results:
         for name, outcomes in result.outcomes.items():
             if missing := int(np.isnan(outcomes).sum()):
-                where = f"in {missing} of {counted(len(outcomes), 'run')} of {presentable(str(result.folder))}"
+                where = f"in {missing} of {pluralize(len(outcomes), 'run')} of {presentable(str(result.folder))}"
                 yield f"{name} has no {result.what} {where}: it is not compared there."
 
 
 def _on_blank_queries(results: list[_Results]) -> Iterator[str]:
     """Queries with nothing relevant count the same for all learners, and so make differences smaller."""
     for result in results:
-        if result.blank:
-            effect = "" if result.blank.endswith("left out") else " for every learner"
-            yield f"{result.blank}{effect}."
+        if result.no_relevant:
+            effect = "" if result.no_relevant.endswith("left out") else " for every learner"
+            yield f"{result.no_relevant}{effect}."
 
 
 def _on_runs(results: list[_Results]) -> Iterator[str]:

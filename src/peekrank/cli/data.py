@@ -13,8 +13,8 @@ from rich.text import Text
 
 from peekrank.cli._inputs import read_data
 from peekrank.cli._options import JsonFile
-from peekrank.cli._outputs import check_outputs, check_replaceable, labelled, say, write_json
-from peekrank.cli._voice import speak
+from peekrank.cli._outputs import check_outputs, check_replaceable, echo, labelled, write_json
+from peekrank.cli._verbosity import configure_output
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -44,9 +44,9 @@ JSON_KEYS = {
     "lengths": "documents per query: smallest, median, largest",
     "smallest, largest": "feature values",
     "least_relevance, most_relevance, grades": "relevance, and documents of each grade",
-    "oddities": "counts, by name",
-    "heavy_tailed, of_another_scale": "feature columns, from 0",
-    "about": "source, digest, base, scaling, fitted_on, rounded, oddities",
+    "warnings": "counts, by name",
+    "heavy_tailed, badly_scaled": "feature columns, from 0",
+    "about": "source, digest, base, scaling, fitted_on, rounded, warnings",
 }
 
 
@@ -81,7 +81,7 @@ def command(
     from peekrank.data.dataset import describe
     from peekrank.data.peek import SUFFIX, save_dataset
 
-    speak(json_file)
+    configure_output(json_file)
     if out and out.suffix != SUFFIX:
         raise ValueError(f"{out}: --out must end in {SUFFIX}, so that no text is replaced by the compact form")
     check_outputs(out, json_file, read=[file, *([train] if train else [])])
@@ -89,20 +89,20 @@ def command(
         check_replaceable(json_file)
     loaded = _load(file, scaling, train, features, base)
     found = describe(loaded)
-    say(_shown(found))
+    echo(_shown(found))
     if out:
         save_dataset(loaded, out)
-        say(Text(f"Written to {out}, {decimal(out.stat().st_size)}"))
+        echo(Text(f"Written to {out}, {decimal(out.stat().st_size)}"))
     write_json(json_file, found.as_dict())
 
 
 def _load(file: Path, scaling: str, train: Path | None, features: int | None, base: int | None) -> Dataset:
     """Read or open, and scale."""
-    from peekrank._util.validate import choice
+    from peekrank._util.validate import check_choice
     from peekrank.data.dataset import check_finite
     from peekrank.data.scaling import Scaling, fit_robustly, fit_standardisation, scale_within_queries, standardise
 
-    choice("--scaling", scaling, Scaling)
+    check_choice("--scaling", scaling, Scaling)
     if train is None:
         loaded = fitted_on = read_data(file, features, base, documents=True)
     else:
@@ -138,9 +138,9 @@ def _shown(found: Description) -> Table:
         ("scaling", scaling),
         *(("tails" if "tails" in text else "scales", text) for text in _strange(found)),
         *(
-            ("oddity", f"{what}: {found.oddities[name]:,}")
+            ("oddity", f"{what}: {found.warnings[name]:,}")
             for name, what in _ODDITIES.items()
-            if found.oddities.get(name)
+            if found.warnings.get(name)
         ),
     ):
         grid.add_row(label, Text(text))
@@ -148,12 +148,12 @@ def _shown(found: Description) -> Table:
 
 
 def _strange(found: Description) -> Iterator[str]:
-    """Which features have heavy tails or a scale of their own, and what `peekrank learn` will do about them."""
-    from peekrank.data.columns import counted_features
+    """Which features have heavy tails or a scale of their own, and what `peekrank train` will do about them."""
+    from peekrank.data.feature_stats import counted_features
 
     if found.about.scaling != "none":
         return
-    heavy, wild = np.array(found.heavy_tailed, np.int64), np.array(found.of_another_scale, np.int64)
+    heavy, wild = np.array(found.heavy_tailed, np.int64), np.array(found.badly_scaled, np.int64)
     about = found.about.base, found.features
     if len(heavy):
         do = "learn scales robustly, unless query or global does clearly better in a trial"

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from peekrank.cli._experiments import result_table, run_experiment, write_result
 from peekrank.cli._options import THREADS, Workers
-from peekrank.cli._outputs import say
+from peekrank.cli._outputs import echo
 
 EXAMPLES = """\
 # Ten items, six learners; the first time half a minute.
@@ -33,9 +33,9 @@ def command(
         measure="dcg",
         k=1,
         horizon=10_000,
-        redraw=False,
+        same_rounds=True,
     )
     result = run_experiment(experiment, folder, workers)
     write_result(result, folder)
     report = write_report(result, folder / "report.html", title="Ranking with top-1 feedback")
-    say(result_table(result), Text(f"Now open this page in a browser: {report.resolve().as_uri()}"))
+    echo(result_table(result), Text(f"Now open this page in a browser: {report.resolve().as_uri()}"))

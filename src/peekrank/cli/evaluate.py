@@ -10,18 +10,18 @@ import typer
 from rich.progress import MofNCompleteColumn
 from rich.text import Text
 
-from peekrank._util.text import counted
+from peekrank._util.text import pluralize
 from peekrank.cli._options import Imports, JsonFile, Seed, import_all
-from peekrank.cli._outputs import check_outputs, say, write_json
-from peekrank.cli._progress import passing_bar, status
-from peekrank.cli._tables import Fitted
-from peekrank.cli._voice import speak
+from peekrank.cli._outputs import check_outputs, echo, write_json
+from peekrank.cli._progress import status, transient_progress
+from peekrank.cli._tables import TerminalTable
+from peekrank.cli._verbosity import configure_output
 from peekrank.reports.numbers import number, percent
 
 if TYPE_CHECKING:
-    from peekrank.evidence.evaluation import Estimate, Evaluation
-    from peekrank.evidence.log import Log
-    from peekrank.evidence.policies import Policy
+    from peekrank.evaluation.evaluation import Estimate, Evaluation
+    from peekrank.evaluation.log import Log
+    from peekrank.evaluation.policies import Policy
     from peekrank.types import Measure
 
 _FEW = 5  # candidates that are named
@@ -53,7 +53,7 @@ def command(
         ),
     ],
     measure: Annotated[
-        str, typer.Option(help="What a ranking is worth: dcg, dcg@5, p@3, rbp, sumloss ...")
+        str, typer.Option(help="What a ranking is worth: dcg, dcg@5, p@3+sum, rbp, sumloss ...")
     ] = "dcg",
     alpha: Annotated[float, typer.Option(help="Probability that an interval is wrong, for each interval.")] = 0.05,
     regression: Annotated[
@@ -62,7 +62,7 @@ def command(
     clip: Annotated[
         float,
         typer.Option(
-            help="Largest weight (1 / chance) that is used; larger ones are cut off.", show_default="none"
+            help="Largest weight (1 / propensity) that is used; larger ones are cut off.", show_default="none"
         ),
     ] = float("inf"),
     seed: Seed = 0,
@@ -76,12 +76,12 @@ def command(
 
     A difference whose interval at all times leaves zero may be acted upon at any moment, however often one looked.
     """
-    from peekrank.evidence.evaluation import evaluate_log
+    from peekrank.evaluation.evaluation import evaluate_log
     from peekrank.measures import measure as measure_named
 
     import_all(imports)
     judge = measure_named(measure)
-    speak(json_file)
+    configure_output(json_file)
     check_outputs(json_file, read=[log])
     with status(f"reading {log.name}"):
         found = _read(log)
@@ -89,7 +89,7 @@ def command(
     if len({p.name for p in policies}) < len(policies):
         raise ValueError("--policy: the same one is given twice")
     steps = len(policies) * (len(policies) + 1) // 2
-    with passing_bar("estimating", MofNCompleteColumn()) as progress:
+    with transient_progress("estimating", MofNCompleteColumn()) as progress:
         done = 0
 
         def tick(n: int) -> None:
@@ -99,18 +99,18 @@ def command(
 
         chosen: Any = regression
         result = evaluate_log(found, policies, judge, alpha=alpha, regression=chosen, clip=clip, progress=tick)
-    say(*_shown(result, policies, log))
+    echo(*_shown(result, policies, log))
     write_json(json_file, result.as_json())
     if folder:
         from peekrank.reports.evaluation_page import write_evaluation
 
         write_evaluation(result, folder, source=log.name, notes=_notes(result, policies))
-        say(Text(f"Report, picture and table are in {folder}{os.sep}"))
+        echo(Text(f"Report, picture and table are in {folder}{os.sep}"))
 
 
 def _read(path: Path) -> Log:
-    from peekrank.evidence.foreign import read_dsjson, read_open_bandit
-    from peekrank.evidence.log import read_log
+    from peekrank.evaluation.interop import read_dsjson, read_open_bandit
+    from peekrank.evaluation.log import read_log
 
     if path.suffix == ".dsjson":
         return read_dsjson(path)
@@ -119,13 +119,13 @@ def _read(path: Path) -> Log:
 
 def _policy(text: str, log: Log, measure: Measure, seed: int) -> Policy:
     """The policy that a text names; models are known to this layer only."""
-    from peekrank.evidence.policies import by_model, policy
+    from peekrank.evaluation.policies import by_model, policy
 
     if text.endswith(".json"):
         from peekrank.training.model import load_model
 
         return by_model(log, load_model(Path(text)), Path(text).stem)
-    with passing_bar(f"replaying {text}", MofNCompleteColumn()) as progress:
+    with transient_progress(f"replaying {text}", MofNCompleteColumn()) as progress:
         done = 0
 
         def tick(n: int) -> None:
@@ -136,8 +136,8 @@ def _policy(text: str, log: Log, measure: Measure, seed: int) -> Policy:
         return policy(text, log, measure=measure, seed=seed, progress=tick)
 
 
-def _shown(result: Evaluation, policies: list[Policy], log: Path) -> list[Fitted | Text]:
-    sizes = f"{counted(result.decisions, 'decision')}, {result.answered:,} with all answers"
+def _shown(result: Evaluation, policies: list[Policy], log: Path) -> list[TerminalTable | Text]:
+    sizes = f"{pluralize(result.decisions, 'decision')}, {result.answered:,} with all answers"
     level = f"{1 - result.alpha:.0%}"
     heads = ["policy", "estimate", f"{level}, one look", f"{level}, at all times", "IPS", "sample", "weight"]
     rows = []
@@ -145,14 +145,14 @@ def _shown(result: Evaluation, policies: list[Policy], log: Path) -> list[Fitted
         ends = (_ends(e.usual), _ends(e.anytime))
         rows.append(("", [e.name, number(e.doubly_robust), *ends, number(e.ips), *_quality(e)]))
     title = f"{result.measure} per decision, {log.name}: {sizes}"
-    said: list[Fitted | Text] = [Fitted(title, heads, rows)]
+    said: list[TerminalTable | Text] = [TerminalTable(title, heads, rows)]
     if result.differences:
         heads = ["policy", "minus", "estimate", f"{level}, at all times", "if stable", "verdict"]
         rows = []
         for e in result.differences:
             cells = (number(e.doubly_robust), _ends(e.anytime), _ends(e.betting), _verdict(e, result.measure))
             rows.append(("", [e.name, e.minus, *cells]))
-        said.append(Fitted("Differences", heads, rows))
+        said.append(TerminalTable("Differences", heads, rows))
     return said + [Text(note) for note in _notes(result, policies)]
 
 

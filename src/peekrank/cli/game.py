@@ -18,12 +18,12 @@ from rich.table import Table
 from rich.text import Text
 
 from peekrank._util.signals import interrupt_later
-from peekrank._util.text import counted
-from peekrank._util.validate import choice, whole
+from peekrank._util.text import pluralize
+from peekrank._util.validate import check_choice, check_int
 from peekrank.cli._options import Imports, JsonFile, import_all
-from peekrank.cli._outputs import check_outputs, labelled, say, write_json
-from peekrank.cli._progress import passing_bar, status
-from peekrank.cli._voice import speak
+from peekrank.cli._outputs import check_outputs, echo, labelled, write_json
+from peekrank.cli._progress import status, transient_progress
+from peekrank.cli._verbosity import configure_output
 from peekrank.games.analysis import Analysis, analyse
 from peekrank.games.cells import Cells, Progress, pair_count
 from peekrank.games.certificate import certificate as certificate_of
@@ -37,7 +37,7 @@ from peekrank.games.rate_table import Table as RateTable
 from peekrank.games.theorems import theorem_of
 from peekrank.measures import measure as measure_named
 from peekrank.registry import MEASURES
-from peekrank.spec import nearest
+from peekrank.spec import suggest
 from peekrank.types import Measure
 
 _QUICK_TABLE, _QUICK_CELL = 4_000, 50_000  # numbers in a loss matrix that the definitions take some seconds for
@@ -130,15 +130,15 @@ def command(
 ) -> None:
     """Tell how fast regret must grow, and why: whether a problem can be learned at all."""
     import_all(imports)
-    speak(json_file)
+    configure_output(json_file)
     if picture is not None and picture.suffix.lower() not in _PICTURES:
         raise ValueError(f"{picture}: a picture is a file that ends in png, svg or pdf")
     check_outputs(json_file, certificate, picture, read=[Path(name)] if name else [])
     files = {"--picture": picture, "--certificate": certificate, "--json": json_file}
     options = {"--m": m, "--k": k, "--grades": grades, "--from": source, **files}
-    with passing_bar("working it out") as progress:
+    with transient_progress("working it out") as progress:
         told = _tell(name, options, progress)
-    say(*told.shown)
+    echo(*told.shown)
     write_json(json_file, told.data)
     if picture and told.table:
         _draw(told.table, picture)
@@ -146,7 +146,7 @@ def command(
         with status("proving it"):
             proof = certificate_of(told.analysis)
         write_json(certificate, proof, indent=None)
-        say("", *_tell_certificate(proof, certificate, told.data))
+        echo("", *_tell_certificate(proof, certificate, told.data))
 
 
 def _draw(table: RateTable, picture: Path) -> None:
@@ -180,10 +180,10 @@ def _tell(name: str | None, options: Mapping[str, Any], progress: Progress) -> _
         return _tell_game(str(name), subject, progress)
     m, grades, source = options["--m"], options["--grades"], options["--from"]
     grades = 2 if grades is None else grades
-    whole("m", m, 1)
-    whole("grades", grades, 2, 256)
+    check_int("m", m, 1)
+    check_int("grades", grades, 2, 256)
     if source is not None:
-        choice("--from", source, Source)
+        check_choice("--from", source, Source)
     if subject is None:
         return _tell_table(m, grades, source or sensible_source(m, grades, _QUICK_TABLE), progress)
     if options["--certificate"]:
@@ -198,7 +198,7 @@ def _tell(name: str | None, options: Mapping[str, Any], progress: Progress) -> _
 def _tell_table(m: int, grades: int, source: Source, progress: Progress) -> _Told:
     """The rates of all measures for every k, with what they mean."""
     table = tabulate(None, m, grades, source, progress)
-    title = f"How regret grows in T rounds: m = {counted(m, 'item')}, the first k answered, {_grades(grades)}"
+    title = f"How regret grows in T rounds: m = {pluralize(m, 'item')}, the first k answered, {_grades(grades)}"
     shown = Table(box=SIMPLE, padding=(0, 1, 0, 0))
     shown.add_column("measure", no_wrap=True)
     for span in table.spans:
@@ -234,7 +234,7 @@ def _tell_measure(measure: Measure, m: int, k: int, grades: int, source: Source,
     """The rate of one ranking game, by theorem, by the definitions, or both."""
     proved = theorem_of(measure, m, k, grades) if source != "definitions" else None
     found = analyse(ranking_game(measure, m, k, grades), progress=progress) if source != "theorem" else None
-    problem = f"{measure}, m = {counted(m, 'item')}, k = {k:,} revealed, {_grades(grades)}"
+    problem = f"{measure}, m = {pluralize(m, 'item')}, k = {k:,} revealed, {_grades(grades)}"
     cell = settle(problem, proved, found)
     shown = _rate_rows(cell.rate)
     if proved:
@@ -271,7 +271,7 @@ def _tell_game(name: str, game: Game, progress: Progress) -> _Told:
     if actions:
         heading.append(_action_table(actions, len(game.outcomes)))
     if len(actions) > _MOST_ACTIONS:
-        heading.append(f"... and {counted(len(actions) - _MOST_ACTIONS, 'more action')}; --json FILE has all.")
+        heading.append(f"... and {pluralize(len(actions) - _MOST_ACTIONS, 'more action')}; --json FILE has all.")
     shown = _rate_rows(found.rate)
     _add_facts(shown, found, "actions")
     data = {"game": name, "rate": found.rate and str(found.rate), "definitions": _facts(found), "actions": actions}
@@ -309,7 +309,7 @@ def _named(name: str) -> Measure | Game:
         if name in CLASSIC:
             return CLASSIC[name].game
         if not Path(name).exists():
-            raise ValueError(f"unknown measure or game '{name}': {nearest(name, [*MEASURES, *CLASSIC])}")
+            raise ValueError(f"unknown measure or game '{name}': {suggest(name, [*MEASURES, *CLASSIC])}")
     return read_game(name)
 
 
@@ -336,9 +336,9 @@ def _add_facts(grid: Table, found: Analysis, actions: str) -> None:
     if found.cells:
         parts = [f"{facts[kind]:,} {word}" for kind, word in _KINDS.items() if facts[kind]]
         if facts["duplicates"]:
-            parts.append(counted(facts["duplicates"], "duplicate"))
+            parts.append(pluralize(facts["duplicates"], "duplicate"))
         grid.add_row(actions, f"{facts['actions']:,}: {', '.join(parts)}")
-        grid.add_row("neighbours", counted(facts["neighbouring_pairs"], "pair"))
+        grid.add_row("neighbours", pluralize(facts["neighbouring_pairs"], "pair"))
     else:
         grid.add_row(actions, f"{facts['actions']:,}")
     if found.rate is None:
@@ -347,7 +347,7 @@ def _add_facts(grid: Table, found: Analysis, actions: str) -> None:
     seen = {True: "yes", False: "no", None: "undecided"}
     both = f"globally {seen[found.globally_observable]}, locally {seen[found.locally_observable]}"
     grid.add_row("observable", both)
-    if found.blind:
+    if found.unobservable_pair:
         i, j = facts["blind_pair"]
         grid.add_row(
             "obstacle",
@@ -375,7 +375,8 @@ def _facts(found: Analysis) -> dict[str, Any]:
         "globally_observable": found.globally_observable,
         "locally_observable": found.locally_observable,
         "class": found.rate and MEANINGS[found.rate].partition(":")[0],
-        "blind_pair": found.blind and [game.actions[found.blind.i], game.actions[found.blind.j]],
+        "blind_pair": found.unobservable_pair
+        and [game.actions[found.unobservable_pair.i], game.actions[found.unobservable_pair.j]],
         "undecided": found.undecided or None,
     }
 

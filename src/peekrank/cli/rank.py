@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from peekrank._util.text import counted, presentable
-from peekrank.cli._errors import complain
+from peekrank._util.text import pluralize, presentable
+from peekrank.cli._errors import print_error
 from peekrank.cli._inputs import note_rounding, read_data
 from peekrank.cli._options import Imports, JsonFile, import_all
-from peekrank.cli._outputs import check_outputs, check_replaceable, say, write_json
-from peekrank.cli._voice import STANDARD_OUTPUT, speak
+from peekrank.cli._outputs import check_outputs, check_replaceable, echo, write_json
+from peekrank.cli._verbosity import STANDARD_OUTPUT, configure_output
 
 if TYPE_CHECKING:
     from peekrank.training.model import Ranked
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\
 # Rank new documents by a model that was learned.
-peekrank rank learned/models/ridge-0.json test.txt --out ranked.tsv
+peekrank rank trained/models/ridge-0.json test.txt --out ranked.tsv
 # How good is it?
-peekrank rank learned/models/ridge-0.json test.txt --measure ndcg@10"""
+peekrank rank trained/models/ridge-0.json test.txt --measure ndcg@10"""
 JSON_KEYS = {
     "queries, documents": "counts",
     "measure, judged, quality": "with --measure: its name, how many queries it counts, and their mean",
@@ -32,13 +32,13 @@ JSON_KEYS = {
 
 
 def command(
-    model: Annotated[Path, typer.Argument(help="A model that `peekrank learn` saved.")],
+    model: Annotated[Path, typer.Argument(help="A model that `peekrank train` saved.")],
     data: Annotated[Path, typer.Argument(help="Documents: LETOR or SVMlight text, or a .peek file.")],
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where to write the table.", show_default="standard output")
     ] = None,
     measure: Annotated[
-        str | None, typer.Option(help="Tell the quality, if DATA has relevance: ndcg@10, p@3 ...")
+        str | None, typer.Option(help="Tell the quality, if DATA has relevance: ndcg@10, p@3+sum ...")
     ] = None,
     json_file: JsonFile = None,
     imports: Imports = None,
@@ -54,7 +54,7 @@ def command(
 
     import_all(imports)
     judge = measure_named(measure) if measure else None
-    speak(json_file)
+    configure_output(json_file)
     if json_file == STANDARD_OUTPUT and not out:
         raise ValueError("--json -: standard output is for the table, unless --out FILE takes it")
     check_outputs(out, json_file, read=[model, data])
@@ -62,7 +62,7 @@ def command(
         check_replaceable(file)
     learned = load_model(model)
     ranked = learned.rank(read_data(data, None, learned.preparation.base, relevance=False, documents=True))
-    if judge and ranked.data.about.oddities.get("documents_without_relevance"):
+    if judge and ranked.data.about.warnings.get("documents_without_relevance"):
         raise ValueError(f"{data.name}: has no relevance that --measure {measure} could judge by; leave it out")
     values = ranked.judged(judge) if judge else None
     text = _as_table(ranked)
@@ -73,33 +73,33 @@ def command(
     about: dict[str, Any] = {"queries": len(ranked.data.queries), "documents": len(ranked.rankings)}
     if judge and values is not None:
         verdict = _verdict(ranked, judge, values)
-        say(Text(verdict)) if out else complain(verdict)  # what is piped on is the table and nothing else
+        echo(Text(verdict)) if out else print_error(verdict)  # what is piped on is the table and nothing else
         about |= {
             "measure": measure,
             "judged": len(values),
             "quality": float(values.mean()) if len(values) else None,
         }
     if out:
-        say(Text(f"Written to {out}"))
+        echo(Text(f"Written to {out}"))
     write_json(json_file, about)
 
 
 def _verdict(ranked: Ranked, measure: Measure, values: Floats) -> str:
     """The quality, and how many queries it is of."""
-    from peekrank.training.blank import blank_queries
+    from peekrank.training.no_relevant import queries_without_relevant
 
     note_rounding(ranked.data.graded())
     queries = len(ranked.data.queries)
     if not len(values):
-        return f"{measure} counts none of {counted(queries, 'query', 'queries')}"
+        return f"{measure} counts none of {pluralize(queries, 'query', 'queries')}"
     skipped = f", {queries - len(values):,} skipped" if len(values) < queries else ""
-    said = f"{measure} {values.mean():.4f} over {counted(len(values), 'query', 'queries')}{skipped}"
-    blank = blank_queries(ranked.data, measure)
-    if not blank.number:
+    said = f"{measure} {values.mean():.4f} over {pluralize(len(values), 'query', 'queries')}{skipped}"
+    no_relevant = queries_without_relevant(ranked.data, measure)
+    if not no_relevant.number:
         return said
-    without = blank.mean_without(float(values.mean())) if len(values) == queries else None
+    without = no_relevant.mean_without(float(values.mean())) if len(values) == queries else None
     other = "" if without is None else f"; without them {measure} is {without:.4f}"
-    return f"{said}\n{blank.sentence(presentable(ranked.data.about.source))}{other}"
+    return f"{said}\n{no_relevant.sentence(presentable(ranked.data.about.source))}{other}"
 
 
 def _as_table(ranked: Ranked) -> str:

@@ -14,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from peekrank.cli._options import THREADS, Quiet, Workers
-from peekrank.cli._outputs import say
-from peekrank.cli._progress import passing_bar, stopped
-from peekrank.cli._voice import speak
+from peekrank.cli._outputs import echo
+from peekrank.cli._progress import stopped, transient_progress
+from peekrank.cli._verbosity import configure_output
 
 if TYPE_CHECKING:
     from peekrank.papers.record import Claim, Reproduction
@@ -55,16 +55,16 @@ def command(
 
     A verdict may be "differs": that is a finding, not an error.
     """
-    from peekrank._util.validate import whole
+    from peekrank._util.validate import check_int
     from peekrank.papers import ALL, reproduction
 
-    speak(quiet=quiet)
+    configure_output(quiet=quiet)
     if not (names or everything or quick):
-        say(_listing(list(ALL.values())))
+        echo(_listing(list(ALL.values())))
         return
     if names and everything:
         raise ValueError("--all does not go with names: give either")
-    whole("workers", workers, 1)
+    check_int("workers", workers, 1)
     items = [reproduction(name) for name in dict.fromkeys(names or ALL)]
     _make(items, folder or Path("reproduction-quick" if quick else "reproduction"), quick=quick, workers=workers)
 
@@ -77,15 +77,15 @@ def _make(items: Sequence[Reproduction], path: Path, *, quick: bool, workers: in
     total = differ = 0
     for n, item in enumerate(items):
         try:
-            with passing_bar(f"{item.name} ({n + 1} of {len(items)})") as progress:
+            with transient_progress(f"{item.name} ({n + 1} of {len(items)})") as progress:
                 kept = record.make(item, workers=workers, progress=progress)
         except (InterruptedRunError, KeyboardInterrupt):
             stopped(f"{n} of {len(items)} are finished; they, and what is done of {item.name}, are kept", path)
         total += len(kept.claims)
         differ += kept.differ
-        say(_verdicts(item, kept.claims))
+        echo(_verdicts(item, kept.claims))
     said = f"{total} claims: {total - differ} hold, {differ} differ"
-    say(
+    echo(
         Text(said + (" (docs/papers/reproduce.md says why)." if differ else ".")),
         Text(f"Claims, tables and pictures are in {path}{os.sep}"),
     )

@@ -10,20 +10,20 @@ import typer
 from rich.text import Text
 
 from peekrank._util.signals import interrupt_later
-from peekrank._util.text import counted
-from peekrank._util.validate import choice
-from peekrank.cli._options import THREADS, Folder, Imports, Quiet, Workers, import_all
-from peekrank.cli._outputs import say
+from peekrank._util.text import pluralize
+from peekrank._util.validate import check_choice
+from peekrank.cli._options import THREADS, Imports, Quiet, ResultsDir, Workers, import_all
+from peekrank.cli._outputs import echo
 from peekrank.cli._progress import rounds_bar, status
-from peekrank.cli._tables import Sheet, compared, group_texts, shown, verdicts_explained, write_paper
-from peekrank.cli._voice import speak
+from peekrank.cli._tables import TextTable, compared, group_texts, shown, verdicts_explained, write_paper
+from peekrank.cli._verbosity import configure_output
 from peekrank.reports.numbers import exponent_text, number, percent
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from peekrank.experiments.sweep import Sweep
-    from peekrank.experiments.sweep_runs import Finished
+    from peekrank.experiments.sweep_runs import SweepResult
     from peekrank.jobs.executor import Executor
 
 EXAMPLES = """\
@@ -38,7 +38,7 @@ def command(
         Path | None,
         typer.Argument(metavar="FILE.toml", help="What to run; --example prints one.", show_default=False),
     ] = None,
-    folder: Folder = Path("sweep"),
+    folder: ResultsDir = Path("sweep"),
     executor: Annotated[
         str, typer.Option(help="What does the work: threads, or ray (needs the extra ray).")
     ] = "threads",
@@ -56,9 +56,9 @@ def command(
     from peekrank.experiments.sweep import EXAMPLE, read_sweep
 
     import_all(imports)
-    speak(quiet=quiet)
+    configure_output(quiet=quiet)
     if example:
-        say(Text(EXAMPLE.rstrip()))
+        echo(Text(EXAMPLE.rstrip()))
         return
     if file is None:
         raise ValueError("no file given; `peekrank sweep --example > example.toml` makes one to begin with")
@@ -67,7 +67,7 @@ def command(
     with interrupt_later():
         _write_papers(finished, folder, latex=latex, markdown=markdown)
         pictures = _write_report(finished, folder)
-    say(*_shown(finished), Text(f"Tables, runs and manifest are in {folder}{os.sep}"), pictures)
+    echo(*_shown(finished), Text(f"Tables, runs and manifest are in {folder}{os.sep}"), pictures)
 
 
 def executor_named(name: str, address: str | None, workers: int) -> Executor:
@@ -78,7 +78,7 @@ def executor_named(name: str, address: str | None, workers: int) -> Executor:
     """
     from peekrank.jobs.executor import Threads
 
-    choice("executor", name, Literal["threads", "ray"])
+    check_choice("executor", name, Literal["threads", "ray"])
     if name == "threads":
         if address is not None:
             raise ValueError(f"--address {address} goes with --executor ray")
@@ -88,8 +88,8 @@ def executor_named(name: str, address: str | None, workers: int) -> Executor:
     return Ray(address, workers)
 
 
-def _sweep(sweep: Sweep, folder: Path, executor: Executor) -> Finished:
-    from peekrank.experiments.playing import compile_kernels
+def _sweep(sweep: Sweep, folder: Path, executor: Executor) -> SweepResult:
+    from peekrank.experiments.run import compile_kernels
     from peekrank.experiments.sweep_runs import finished_runs, run_sweep
     from peekrank.jobs.executor import Threads
 
@@ -101,13 +101,13 @@ def _sweep(sweep: Sweep, folder: Path, executor: Executor) -> Finished:
         return run_sweep(sweep, folder, executor=executor, progress=tick)
 
 
-def _shown(finished: Finished) -> list[RenderableType]:
+def _shown(finished: SweepResult) -> list[RenderableType]:
     """The tables of a sweep, and what their columns mean."""
     from peekrank.experiments.sweep_runs import SETTING
 
     sweep = finished.sweep
-    title = f"{sweep.name}: {counted(sweep.runs, 'run')}, seed {sweep.seed}" + (
-        ", same rounds" if not sweep.redraw else ""
+    title = f"{sweep.name}: {pluralize(sweep.runs, 'run')}, seed {sweep.seed}" + (
+        ", same rounds" if sweep.same_rounds else ""
     )
     said = [*shown(title, _summary(finished), "all are in summary.csv")]
     if len(sweep.learners) > 1:
@@ -116,7 +116,7 @@ def _shown(finished: Finished) -> list[RenderableType]:
     return said
 
 
-def _write_papers(finished: Finished, folder: Path, *, latex: bool, markdown: bool) -> None:
+def _write_papers(finished: SweepResult, folder: Path, *, latex: bool, markdown: bool) -> None:
     """Write both tables, or the first if there is one learner only, as papers and pages have them."""
     from peekrank.experiments.sweep_runs import SETTING
 
@@ -133,7 +133,7 @@ def _write_papers(finished: Finished, folder: Path, *, latex: bool, markdown: bo
         )
 
 
-def _write_report(finished: Finished, folder: Path) -> Text:
+def _write_report(finished: SweepResult, folder: Path) -> Text:
     """Write the report, and pictures unless there are too many settings; tell where they are."""
     from peekrank.reports.sweep_page import MOST_PICTURES, write_pictures, write_sweep_report
 
@@ -144,7 +144,7 @@ def _write_report(finished: Finished, folder: Path) -> Text:
     return Text(f"The report is {report}; no pictures are drawn of {many}")
 
 
-def _summary(finished: Finished) -> Sheet:
+def _summary(finished: SweepResult) -> TextTable:
     from peekrank.experiments.sweep_runs import SETTING
     from peekrank.regret import Exponent
 
@@ -160,4 +160,4 @@ def _summary(finished: Finished) -> Sheet:
         ]
         for row in finished.summary().iter_rows(named=True)
     ]
-    return Sheet(heads, rows, len(SETTING))
+    return TextTable(heads, rows, len(SETTING))

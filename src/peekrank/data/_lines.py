@@ -132,24 +132,24 @@ def _parse_relevance(
 
 @kernel
 def _parse_query(
-    text: Bytes, at: int, row: int, place: int, queries: Ints, names: Ints
+    text: Bytes, at: int, row: int, position: int, queries: Ints, names: Ints
 ) -> tuple[int, int, int, int]:
-    """The query before the features, if it is there: why to stop, next byte, the query or -1, its place."""
+    """The query before the features, if it is there: why to stop, next byte, the query or -1, its position."""
     names[row, 0] = -1
-    if place == BY_COMMENT or text[at] != _Q:
-        return (QUERY if place == BY_QID else _ON), at, -1, place
+    if position == BY_COMMENT or text[at] != _Q:
+        return (QUERY if position == BY_QID else _ON), at, -1, position
     if text[at + 1] != _I or text[at + 2] != _D or text[at + 3] != _COLON:
-        return QUERY, at, -1, place
+        return QUERY, at, -1, position
     start = at + 4
     at, query = whole_number(text, start)
     if query < 0 or not _ends(text[at]):
         at, query = _named(text, start)
         if query < 0:
-            return QUERY, at, -1, place
+            return QUERY, at, -1, position
         if row == 0 or queries[row - 1] != query:
             names[row, 0], names[row, 1] = start, at
-    if place == BY_GROUP and row > 0:
-        return QUERY, at, query, place
+    if position == BY_GROUP and row > 0:
+        return QUERY, at, query, position
     return _ON, _after_blanks(text, at), query, BY_QID
 
 
@@ -250,7 +250,7 @@ def parse_lines(
         if stop != _ON:
             return stop
         cursor[FAULT] = second = at
-        stop, at, query, place = _parse_query(text, at, rows, cursor[PLACE], queries, names)
+        stop, at, query, position = _parse_query(text, at, rows, cursor[PLACE], queries, names)
         if stop != _ON:
             return stop
         stop, at, unsure, filled, present = _parse_features(
@@ -258,10 +258,10 @@ def parse_lines(
         )
         if stop != _ON:
             return stop
-        if place == BY_GROUP:
+        if position == BY_GROUP:
             query = 0
         elif query < 0:
-            cursor[FAULT], place = second, BY_COMMENT
+            cursor[FAULT], position = second, BY_COMMENT
             at, query = _query_in_comment(text, at)
             if query < 0:
                 return QUERY
@@ -274,7 +274,7 @@ def parse_lines(
         at += 1
         queries[rows] = query
         rows += 1
-        cursor[DOUBTFUL], cursor[PLACE] = unsure, place
+        cursor[DOUBTFUL], cursor[PLACE] = unsure, position
         cursor[PRESENT] += present
         cursor[COLUMNS] = max(cursor[COLUMNS], filled)
     cursor[AT], cursor[ROWS] = at, rows

@@ -42,7 +42,7 @@ from peekrank.data._lines import (
     spread_rows,
 )
 from peekrank.data._numbers import LARGEST, Bytes, nearest_float
-from peekrank.data.dataset import About, Dataset
+from peekrank.data.dataset import Dataset, Provenance
 from peekrank.types import Features, Ints
 
 MOST_FEATURES = 1 << 20  # every document gets a number for each
@@ -63,7 +63,7 @@ class Groups(NamedTuple):
     sizes: Ints
 
 
-class Wants(NamedTuple):
+class ReadOptions(NamedTuple):
     """What a reader wants: relevance in every line, ids of documents; and groups, if there is a file of them."""
 
     relevance: bool
@@ -84,14 +84,14 @@ def document_id(comment: bytes) -> str:
 class Table:
     """What is read so far, and room for more; rows of features are `width` apart."""
 
-    def __init__(self, name: str, features: int | None, base: int | None, wants: Wants) -> None:
+    def __init__(self, name: str, features: int | None, base: int | None, wants: ReadOptions) -> None:
         self.name, self.wanted, self.given, self.wants = name, features, base, wants
         self.base, self.width = (1 if base is None else base), features or 1
         self.features: Features = np.empty(0, np.float32)
         self.relevance: Features = np.empty(0, np.float32)
         self.queries: Ints = np.empty(0, np.int64)
         self.doubtful = np.empty((0, 4), np.int64)  # first and last byte, row, column or -1 for the relevance
-        self.places = np.empty((0, 2), np.int64)  # of the names of queries
+        self.positions = np.empty((0, 2), np.int64)  # of the names of queries
         self.comments = np.empty((0, 2), np.int64)
         self.names: dict[int, str] = {}  # of queries whose id is no number
         self.documents: list[str] = []
@@ -113,7 +113,7 @@ class Table:
         self.cursor[AT] = len(_MARK) if not before and text[: len(_MARK)].tobytes() == _MARK else 0
         stop = -1
         while stop != DONE:
-            table = (self.features, self.relevance, self.queries, self.places, self.comments)
+            table = (self.features, self.relevance, self.queries, self.positions, self.comments)
             first = int(self.cursor[ROWS])
             stop = parse_lines(text, end, self.width, self.base, *table, self.doubtful, self.cursor)
             self._settle(text, before)
@@ -149,7 +149,7 @@ class Table:
             documents = tuple(documents[row] for row in order) if documents else ()
         if relevance.max() <= 255 and np.array_equal(relevance, np.rint(relevance)):
             relevance = relevance.astype(np.uint8)
-        oddities = {
+        warnings = {
             "blank_lines": int(self.cursor[BLANK]),
             "comment_lines": int(self.cursor[COMMENTS]),
             "missing_values": rows * columns - int(self.cursor[PRESENT]),
@@ -158,7 +158,7 @@ class Table:
             "queries_in_group_file": len(queries) if by_group else 0,
             "documents_without_relevance": rows if self.cursor[UNJUDGED] == MISSING else 0,
         }
-        about = About(self.name, digest, self.base, oddities=oddities)
+        about = Provenance(self.name, digest, self.base, warnings=warnings)
         names = tuple(self.names.get(query, str(query)) for query in queries.tolist()) if self.names else ()
         if names:
             queries = np.arange(1, len(names) + 1)
@@ -167,8 +167,8 @@ class Table:
     def _note_names(self, text: Bytes, first: int) -> None:
         """Keep the names of queries, and ids of documents, of the rows that were just read."""
         last = int(self.cursor[ROWS])
-        for row in first + np.flatnonzero(self.places[first:last, 0] >= 0):
-            name = text[slice(*self.places[row])].tobytes().decode(errors="backslashreplace")
+        for row in first + np.flatnonzero(self.positions[first:last, 0] >= 0):
+            name = text[slice(*self.positions[row])].tobytes().decode(errors="backslashreplace")
             if self.names.setdefault(int(self.queries[row]), name) != name:
                 raise ValueError(f"{self.name}: the queries '{excerpt(name)}' and another have the same checksum")
         if len(self.comments) and self.cursor[PLACE] != BY_COMMENT:
@@ -219,7 +219,7 @@ class Table:
             self.features.resize(rows * width, refcheck=False)
             self.relevance.resize(rows, refcheck=False)
             self.queries.resize(rows, refcheck=False)
-            self.places.resize((rows, 2), refcheck=False)
+            self.positions.resize((rows, 2), refcheck=False)
             self.comments.resize((rows if self.wants.documents else 0, 2), refcheck=False)
         except MemoryError:
             size = rows * width * self.features.itemsize / 1e9
@@ -307,9 +307,9 @@ def gather_queries(query_of: Ints) -> tuple[Ints, Ints, Ints | None, int]:
     if len(queries) == len(runs):
         return runs, np.append(0, ends), None, 0
     by_appearance = np.argsort(first)
-    place = np.empty_like(by_appearance)
-    place[by_appearance] = np.arange(len(first))
-    place_of = np.repeat(place[which], ends - starts)
-    offsets = np.append(0, np.cumsum(np.bincount(place_of)))
-    order = np.argsort(place_of, kind="stable")
+    position = np.empty_like(by_appearance)
+    position[by_appearance] = np.arange(len(first))
+    position_of = np.repeat(position[which], ends - starts)
+    offsets = np.append(0, np.cumsum(np.bincount(position_of)))
+    order = np.argsort(position_of, kind="stable")
     return queries[by_appearance], offsets, order, int(np.count_nonzero(count > 1))

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank.data.columns import look_at_columns
+from peekrank.data.feature_stats import feature_stats
 from peekrank.types import Features, Ints, Rounds
 
 _MOST_GRADES = 20  # if relevance has more different values, they are not counted one by one
 
 
 @dataclass(frozen=True)
-class About:
+class Provenance:
     """Where a data set comes from, and what was done to it.
 
     Parameters
@@ -33,7 +33,7 @@ class About:
         For global and robust scaling, the digest, or else the source, of the data that its statistics come from.
     rounded
         Whether real-valued relevance was rounded to grades.
-    oddities
+    warnings
         How often the reader met something worth knowing, such as ``blank_lines``.
     """
 
@@ -43,7 +43,7 @@ class About:
     scaling: str = "none"
     fitted_on: str = ""
     rounded: bool = False
-    oddities: dict[str, int] = field(default_factory=dict)
+    warnings: dict[str, int] = field(default_factory=dict)
 
 
 class Dataset(NamedTuple):
@@ -54,7 +54,7 @@ class Dataset(NamedTuple):
     most, it counts from 1, and ``names`` has them. ``documents`` has the ids of documents, if any are known.
 
     >>> features = np.zeros((3, 2), np.float32)
-    >>> data = Dataset(features, np.array([1, 0, 2], np.uint8), np.array([0, 2, 3]), np.array([7, 4]), About("x"))
+    >>> data = Dataset(features, np.array([1, 0, 2], np.uint8), np.array([0, 2, 3]), np.array([7, 4]), Provenance("x"))
     >>> data.rounds().relevance is data.relevance
     True
     """
@@ -63,7 +63,7 @@ class Dataset(NamedTuple):
     relevance: NDArray[Any]
     offsets: Ints
     queries: Ints
-    about: About
+    about: Provenance
     names: tuple[str, ...] = ()
     documents: tuple[str, ...] = ()
 
@@ -124,8 +124,8 @@ class Description(NamedTuple):
 
     ``lengths`` are the smallest, the median and the largest number of documents of a query. A feature is used if
     it is not 0 everywhere. ``grades`` says how many documents have each relevance; it is empty if there are too
-    many different ones. The oddities are counts, explained on the page on data. ``heavy_tailed`` and
-    ``of_another_scale`` are columns, from 0, of which `peekrank.data.columns` tells more.
+    many different ones. The warnings are counts, explained on the page on data. ``heavy_tailed`` and
+    ``badly_scaled`` are columns, from 0, of which `peekrank.data.feature_stats` tells more.
     """
 
     queries: int
@@ -139,10 +139,10 @@ class Description(NamedTuple):
     least_relevance: float
     most_relevance: float
     grades: dict[str, int]
-    oddities: dict[str, int]
+    warnings: dict[str, int]
     heavy_tailed: list[int]
-    of_another_scale: list[int]
-    about: About
+    badly_scaled: list[int]
+    about: Provenance
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain values, which JSON can hold."""
@@ -150,19 +150,19 @@ class Description(NamedTuple):
 
 
 def describe(data: Dataset) -> Description:
-    """Count queries, documents, features, grades and oddities.
+    """Count queries, documents, features, grades and warnings.
 
     >>> features = np.array([[1, 5], [0, 5], [0, 5]], np.float32)
-    >>> data = Dataset(features, np.array([1, 0, 0], np.uint8), np.array([0, 2, 3]), np.array([7, 4]), About("x"))
+    >>> data = Dataset(features, np.array([1, 0, 0], np.uint8), np.array([0, 2, 3]), np.array([7, 4]), Provenance("x"))
     >>> found = describe(data)
-    >>> found.documents, found.constant, found.oddities["single_document_queries"]
+    >>> found.documents, found.constant, found.warnings["single_document_queries"]
     (3, 1, 1)
     """
     lengths = np.diff(data.offsets)
     low = np.minimum.reduceat(data.relevance, data.offsets[:-1])
     high = np.maximum.reduceat(data.relevance, data.offsets[:-1])
     least, most = column_ranges(data.features)
-    columns = look_at_columns(data.features)
+    columns = feature_stats(data.features)
     grades, counts = np.unique(data.relevance, return_counts=True)
     return Description(
         queries=len(lengths),
@@ -178,15 +178,15 @@ def describe(data: Dataset) -> Description:
         grades={f"{grade:g}": int(count) for grade, count in zip(grades, counts, strict=True)}
         if len(grades) <= _MOST_GRADES
         else {},
-        oddities={
-            **data.about.oddities,
+        warnings={
+            **data.about.warnings,
             "single_document_queries": int(np.count_nonzero(lengths == 1)),
             "all_zero_queries": int(np.count_nonzero(high == 0)),
             "all_equal_queries": int(np.count_nonzero((low == high) & (high > 0) & (lengths > 1))),
             "duplicate_documents": _duplicates(data),
         },
         heavy_tailed=columns.heavy_tailed().tolist(),
-        of_another_scale=columns.of_another_scale().tolist(),
+        badly_scaled=columns.badly_scaled().tolist(),
         about=data.about,
     )
 
@@ -195,7 +195,7 @@ def check_finite(data: Dataset, name: str) -> None:
     """Raise a ValueError that names the first document with a feature or relevance that is not finite.
 
     >>> features = np.array([[1, 5], [0, np.nan]], np.float32)
-    >>> data = Dataset(features, np.array([1, 0], np.uint8), np.array([0, 2]), np.array([7]), About("x"))
+    >>> data = Dataset(features, np.array([1, 0], np.uint8), np.array([0, 2]), np.array([7]), Provenance("x"))
     >>> check_finite(data, "x.peek")
     Traceback (most recent call last):
     ValueError: x.peek: query 7, document 2: feature 2 is nan, which is not finite
@@ -211,8 +211,8 @@ def check_finite(data: Dataset, name: str) -> None:
         row = int(strange[0])
         what, value = "relevance", data.relevance[row]
     query = int(np.searchsorted(data.offsets, row, side="right")) - 1
-    place = f"query {data.query_name(query)}, document {row - data.offsets[query] + 1}"
-    raise ValueError(f"{name}: {place}: {what} is {value}, which is not finite")
+    position = f"query {data.query_name(query)}, document {row - data.offsets[query] + 1}"
+    raise ValueError(f"{name}: {position}: {what} is {value}, which is not finite")
 
 
 def column_ranges(features: Features) -> tuple[Features, Features]:

@@ -18,10 +18,10 @@ import numpy as np
 
 from peekrank._util.atomic import write_whole
 from peekrank._util.text import excerpt
-from peekrank._util.validate import whole
+from peekrank._util.validate import check_int
 from peekrank.data._lines import after_last_newline
 from peekrank.data._numbers import DIGITS, Bytes
-from peekrank.data._table import MOST_FEATURES, Groups, Table, Wants
+from peekrank.data._table import MOST_FEATURES, Groups, ReadOptions, Table
 from peekrank.data.dataset import Dataset, check_finite
 
 Progress = Callable[[float, int], None]
@@ -92,13 +92,13 @@ def read_letor(
     datasets, 2013.
     """
     if features is not None:
-        whole("features", features, 1, MOST_FEATURES)
+        check_int("features", features, 1, MOST_FEATURES)
     if base is not None:
-        whole("base", base, 0, 1)
+        check_int("base", base, 0, 1)
     path = Path(path)
     if path.is_dir():
         raise ValueError(f"{path} is a folder: name a file in it, such as train.txt")
-    table = Table(path.name, features, base, Wants(relevance, documents, _groups_beside(path)))
+    table = Table(path.name, features, base, ReadOptions(relevance, documents, _groups_beside(path)))
     digest = hashlib.sha256()
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -194,9 +194,9 @@ def read_fold(folder: str | PathLike[str], *, progress: Progress = lambda _done,
     parts = [read_letor(path, progress=progress) for path in there]
     base = min(part.about.base for part in parts)
     features = max(part.features.shape[1] + part.about.base - base for part in parts)
-    for place, part in enumerate(parts):
+    for position, part in enumerate(parts):
         if (part.about.base, part.features.shape[1]) != (base, features):
-            parts[place] = read_letor(there[place], features=features, base=base, progress=progress)
+            parts[position] = read_letor(there[position], features=features, base=base, progress=progress)
     return Fold(parts[0], parts[1] if len(parts) > 2 else None, parts[-1])
 
 

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._util.atomic import write_whole
-from peekrank._util.reading import read_json
 from peekrank._util.text import excerpt
-from peekrank.data.dataset import About, Dataset, check_finite
+from peekrank._util.untrusted_json import read_json
+from peekrank.data.dataset import Dataset, Provenance, check_finite
 
 SUFFIX = ".peek"
 _MAGIC, _VERSION = b"PEEKDATA", 1
@@ -40,7 +40,7 @@ def save_dataset(data: Dataset, path: str | PathLike[str]) -> None:
 
     >>> import tempfile
     >>> features = np.array([[0.5], [1], [0]], np.float32)
-    >>> data = Dataset(features, np.array([2, 0, 1], np.uint8), np.array([0, 2, 3]), np.array([7, 4]), About("x"))
+    >>> data = Dataset(features, np.array([2, 0, 1], np.uint8), np.array([0, 2, 3]), np.array([7, 4]), Provenance("x"))
     >>> path = Path(tempfile.mkdtemp(), "train.peek")
     >>> save_dataset(data, path)
     >>> open_dataset(path).relevance
@@ -55,16 +55,16 @@ def save_dataset(data: Dataset, path: str | PathLike[str]) -> None:
     """
     arrays = {name: getattr(data, name) for name in _KINDS if name not in _TEXTS}
     arrays |= {name: _packed(getattr(data, name)) for name in _TEXTS if getattr(data, name)}
-    places, end = {}, 0
+    positions, end = {}, 0
     for name, array in arrays.items():
         kind = array.dtype.newbyteorder("<").str
         if kind not in _KINDS[name]:
             raise ValueError(f"{name} are {array.dtype}: must be {' or '.join(_KINDS[name])}")
-        places[name] = {"kind": kind, "shape": list(array.shape), "start": end}
+        positions[name] = {"kind": kind, "shape": list(array.shape), "start": end}
         end = _aligned(end + array.nbytes)
     _check(arrays, str(path))
     check_finite(data, str(path))
-    header = json.dumps({"about": asdict(data.about), "arrays": places, "size": end}).encode()
+    header = json.dumps({"about": asdict(data.about), "arrays": positions, "size": end}).encode()
 
     def write(part: Path) -> None:
         with part.open("wb") as file:
@@ -72,8 +72,8 @@ def save_dataset(data: Dataset, path: str | PathLike[str]) -> None:
             file.write(hashlib.sha256(header).digest() + header)
             first = _aligned(file.tell())
             for name, array in arrays.items():
-                _fill(file, first + places[name]["start"])
-                file.write(np.ascontiguousarray(array, places[name]["kind"]).data)
+                _fill(file, first + positions[name]["start"])
+                file.write(np.ascontiguousarray(array, positions[name]["kind"]).data)
             _fill(file, first + end)
 
     write_whole(Path(path), write)
@@ -110,13 +110,13 @@ def open_dataset(path: str | PathLike[str]) -> Dataset:
         raise ValueError(f"{path.name}: is cut short within its header")
     if hashlib.sha256(header).digest() != start[-_DIGEST:]:
         raise ValueError(f"{path.name}: is damaged: its header does not match its checksum")
-    about, places, end = _read_header(header, path.name)
+    about, positions, end = _read_header(header, path.name)
     first = _aligned(_START + length)
     if size != first + end:
         raise ValueError(f"{path.name}: has {size:,} bytes instead of {first + end:,}; is it cut short?")
     # Copy on write, so that arrays have the same type as all others: compiled code distinguishes read-only ones.
     memory = np.asarray(np.memmap(path, np.uint8, mode="c"))
-    arrays = {name: _view(memory, first, place) for name, place in places.items()}
+    arrays = {name: _view(memory, first, position) for name, position in positions.items()}
     _check(arrays, path.name)
     names = _unpacked(arrays.get("names"), path.name, "names", len(arrays["queries"]))
     documents = _unpacked(arrays.get("documents"), path.name, "documents", len(arrays["features"]))
@@ -124,7 +124,7 @@ def open_dataset(path: str | PathLike[str]) -> Dataset:
     return Dataset(features, relevance, offsets, queries, about, names, documents)
 
 
-def _read_header(text: bytes, name: str) -> tuple[About, dict[str, Any], int]:
+def _read_header(text: bytes, name: str) -> tuple[Provenance, dict[str, Any], int]:
     """What the data are, where the arrays are, and how many bytes they take; checksums know no sense."""
     try:
         content = read_json(text)
@@ -132,24 +132,24 @@ def _read_header(text: bytes, name: str) -> tuple[About, dict[str, Any], int]:
         content = None
     if not isinstance(content, dict) or content.keys() != {"about", "arrays", "size"}:
         raise ValueError(f"{name}: its header must be JSON with about, arrays and size, and nothing else")
-    about, places, size = content["about"], content["arrays"], content["size"]
+    about, positions, size = content["about"], content["arrays"], content["size"]
     if not _natural(size):
         raise ValueError(f"{name}: its header has the size {excerpt(repr(size))}: must be a whole number")
-    if not isinstance(places, dict) or not _KINDS.keys() - {*_TEXTS} <= places.keys() <= _KINDS.keys():
+    if not isinstance(positions, dict) or not _KINDS.keys() - {*_TEXTS} <= positions.keys() <= _KINDS.keys():
         raise ValueError(f"{name}: its header must have the arrays {', '.join(_KINDS)}, and no others")
-    for array, place in places.items():
-        if not _sensible(array, place, size):
+    for array, position in positions.items():
+        if not _sensible(array, position, size):
             raise ValueError(
-                f"{name}: its header has a wrong kind, shape or start of {array}: {excerpt(repr(place))}"
+                f"{name}: its header has a wrong kind, shape or start of {array}: {excerpt(repr(position))}"
             )
-    return _read_about(about, name), places, size
+    return _read_about(about, name), positions, size
 
 
-def _sensible(name: str, place: Any, size: int) -> bool:
+def _sensible(name: str, position: Any, size: int) -> bool:
     """Whether an array can be where the header says it is."""
-    if not isinstance(place, dict) or place.keys() != {"kind", "shape", "start"}:
+    if not isinstance(position, dict) or position.keys() != {"kind", "shape", "start"}:
         return False
-    kind, shape, start = place["kind"], place["shape"], place["start"]
+    kind, shape, start = position["kind"], position["shape"], position["start"]
     return (
         kind in _KINDS[name]
         and isinstance(shape, list)
@@ -160,13 +160,13 @@ def _sensible(name: str, place: Any, size: int) -> bool:
     )
 
 
-def _read_about(about: Any, name: str) -> About:
-    example = asdict(About(""))
+def _read_about(about: Any, name: str) -> Provenance:
+    example = asdict(Provenance(""))
     if not isinstance(about, dict) or "source" not in about:
         raise ValueError(f"{name}: its header does not say where the data come from")
     for key, value in about.items():
         if key not in example:
-            known = ", ".join(field.name for field in fields(About))
+            known = ", ".join(field.name for field in fields(Provenance))
             raise ValueError(
                 f"{name}: its header has an unknown field {excerpt(repr(key))} of about: must be of {known}"
             )
@@ -175,18 +175,18 @@ def _read_about(about: Any, name: str) -> About:
             raise ValueError(
                 f"{name}: its header has {key} = {excerpt(repr(value))} in about: must be of type {wanted}"
             )
-    if not all(map(_natural, about.get("oddities", {}).values())):
-        raise ValueError(f"{name}: its header has oddities that are no counts: {excerpt(repr(about['oddities']))}")
-    return About(**about)
+    if not all(map(_natural, about.get("warnings", {}).values())):
+        raise ValueError(f"{name}: its header has warnings that are no counts: {excerpt(repr(about['warnings']))}")
+    return Provenance(**about)
 
 
 def _natural(value: Any) -> bool:
     return type(value) is int and value >= 0
 
 
-def _view(memory: NDArray[np.uint8], first: int, place: dict[str, Any]) -> NDArray[Any]:
-    kind, shape = np.dtype(place["kind"]), place["shape"]
-    start = first + place["start"]
+def _view(memory: NDArray[np.uint8], first: int, position: dict[str, Any]) -> NDArray[Any]:
+    kind, shape = np.dtype(position["kind"]), position["shape"]
+    start = first + position["start"]
     array: NDArray[Any] = memory[start : start + prod(shape) * kind.itemsize].view(kind)
     return array.reshape(shape)
 

@@ -9,15 +9,15 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from peekrank._jit import kernel
-from peekrank.data.columns import centres_and_spreads
 from peekrank.data.dataset import Dataset, column_ranges, widen_ranges
+from peekrank.data.feature_stats import centres_and_spreads
 from peekrank.types import Features, Floats, Ints, Rounds
 
 Scaling = Literal["none", "query", "global", "robust"]
 LearningScaling = Literal[Scaling, "online"]  # a file has no order in which its queries are shown
 
 
-class Squash(NamedTuple):
+class AsinhScaler(NamedTuple):
     """Median of each feature, and median distance from it; a constant feature has 0."""
 
     centre: Floats
@@ -33,7 +33,7 @@ class Standardisation(NamedTuple):
     mean: Floats
     deviation: Floats
     fitted_on: str
-    squash: Squash | None = None
+    squash: AsinhScaler | None = None
 
     @property
     def scaling(self) -> Scaling:
@@ -47,7 +47,7 @@ def scale_within_queries(data: Dataset) -> Dataset:
     >>> from peekrank.data.dataset import About
     >>> features = np.array([[1, 5], [3, 5], [2, 5], [9, 9]], np.float32)
     >>> grades, offsets, queries = np.zeros(4, np.uint8), np.array([0, 3, 4]), np.array([1, 2])
-    >>> scale_within_queries(Dataset(features, grades, offsets, queries, About("x"))).features
+    >>> scale_within_queries(Dataset(features, grades, offsets, queries, Provenance("x"))).features
     array([[0. , 0. ],
            [1. , 0. ],
            [0.5, 0. ],
@@ -70,7 +70,7 @@ def fit_standardisation(train: Dataset) -> Standardisation:
 
     >>> from peekrank.data.dataset import About
     >>> features = np.array([[1, 5], [3, 5]], np.float32)
-    >>> data = Dataset(features, np.zeros(2, np.uint8), np.array([0, 2]), np.array([1]), About("x"))
+    >>> data = Dataset(features, np.zeros(2, np.uint8), np.array([0, 2]), np.array([1]), Provenance("x"))
     >>> fitted = fit_standardisation(data)
     >>> fitted.mean, fitted.deviation
     (array([2., 5.]), array([1., 0.]))
@@ -90,12 +90,12 @@ def fit_standardisation(train: Dataset) -> Standardisation:
 def fit_robustly(train: Dataset) -> Standardisation:
     """A standardisation of asinh((x - centre) / spread): nearly linear near the centre, a logarithm far off.
 
-    Centre and spread are median and median distance from it (`peekrank.data.columns`). A few huge values then
+    Centre and spread are median and median distance from it (`peekrank.data.feature_stats`). A few huge values then
     neither set the scale of a feature nor decide what is learned about it.
 
     >>> from peekrank.data.dataset import About
     >>> features = np.array([[0], [1], [2], [3], [1e6]], np.float32)
-    >>> data = Dataset(features, np.zeros(5, np.uint8), np.array([0, 5]), np.array([1]), About("x"))
+    >>> data = Dataset(features, np.zeros(5, np.uint8), np.array([0, 5]), np.array([1]), Provenance("x"))
     >>> standardise(data, fit_standardisation(data)).features[:, 0].round(2)
     array([-0.5, -0.5, -0.5, -0.5,  2. ], dtype=float32)
     >>> standardise(data, fit_robustly(data)).features[:, 0].round(2)
@@ -107,7 +107,7 @@ def fit_robustly(train: Dataset) -> Standardisation:
         Not scaled yet.
     """
     _not_scaled(train)
-    squash = Squash(*centres_and_spreads(train.features))
+    squash = AsinhScaler(*centres_and_spreads(train.features))
     squashed = np.empty_like(train.features)
     _squash(train.features, *squash, squashed)
     return Standardisation(*_means_and_deviations(squashed), _origin(train), squash)
@@ -169,7 +169,7 @@ def standardise_online(data: Dataset, sequence: Ints) -> Online:
 
     >>> from peekrank.data.dataset import About
     >>> features = np.array([[1], [3], [2]], np.float32)
-    >>> data = Dataset(features, np.zeros(3, np.uint8), np.array([0, 2, 3]), np.array([7, 4]), About("x"))
+    >>> data = Dataset(features, np.zeros(3, np.uint8), np.array([0, 2, 3]), np.array([7, 4]), Provenance("x"))
     >>> rounds, sequence, fitted = standardise_online(data, np.array([1, 0, 0, 1]))
     >>> sequence
     array([1, 0, 2, 3])

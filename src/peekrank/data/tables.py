@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from peekrank._util.text import excerpt
 from peekrank.data._table import gather_queries
-from peekrank.data.dataset import About, Dataset, check_finite
-from peekrank.spec import nearest
+from peekrank.data.dataset import Dataset, Provenance, check_finite
+from peekrank.spec import suggest
 from peekrank.types import Features
 
 
@@ -53,13 +53,13 @@ def dataset_of(
     numbers, names = _numbered(known.get("queries", np.zeros(rows, np.int64)), source)
     ids, offsets, order, scattered = gather_queries(numbers)
     order = np.arange(rows) if order is None else order
-    oddities = {"scattered_queries": scattered, "documents_without_relevance": 0 if "relevance" in known else rows}
+    warnings = {"scattered_queries": scattered, "documents_without_relevance": 0 if "relevance" in known else rows}
     data = Dataset(
         np.ascontiguousarray(features[order]),
         _relevance(known.get("relevance", np.zeros(rows)), source)[order],
         offsets,
         np.arange(1, len(ids) + 1) if names else ids,
-        About(source, oddities=oddities),
+        Provenance(source, warnings=warnings),
         tuple(names[query] for query in ids) if names else (),
         tuple(str(known["documents"][row]) for row in order) if "documents" in known else (),
     )
@@ -73,7 +73,7 @@ def _features(table: Any, columns: dict[str, str], source: str) -> Features:
         there = list(map(str, table.columns))
         for what, name in columns.items():
             if name not in there:
-                raise ValueError(f"{source}: has no column '{name}' for {what}: {nearest(name, there)}")
+                raise ValueError(f"{source}: has no column '{name}' for {what}: {suggest(name, there)}")
         named = [name for name in table.columns if str(name) not in columns.values()]
         parts = {name: np.asarray(table[name]) for name in named}
         for name, values in parts.items():

@@ -5,19 +5,19 @@ learner sees the feedback about its top k items and nothing else.
 """
 
 from peekrank.engine.agent import Agent
-from peekrank.engine.border import Seed, generator, problem_shape
-from peekrank.engine.loop import TroubleWarning, drive, play, simulate, simulate_all
 from peekrank.engine.replay import replay
+from peekrank.engine.simulation import LearningStoppedWarning, play, run_agents, simulate, simulate_all
+from peekrank.engine.validation import Seed, make_rng, problem_shape
 
 __all__ = [
     "Agent",
+    "LearningStoppedWarning",
     "Seed",
-    "TroubleWarning",
-    "drive",
     "generator",
     "play",
     "problem_shape",
     "replay",
+    "run_agents",
     "simulate",
     "simulate_all",
 ]

@@ -33,9 +33,9 @@ class Memory(NamedTuple):
 
     state: State
     counts: Counts
-    perceived_grades: Floats  # what the learner makes of each grade
+    feedback_values: Floats  # what the learner makes of each grade
     seen: NDArray[np.bool_]  # space to check a ranking in
-    perceived: Floats  # space for what it makes of answers
+    transformed: Floats  # space for what it makes of answers
 
 
 class Calls(NamedTuple):
@@ -48,22 +48,33 @@ class Calls(NamedTuple):
 @cache
 def compiled_calls(kernels: Kernels) -> Calls:
     """The calls for these kernels; `name_of` tells them from those for others."""
-    name, enter = name_of(kernels), enter_of(kernels)
+    name, set_items = name_of(kernels), set_items_of(kernels)
     return Calls(
-        specialise(_rank_once, name, _enter=enter, _rank=kernels.rank, _chances=kernels.chances or _unknown),
-        specialise(_update_once, name, _enter=enter, _update=kernels.update),
+        specialise(
+            _rank_once,
+            name,
+            _set_items=set_items,
+            _rank=kernels.rank,
+            _propensities=kernels.propensities or _unknown,
+        ),
+        specialise(_update_once, name, _set_items=set_items, _update=kernels.update),
     )
 
 
 @cache
-def compiled_adopt(kernels: Kernels) -> Callable[..., None]:
+def compiled_off_policy(kernels: Kernels) -> Callable[..., None]:
     """The call that takes over what somebody else showed, for kernels that can."""
-    return specialise(_adopt_once, name_of(kernels), _enter=enter_of(kernels), _adopt=kernels.adopt or _unknown)
+    return specialise(
+        _off_policy_once,
+        name_of(kernels),
+        _set_items=set_items_of(kernels),
+        _off_policy=kernels.off_policy or _unknown,
+    )
 
 
-def enter_of(kernels: Kernels) -> Callable[[State, Ints], None]:
+def set_items_of(kernels: Kernels) -> Callable[[State, Ints], None]:
     """What tells a learner which items are there, if it wants to know."""
-    return kernels.enter or _fixed
+    return kernels.set_items or _fixed
 
 
 def name_of(kernels: Kernels) -> str:
@@ -73,9 +84,9 @@ def name_of(kernels: Kernels) -> str:
 
 _rank: Callable[[State, Features, Floats, Ints, Floats], None] = unspecialised
 _update: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
-_chances: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
-_enter: Callable[[State, Ints], None] = unspecialised
-_adopt: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
+_propensities: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
+_set_items: Callable[[State, Ints], None] = unspecialised
+_off_policy: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
 
 
 @kernel
@@ -85,7 +96,7 @@ def _fixed(state: State, items: Ints) -> None:
 
 @kernel
 def _unknown(state: State, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
-    """Nothing, for a learner that does not know its chances."""
+    """Nothing, for a learner that does not know its propensities."""
 
 
 @kernel
@@ -127,7 +138,7 @@ def are_known(items: Ints, m: int) -> bool:
 
 @kernel
 def are_uniform(numbers: Floats) -> bool:
-    """Whether all numbers are from [0, 1): a kernel may take them for places of items."""
+    """Whether all numbers are from [0, 1): a kernel may take them for positions of items."""
     for number in numbers:
         if not 0 <= number < 1:
             return False
@@ -136,7 +147,7 @@ def are_uniform(numbers: Floats) -> bool:
 
 @kernel
 def fill_rows(items: Ints, ranking: Ints, rows: Ints) -> bool:
-    """Fill `rows` with the place of each item of a ranking among ascending items; False if one is not there."""
+    """Fill `rows` with the position of each item of a ranking among ascending items; False if one is not there."""
     for p in range(len(ranking)):
         low, high = 0, len(items) - 1
         while low < high:
@@ -165,28 +176,28 @@ def _rank_once(
     row: int,
     ranking: Ints,
     token: Floats,
-    chances: Floats,
+    propensities: Floats,
 ) -> int:
-    """Rank by a row of the uniforms, and fill the chances if there is room for them.
+    """Rank by a row of the uniforms, and fill the propensities if there is room for them.
 
-    Which round it was, from 1 on; with a minus sign if the chances are not known.
+    Which round it was, from 1 on; with a minus sign if the propensities are not known.
     """
     state, rounds = memory.state, memory.counts.rounds
-    _enter(state, items)
+    _set_items(state, items)
     _rank(state, X, uniforms[row], ranking, token)
     if not is_permutation(ranking, memory.seen):
         raise ValueError("the learner's rank kernel fills a ranking with something else than its items")
     rounds[0] += 1
     number = int(rounds[0])
-    if len(chances) == 0:
+    if len(propensities) == 0:
         return -number
-    _chances(state, X, ranking, token, chances)
-    return -number if np.isnan(chances[0]) else number
+    _propensities(state, X, ranking, token, propensities)
+    return -number if np.isnan(propensities[0]) else number
 
 
 def _update_once(memory: Memory, items: Ints, X: Features, ranking: Ints, token: Floats, answers: Floats) -> int:
     """Update, if all that the decision and the answers hold is as it should be; else what is not."""
-    state, perceived, grades = memory.state, memory.perceived, memory.perceived_grades
+    state, transformed, grades = memory.state, memory.transformed, memory.feedback_values
     if first_not_finite(X) >= 0:
         return BAD_FEATURES
     if not is_permutation(ranking, memory.seen):
@@ -197,13 +208,13 @@ def _update_once(memory: Memory, items: Ints, X: Features, ranking: Ints, token:
     for p in range(len(answers)):
         answer = answers[p]
         if np.isnan(answer):
-            perceived[p] = answer
+            transformed[p] = answer
         elif 0 <= answer < len(grades) and answer == np.floor(answer):
-            perceived[p] = grades[int(answer)]
+            transformed[p] = grades[int(answer)]
         else:
             return p
-    _enter(state, items)
-    _update(state, X, ranking, token, perceived[: len(answers)])
+    _set_items(state, items)
+    _update(state, X, ranking, token, transformed[: len(answers)])
     counted = memory.counts.answers
     for p in range(len(answers)):
         if not np.isnan(answers[p]):
@@ -211,10 +222,12 @@ def _update_once(memory: Memory, items: Ints, X: Features, ranking: Ints, token:
     return WELL
 
 
-def _adopt_once(memory: Memory, items: Ints, X: Features, ranking: Ints, chances: Floats, token: Floats) -> None:
+def _off_policy_once(
+    memory: Memory, items: Ints, X: Features, ranking: Ints, propensities: Floats, token: Floats
+) -> None:
     """Turn the token of what was ranked last into that of another ranking of the same list."""
-    _enter(memory.state, items)
-    _adopt(memory.state, X, ranking, chances, token)
+    _set_items(memory.state, items)
+    _off_policy(memory.state, X, ranking, propensities, token)
 
 
 def read_only(part: Any) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank.engine.border import array_of
+from peekrank.engine.validation import as_array
 from peekrank.measures.evaluation import linear_parts
 from peekrank.types import Floats, Ints, LinearMeasure, Measure
 
@@ -33,10 +33,10 @@ def _values_of_rows(measure: Measure, rankings: Ints, relevance: NDArray[Any]) -
     n, m = rankings.shape
     if rankings.min() < 0 or rankings.max() >= m:
         raise ValueError(f"a ranking holds something else than the items 0 to {m - 1}")
-    return array_of(measure.values(rankings, relevance), np.float64, (n,), f"values of {measure}")
+    return as_array(measure.values(rankings, relevance), np.float64, (n,), f"values of {measure}")
 
 
-class ListWorth(NamedTuple):
+class ListValues(NamedTuple):
     """What a linear measure says about lists of any lengths, found once for however many rankings of them.
 
     List n has the gains of rows ``begin[n]`` on, and the discounts ``first[n]`` to ``last[n]``, of which all that
@@ -58,7 +58,7 @@ class ListWorth(NamedTuple):
         return out
 
 
-def list_worth(measure: LinearMeasure, relevance: NDArray[Any], offsets: Ints) -> ListWorth:
+def precompute_values(measure: LinearMeasure, relevance: NDArray[Any], offsets: Ints) -> ListValues:
     """Gains, offsets and discounts of lists, whose relevance stands one after the other."""
     lengths = np.diff(offsets)
     gain, offset = np.empty(len(relevance)), np.empty(len(lengths))
@@ -70,11 +70,11 @@ def list_worth(measure: LinearMeasure, relevance: NDArray[Any], offsets: Ints) -
         discount, gain[rows], offset[these] = linear_parts(measure, relevance[rows])
         discounts.append(np.trim_zeros(discount, "b"))
         first[these], last[these] = end, (end := end + len(discounts[-1]))
-    return ListWorth(gain, offset, np.concatenate(discounts), offsets, first, last)
+    return ListValues(gain, offset, np.concatenate(discounts), offsets, first, last)
 
 
 @kernel
-def _add_discounted_lists(worth: ListWorth, lists: Ints, rankings: Ints, out: Floats) -> bool:
+def _add_discounted_lists(worth: ListValues, lists: Ints, rankings: Ints, out: Floats) -> bool:
     """Add sum_p discount(p) gain(item at p) of each list; False if some ranking holds no item of its list."""
     start = 0
     for t in range(len(lists)):

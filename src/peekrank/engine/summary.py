@@ -18,8 +18,8 @@ class Summary(NamedTuple):
 
     def __str__(self) -> str:
         """A line for each item, the best first, or for each feature."""
-        places = np.arange(len(self.believed))
-        ordered = np.argsort(-self.believed, kind="stable") if self.what == "item" else places
+        positions = np.arange(len(self.believed))
+        ordered = np.argsort(-self.believed, kind="stable") if self.what == "item" else positions
         lines = [f"{self.what:>8} {'believed':>12} {'answers':>10}"]
         lines += [f"{i:>8} {self.believed[i]:>12.5g} {self.answers[i]:>10,}" for i in ordered]
         return "\n".join(lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from peekrank.engine.border import Seed, generator
+from peekrank.engine.validation import Seed, make_rng
 from peekrank.types import Floats
 
 _MOST_AHEAD, _MOST_UNIFORMS = 64, 4096  # rounds and uniforms that are drawn ahead at most
@@ -24,7 +24,7 @@ class Uniforms:
     >>> rows, row = ahead.next(3)
     >>> bool(np.array_equal(rows[row], rng.random(3)))
     True
-    >>> float(ahead.settled().random()) == float(rng.random())
+    >>> float(ahead.rewound_generator().random()) == float(rng.random())
     True
     """
 
@@ -34,7 +34,7 @@ class Uniforms:
 
     def reseed(self, seed: Seed) -> None:
         """Go on with other randomness; what was drawn ahead is forgotten."""
-        self._rng = generator(seed)
+        self._rng = make_rng(seed)
         self._most_ahead = 1 if isinstance(seed, np.random.Generator) else _MOST_AHEAD
         self._ahead = self._next = 0
         self._draw_by(self.rows.shape[1])
@@ -51,7 +51,7 @@ class Uniforms:
         self._next = row + 1
         return self.rows, row
 
-    def settled(self) -> np.random.Generator:
+    def rewound_generator(self) -> np.random.Generator:
         """The generator as it is after the rounds so far; what was drawn for later ones is put back."""
         if self._next < self._ahead:
             self._rng.bit_generator.state = self._before
@@ -61,7 +61,7 @@ class Uniforms:
 
     def _draw_by(self, draws: int) -> None:
         """Draw so many for each round from now on."""
-        self.settled()
+        self.rewound_generator()
         self._ahead = max(1, min(self._most_ahead, _MOST_UNIFORMS // max(1, draws)))
         self.rows = np.empty((self._ahead, draws))
         self._next = self._ahead

@@ -11,13 +11,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from peekrank._util.validate import ascending, whole
+from peekrank._util.validate import check_ascending, check_int
 from peekrank.engine import Seed, simulate
 from peekrank.games.analysis import Analysis, analyse
 from peekrank.games.cells import Border
 from peekrank.games.game import Game
 from peekrank.games.rate import Rate
-from peekrank.regret import checkpoints
+from peekrank.regret import default_checkpoints
 from peekrank.streams import fixed_items
 from peekrank.types import Floats, Ints, Learner, Shape
 
@@ -25,10 +25,10 @@ _INSIDE = 0.9  # how far towards the end of the simplex an opponent may move fro
 _UNDECIDED = 2 / 3  # exponent to be ready for where the rate is not known
 
 
-class Contest(NamedTuple):
-    """What a run came to after each of the round counts ``at``: summed loss, that of the best action, explored."""
+class GameTrace(NamedTuple):
+    """What a run came to after each of the round counts ``checkpoints``: summed loss, that of the best action, explored."""
 
-    at: Ints
+    checkpoints: Ints
     loss: Floats
     best: Floats
     explored: Ints
@@ -62,15 +62,15 @@ class _Paid:
         return paid
 
 
-def face(
+def play_game(
     learner: Learner,
     game: Game,
     outcomes: Any,
     *,
     seed: Seed = 0,
-    at: Ints | None = None,
+    checkpoints: Ints | None = None,
     progress: Callable[[int], None] = lambda _: None,
-) -> Contest:
+) -> GameTrace:
     """Let a learner play a game against a sequence of outcomes.
 
     Parameters
@@ -83,7 +83,7 @@ def face(
         The number of the outcome of each round.
     seed
         Randomness of the learner.
-    at
+    checkpoints
         After which numbers of rounds to record, ascending; None for some hundred, the last one included.
     progress
         Called now and then with the number of rounds played since.
@@ -92,7 +92,7 @@ def face(
     >>> from peekrank.learners.feedexp3.learner import FeedExp3
     >>> game = classic("label-efficient")
     >>> outcomes = np.arange(10_000) % 4 == 0  # tails in every fourth round
-    >>> contest = face(FeedExp3(game, horizon=10_000), game, outcomes)
+    >>> contest = play_game(FeedExp3(game, horizon=10_000), game, outcomes)
     >>> int(contest.best[-1]), int(contest.explored[-1]), round(float(contest.regret[-1]))
     (2500, 217, 375)
     """
@@ -106,18 +106,24 @@ def face(
     if learner.measure is not None and str(learner.measure) != str(game):
         raise ValueError(f"{learner.name} was made for another game or measure, not for this one")
     n = len(numbers)
-    at = checkpoints(n) if at is None else ascending("at", at, n)
+    checkpoints = default_checkpoints(n) if checkpoints is None else check_ascending("checkpoints", checkpoints, n)
     symbols = game.signals.T.astype(np.uint8)[numbers]
     trace = simulate(
-        learner, fixed_items(symbols), k=1, measure=_Paid(game, numbers), seed=seed, at=at, progress=progress
+        learner,
+        fixed_items(symbols),
+        k=1,
+        measure=_Paid(game, numbers),
+        seed=seed,
+        checkpoints=checkpoints,
+        progress=progress,
     )
-    return Contest(at, trace.value, _best(game, numbers, at), trace.explored)
+    return GameTrace(checkpoints, trace.value, _best(game, numbers, checkpoints), trace.explored)
 
 
-def _best(game: Game, outcomes: Ints, at: Ints) -> Floats:
-    """The least loss of any action over the first t rounds, for each t of `at`."""
-    loss, counts, best, done = game.loss, np.zeros(len(game.outcomes)), np.empty(len(at)), 0
-    for n, t in enumerate(at):
+def _best(game: Game, outcomes: Ints, checkpoints: Ints) -> Floats:
+    """The least loss of any action over the first t rounds, for each t of `checkpoints`."""
+    loss, counts, best, done = game.loss, np.zeros(len(game.outcomes)), np.empty(len(checkpoints)), 0
+    for n, t in enumerate(checkpoints):
         counts += np.bincount(outcomes[done:t], minlength=len(counts))
         best[n], done = (loss @ counts).min(), t
     return best
@@ -129,7 +135,7 @@ def draw(opponent: Opponent, n: int, rng: np.random.Generator) -> Ints:
     >>> draw(Opponent("", np.array([[1.0, 0.0], [0.0, 1.0]])), 5, np.random.default_rng(0))
     array([0, 0, 0, 1, 1])
     """
-    whole("n", n, 1)
+    check_int("n", n, 1)
     phase = np.arange(n) * len(opponent.phases) // n
     drawn = [
         rng.choice(opponent.phases.shape[1], size=int(np.sum(phase == i)), p=p)
@@ -162,7 +168,7 @@ def opponents(found: Analysis, horizon: int) -> list[Opponent]:
     tails just ahead of heads [[0.45, 0.55]]
     from heads to tails [[0.95, 0.05], [0.05, 0.95]]
     """
-    whole("horizon", horizon, 1)
+    check_int("horizon", horizon, 1)
     names = found.game.outcomes
     made = [Opponent("uniform", np.full((1, len(names)), 1 / len(names)))]
     made += [Opponent(f"always {name}", row[None]) for name, row in zip(names, np.eye(len(names)), strict=True)]
@@ -177,9 +183,9 @@ def opponents(found: Analysis, horizon: int) -> list[Opponent]:
 def _around(found: Analysis, border: Border, horizon: int) -> Iterator[Opponent]:
     loss, point = found.game.loss, border.point.astype(np.float64)
     difference = loss[border.i] - loss[border.j]
-    blind = border is found.blind and found.unseen is not None
+    blind = border is found.unobservable_pair and found.unobservable_direction is not None
     # Into the cell of j: where feedback has no eye for it, or else by changing each outcome by its own part.
-    move = np.array(found.unseen, dtype=np.float64) if blind else point * difference
+    move = np.array(found.unobservable_direction, dtype=np.float64) if blind else point * difference
     move *= np.sign(difference @ move)
     most = _INSIDE / np.max(np.abs(move) / point)
     exponent = found.rate.exponent if found.rate else _UNDECIDED
@@ -204,7 +210,7 @@ def _steps_to_others(loss: Floats, border: Border, point: Floats, move: Floats) 
     return steps
 
 
-class Crossing(NamedTuple):
+class ArenaResult(NamedTuple):
     """How a learner fared in a game: for each horizon, mean and spread over runs against the worst opponent.
 
     ``opponent`` is the worst one of the last horizon, ``bound`` the learner's bound there. Where the learner does
@@ -229,7 +235,7 @@ class Crossing(NamedTuple):
         return float(np.polyfit(np.log(self.horizons), np.log(self.worst), 1)[0])
 
 
-def cross(
+def run_arena(
     games: Mapping[str, Game],
     learners: Mapping[str, Callable[[Game, int], Learner]],
     horizons: Sequence[int],
@@ -237,7 +243,7 @@ def cross(
     *,
     say: Callable[[str], object] = lambda _: None,
     progress: Callable[[int], None] = lambda _: None,
-) -> list[Crossing]:
+) -> list[ArenaResult]:
     """Every learner in every game, against all opponents of the game; each horizon is played by itself.
 
     Parameters
@@ -257,12 +263,12 @@ def cross(
 
     >>> from peekrank.games.classic import classic
     >>> from peekrank.learners.feedexp3.learner import FeedExp3
-    >>> (row,) = cross({"pennies": classic("matching-pennies")}, {"feedexp3": FeedExp3}, [1000, 4000], runs=4)
+    >>> (row,) = run_arena({"pennies": classic("matching-pennies")}, {"feedexp3": FeedExp3}, [1000, 4000], runs=4)
     >>> print(row.rate, row.opponent, 0 < row.worst[-1] < row.bound)
     sqrt(T) always tails True
     """
-    horizons = tuple(ascending("horizons", horizons, 10**12).tolist())
-    whole("runs", runs, 2)
+    horizons = tuple(check_ascending("horizons", horizons, 10**12).tolist())
+    check_int("runs", runs, 2)
     made = []
     for name, game in games.items():
         found = analyse(game)
@@ -279,12 +285,12 @@ def _crossing(
     horizons: tuple[int, ...],
     runs: int,
     progress: Callable[[int], None],
-) -> Crossing:
+) -> ArenaResult:
     shape = Shape(len(found.game.actions), 0, 1)
     try:
         make(found.game, horizons[-1]).init(shape)
     except ValueError as error:
-        return Crossing(name, found.rate, key, (), np.empty(0), np.empty(0), "", None, str(error))
+        return ArenaResult(name, found.rate, key, (), np.empty(0), np.empty(0), "", None, str(error))
     worst, spread, opponent = np.empty(len(horizons)), np.empty(len(horizons)), ""
     for h, horizon in enumerate(horizons):
         learner = make(found.game, horizon)
@@ -297,7 +303,9 @@ def _crossing(
         )
         n = int(lost.mean(axis=1).argmax())
         worst[h], spread[h], opponent = lost[n].mean(), lost[n].std(ddof=1), tried[n].name
-    return Crossing(name, found.rate, key, horizons, worst, spread, opponent, learner.bound(shape, horizons[-1]))
+    return ArenaResult(
+        name, found.rate, key, horizons, worst, spread, opponent, learner.bound(shape, horizons[-1])
+    )
 
 
 def _lost(
@@ -309,5 +317,5 @@ def _lost(
     progress: Callable[[int], None],
 ) -> float:
     outcomes = draw(opponent, horizon, np.random.default_rng(seed))
-    contest = face(learner, game, outcomes, seed=seed[1], at=np.array([horizon]), progress=progress)
+    contest = play_game(learner, game, outcomes, seed=seed[1], checkpoints=np.array([horizon]), progress=progress)
     return float(contest.regret[0])

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from peekrank._util.validate import whole
+from peekrank._util.validate import check_int
 from peekrank.engine import problem_shape
 from peekrank.learners import learner as learner_named
 from peekrank.measures import measure as measure_named
@@ -47,7 +47,7 @@ class Experiment:
         Number of runs of each learner.
     seed
         Randomness of everything.
-    redraw
+    same_rounds
         Whether each run has rounds of its own; otherwise only the learner's randomness differs (as in CT15).
 
     >>> Experiment(("rtop1f",), "ct15", "dcg", k=1, horizon=1000, runs=2).shape
@@ -61,11 +61,11 @@ class Experiment:
     horizon: int
     runs: int = 10
     seed: int = 0
-    redraw: bool = True
+    same_rounds: bool = False
 
     def __post_init__(self) -> None:
         for name, low in (("k", 1), ("horizon", 1), ("runs", 1), ("seed", 0)):
-            whole(name, getattr(self, name), low)
+            check_int(name, getattr(self, name), low)
             object.__setattr__(self, name, int(getattr(self, name)))  # NumPy's integers are no JSON
         learners: object = self.learners
         if isinstance(learners, str):
@@ -97,7 +97,7 @@ class Experiment:
     def rounds(self, run: int, stream: Stream | None = None) -> Rounds:
         """The rounds of a run, the same for all its learners; `stream` is the stream, where it is made already."""
         source = self.parts.stream if stream is None else stream
-        return source.rounds(self.horizon, np.random.default_rng(self._seed(run * self.redraw, 0)))
+        return source.rounds(self.horizon, np.random.default_rng(self._seed(run * self.same_rounds, 0)))
 
     def learner_seed(self, run: int) -> np.random.SeedSequence:
         """Randomness of the learners in a run."""
@@ -126,13 +126,13 @@ class Result(NamedTuple):
     """
 
     experiment: Experiment
-    at: Ints
+    checkpoints: Ints
     curves: dict[str, pl.DataFrame]
     seconds: dict[str, float]
 
     def regrets(self, learner: str) -> Floats:
         """Cumulative regret, one row for each run."""
-        return self.curves[learner]["regret"].to_numpy().reshape(-1, len(self.at))
+        return self.curves[learner]["regret"].to_numpy().reshape(-1, len(self.checkpoints))
 
     def bound(self, learner: str, horizons: Ints) -> Floats | None:
         """Upper bound on the expected regret of this learner tuned to each of these horizons, if one is proved.
@@ -154,13 +154,13 @@ class Result(NamedTuple):
         horizon = self.experiment.horizon
         for name in self.experiment.learners:
             regrets = self.regrets(name)
-            explored = self.curves[name]["explored"].to_numpy()[len(self.at) - 1 :: len(self.at)]
+            explored = self.curves[name]["explored"].to_numpy()[len(self.checkpoints) - 1 :: len(self.checkpoints)]
             bound = self.bound(name, np.array([horizon]))
             yield Summary(
                 learner=name,
                 regret=float(regrets[:, -1].mean()),
                 spread=float(regrets[:, -1].std(ddof=1)) if len(regrets) > 1 else float("nan"),
-                exponent=fit_exponent(self.at, regrets),
+                exponent=fit_exponent(self.checkpoints, regrets),
                 bound=None if bound is None else float(bound[0]),
                 explored=float(explored.mean()) / horizon,
                 rounds_per_second=horizon / self.seconds[name],

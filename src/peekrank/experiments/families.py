@@ -14,7 +14,7 @@ from peekrank.games.observability import signals
 from peekrank.games.ranking import ranking_game
 from peekrank.games.rate import Rate
 from peekrank.measures import measure as measure_named
-from peekrank.streams import CT15, Graded, Lists, Means, Switching
+from peekrank.streams import CT15, Bernoulli, Binomial, Joint, Switching
 from peekrank.types import Cutoff, Floats, Stream
 
 GAPS = (2, 4, 8, 16, 32, 64, 128)  # means differ by one over these
@@ -50,13 +50,13 @@ def family(measure: str, m: int, k: int, horizon: int, grades: int = 2) -> list[
     horizon
         Rounds that will be played.
 
-    >>> [source.label for source in family("p@2", m=5, k=1, horizon=1000)][-5:]
+    >>> [source.label for source in family("p@2+sum", m=5, k=1, horizon=1000)][-5:]
     ['last two 1/128', 'ct15', 'switching', 'pair p', 'pair q']
-    >>> family("p@2", m=5, k=1, horizon=1000)[14].stream.means
+    >>> family("p@2+sum", m=5, k=1, horizon=1000)[14].stream.means
     (0.1, 0.1, 0.25, 0.75, 0.9)
     """
     judge = measure_named(measure)
-    cutoff = judge.n if isinstance(judge, Cutoff) else None
+    cutoff = judge.cutoff if isinstance(judge, Cutoff) else None
     counted = min(cutoff or m - 1, m - 1)
     good = counted if cutoff else m // 2
     above, below = np.full(counted - 1, 0.5 + _CLEARLY), np.full(m - counted - 1, 0.5 - _CLEARLY)
@@ -69,17 +69,17 @@ def family(measure: str, m: int, k: int, horizon: int, grades: int = 2) -> list[
                 "ladder": np.linspace(low, high, m),
                 "last two": np.r_[below, low, high, above],
             }[name]
-            found.append(Source(f"{name} 1/{parts}", Means(tuple(means.round(9).tolist()), grades - 1)))
+            found.append(Source(f"{name} 1/{parts}", Bernoulli(tuple(means.round(9).tolist()), grades - 1)))
     if grades == 2:
         found += [Source("ct15", CT15(m)), Source("switching", Switching(m))]
     else:
-        found.append(Source("graded", Graded(m, grades - 1)))
+        found.append(Source("graded", Binomial(m, grades - 1)))
     pair = lower_bound_pair(str(judge), m, k, horizon, grades)
     return found + [Source(f"pair {side}", stream) for side, stream in zip("pq", pair, strict=False)]
 
 
 @lru_cache(maxsize=64)
-def lower_bound_pair(measure: str, m: int, k: int, horizon: int, grades: int = 2) -> tuple[Lists, ...]:
+def lower_bound_pair(measure: str, m: int, k: int, horizon: int, grades: int = 2) -> tuple[Joint, ...]:
     """Two distributions of relevance that are hard to tell apart, and on which different rankings are best.
 
     P is a point on the border of two neighbouring cells, and D the loss difference of the two rankings. The
@@ -93,8 +93,8 @@ def lower_bound_pair(measure: str, m: int, k: int, horizon: int, grades: int = 2
 
     None, an empty tuple, where the game has more than 4,000 losses, is not decided, or has nothing to learn.
 
-    >>> p, q = lower_bound_pair("p@1", m=2, k=1, horizon=10_000)
-    >>> p.lists, [round(a - b, 4) for a, b in zip(p.chances, q.chances)]
+    >>> p, q = lower_bound_pair("p@1+sum", m=2, k=1, horizon=10_000)
+    >>> p.lists, [round(a - b, 4) for a, b in zip(p.probabilities, q.probabilities)]
     (('00', '10', '01', '11'), [0.0, -0.0071, 0.0071, 0.0])
     """
     if factorial(m) * grades**m > _MOST_ENTRIES or grades > 10:
@@ -106,7 +106,7 @@ def lower_bound_pair(measure: str, m: int, k: int, horizon: int, grades: int = 2
     if found.rate is Rate.LINEAR:
         sides = _adversaries(measure, m, k, grades)
     else:
-        border = found.blind or found.cells.borders[0]
+        border = found.unobservable_pair or found.cells.borders[0]
         P = np.array([float(x) for x in border.point])
         P /= P.sum()
         h = found.game.loss[border.j] - found.game.loss[border.i]
@@ -114,7 +114,7 @@ def lower_bound_pair(measure: str, m: int, k: int, horizon: int, grades: int = 2
             h = _residual(h, signals(found.game, border.watching).rows.astype(np.float64), P)
         size = min(horizon ** (found.rate.exponent - 1) / np.sqrt(P @ h**2), 1 / np.abs(h).max())
         sides = [P * (1 + sign * size * h) for sign in (1, -1)]
-    return tuple(Lists(outcomes, tuple((side / side.sum()).tolist())) for side in sides)
+    return tuple(Joint(outcomes, tuple((side / side.sum()).tolist())) for side in sides)
 
 
 @lru_cache(maxsize=16)

@@ -13,11 +13,11 @@ import numpy as np
 import polars as pl
 
 from peekrank.experiments.experiment import Experiment, Result
-from peekrank.experiments.playing import CURVE_COLUMNS, Curve, Stage, compile_kernels, play_run, stage_of
+from peekrank.experiments.run import CURVE_COLUMNS, Curve, RunContext, compile_kernels, play_run, run_context
 from peekrank.jobs.executor import Threads, Tick
-from peekrank.jobs.folder import Belongs, Code, Folder, median_seconds, write_table
-from peekrank.regret import checkpoints
-from peekrank.types import FromFile, Stream
+from peekrank.jobs.results_dir import Belongs, Code, ResultsDir, median_seconds, write_table
+from peekrank.regret import default_checkpoints
+from peekrank.types import FileBacked, Stream
 
 SEEDS = "SeedSequence(seed, spawn_key=(run, 0)) draws the rounds, (run, 1) is the learner's"
 
@@ -66,18 +66,18 @@ def run(
 
         def keep(job: _Job, curve: Curve) -> None:
             part, frame = _part(curve.learner, job.run), curve.frame()
-            claimed.keep(part, frame, curve.seconds)
+            claimed.save(part, frame, curve.seconds)
             there[part] = frame
 
-        play = partial(_play, stage_of(experiment))
+        play = partial(_play, run_context(experiment))
         with claimed.resumable():
-            executor.do_all(missing, play, keep, progress, lambda job: f"run {job.run} of {experiment}")
+            executor.run_all_jobs(missing, play, keep, progress, lambda job: f"run {job.run} of {experiment}")
     return _result(experiment, there, claimed.seconds())
 
 
 def read(folder: Path) -> Result:
     """Read a finished experiment."""
-    found = Folder.open(folder, "experiment")
+    found = ResultsDir.open(folder, "experiment")
     try:
         experiment = Experiment(**found.manifest["experiment"])
     except TypeError as error:
@@ -113,10 +113,10 @@ def summary_rows(result: Result) -> list[dict[str, Any]]:
 
 def data_digest(stream: Stream) -> str | None:
     """Digest of the content of the file that a stream reads, if it reads one."""
-    return hashlib.sha256(stream.path.read_bytes()).hexdigest() if isinstance(stream, FromFile) else None
+    return hashlib.sha256(stream.path.read_bytes()).hexdigest() if isinstance(stream, FileBacked) else None
 
 
-def _play(stage: Stage, job: _Job, tick: Tick) -> Iterator[Curve]:
+def _play(stage: RunContext, job: _Job, tick: Tick) -> Iterator[Curve]:
     return play_run(stage, *job, tick)
 
 
@@ -129,15 +129,17 @@ def _parts(experiment: Experiment) -> list[str]:
 
 
 def _belongs(experiment: Experiment) -> Belongs:
-    at = checkpoints(experiment.horizon)
-    return lambda _, frame: dict(frame.schema) == CURVE_COLUMNS and np.array_equal(frame["at"].to_numpy(), at)
+    checkpoints = default_checkpoints(experiment.horizon)
+    return lambda _, frame: (
+        dict(frame.schema) == CURVE_COLUMNS and np.array_equal(frame["checkpoints"].to_numpy(), checkpoints)
+    )
 
 
-def _claim(experiment: Experiment, folder: Path) -> Folder:
+def _claim(experiment: Experiment, folder: Path) -> ResultsDir:
     stream, measure, learners = experiment.parts
-    code = Code.of("peekrank.experiments.playing", values=(*learners, measure, stream))
+    code = Code.of("peekrank.experiments.run", values=(*learners, measure, stream))
     about = {"experiment": asdict(experiment), "data": {"content": data_digest(stream)}, "seeds": SEEDS}
-    return Folder.claim(folder, "experiment", about, code=code, data=("data",))
+    return ResultsDir.create(folder, "experiment", about, code=code, data=("data",))
 
 
 def _result(experiment: Experiment, frames: dict[str, pl.DataFrame], took: dict[str, float]) -> Result:
@@ -147,4 +149,4 @@ def _result(experiment: Experiment, frames: dict[str, pl.DataFrame], took: dict[
         runs = (frames[part].with_columns(run=pl.lit(run, pl.Int64)) for run, part in enumerate(parts))
         curves[name] = pl.concat(runs)
         seconds[name] = median_seconds(took, parts)
-    return Result(experiment, checkpoints(experiment.horizon), curves, seconds)
+    return Result(experiment, default_checkpoints(experiment.horizon), curves, seconds)

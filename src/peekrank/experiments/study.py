@@ -17,18 +17,18 @@ import numpy as np
 import polars as pl
 
 from peekrank import learners as all_learners
-from peekrank._util.validate import whole
+from peekrank._util.validate import check_int
 from peekrank.engine import problem_shape
 from peekrank.experiments.experiment import Experiment
 from peekrank.experiments.families import Source, family
-from peekrank.experiments.playing import play_run, stage_of
+from peekrank.experiments.run import play_run, run_context
 from peekrank.games.rate import Rate
 from peekrank.games.rates import rate_of
 from peekrank.learners._shared import ShortHorizonWarning
 from peekrank.measures import measure as measure_named
 from peekrank.registry import LEARNERS
-from peekrank.spec import text_of
-from peekrank.streams import CT15, Graded
+from peekrank.spec import format_spec
+from peekrank.streams import CT15, Binomial
 from peekrank.types import Learner, Stream
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Study:
     seed
         Randomness of everything.
 
-    >>> study = Study("p@2", m=5, k=1, learners=("setftrl", "rtop1f"), horizons=(1000, 2000), runs=3)
+    >>> study = Study("p@2+sum", m=5, k=1, learners=("setftrl", "rtop1f"), horizons=(1000, 2000), runs=3)
     >>> len(study.settings()), study.rounds
     (50, 450000)
     """
@@ -119,20 +119,20 @@ class Study:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "measure", str(measure_named(self.measure)))
-        whole("m", self.m, 2)
-        whole("k", self.k, 1, self.m)
-        whole("grades", self.grades, 2, 256)
-        whole("runs", self.runs, 1)
-        whole("seed", self.seed, 0)
+        check_int("m", self.m, 2)
+        check_int("k", self.k, 1, self.m)
+        check_int("grades", self.grades, 2, 256)
+        check_int("runs", self.runs, 1)
+        check_int("seed", self.seed, 0)
         object.__setattr__(self, "horizons", tuple(self.horizons))
         for horizon in self.horizons:
-            whole("horizon", horizon, 1)
+            check_int("horizon", horizon, 1)
         if not self.horizons or sorted(set(self.horizons)) != list(self.horizons):
             raise ValueError(
                 f"horizons = {','.join(map(str, self.horizons))}: must be ascending numbers of rounds, one or more"
             )
         for horizon in self.horizons:
-            self._experiment(CT15(self.m) if self.grades == 2 else Graded(self.m, self.grades - 1), horizon, 0)
+            self._experiment(CT15(self.m) if self.grades == 2 else Binomial(self.m, self.grades - 1), horizon, 0)
         object.__setattr__(self, "learners", tuple(self.learners))
 
     @property
@@ -177,7 +177,7 @@ class Study:
     def _experiment(self, stream: Stream, horizon: int, number: int) -> Experiment:
         """Each setting has a seed of its own, which depends neither on other horizons nor on the learners."""
         seed = int(np.random.SeedSequence(self.seed, spawn_key=(number, horizon)).generate_state(1)[0])
-        return Experiment(self.learners, text_of(stream), self.measure, self.k, horizon, self.runs, seed)
+        return Experiment(self.learners, format_spec(stream), self.measure, self.k, horizon, self.runs, seed)
 
 
 class Setting(NamedTuple):
@@ -190,7 +190,7 @@ class Setting(NamedTuple):
 def play_setting(setting: Setting, progress: Tick = lambda _: None) -> pl.DataFrame:
     """Final regrets of all learners in all runs on a stream; the rounds of a run are the same for all learners."""
     e = setting.experiment
-    stage, everyone = stage_of(e, at=np.array([e.horizon])), range(len(e.learners))
+    stage, everyone = run_context(e, checkpoints=np.array([e.horizon])), range(len(e.learners))
     regrets = np.empty((len(e.learners), e.runs))
     for run in range(e.runs):
         for curve in play_run(stage, run, everyone, progress):

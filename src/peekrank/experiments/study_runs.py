@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import polars as pl
 
-from peekrank.experiments import playing
-from peekrank.experiments.findings import Findings
+from peekrank.experiments import run
 from peekrank.experiments.study import COLUMNS, Setting, Study, play_setting, quiet
+from peekrank.experiments.study_result import StudyResult
 from peekrank.jobs.executor import Executor, Threads, Tick
-from peekrank.jobs.folder import Code, Folder, write_table
+from peekrank.jobs.results_dir import Code, ResultsDir, write_table
 
 
 class _Played(NamedTuple):
@@ -28,7 +28,7 @@ def compile_kernels(study: Study) -> None:
         playing.compile_kernels(study.settings()[0].experiment)
 
 
-def investigate(study: Study, folder: Path, *, workers: int = 1, progress: Tick = lambda _: None) -> Findings:
+def run_study(study: Study, folder: Path, *, workers: int = 1, progress: Tick = lambda _: None) -> StudyResult:
     """Do what is missing of a study in a folder, and write its tables.
 
     A setting is written when it is finished, in one step. Results do not depend on the number of workers, nor on
@@ -50,7 +50,7 @@ def investigate(study: Study, folder: Path, *, workers: int = 1, progress: Tick 
         return _investigate(study, folder, executor, progress)
 
 
-def _investigate(study: Study, folder: Path, executor: Executor, progress: Tick) -> Findings:
+def _investigate(study: Study, folder: Path, executor: Executor, progress: Tick) -> StudyResult:
     settings = _parts(study)
     claimed = _claim(study, settings, folder)
     there = claimed.finished(settings, lambda part, frame: _belongs(settings[part], frame))
@@ -68,13 +68,13 @@ def _investigate(study: Study, folder: Path, executor: Executor, progress: Tick)
                 yield _Played(regrets, time.perf_counter() - began)
 
             def keep(part: str, played: _Played) -> None:
-                claimed.keep(part, *played)
+                claimed.save(part, *played)
                 there[part] = played.regrets
 
-            executor.do_all(longest_first, compute, keep, progress, lambda part: str(settings[part]))
+            executor.run_all_jobs(longest_first, compute, keep, progress, lambda part: str(settings[part]))
         frames = pl.concat(there[part] for part in settings)
         order = pl.Enum(study.learners)
-        findings = Findings(study, frames.sort(pl.col("learner").cast(order), maintain_order=True))
+        findings = StudyResult(study, frames.sort(pl.col("learner").cast(order), maintain_order=True))
         write_table(folder / "regrets.parquet", findings.regrets)
         write_table(folder / "summary.csv", findings.summary())
     return findings
@@ -94,7 +94,7 @@ def _belongs(setting: Setting, frame: pl.DataFrame) -> bool:
     return dict(frame.schema) == COLUMNS and set(frame.drop("regret").rows()) == whose and len(frame) == len(whose)
 
 
-def _claim(study: Study, settings: dict[str, Setting], folder: Path) -> Folder:
+def _claim(study: Study, settings: dict[str, Setting], folder: Path) -> ResultsDir:
     about = {
         "study": asdict(study),
         "seeds": "SeedSequence(seed, spawn_key=(stream from 0, horizon)).generate_state(1)[0] is a setting's",
@@ -106,4 +106,4 @@ def _claim(study: Study, settings: dict[str, Setting], folder: Path) -> Folder:
     }  # fmt: skip
     parts = [setting.experiment.parts for setting in settings.values()]
     values = (*parts[0].learners, parts[0].measure, *(part.stream for part in parts))
-    return Folder.claim(folder, "study", about, code=Code.of("peekrank.experiments.study", values=values))
+    return ResultsDir.create(folder, "study", about, code=Code.of("peekrank.experiments.study", values=values))

@@ -12,13 +12,13 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from peekrank._util.text import counted, excerpt
-from peekrank._util.validate import whole
+from peekrank._util.text import excerpt, pluralize
+from peekrank._util.validate import check_int
 from peekrank.experiments.experiment import Experiment
-from peekrank.jobs.folder import digest_of
+from peekrank.jobs.results_dir import digest_of
 from peekrank.measures import measure as measure_named
 from peekrank.registry import LEARNERS, load
-from peekrank.spec import nearest, text_of
+from peekrank.spec import format_spec, suggest
 from peekrank.streams import stream as stream_named
 
 _MANY = ("learners", "streams", "measures", "k", "horizons")
@@ -30,12 +30,12 @@ EXAMPLE = """\
 name = "example"                                             # a folder holds the results of one name
 learners = ["doubtsort", "marginftrl", "rtop1f", "uniform"]  # what `peekrank list` lists, with their fields
 streams = ["ct15", "ct15:noise=0.5"]                         # or files of people: "votes.soc", "ratings.csv"
-measures = ["dcg", "p@3"]
+measures = ["dcg", "p@3+sum"]
 k = 1                                                        # answers per round; several: [1, 2]
 horizons = [1000, 4000]                                      # rounds
 runs = 10                                                    # of each learner in each setting
 seed = 0
-redraw = true                                                # each run draws its own rounds, for all learners
+same_rounds = false                                                # each run draws its own rounds, for all learners
 """
 
 
@@ -81,13 +81,13 @@ class Sweep:
         Number of runs of each learner in each setting.
     seed
         Randomness of everything.
-    redraw
+    same_rounds
         Whether each run has rounds of its own; otherwise only the learner's randomness differs.
     imports
         Files and modules that define learners, measures, surrogates and streams of your own: they are run.
         ``import`` in a TOML file.
 
-    >>> sweep = Sweep("s", ("rtop1f", "uniform"), ("ct15",), ("dcg", "p@3"), k=(1, 2), horizons=(100,), runs=5)
+    >>> sweep = Sweep("s", ("rtop1f", "uniform"), ("ct15",), ("dcg", "p@3+sum"), k=(1, 2), horizons=(100,), runs=5)
     >>> len(sweep.settings), sweep.digest[:8]
     (4, '2e7a1cda')
     """
@@ -100,7 +100,7 @@ class Sweep:
     horizons: tuple[int, ...]
     runs: int = 10
     seed: int = 0
-    redraw: bool = True
+    same_rounds: bool = False
     imports: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -157,13 +157,13 @@ class Sweep:
         for stream, m in ((stream, stream_named(stream).m) for stream in self.streams):
             if max(self.k) > m:
                 raise FieldError(
-                    f"k = {max(self.k)}: stream '{stream}' has {counted(m, 'item')}", "k", max(self.k)
+                    f"k = {max(self.k)}: stream '{stream}' has {pluralize(m, 'item')}", "k", max(self.k)
                 )
         for setting in self.settings:
             seen: dict[str, str] = {}
-            for learner, text in zip(self.learners, map(text_of, setting.parts.learners), strict=True):
+            for learner, text in zip(self.learners, map(format_spec, setting.parts.learners), strict=True):
                 if text in seen:
-                    where = _place(setting.stream, setting.measure, setting.k, setting.horizon)
+                    where = _position(setting.stream, setting.measure, setting.k, setting.horizon)
                     message = f"learners '{seen[text]}' and '{learner}' are the same in {where}"
                     raise FieldError(message, "learners", learner)
                 seen[text] = learner
@@ -171,18 +171,18 @@ class Sweep:
     def _setting(self, stream: str, measure: str, k: int, horizon: int) -> Experiment:
         where = (stream, measure, k, horizon)
         try:
-            return Experiment(self.learners, *where, self.runs, self.seed, self.redraw)
+            return Experiment(self.learners, *where, self.runs, self.seed, self.same_rounds)
         except (ValueError, OSError):
             for learner in self.learners:
                 try:
                     Experiment((learner,), *where)
                 except (ValueError, OSError) as error:
-                    message = f"learner '{learner}' does not fit {_place(*where)}: {error}"
+                    message = f"learner '{learner}' does not fit {_position(*where)}: {error}"
                     raise FieldError(message, "learners", learner) from None
             raise
 
 
-def _place(stream: str, measure: str, k: int, horizon: int) -> str:
+def _position(stream: str, measure: str, k: int, horizon: int) -> str:
     return f"the setting with stream '{stream}', measure '{measure}', k = {k}, horizon {horizon}"
 
 
@@ -216,7 +216,7 @@ def read_sweep(path: Path) -> Sweep:
     try:
         for key in table:
             if key not in known:
-                raise FieldError(f"unknown key '{key}': {nearest(key, known)}", key)
+                raise FieldError(f"unknown key '{key}': {suggest(key, known)}", key)
         needed = [name for name in ("name", *_MANY) if name not in table]
         if needed:
             raise ValueError(f"{path}: {', '.join(needed)} missing; `peekrank sweep --example` shows a whole one")
@@ -244,40 +244,40 @@ def _imported(source: object) -> str:
 def _line_of(text: str, key: str, value: object) -> int:
     """The line where a value of a key stands, or else the key: tomllib does not tell."""
     start = re.search(rf"""^\s*\[*["']?{re.escape(key)}["']?\s*[=.\]]""", text, re.M)
-    place = 0 if start is None else start.end() - 1
-    for token in _tokens(text, place):
+    position = 0 if start is None else start.end() - 1
+    for token in _tokens(text, position):
         if value is not None and token[0].strip("\"'") == str(value):
-            place = token.start()
+            position = token.start()
             break
-    return text.count("\n", 0, place) + 1
+    return text.count("\n", 0, position) + 1
 
 
-def _tokens(text: str, place: int) -> Iterator[re.Match[str]]:
-    """Strings and plain values from a place on, without comments."""
+def _tokens(text: str, position: int) -> Iterator[re.Match[str]]:
+    """Strings and plain values from a position on, without comments."""
     found = re.finditer(r""""(?:\\.|[^"\\\n])*"|'[^'\n]*'|#[^\n]*|[^\s=,\[\]#"']+""", text)
-    return (token for token in found if token.start() >= place and not token[0].startswith("#"))
+    return (token for token in found if token.start() >= position and not token[0].startswith("#"))
 
 
 def _take(name: str, value: Any) -> Any:
     """A value of a field as it is kept: specifications in their one form."""
     try:
         if name in _LEAST:
-            whole(name, value, _LEAST[name])
+            check_int(name, value, _LEAST[name])
             return int(value)
-        if name == "redraw":
+        if name == "same_rounds":
             if value is not True and value is not False:
-                raise ValueError(f"redraw = {value!r}: must be true or false")
+                raise ValueError(f"same_rounds = {value!r}: must be true or false")
             return value
         if not isinstance(value, str) or not value.strip() or not value.isprintable():
             raise ValueError(f"{name} = {value!r}: must be a text of one line")
         if name == "streams":
             made = stream_named(value)
-            whole("m", made.m, 1, _MOST_ITEMS)  # for which a file must be there, and make sense
-            return text_of(made)
+            check_int("m", made.m, 1, _MOST_ITEMS)  # for which a file must be there, and make sense
+            return format_spec(made)
         if name == "measures":
             return str(measure_named(value))
         if name == "learners" and (kind := value.partition(":")[0]) not in LEARNERS:
-            raise ValueError(f"unknown learner '{kind}': {nearest(kind, LEARNERS)}")
+            raise ValueError(f"unknown learner '{kind}': {suggest(kind, LEARNERS)}")
     except (ValueError, OSError) as error:
         raise FieldError(str(error), name, value) from None
     return value

@@ -17,14 +17,14 @@ import polars as pl
 
 from peekrank.experiments.comparison import compare
 from peekrank.experiments.experiment import Experiment, Result
-from peekrank.experiments.playing import CURVE_COLUMNS, Curve, Stage, play_run, stage_of
+from peekrank.experiments.run import CURVE_COLUMNS, Curve, RunContext, play_run, run_context
 from peekrank.experiments.runs import SEEDS, data_digest, summary_rows
 from peekrank.experiments.sweep import Sweep
 from peekrank.jobs.executor import Executor, Threads, Tick
-from peekrank.jobs.folder import Code, Folder, digest_of, median_seconds, write_table
+from peekrank.jobs.results_dir import Code, ResultsDir, digest_of, median_seconds, write_table
 from peekrank.jobs.run_files import RunFiles, table, timed
-from peekrank.regret import checkpoints
-from peekrank.spec import text_of
+from peekrank.regret import default_checkpoints
+from peekrank.spec import format_spec
 from peekrank.types import Stream
 
 SETTING = ("stream", "measure", "k", "horizon")
@@ -32,7 +32,7 @@ _SUMMARY = ("learner", "regret", "spread", "exponent", "exponent_low", "exponent
 
 
 @dataclass(frozen=True)
-class Finished:
+class SweepResult:
     """A sweep and its results, one for each setting."""
 
     sweep: Sweep
@@ -83,12 +83,12 @@ class _Plan(NamedTuple):
     code: dict[str, dict[str, Any]]
     digests: list[list[str]]
 
-    def read(self, folder: Folder) -> RunFiles:
+    def read(self, folder: ResultsDir) -> RunFiles:
         """The runs that are there already: whatever is wrong with a file is told before new ones are begun."""
         there = RunFiles(folder, CURVE_COLUMNS)
         for setting, digests in zip(self.settings, self.digests, strict=True):
             for digest in digests:
-                there.read(digest, checkpoints(setting.horizon))
+                there.read(digest, default_checkpoints(setting.horizon))
         return there
 
     def missing(self, there: RunFiles) -> list[_Job]:
@@ -107,7 +107,7 @@ class _Plan(NamedTuple):
 
 def run_sweep(
     sweep: Sweep, folder: Path, *, executor: Executor | None = None, progress: Tick = lambda _: None
-) -> Finished:
+) -> SweepResult:
     """Do what is missing of a sweep in a folder, and write its tables.
 
     Finished runs are written in one step, at the latest some seconds after they were. What is in a file depends
@@ -136,7 +136,7 @@ def run_sweep(
             with _written_whatever_happens(there):
                 _do(plan, left, there, Threads() if executor is None else executor, progress)
         seconds = claimed.seconds()
-        finished = Finished(sweep, [_result(plan, s, there, seconds) for s in range(len(plan.settings))])
+        finished = SweepResult(sweep, [_result(plan, s, there, seconds) for s in range(len(plan.settings))])
         for name, table_ in (("summary", finished.summary()), ("comparisons", finished.comparisons())):
             write_table(folder / f"{name}.csv", table_)
         write_table(folder / "summary.parquet", finished.summary())
@@ -146,7 +146,7 @@ def run_sweep(
 def finished_runs(sweep: Sweep, folder: Path) -> int:
     """How many runs of a sweep are finished in a folder."""
     plan = _plan(sweep)
-    left = plan.missing(plan.read(Folder.open(folder, "sweep")))
+    left = plan.missing(plan.read(ResultsDir.open(folder, "sweep")))
     return len(plan.settings) * sweep.runs * len(sweep.learners) - sum(len(job.learners) for job in left)
 
 
@@ -159,16 +159,16 @@ def _plan(sweep: Sweep) -> _Plan:
     for e in settings:
         digests.append([])
         for learner in e.parts.learners:
-            code = Code.of("peekrank.experiments.playing", values=(learner, e.parts.measure, e.parts.stream))
+            code = Code.of("peekrank.experiments.run", values=(learner, e.parts.measure, e.parts.stream))
             made_by = {"versions": code.versions, "sources": code.sources}
             identity = {
-                "learner": text_of(learner),
+                "learner": format_spec(learner),
                 **streams[e.stream],
                 "measure": e.measure,
                 "k": e.k,
                 "horizon": e.horizon,
                 "seed": e.seed,
-                "redraw": e.redraw,
+                "same_rounds": e.same_rounds,
                 "code": digest_of(made_by),
                 "own": code.own,
             }
@@ -183,13 +183,13 @@ def _what_is_drawn(stream: Stream) -> dict[str, Any]:
     data: Any = stream
     if (content := data_digest(stream)) is not None:
         data = replace(data, path=Path(data.path.name))
-    return {"stream": text_of(data), "data": content}
+    return {"stream": format_spec(data), "data": content}
 
 
-def _claim(sweep: Sweep, plan: _Plan, folder: Path) -> Folder:
+def _claim(sweep: Sweep, plan: _Plan, folder: Path) -> ResultsDir:
     """A folder holds results of one name; which runs these are, and of which code, is added to its manifest."""
     about = {"sweep": {**asdict(sweep), "digest": sweep.digest}, "seeds": SEEDS}
-    return Folder.claim(
+    return ResultsDir.create(
         folder, "sweep", about, code=None, by=("name",), more={"code": plan.code, "runs": plan.runs}
     )
 
@@ -212,22 +212,22 @@ def _do(plan: _Plan, left: list[_Job], there: RunFiles, executor: Executor, prog
     # long first: all workers end at about a time
     jobs = sorted(left, key=lambda job: -plan.settings[job.setting].horizon)
     drawn: dict[Any, Any] = {}
-    stages = {s: stage_of(plan.settings[s], drawn=drawn) for s in sorted({job.setting for job in jobs})}
+    stages = {s: run_context(plan.settings[s], drawn=drawn) for s in sorted({job.setting for job in jobs})}
 
     def keep(job: _Job, curve: Curve) -> None:
         digest, runs = plan.digests[job.setting][curve.learner], plan.settings[job.setting].runs
         there.add(digest, job.run, curve.frame(), seconds=curve.seconds, runs=runs)
 
-    executor.do_all(jobs, partial(_play, stages), keep, progress, lambda job: _name(plan, job))
+    executor.run_all_jobs(jobs, partial(_play, stages), keep, progress, lambda job: _name(plan, job))
 
 
-def _play(stages: dict[int, Stage], job: _Job, tick: Tick) -> Iterator[Curve]:
+def _play(stages: dict[int, RunContext], job: _Job, tick: Tick) -> Iterator[Curve]:
     return play_run(stages[job.setting], job.run, job.learners, tick)
 
 
 def _name(plan: _Plan, job: _Job) -> str:
     setting = plan.settings[job.setting]
-    where = ", ".join(f"{name} = {getattr(setting, name)}" for name in (*SETTING, "seed", "redraw"))
+    where = ", ".join(f"{name} = {getattr(setting, name)}" for name in (*SETTING, "seed", "same_rounds"))
     return f"run {job.run} with {where}"
 
 
@@ -236,4 +236,4 @@ def _result(plan: _Plan, s: int, there: RunFiles, took: dict[str, float]) -> Res
     for learner, digest in zip(e.learners, plan.digests[s], strict=True):
         curves[learner] = table(there.curves[digest], runs)
         seconds[learner] = median_seconds(took, [timed(digest, run) for run in runs])
-    return Result(e, checkpoints(e.horizon), curves, seconds)
+    return Result(e, default_checkpoints(e.horizon), curves, seconds)

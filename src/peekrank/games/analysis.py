@@ -23,8 +23,8 @@ class Analysis:
     game: Game
     cells: Cells | None
     rate: Rate | None
-    blind: Border | None = None
-    unseen: Exact | None = None
+    unobservable_pair: Border | None = None
+    unobservable_direction: Exact | None = None
     undecided: str = ""
 
     @property
@@ -55,7 +55,7 @@ def analyse(game: Game, known: Cells | None = None, progress: Progress = silent)
         Called with what of the geometry is done, and of how much.
 
     >>> from peekrank.games.ranking import ranking_game
-    >>> print(analyse(ranking_game("p@2", m=3, k=1)).rate)
+    >>> print(analyse(ranking_game("p@2+sum", m=3, k=1)).rate)
     sqrt(T)
 
     References
@@ -81,9 +81,9 @@ def _blind(game: Game, known: Cells, seen: Signals | None) -> tuple[Border, Exac
     undecided: UndecidedError | None = None
     for border in known.borders:
         if seen is None:
-            key = game.signals[list(border.watching)].tobytes()
+            key = game.signals[list(border.neighborhood)].tobytes()
             if key not in cache:
-                cache[key] = signals(game, border.watching)
+                cache[key] = signals(game, border.neighborhood)
         try:
             unseen = unseen_change(game, game.difference(border.i, border.j), seen or cache[key])
         except UndecidedError as error:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from itertools import pairwise, product
 from typing import Any, NamedTuple
 
-from peekrank._util.validate import whole
+from peekrank._util.validate import check_int
 from peekrank.games.exact.numbers import rational
 from peekrank.games.game import Game
 from peekrank.games.rate import Rate
-from peekrank.spec import nearest
+from peekrank.spec import suggest
 
 
 class Example(NamedTuple):
@@ -33,7 +33,7 @@ def classic(name: str) -> Game:
     ValueError: unknown game 'apple-testing': did you mean 'apple-tasting'? Known: ...
     """
     if name not in CLASSIC:
-        raise ValueError(f"unknown game '{name}': {nearest(name, CLASSIC)}")
+        raise ValueError(f"unknown game '{name}': {suggest(name, CLASSIC)}")
     return CLASSIC[name].game
 
 
@@ -187,7 +187,7 @@ def _ascending(prices: Sequence[Any], least: int) -> None:
 
 
 def _binary(name: str, n: int) -> list[tuple[int, ...]]:
-    whole(name, n, 2)
+    check_int(name, n, 2)
     return list(product((0, 1), repeat=n))
 
 
@@ -256,7 +256,7 @@ CLASSIC: dict[str, Example] = {
         Rate.SQRT,
         "only a copy of an action shows what happened",
     ),
-    # In place of heads with probability q <= 1/2, ask with probability 2 q: the expected loss is the same, and the
+    # In position of heads with probability q <= 1/2, ask with probability 2 q: the expected loss is the same, and the
     # outcome is seen as often as a bandit sees its rarer arm.
     "telling-degenerate": Example(
         label_efficient("1/2"),

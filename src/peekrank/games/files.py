@@ -11,11 +11,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from peekrank._util.reading import read_json
 from peekrank._util.text import excerpt
+from peekrank._util.untrusted_json import read_json
 from peekrank.games.exact.numbers import rational
 from peekrank.games.game import Game
-from peekrank.spec import nearest
+from peekrank.spec import suggest
 
 _KEYS = ("loss", "feedback", "actions", "outcomes")
 
@@ -31,7 +31,7 @@ class _LineError(ValueError):
 
 
 def read_game(path: str | PathLike[str]) -> Game:
-    r"""Read a game from a ``.json`` or ``.csv`` file in UTF-8; what does not fit is a ValueError with its place.
+    r"""Read a game from a ``.json`` or ``.csv`` file in UTF-8; what does not fit is a ValueError with its position.
 
     **JSON**: an object with ``loss`` and ``feedback``, lists of rows, one per action with an entry per outcome,
     and where wanted ``actions`` and ``outcomes``, their names. Losses are numbers, taken for the decimals they are
@@ -83,7 +83,7 @@ def _json(text: str) -> Game:
         raise ValueError('must hold an object, {"loss": [[...]], "feedback": [[...]]}')
     for key in found:
         if key not in _KEYS:
-            raise ValueError(f"unknown key '{excerpt(key)}': {nearest(key, _KEYS)}")
+            raise ValueError(f"unknown key '{excerpt(key)}': {suggest(key, _KEYS)}")
     for key in ("loss", "feedback"):
         rows = found.get(key)
         if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):

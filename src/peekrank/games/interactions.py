@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 
-from peekrank._util.validate import whole
+from peekrank._util.validate import check_int
 from peekrank.games.exact.numbers import Exact, UndecidedError
 from peekrank.games.game import Game
 from peekrank.games.ranking import losses
@@ -32,12 +32,12 @@ def interaction_order(measure: Measure | str, m: int, grades: int = 2) -> int:
     grades
         Number of relevance grades.
 
-    >>> interaction_order("auc", m=5), interaction_order("ap", m=5)
+    >>> interaction_order("aucloss", m=5), interaction_order("ap", m=5)
     (3, 4)
     """
     measure = measure_named(measure) if isinstance(measure, str) else measure
-    whole("m", m, 1)
-    whole("grades", grades, 2, 256)
+    check_int("m", m, 1)
+    check_int("grades", grades, 2, 256)
     if m > 24 or grades**m * m * m > MOST_NUMBERS:
         raise ValueError(f"m = {m} and grades = {grades}: too many outcomes to expand over")
     rankings = np.tile(np.arange(m), (m, 1))

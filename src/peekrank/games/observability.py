@@ -28,7 +28,7 @@ class Signals(NamedTuple):
     rows: Exact
     owner: Ints
     symbol: Ints
-    unseen: Exact
+    unobservable_direction: Exact
 
 
 class Observer(NamedTuple):

@@ -9,15 +9,15 @@ from math import factorial, isfinite, lcm
 
 import numpy as np
 
-from peekrank._util.validate import whole
+from peekrank._util.validate import check_int
 from peekrank.games.exact.numbers import Exact, base_and_power, rational, shortest
 from peekrank.games.game import Game
 from peekrank.measures import (
-    AUC,
     DCG,
     ERR,
     NDCG,
     RBP,
+    AUCLoss,
     AveragePrecision,
     Hit,
     PairwiseLoss,
@@ -30,7 +30,7 @@ from peekrank.measures import measure as measure_named
 from peekrank.types import Ints, Measure
 
 _EXACT = (
-    SumLoss, PairwiseLoss, Precision, AUC, AveragePrecision, DCG, NDCG, RBP, ReciprocalRank, ERR, Recall, Hit,
+    SumLoss, PairwiseLoss, Precision, AUCLoss, AveragePrecision, DCG, NDCG, RBP, ReciprocalRank, ERR, Recall, Hit,
 )  # fmt: skip
 Scales = tuple[tuple[Fraction, ...], ...]
 
@@ -62,9 +62,9 @@ def ranking_game(measure: Measure | str, m: int, k: int, grades: int = 2) -> Gam
     CT15 sections 5 and 9 (Tables 1 and 2), ZT section 5.
     """
     measure = measure_named(measure) if isinstance(measure, str) else measure
-    whole("m", m, 1)
-    whole("k", k, 1, m)
-    whole("grades", grades, 2, 256)
+    check_int("m", m, 1)
+    check_int("k", k, 1, m)
+    check_int("grades", grades, 2, 256)
     _check_memory(m, grades)
     rankings = np.array(list(permutations(range(m))), dtype=np.int64)
     relevance = np.array(list(product(range(grades), repeat=m)), dtype=np.int64)
@@ -94,21 +94,21 @@ def losses(measure: Measure, rankings: Ints, relevance: Ints) -> tuple[Exact, tu
             return (shown @ np.arange(1, m + 1))[None], (2,), _one(1), plain
         case PairwiseLoss():
             return _wrong_pairs(shown)[None], (2,), _one(1), plain
-        case Precision(n, mean):
+        case Precision(n, mean, mean=False):
             hits = np.count_nonzero(shown[:, :, :n], axis=2)
             return -hits[None], (2,), _one(n if mean else 1), plain
-        case AUC(blank):
+        case AUCLoss(no_relevant):
             pairs = np.count_nonzero(relevance[:, :, None] < relevance[:, None, :], axis=(1, 2))
             common = lcm(*(int(n) for n in pairs if n))
-            constant = common * (blank == "1")
+            constant = common * (no_relevant == "1")
             wrong = _wrong_pairs(shown).astype(np.int64 if common < 2**31 else object)
             wrong = np.where(pairs > 0, wrong * (common // np.maximum(pairs.astype(wrong.dtype), 1)), constant)
             return wrong[None], (2,), _one(common), plain
-        case AveragePrecision(blank):
+        case AveragePrecision(no_relevant):
             hits, common = shown > 0, lcm(*range(1, m + 1))
             s = np.count_nonzero(relevance, axis=1)
             precision = (hits.cumsum(axis=2) * hits) @ (common // np.arange(1, m + 1))
-            constant = common**2 * (blank == "1")
+            constant = common**2 * (no_relevant == "1")
             return (
                 -np.where(s > 0, precision * (common // np.maximum(s, 1)), constant)[None],
                 (2,),
@@ -128,10 +128,10 @@ def losses(measure: Measure, rankings: Ints, relevance: Ints) -> tuple[Exact, tu
         case ERR(n, max_grade):
             known.check_grade(int(relevance.max()))
             return _cascade(shown[:, :, :n], 2**max_grade, plain)
-        case Recall(n, blank):
+        case Recall(n, no_relevant):
             common, s = lcm(*range(1, m + 1)), np.count_nonzero(relevance, axis=1)
             share = np.count_nonzero(shown[:, :, :n], axis=2) * (common // np.maximum(s, 1))
-            return -np.where(s > 0, share, common * (blank == "1"))[None], (2,), _one(common), plain
+            return -np.where(s > 0, share, common * (no_relevant == "1"))[None], (2,), _one(common), plain
         case Hit(n):
             return -np.any(shown[None, :, :, :n] > 0, axis=3).astype(np.int64), (2,), _one(1), plain
     given = [measure.values(np.tile(ranking, (len(relevance), 1)), relevance) for ranking in rankings]
@@ -143,7 +143,7 @@ def losses(measure: Measure, rankings: Ints, relevance: Ints) -> tuple[Exact, tu
 def _discounted(measure: DCG | NDCG, shown: Ints, relevance: Ints) -> tuple[Exact, tuple[int, ...], Scales, Ints]:
     """DCG and NDCG: position p weighs u_b / e, where 1 + p = b^e."""
     m = relevance.shape[1]
-    counted = [base_and_power(1 + p) for p in range(1, min(measure.n or m, m) + 1)]
+    counted = [base_and_power(1 + p) for p in range(1, min(measure.cutoff or m, m) + 1)]
     bases, common = tuple(sorted({2} | {b for b, _ in counted})), lcm(*(e for _, e in counted))
     weight = np.zeros((len(bases), m), dtype=np.int64)
     for p, (b, e) in enumerate(counted):
@@ -159,23 +159,23 @@ def _discounted(measure: DCG | NDCG, shown: Ints, relevance: Ints) -> tuple[Exac
             np.zeros(len(relevance), dtype=np.int64),
         )
     best = gain[-np.sort(-relevance, axis=1)] @ weight.T  # the numerator of the largest DCG, (outcomes, units)
-    blank = ~relevance.any(axis=1)
-    best[blank, 0] = 1
-    numerators[0, :, blank] = -(measure.blank == "1")
+    no_relevant = ~relevance.any(axis=1)
+    best[no_relevant, 0] = 1
+    numerators[0, :, no_relevant] = -(measure.no_relevant == "1")
     numbers: dict[tuple[int, ...], int] = {}
     column = np.array([numbers.setdefault(tuple(row), len(numbers)) for row in best.tolist()])
     return numerators, bases, tuple(tuple(map(Fraction, row)) for row in numbers), column
 
 
 def _cascade(shown: Ints, G: int, plain: Ints) -> tuple[Exact, tuple[int, ...], Scales, Ints]:
-    """ERR: the item at position p satisfies with chance (2^grade - 1) / G."""
+    """ERR: the item at position p satisfies with probability (2^grade - 1) / G."""
     depth = shown.shape[2]
     common = lcm(*range(1, depth + 1))
-    chance = np.array([2**grade - 1 for grade in range(int(shown.max()) + 1)], dtype=object)[shown]
-    before = np.concatenate([np.full_like(chance[:, :, :1], G), G - chance[:, :, :-1]], axis=2)
-    going_on = np.cumprod(before, axis=2)  # the chance that the p - 1 items above do not satisfy, times G^p
+    probability = np.array([2**grade - 1 for grade in range(int(shown.max()) + 1)], dtype=object)[shown]
+    before = np.concatenate([np.full_like(probability[:, :, :1], G), G - probability[:, :, :-1]], axis=2)
+    going_on = np.cumprod(before, axis=2)  # the probability that the p - 1 items above do not satisfy, times G^p
     weights = np.array([common // p * G ** (depth - p) for p in range(1, depth + 1)], dtype=object)
-    satisfied = (chance * going_on) @ weights
+    satisfied = (probability * going_on) @ weights
     return shortest(-satisfied[None]), (2,), _one(common * G ** (depth + 1)), plain
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import factorial
 from typing import Any, Literal, NamedTuple
 
-from peekrank._util.validate import choice, whole
+from peekrank._util.validate import check_choice, check_int
 from peekrank.games.analysis import Analysis, analyse
 from peekrank.games.cells import Progress, part_of, silent
 from peekrank.games.ranking import ranking_game
@@ -88,12 +88,12 @@ def usual_measures(m: int, grades: int = 2) -> tuple[str, ...]:
     """All measures of this package; cut-offs are in the middle of the list, ten at most.
 
     >>> usual_measures(5)
-    ('p@3', 'dcg@3', 'dcg', 'rbp', 'sumloss', 'pairwiseloss', 'auc', 'hit@3', 'rr', 'err', 'recall@3', 'ap',
+    ('p@3+sum', 'dcg@3', 'dcg', 'rbp', 'sumloss', 'pairwiseloss', 'aucloss', 'hit@3', 'rr', 'err', 'recall@3', 'ap',
      'ndcg@3', 'ndcg')
     """
     n = min(10, (m + 1) // 2)
     err = str(ERR(max_grade=max(ERR().max_grade, grades - 1)))
-    by_item = (f"p@{n}", f"dcg@{n}", "dcg", "rbp", "sumloss", "pairwiseloss", "auc")
+    by_item = (f"p@{n}+sum", f"dcg@{n}", "dcg", "rbp", "sumloss", "pairwiseloss", "aucloss")
     return (*by_item, f"hit@{n}", "rr", err, f"recall@{n}", "ap", f"ndcg@{n}", "ndcg")
 
 
@@ -124,9 +124,9 @@ def tabulate(
     >>> [[str(cell.rate) for cell in row] for row in table.cells]
     [['T^(2/3)', 'sqrt(T)', 'sqrt(T)'], ['T', 'T^(2/3)', 'sqrt(T)']]
     """
-    whole("m", m, 1, 10**9)
-    whole("grades", grades, 2, 256)
-    choice("source", source, Source)
+    check_int("m", m, 1, 10**9)
+    check_int("grades", grades, 2, 256)
+    check_choice("source", source, Source)
     given = usual_measures(m, grades) if measures is None else measures
     judges = [measure_named(judge) if isinstance(judge, str) else judge for judge in given]
     if source != "theorem" or m <= _MOST_COLUMNS:
@@ -178,15 +178,15 @@ def _analyses(judge: Measure, m: int, grades: int, progress: Progress) -> list[A
     return found
 
 
-def _spans(m: int, at: Callable[[int], object]) -> Iterator[range]:
+def _spans(m: int, checkpoints: Callable[[int], object]) -> Iterator[range]:
     """Runs of k with equal values; as rates only fall with k, equal ones are together."""
     k = 1
     while k <= m:
-        span = _equal(range(k, m + 1), at)
+        span = _equal(range(k, m + 1), checkpoints)
         yield span
         k = span.stop
 
 
-def _equal(ks: range, at: Callable[[int], object]) -> range:
-    value = at(ks[0])
-    return ks[: bisect_left(ks, 1, key=lambda k: at(k) != value)]
+def _equal(ks: range, checkpoints: Callable[[int], object]) -> range:
+    value = checkpoints(ks[0])
+    return ks[: bisect_left(ks, 1, key=lambda k: checkpoints(k) != value)]

@@ -33,7 +33,7 @@ def rate_of(measure: Measure | str, m: int, k: int, grades: int = 2) -> Verdict:
     Parameters
     ----------
     measure
-        A measure, or its name. How it scores blank lists, and whether it divides by n, cancels in regret.
+        A measure, or its name. How it scores lists, and whether it divides by n, cancels in regret.
     m
         Number of items.
     k

@@ -10,14 +10,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from peekrank._util.validate import whole
+from peekrank._util.validate import check_int
 from peekrank.games.rate import Rate, Verdict
 from peekrank.measures import (
-    AUC,
     DCG,
     ERR,
     NDCG,
     RBP,
+    AUCLoss,
     AveragePrecision,
     Hit,
     PairwiseLoss,
@@ -30,7 +30,7 @@ from peekrank.measures import measure as measure_named
 from peekrank.types import LinearMeasure, Measure
 
 _PROVED = (
-    SumLoss, PairwiseLoss, DCG, Precision, NDCG, AveragePrecision, AUC, RBP, ReciprocalRank, ERR, Recall, Hit,
+    SumLoss, PairwiseLoss, DCG, Precision, NDCG, AveragePrecision, AUCLoss, RBP, ReciprocalRank, ERR, Recall, Hit,
 )  # fmt: skip
 _SAME = 1e-12  # discounts that differ by less, in proportion, are equal but for rounding
 
@@ -44,7 +44,7 @@ def theorem_of(measure: Measure | str, m: int, k: int, grades: int = 2) -> Verdi
     Parameters
     ----------
     measure
-        A measure, or its name. How it scores blank lists, and whether it divides by n, cancels in regret.
+        A measure, or its name. How it scores lists, and whether it divides by n, cancels in regret.
     m
         Number of items.
     k
@@ -58,15 +58,15 @@ def theorem_of(measure: Measure | str, m: int, k: int, grades: int = 2) -> Verdi
     1.0
     """
     measure = measure_named(measure) if isinstance(measure, str) else measure
-    whole("m", m, 1)
-    whole("k", k, 1, int(m))
-    whole("grades", grades, 2)
+    check_int("m", m, 1)
+    check_int("k", k, 1, int(m))
+    check_int("grades", grades, 2)
     m, k, grades = int(m), int(k), int(grades)
     if type(measure) not in _PROVED:  # what a subclass inherits may be overridden
         return _of_its_own(measure, m, k, grades)
     if isinstance(measure, ERR):
         measure.check_grade(grades - 1)
-    if m == 1 or (isinstance(measure, Precision | Recall | Hit) and measure.n >= m):
+    if m == 1 or (isinstance(measure, Precision | Recall | Hit) and measure.cutoff >= m):
         return _proved(Rate.ZERO, "All rankings have the same value, so there is nothing to lose", 3)
     if k == m:
         return _proved(Rate.SQRT, "Every answer is seen, so any two rankings can be compared after each round", 1)
@@ -80,10 +80,10 @@ def theorem_of(measure: Measure | str, m: int, k: int, grades: int = 2) -> Verdi
         case NDCG():
             if grades > 2:
                 return _everything_needed(measure, 8)
-            if measure.n == 1:
-                return _plateau(f"{measure} (which is p@1 for binary relevance)", 1, k)
+            if measure.cutoff == 1:
+                return _plateau(f"{measure} (which is p@1+sum for binary relevance)", 1, k)
             return _normalised(measure, 5, needed=m - 1, m=m, k=k)
-        case AUC():
+        case AUCLoss():
             if grades > 2:
                 return _everything_needed(measure, 9)
             if m == 3:
@@ -133,7 +133,7 @@ def _measured_plateau(measure: LinearMeasure, m: int) -> int | None:
 def _last_but_one_plateau(measure: SumLoss | DCG | RBP | Precision, m: int) -> int:
     if isinstance(measure, Precision):
         return 1
-    n = None if isinstance(measure, SumLoss) else measure.n
+    n = None if isinstance(measure, SumLoss) else measure.cutoff
     return m - 1 if n is None or n >= m else n
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Protocol, TypeVar
 
-from peekrank._util.validate import whole
+from peekrank._util.validate import check_int
 
 J = TypeVar("J")
 R = TypeVar("R")
@@ -28,7 +28,7 @@ class _CancelledError(Exception):
 class Executor(Protocol):
     """What gets many jobs done."""
 
-    def do_all(
+    def run_all_jobs(
         self,
         jobs: Sequence[J],
         compute: Callable[[J, Tick], Iterable[R]],
@@ -65,7 +65,7 @@ class Threads:
         Number of threads.
 
     >>> squares = []
-    >>> Threads(2).do_all(
+    >>> Threads(2).run_all_jobs(
     ...     [1, 2], lambda x, tick: [x * x], lambda x, y: squares.append(y), lambda n: None, str
     ... )
     >>> sorted(squares)
@@ -75,9 +75,9 @@ class Threads:
     workers: int = 1
 
     def __post_init__(self) -> None:
-        whole("workers", self.workers, 1)
+        check_int("workers", self.workers, 1)
 
-    def do_all(
+    def run_all_jobs(
         self,
         jobs: Sequence[J],
         compute: Callable[[J, Tick], Iterable[R]],

@@ -46,7 +46,7 @@ from typing import NamedTuple
 import numpy as np
 
 from peekrank._jit import kernel
-from peekrank._util.validate import positive
+from peekrank._util.validate import check_positive
 from peekrank.types import Floats
 
 RATES = 16  # each half of the one before: good for variances that differ by a factor of a billion
@@ -85,7 +85,7 @@ class Bound(NamedTuple):
         >>> Bound.fresh(2.0).rates[:3]
         array([0.25  , 0.125 , 0.0625])
         """
-        positive("scale", scale)
+        check_positive("scale", scale)
         halves: Floats = np.ldexp(1.0, -np.arange(RATES))
         rates: Floats = halves * (_FASTEST / 2 if growing else _FASTEST) / scale
         scales: Floats = scale / halves if growing else np.full(RATES, float(scale))

@@ -100,13 +100,13 @@ def tsallis_point(losses: Floats, rate: float, n: int, guess: float, x: Floats, 
 
 @kernel
 def systematic_sample(x: Floats, n: int, start: float, ranking: Ints) -> None:
-    """Fill the first n places of `ranking` with a random set that holds item i with probability x_i.
+    """Fill the first n positions of `ranking` with a random set that holds item i with probability x_i.
 
     The others follow; both parts keep the order of the items.
 
     Systematic sampling (Madow 1949): lay the x_i end to end on a line of length n, and take the items on which
     start, start + 1, ..., start + n - 1 fall. As every x_i <= 1, no item is taken twice. Should rounding leave the
-    last place empty, it goes to the likeliest item not yet taken. An item with x_i below 2^-53 is never taken:
+    last position empty, it goes to the likeliest item not yet taken. An item with x_i below 2^-53 is never taken:
     starts are no finer than that, and would take it too often if at all.
     """
     taken, others, reach = 0, n, -start
@@ -121,11 +121,11 @@ def systematic_sample(x: Floats, n: int, start: float, ranking: Ints) -> None:
             ranking[others] = i
             others += 1
         else:  # as many as there are to be left out have been: this item is taken, or one of those instead
-            best, place = i, -1
+            best, position = i, -1
             for p in range(n, m):
                 if x[ranking[p]] > x[best]:
-                    best, place = ranking[p], p
-            if place >= 0:
-                ranking[place] = i
+                    best, position = ranking[p], p
+            if position >= 0:
+                ranking[position] = i
             ranking[taken] = best
             taken += 1

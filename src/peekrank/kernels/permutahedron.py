@@ -31,13 +31,13 @@ class Space(NamedTuple):
     first: Ints  # where each block of the order begins, then m
     mass: Floats  # sum of the weights of each block
     total: Floats  # sum over each block of exp(rate * (score - score of its first item))
-    place: Ints
+    position: Ints
     givers: Ints
     surplus: Floats
-    exchanges: Ints  # how many exchanges of places a draw tosses coins for
-    giver: Ints  # for each of them: who gives its place, who takes it, with what probability, and by whose coin
+    exchanges: Ints  # how many exchanges of positions a draw tosses coins for
+    giver: Ints  # for each of them: who gives its position, who takes it, with what probability, and by whose coin
     taker: Ints
-    chance: Floats
+    probability: Floats
     coin: Ints
 
 
@@ -50,13 +50,13 @@ def space(m: int) -> Space:
         first=np.zeros(m + 1, dtype=np.int64),
         mass=np.zeros(m),
         total=np.zeros(m),
-        place=np.zeros(m, dtype=np.int64),
+        position=np.zeros(m, dtype=np.int64),
         givers=np.zeros(m, dtype=np.int64),
         surplus=np.zeros(m),
         exchanges=np.zeros(1, dtype=np.int64),
         giver=np.zeros(m, dtype=np.int64),
         taker=np.zeros(m, dtype=np.int64),
-        chance=np.zeros(m),
+        probability=np.zeros(m),
         coin=np.zeros(m, dtype=np.int64),
     )
 
@@ -70,7 +70,7 @@ def leader(scores: Floats, rate: float, weights: Floats, s: Space) -> int:
     differences of scores and never positive: nothing overflows, and what underflows is too small to be drawn.
     """
     if not resort_descending(scores, s.order):
-        merge_descending(scores, s.order, s.place)
+        merge_descending(scores, s.order, s.position)
     m, blocks = len(scores), 0
     for p in range(m):
         start, mass, total = p, weights[p], 1.0
@@ -107,10 +107,10 @@ def draw(weights: Floats, k: int, blocks: int, uniforms: Floats, ranking: Ints, 
 
 @kernel
 def find_exchanges(weights: Floats, blocks: int, s: Space) -> None:
-    """List the exchanges of places that turn the order into a ranking with the expected weights of `leader`.
+    """List the exchanges of positions that turn the order into a ranking with the expected weights of `leader`.
 
     Begin with the order itself, where the item at p has weight w(p). Items that have more than their x wait on a
-    stack. An item that has less exchanges its place with the last one waiting, with the probability that settles
+    stack. An item that has less exchanges its position with the last one waiting, with the probability that settles
     one of the two; then with the next, until it is settled.
     """
     count = 0
@@ -125,7 +125,7 @@ def find_exchanges(weights: Floats, blocks: int, s: Space) -> None:
                 giver, surplus = s.givers[waiting - 1], s.surplus[waiting - 1]
                 given = min(surplus, need)
                 s.giver[count], s.taker[count] = giver, p
-                s.chance[count] = given / (surplus + need + max(s.x[giver] - s.x[p], 0.0))
+                s.probability[count] = given / (surplus + need + max(s.x[giver] - s.x[p], 0.0))
                 s.coin[count] = p  # settling an item takes its own coin
                 if surplus <= need:
                     s.coin[count] = giver
@@ -139,12 +139,12 @@ def find_exchanges(weights: Floats, blocks: int, s: Space) -> None:
 
 @kernel
 def expect(values: Floats, s: Space) -> None:
-    """Turn the values of places into what the items of the order can expect of a draw.
+    """Turn the values of positions into what the items of the order can expect of a draw.
 
     An exchange mixes what two items can expect, as it mixes their expected weights.
     """
     for e in range(s.exchanges[0]):
-        mixed = s.chance[e] * (values[s.giver[e]] - values[s.taker[e]])
+        mixed = s.probability[e] * (values[s.giver[e]] - values[s.taker[e]])
         values[s.giver[e]] -= mixed
         values[s.taker[e]] += mixed
 
@@ -153,19 +153,19 @@ def expect(values: Floats, s: Space) -> None:
 def exchange(uniforms: Floats, ranking: Ints, s: Space) -> None:
     """Draw a ranking: begin with the order, and make each exchange with its probability, from m uniforms."""
     for p in range(len(ranking)):
-        s.place[p] = p
+        s.position[p] = p
     for e in range(s.exchanges[0]):
-        if 1 - uniforms[s.coin[e]] <= s.chance[e]:  # with chances below the grid of the uniforms: never
+        if 1 - uniforms[s.coin[e]] <= s.probability[e]:  # with probabilities below the grid of the uniforms: never
             giver, taker = s.giver[e], s.taker[e]
-            s.place[giver], s.place[taker] = s.place[taker], s.place[giver]
+            s.position[giver], s.position[taker] = s.position[taker], s.position[giver]
     for p in range(len(ranking)):
-        ranking[s.place[p]] = s.order[p]
+        ranking[s.position[p]] = s.order[p]
 
 
 class Pairs(NamedTuple):
     """What a question about one item means for another, and the memory to work it out."""
 
-    at: Floats  # of an item drawn to each place: the probability to stand at place k,
+    at: Floats  # of an item drawn to each position: the probability to stand at position k,
     off: Floats  # and, if another does, not to be seen
     expected: Floats
     alone: Floats
@@ -180,7 +180,7 @@ def pairs(m: int, most: int = 128) -> Pairs:
 
 @kernel
 def fill_pairs(n: int, k: int, begin: int, end: int, pair: Pairs) -> None:
-    """What places mean in lists of n items, where those from `begin` to `end`, k among them, are shuffled."""
+    """What positions mean in lists of n items, where those from `begin` to `end`, k among them, are shuffled."""
     for p in range(n):
         tied = begin <= p < end
         pair.at[p] = 1 / (end - begin) if tied else 0.0
@@ -188,12 +188,14 @@ def fill_pairs(n: int, k: int, begin: int, end: int, pair: Pairs) -> None:
 
 
 @kernel
-def chances_with_questions(asked: Floats, seen: Floats, blocks: int, s: Space, pair: Pairs, out: Floats) -> None:
-    """The probability of each item to be seen, where with chance ``asked[j]`` item j is moved up to place k.
+def propensities_with_exploration(
+    asked: Floats, seen: Floats, blocks: int, s: Space, pair: Pairs, out: Floats
+) -> None:
+    """The probability of each item to be seen, where with probability ``asked[j]`` item j is moved up to position k.
 
     `seen`, in the order, is the probability without questions. A question shows its item, and hides the one that
-    stands at place k, if its own item would not be seen otherwise. What becomes of two items of a pool depends on
-    each other: all pairs are followed through the exchanges. NaN where a pool around place k is too large for it.
+    stands at position k, if its own item would not be seen otherwise. What becomes of two items of a pool depends on
+    each other: all pairs are followed through the exchanges. NaN where a pool around position k is too large for it.
     """
     m, all_off = len(out), 0.0
     for p in range(m):
@@ -229,7 +231,7 @@ def chances_with_questions(asked: Floats, seen: Floats, blocks: int, s: Space, p
 
 @kernel
 def _follow_pairs(first: int, n: int, s: Space, pair: Pairs) -> None:
-    """Chances of n items of the order to stand at place k, while another one of them is not seen.
+    """Probabilitys of n items of the order to stand at position k, while another one of them is not seen.
 
     An exchange of two items mixes the numbers of the one with those of the other.
     """
@@ -239,20 +241,20 @@ def _follow_pairs(first: int, n: int, s: Space, pair: Pairs) -> None:
         for b in range(n):
             joint[a, b] = pair.at[first + a] * pair.off[first + b] if a != b else 0.0
     for e in range(s.exchanges[0]):
-        g, p, chance = s.giver[e] - first, s.taker[e] - first, s.chance[e]
+        g, p, probability = s.giver[e] - first, s.taker[e] - first, s.probability[e]
         if not 0 <= p < n:
             continue  # in another pool
-        mixed = chance * (alone[g] - alone[p])
+        mixed = probability * (alone[g] - alone[p])
         alone[g] -= mixed
         alone[p] += mixed
-        mixed = chance * (joint[g, p] - joint[p, g])
+        mixed = probability * (joint[g, p] - joint[p, g])
         joint[g, p] -= mixed
         joint[p, g] += mixed
         for a in range(n):
             if a not in (g, p):
-                mixed = chance * (joint[g, a] - joint[p, a])
+                mixed = probability * (joint[g, a] - joint[p, a])
                 joint[g, a] -= mixed
                 joint[p, a] += mixed
-                mixed = chance * (joint[a, g] - joint[a, p])
+                mixed = probability * (joint[a, g] - joint[a, p])
                 joint[a, g] -= mixed
                 joint[a, p] += mixed

@@ -125,31 +125,31 @@ def merge_descending(scores: Floats, ranking: Ints, other: Ints) -> None:
 
 
 @kernel
-def move_up(ranking: Ints, place: int, to: int) -> None:
-    """Move the item of a place up to another one; those it passes move down by one.
+def move_up(ranking: Ints, position: int, to: int) -> None:
+    """Move the item of a position up to another one; those it passes move down by one.
 
     >>> ranking = np.array([4, 7, 9])
     >>> move_up(ranking, 2, 0)
     >>> ranking
     array([9, 4, 7])
     """
-    item = ranking[place]
-    for p in range(place, to, -1):
+    item = ranking[position]
+    for p in range(position, to, -1):
         ranking[p] = ranking[p - 1]
     ranking[to] = item
 
 
 @kernel
-def place_of(scores: Floats, item: int) -> int:
-    """Place of an item in the descending order of scores, the first being 0; ties go by index.
+def position_of(scores: Floats, item: int) -> int:
+    """Position of an item in the descending order of scores, the first being 0; ties go by index.
 
-    >>> place_of(np.array([1.0, 3.0, 1.0]), 2)
+    >>> position_of(np.array([1.0, 3.0, 1.0]), 2)
     2
     """
-    place = 0
+    position = 0
     for j in range(len(scores)):
-        place += scores[j] > scores[item] or (scores[j] == scores[item] and j < item)
-    return place
+        position += scores[j] > scores[item] or (scores[j] == scores[item] and j < item)
+    return position
 
 
 @kernel

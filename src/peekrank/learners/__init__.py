@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from peekrank.registry import LEARNERS
-from peekrank.spec import build
+from peekrank.spec import parse
 
 if TYPE_CHECKING:
     from peekrank.learners.auto import Auto
@@ -40,9 +40,9 @@ def learner(text: str, **context: Any) -> Learner:
 
     >>> from peekrank.measures import DCG
     >>> learner("rtop1f:order=fixed", measure=DCG(), horizon=10_000)
-    RTop1F(measure=DCG(n=None, gains='exponential'), horizon=10000, max_grade=1, order='fixed', blocks=None, ...)
+    RTop1F(measure=DCG(cutoff=None, gains='exponential'), horizon=10000, max_grade=1, order='fixed', blocks=None, ...)
     """
-    made: Learner = build("learner", LEARNERS, text, **context)
+    made: Learner = parse("learner", LEARNERS, text, **context)
     return made
 
 

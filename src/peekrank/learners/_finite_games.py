@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from peekrank._jit import kernel
-from peekrank._util.validate import whole
+from peekrank._util.validate import check_int
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
 from peekrank.learners._shared import answered
@@ -42,10 +42,10 @@ def symbol_of(feedback: Floats, grades: int) -> int:
     return number
 
 
-def less_place(ranking: Ints) -> Floats:
-    """What sorts the items as this ranking does: minus the place of each, the first being 0.
+def less_position(ranking: Ints) -> Floats:
+    """What sorts the items as this ranking does: minus the position of each, the first being 0.
 
-    >>> less_place(np.array([2, 0, 1]))
+    >>> less_position(np.array([2, 0, 1]))
     array([-1., -2., -0.])
     """
     scores = np.empty(len(ranking))
@@ -59,9 +59,9 @@ def max_grade_of(measure: Measure | Game, max_grade: int) -> int:
     if not isinstance(given, Game | Measure):
         raise ValueError(f"measure = {given!r}: must be a measure, as in measure('dcg'), or a game")
     if isinstance(measure, Game):
-        whole("number of feedback symbols", len(measure.symbols), 1, 256)
+        check_int("number of feedback symbols", len(measure.symbols), 1, 256)
         return len(measure.symbols) - 1
-    whole("max_grade", max_grade, 1, 255)
+    check_int("max_grade", max_grade, 1, 255)
     return max_grade
 
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from peekrank._jit import kernel
-from peekrank._util.validate import positive, whole
-from peekrank.kernels.items import Items, average
+from peekrank._util.validate import check_int, check_positive
+from peekrank.kernels.item_stats import ItemStats, average
 from peekrank.kernels.sorting import SortSpace, sort_descending
 from peekrank.types import Features, Floats, Ints, LinearMeasure, State
 
@@ -28,24 +28,24 @@ def answered(feedback: Floats) -> int:
     return count
 
 
-class Answers(NamedTuple):
+class FeedbackTotals(NamedTuple):
     """Sum and number of the answers about each item so far."""
 
     sums: Floats
     counts: Ints
 
 
-def no_answers(m: int) -> Answers:
+def empty_totals(m: int) -> FeedbackTotals:
     """No answer about any of m items."""
-    return Answers(np.zeros(m), np.zeros(m, dtype=np.int64))
+    return FeedbackTotals(np.zeros(m), np.zeros(m, dtype=np.int64))
 
 
 @kernel
-def take_in(answers: Answers, ranking: Ints, feedback: Floats) -> bool:
+def add_feedback(answers: FeedbackTotals, ranking: Ints, feedback: Floats) -> bool:
     """Add what was answered in a round; whether anything was.
 
-    >>> answers = no_answers(3)
-    >>> take_in(answers, np.array([2, 0, 1]), np.array([1.0, np.nan]))
+    >>> answers = empty_totals(3)
+    >>> add_feedback(answers, np.array([2, 0, 1]), np.array([1.0, np.nan]))
     True
     >>> answers.counts
     array([0, 0, 1])
@@ -60,11 +60,11 @@ def take_in(answers: Answers, ranking: Ints, feedback: Floats) -> bool:
 
 
 @kernel
-def completed(answers: Answers, item: int, answer: float) -> float:
+def completed(answers: FeedbackTotals, item: int, answer: float) -> float:
     """An answer, or in the place of one that is missing the mean of those about its item, or else about all.
 
-    >>> answers = no_answers(3)
-    >>> _ = take_in(answers, np.array([2, 0, 1]), np.array([1.0, 0.0]))
+    >>> answers = empty_totals(3)
+    >>> _ = add_feedback(answers, np.array([2, 0, 1]), np.array([1.0, 0.0]))
     >>> completed(answers, 2, np.nan), completed(answers, 1, np.nan), completed(answers, 2, 0.0)
     (1.0, 0.5, 0.0)
     """
@@ -153,13 +153,13 @@ def weights_below(measure: LinearMeasure, m: int, k: int) -> float:
     """Sum of the weights of the positions after k.
 
     >>> from peekrank.measures import SumLoss
-    >>> weights_below(SumLoss(), 4, 2), price_of_questions(SumLoss(), 4, 2)
+    >>> weights_below(SumLoss(), 4, 2), exploration_cost(SumLoss(), 4, 2)
     (1.0, 3.0)
     """
     return float(_sums_below(measure, m)[k - 1])
 
 
-def price_of_questions(measure: LinearMeasure, m: int, k: int) -> float:
+def exploration_cost(measure: LinearMeasure, m: int, k: int) -> float:
     """Sum of w(k) - w(p) over the positions p that are not seen: what one question about every item costs."""
     return float((m - k) * _weights(measure, m)[k - 1] - _sums_below(measure, m)[k - 1])
 
@@ -191,12 +191,12 @@ def check_parameters(
     *, horizon: int, max_grade: int, blocks: int | None = None, epsilon: float | None = None
 ) -> None:
     """Raise a ValueError for a parameter out of its range; None leaves it to the theorem."""
-    whole("horizon", horizon, 1, 10**12)
-    whole("max_grade", max_grade, 1, 255)
+    check_int("horizon", horizon, 1, 10**12)
+    check_int("max_grade", max_grade, 1, 255)
     if blocks is not None:
-        whole("blocks", blocks, 1, 10**9)
+        check_int("blocks", blocks, 1, 10**9)
     if epsilon is not None:
-        positive("epsilon", epsilon)
+        check_positive("epsilon", epsilon)
 
 
 def fault_in_numbers(state: State, *names: str) -> str:
@@ -229,11 +229,11 @@ def fault_in_counts(state: State, *names: str) -> str:
 
 
 @kernel
-def adopt_as_it_is(state: State, X: Features, ranking: Ints, chances: Floats, token: Floats) -> None:
-    """The `adopt` of learners whose ``update`` needs no token: answers count whoever chose what was shown."""
+def off_policy_unchanged(state: State, X: Features, ranking: Ints, propensities: Floats, token: Floats) -> None:
+    """The `off_policy` of learners whose ``update`` needs no token: answers count whoever chose what was shown."""
 
 
-ITEMS_MEMORY = tuple(f"items.{name}" for name in ("sums", "squares", "answers", "rounds", "pool"))
+PERSISTENT_STATS = tuple(f"items.{name}" for name in ("sums", "squares", "answers", "rounds", "pool"))
 
 
 def fault_in_items(state: State) -> str:
@@ -248,7 +248,7 @@ def fault_in_items(state: State) -> str:
     return ""
 
 
-def means_of_items(items: Items, count: int, largest: float) -> Floats:
+def means_of_items(items: ItemStats, count: int, largest: float) -> Floats:
     """Mean gain of each of the first items, as `kernels.items.mean` has it."""
     means: Floats = (items.sums[:count] + average(items, largest)) / (items.answers[:count] + 1)
     return means

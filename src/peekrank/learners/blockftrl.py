@@ -10,25 +10,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank._util.validate import share
+from peekrank._util.validate import check_unit
 from peekrank.kernels.permutahedron import (
     Pairs,
     Space,
-    chances_with_questions,
     draw,
     fill_pairs,
     leader,
     pairs,
+    propensities_with_exploration,
     space,
 )
 from peekrank.learners._shared import (
     check_parameters,
     entropy,
+    exploration_cost,
     fault_in_counts,
     fault_in_numbers,
     largest_gain,
     position_weights,
-    price_of_questions,
     warn_short,
 )
 from peekrank.measures import learnable
@@ -60,10 +60,10 @@ class BlockFTRLState(NamedTuple):
     blocks: int  # that the horizon is cut into; 0 without a horizon
     growth: float  # length of the first block without a horizon
     rate: float  # eta, or eta times the root of the squared lengths without a horizon
-    discount: float
+    decay: float
     space: Space
     asked: Ints  # whether the last round had a question
-    open: Floats  # for each item, the chance that that round had of asking about it
+    open: Floats  # for each item, the probability that that round had of asking about it
     pairs: Pairs
 
 
@@ -83,11 +83,11 @@ def _learn_from_block(s: BlockFTRLState) -> None:
             cost = -s.scores[i] / s.memory[_ROUNDS]
         else:
             cost = total / seen
-        s.scores[i] = s.discount * s.scores[i] - s.clock[_LENGTH] * cost
+        s.scores[i] = s.decay * s.scores[i] - s.clock[_LENGTH] * cost
         s.sums[i] = 0
         s.counts[i] = 0
-    s.memory[_ROUNDS] = s.discount * s.memory[_ROUNDS] + s.clock[_LENGTH]
-    s.memory[_SQUARES] = s.discount**2 * s.memory[_SQUARES] + float(s.clock[_LENGTH]) ** 2
+    s.memory[_ROUNDS] = s.decay * s.memory[_ROUNDS] + s.clock[_LENGTH]
+    s.memory[_SQUARES] = s.decay**2 * s.memory[_SQUARES] + float(s.clock[_LENGTH]) ** 2
 
 
 @kernel
@@ -104,7 +104,7 @@ def _begin_block(s: BlockFTRLState) -> None:
     else:
         length = ceil(s.growth * sqrt(s.clock[_BLOCK]))
     length = max(length, m)
-    squares = s.discount**2 * s.memory[_SQUARES] + float(length) ** 2
+    squares = s.decay**2 * s.memory[_SQUARES] + float(length) ** 2
     rate = s.rate if s.blocks > 0 else s.rate / sqrt(squares)
     s.clock[_POOLS] = leader(s.scores, rate, s.weights, s.space)
     s.clock[_LEFT] = length
@@ -130,11 +130,11 @@ def _rank(s: BlockFTRLState, X: Features, uniforms: Floats, ranking: Ints, token
         s.clock[_OPEN] = last
         s.questions[slot], s.questions[last] = s.questions[last], item
         token[_ASKED] = item
-        place = 0
-        while ranking[place] != item:
-            place += 1
-        if place >= s.k:
-            for p in range(place, s.k - 1, -1):
+        position = 0
+        while ranking[position] != item:
+            position += 1
+        if position >= s.k:
+            for p in range(position, s.k - 1, -1):
                 ranking[p] = ranking[p - 1]
             ranking[s.k - 1] = item
             token[0] = 1
@@ -168,12 +168,12 @@ def _update(s: BlockFTRLState, X: Features, ranking: Ints, token: Floats, feedba
 
 
 @kernel
-def _chances(s: BlockFTRLState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+def _propensities(s: BlockFTRLState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
     s.open[:] = 0
     for q in range(s.clock[_OPEN] + s.asked[0]):
         s.open[s.questions[q]] = 1 / (s.clock[_LEFT] + 1)
     fill_pairs(len(out), s.k, s.k - 1, s.k, s.pairs)
-    chances_with_questions(s.open, s.space.seen, s.clock[_POOLS], s.space, s.pairs, out)
+    propensities_with_exploration(s.open, s.space.seen, s.clock[_POOLS], s.space, s.pairs, out)
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,7 @@ class BlockFTRL:
         Rounds T that blocks and learning rate are tuned for; None if not known.
     max_grade
         Largest relevance grade.
-    discount
+    decay
         What the past is multiplied by at the end of each block: less than 1 to follow change, without a bound.
 
     >>> from peekrank.measures import DCG
@@ -216,21 +216,21 @@ class BlockFTRL:
     measure: LinearMeasure = field(metadata={"read": measure_named})
     horizon: int | None = None
     max_grade: int = 1
-    discount: float = 1.0
+    decay: float = 1.0
     name: ClassVar[str] = "blockftrl"
     contextual: ClassVar[bool] = False
-    any_length: ClassVar[bool] = False
+    variable_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances, clocked=True)
-    memory: ClassVar[tuple[str, ...]] = (
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities, counts_rounds=True)
+    persistent: ClassVar[tuple[str, ...]] = (
         *("scores", "sums", "counts", "questions", "clock", "memory"),
         *("space.order", "space.x", "space.first"),  # of the leader, which is followed for a whole block
     )
 
     def __post_init__(self) -> None:
         check_parameters(horizon=1 if self.horizon is None else self.horizon, max_grade=self.max_grade)
-        share("discount", self.discount)
+        check_unit("decay", self.decay)
         learnable(self.measure, self.max_grade)
 
     def init(self, shape: Shape) -> BlockFTRLState:
@@ -240,7 +240,7 @@ class BlockFTRL:
         if self.horizon is None:
             rate = sqrt(2) * c.r / c.A if c.A else 0.0
         else:
-            remembered = blocks if self.discount == 1 else _sum_of_powers(self.discount**2, blocks)
+            remembered = blocks if self.decay == 1 else _sum_of_powers(self.decay**2, blocks)
             squares = _equal_squares(max(self.horizon, m), blocks) * remembered / blocks
             rate = 2 * c.r / (c.A * sqrt(squares)) if c.A else 0.0
             if self.horizon < m:
@@ -264,7 +264,7 @@ class BlockFTRL:
             blocks=blocks,
             growth=c.growth,
             rate=rate,
-            discount=self.discount,
+            decay=self.decay,
             space=space(m),
             asked=np.zeros(1, dtype=np.int64),
             open=np.zeros(m),
@@ -302,11 +302,11 @@ class BlockFTRL:
         """The explored mark: whether an item was moved; the block; the item asked about."""
         return 3
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """One for whom to ask about, and one coin for each item."""
         return shape.m + 1
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """The cost: what the measure's gain lacks to the largest one."""
         return largest_gain(self.measure, self.max_grade) - self.measure.gain(relevance)
 
@@ -325,7 +325,7 @@ class BlockFTRL:
 
     def bound(self, shape: Shape, horizon: int) -> float | None:
         """``E K + A sqrt(S)``, S the sum of squared lengths; sqrt(2) A without a horizon; None if discounted."""
-        if self.discount < 1:
+        if self.decay < 1:
             return None
         c, K = self._constants(shape), self.block_count(shape, horizon)
         if self.horizon is None:
@@ -334,7 +334,7 @@ class BlockFTRL:
 
     def _constants(self, shape: Shape) -> _Constants:
         largest, (_, W, r) = largest_gain(self.measure, self.max_grade), entropy(self.measure, shape.m)
-        price = price_of_questions(self.measure, shape.m, shape.k)
+        price = exploration_cost(self.measure, shape.m, shape.k)
         return _Constants(largest * price, largest * sqrt(r * W / 2), r)
 
 

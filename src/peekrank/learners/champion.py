@@ -5,32 +5,32 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from peekrank.learners._team.form import TeamForm
+from peekrank.learners._champion.base import ChampionLearner
 from peekrank.measures import measure as measure_named
 from peekrank.registry import LEARNERS
-from peekrank.spec import build, members_of_text
+from peekrank.spec import members_of_text, parse
 from peekrank.types import Learner, LinearMeasure
 
 
 def _members(text: str, **context: Any) -> tuple[Learner, ...]:
-    return tuple(build("learner", LEARNERS, one, **context) for one in members_of_text(text))
+    return tuple(parse("learner", LEARNERS, one, **context) for one in members_of_text(text))
 
 
 @dataclass(frozen=True)
-class Champion(TeamForm):
+class Champion(ChampionLearner):
     """Rank with the learner in charge; promote a challenger when evidence says that it is better, never sooner.
 
     All members learn from all answers, whoever chose what was shown. Each says in each round which order it takes
     for best. The difference of the values of two such orders is estimated from the answers, divided by their
-    chances to be seen. A challenger takes over as soon as a confidence sequence for the mean of these differences
-    is above 0: it holds at all times at once, and the chance that anybody is ever promoted who was not better over
+    propensities to be seen. A challenger takes over as soon as a confidence sequence for the mean of these differences
+    is above 0: it holds at all times at once, and the probability that anybody is ever promoted who was not better over
     the rounds of the evidence is alpha at most. Evidence is collected anew after each promotion, and whenever the
     number of answered rounds has doubled, for learners learn.
 
-    What members do not agree about must be seen now and then: an item to which two members give places that differ
-    by a weight of d (the first place has 1, the last 0) is asked about at place k with a chance in proportion to
-    ``share d t^(-1/3)`` over the weight of place k, t being the round in which the period began.
-    docs/theory/champion.md has the exact chances, their price, theorem and proof.
+    What members do not agree about must be seen now and then: an item to which two members give positions that differ
+    by a weight of d (the first position has 1, the last 0) is asked about at position k with a probability in proportion to
+    ``share d t^(-1/3)`` over the weight of position k, t being the round in which the period began.
+    docs/theory/champion.md has the exact propensities, their price, theorem and proof.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Champion(TeamForm):
     max_grade
         Largest relevance grade.
     alpha
-        Chance of a promotion that was wrong, ever.
+        Probability of a promotion that was wrong, ever.
     share
         How often to ask about what is in dispute.
 

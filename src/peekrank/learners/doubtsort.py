@@ -10,24 +10,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank._util.validate import choice, share, whole
-from peekrank.kernels.doubt import DoubtSpace, asked, doubt_space, fill_doubts, fill_prices, fill_questions
-from peekrank.kernels.items import Items, average, enter, learn_from_answers, mean, unknown_items, width
+from peekrank._util.validate import check_choice, check_int, check_unit
+from peekrank.kernels.exploration import (
+    DoubtSpace,
+    doubt_space,
+    fill_doubts,
+    fill_exploration_costs,
+    fill_exploration_probs,
+    sample_position,
+)
+from peekrank.kernels.item_stats import (
+    ItemStats,
+    average,
+    confidence_width,
+    mean,
+    new_stats,
+    set_items,
+    update_from_feedback,
+)
 from peekrank.kernels.sorting import move_up, sort_descending
 from peekrank.learners._shared import (
-    ITEMS_MEMORY,
-    adopt_as_it_is,
+    PERSISTENT_STATS,
     discount_of,
     fault_in_items,
     largest_gain,
     means_of_items,
+    off_policy_unchanged,
     position_weights,
 )
 from peekrank.measures import learnable
 from peekrank.measures import measure as measure_named
 from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
 
-Form = Literal["usual", "cautious", "safe"]
+Variant = Literal["usual", "cautious", "safe"]
 _USUAL, _CAUTIOUS, _SAFE = range(3)
 _SHARE = 0.03  # of what doubt may cost, spent on questions; the safe form spends as much as it costs
 _CAUTION = 0.3
@@ -36,16 +51,16 @@ _CAUTION = 0.3
 class DoubtSortState(NamedTuple):
     """What is known of the items; then constants, and memory for one round."""
 
-    items: Items
-    weights: Floats  # of places, but for a constant: the same for lists of any length
+    items: ItemStats
+    weights: Floats  # of positions, but for a constant: the same for lists of any length
     k: int
     largest: float
-    form: int
+    variant: int
     share: float
-    forget: float
+    decay: float
     scores: Floats
     spreads: Floats
-    rows: Ints  # from here on by place
+    rows: Ints  # from here on by position
     means: Floats
     widths: Floats
     doubts: Floats
@@ -58,20 +73,20 @@ class DoubtSortState(NamedTuple):
 def _estimate(s: DoubtSortState, item: int, prior: float) -> tuple[float, float]:
     """Mean gain of an item and how far it may be off."""
     answers, rounds = s.items.answers[item], s.items.rounds[item]
-    if s.form == _SAFE:
+    if s.variant == _SAFE:
         if answers == 0:
             return s.largest / 2, s.largest
         spread = s.largest * sqrt(log(2 * rounds**3) / (2 * answers)) if rounds > 0 else s.largest
         return s.items.sums[item] / answers, min(s.largest, spread)
-    spread = width(s.items, item, s.largest)
-    if s.form == _CAUTIOUS:
+    spread = confidence_width(s.items, item, s.largest)
+    if s.variant == _CAUTIOUS:
         spread += _CAUTION * s.largest * log(np.e + rounds) / (answers + 1)
     return mean(s.items, item, prior), spread
 
 
 @kernel
 def _tied(weights: Floats, k: int, n: int) -> tuple[int, int]:
-    """The places that count as much as place k does, of n: begin and end."""
+    """The positions that count as much as position k does, of n: begin and end."""
     begin, end = k - 1, k
     while begin > 0 and weights[begin - 1] == weights[k - 1]:
         begin -= 1
@@ -81,11 +96,11 @@ def _tied(weights: Floats, k: int, n: int) -> tuple[int, int]:
 
 
 @kernel
-def _best(s: DoubtSortState, X: Features, ranking: Ints, token: Floats) -> None:
+def _exploit(s: DoubtSortState, X: Features, ranking: Ints, token: Floats) -> None:
     n = len(ranking)
     prior = average(s.items, s.largest)
     for r in range(n):
-        item = s.items.here[r]
+        item = s.items.rows[r]
         s.items.rounds[item] += 1
         s.scores[r], s.spreads[r] = _estimate(s, item, prior)
     sort_descending(s.scores[:n], ranking, s.space.sorting)
@@ -100,50 +115,50 @@ def _explore(s: DoubtSortState, X: Features, uniforms: Floats, ranking: Ints, to
     k = min(s.k, n)
     means, widths, questions = s.means[:n], s.widths[:n], s.questions[:n]
     fill_doubts(means, widths, s.weights, s.doubts[:n], s.space)
-    if s.form == _SAFE:
+    if s.variant == _SAFE:
         s.prices[:n] = s.largest * (s.weights[k - 1] - s.weights[n - 1])
     else:
-        fill_prices(means, s.weights, k, s.prices[:n])
+        fill_exploration_costs(means, s.weights, k, s.prices[:n])
     begin, end = _tied(s.weights, k, n)
-    fill_questions(s.doubts[:n], widths, s.prices[:n], end, s.share, questions)
-    place = asked(questions, end, uniforms[0])
-    _arrange(s, ranking, place, begin, end, k)
-    token[0] = place >= 0
+    fill_exploration_probs(s.doubts[:n], widths, s.prices[:n], end, s.share, questions)
+    position = sample_position(questions, end, uniforms[0])
+    _arrange(s, ranking, position, begin, end, k)
+    token[0] = position >= 0
 
 
 @kernel
 def _rank(s: DoubtSortState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
-    _best(s, X, ranking, token)
+    _exploit(s, X, ranking, token)
     _explore(s, X, uniforms, ranking, token)
 
 
 @kernel
-def _arrange(s: DoubtSortState, ranking: Ints, place: int, begin: int, end: int, k: int) -> None:
-    """Move the item asked about to place k; of the others whose places tie with k, the least known come first."""
+def _arrange(s: DoubtSortState, ranking: Ints, position: int, begin: int, end: int, k: int) -> None:
+    """Move the item asked about to position k; of the others whose positions tie with k, the least known come first."""
     size = end - begin
-    if place >= 0:  # it takes the last of the tied places first: that is what the price is for
-        move_up(ranking, place, end - 1)
+    if position >= 0:  # it takes the last of the tied positions first: that is what the price is for
+        move_up(ranking, position, end - 1)
         size -= 1
     order = s.space.order[:size]
     sort_descending(s.widths[begin : begin + size], order, s.space.sorting)
     for j in range(size):
         ranking[begin + j] = s.rows[begin + order[j]]
-    if place >= 0:
+    if position >= 0:
         move_up(ranking, end - 1, k - 1)
 
 
 @kernel
-def _enter(s: DoubtSortState, items: Ints) -> None:
-    enter(s.items, items)
+def _set_items(s: DoubtSortState, items: Ints) -> None:
+    set_items(s.items, items)
 
 
 @kernel
 def _update(s: DoubtSortState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
-    learn_from_answers(s.items, ranking, feedback, s.forget)
+    update_from_feedback(s.items, ranking, feedback, s.decay)
 
 
 @kernel
-def _chances(s: DoubtSortState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+def _propensities(s: DoubtSortState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
     n = len(ranking)
     k, total = min(s.k, n), 0.0
     begin, end = _tied(s.weights, k, n)
@@ -167,15 +182,15 @@ class DoubtSort:
     For relevance that is stable: drawn anew in each round from the same distribution. Which items are available
     may change in any way. There is no promise where relevance changes at will; blockftrl has one.
 
-    With b_i the mean gain of item i and u_i how far it may be off, items i and j may have to change places if
-    ``|b_i - b_j| <= u_i + u_j``. The doubt D_i is by how much the highest and the lowest place differ in weight
+    With b_i the mean gain of item i and u_i how far it may be off, items i and j may have to change positions if
+    ``|b_i - b_j| <= u_i + u_j``. The doubt D_i is by how much the highest and the lowest position differ in weight
     that i shares in this way with items known as well or better; sorting by b loses at most ``sum_i 2 u_i D_i``.
-    Moving item i from its place up to place k has a price, by the means. It is done with chance
+    Moving item i from its position up to position k has a price, by the means. It is done with probability
     ``0.03 u_i D_i / price``.
 
     - Every answer counts, whenever it comes, whatever was answered beside it. Who answers must not depend on the
       answer.
-    - Places that count as much as place k does cost nothing: of the items there, the least known come first.
+    - Positions that count as much as position k does cost nothing: of the items there, the least known come first.
 
     Parameters
     ----------
@@ -183,11 +198,11 @@ class DoubtSort:
         What is to be learned; must be separable.
     max_grade
         Largest relevance grade.
-    form
+    variant
         "usual": u_i is the root of ``variance ln(e + rounds) / (answers + 1)``. "cautious" adds ``0.3 g ln(e +
         rounds) / (answers + 1)``: quicker with new items, and dearer. "safe" is the one with a theorem
-        (`stable_bound`): ``u_i = g sqrt(ln(2 rounds^3) / (2 answers))``, and much dearer. g is the largest gain.
-    forget
+        (`stochastic_bound`): ``u_i = g sqrt(ln(2 rounds^3) / (2 answers))``, and much dearer. g is the largest gain.
+    decay
         What is known of an item is multiplied by this at each answer about it: less than 1 to follow change.
 
     >>> from peekrank import Agent, DCG
@@ -201,37 +216,44 @@ class DoubtSort:
 
     measure: LinearMeasure = field(metadata={"read": measure_named})
     max_grade: int = 1
-    form: Form = "usual"
-    forget: float = 1.0
+    variant: Variant = "usual"
+    decay: float = 1.0
     name: ClassVar[str] = "doubtsort"
     contextual: ClassVar[bool] = False
-    any_length: ClassVar[bool] = False
+    variable_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     horizon: ClassVar[None] = None
-    memory: ClassVar[tuple[str, ...]] = ITEMS_MEMORY
+    persistent: ClassVar[tuple[str, ...]] = PERSISTENT_STATS
     kernels: ClassVar[Kernels] = Kernels(
-        _rank, _update, _chances, _enter, clocked=True, adopt=adopt_as_it_is, best=_best, explore=_explore
+        _rank,
+        _update,
+        _propensities,
+        _set_items,
+        counts_rounds=True,
+        off_policy=off_policy_unchanged,
+        exploit=_exploit,
+        explore=_explore,
     )
 
     def __post_init__(self) -> None:
-        whole("max_grade", self.max_grade, 1, 255)
-        choice("form", self.form, Form)
-        share("forget", self.forget)
+        check_int("max_grade", self.max_grade, 1, 255)
+        check_choice("variant", self.variant, Variant)
+        check_unit("decay", self.decay)
         learnable(self.measure, self.max_grade)
 
     def init(self, shape: Shape) -> DoubtSortState:
         """State before the first round."""
-        m, form = shape.m, get_args(Form).index(self.form)
+        m, variant = shape.m, get_args(Variant).index(self.variant)
         scores, spreads, means, widths, doubts, prices, questions = (np.zeros(m) for _ in range(7))
         return DoubtSortState(
-            items=unknown_items(m),
+            items=new_stats(m),
             weights=discount_of(self.measure, m) * (1 if self.measure.higher_is_better else -1),
             k=shape.k,
             largest=largest_gain(self.measure, self.max_grade),
-            form=form,
-            share=1.0 if form == _SAFE else _SHARE,
-            forget=self.forget,
+            variant=variant,
+            share=1.0 if variant == _SAFE else _SHARE,
+            decay=self.decay,
             scores=scores,
             spreads=spreads,
             rows=np.zeros(m, np.int64),
@@ -247,11 +269,11 @@ class DoubtSort:
         """The explored mark: whether an item was moved."""
         return 1
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """One: whom to ask about."""
         return 1
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """The measure's gain."""
         return self.measure.gain(relevance)
 
@@ -262,20 +284,20 @@ class DoubtSort:
     def scores(self, state: DoubtSortState, X: Features) -> Floats:
         """The mean gain of each item."""
         means = means_of_items(state.items, len(X), state.largest)
-        if self.form == "safe":
+        if self.variant == "safe":
             answers = state.items.answers[: len(X)]
             means = np.where(answers > 0, state.items.sums[: len(X)] / np.maximum(1, answers), state.largest / 2)
         return means
 
     def bound(self, shape: Shape, horizon: int) -> None:
-        """None: nothing is promised where relevance changes; `stable_bound` is for relevance that does not."""
+        """None: nothing is promised where relevance changes; `stochastic_bound` is for relevance that does not."""
 
-    def stable_bound(self, shape: Shape, horizon: int) -> float | None:
+    def stochastic_bound(self, shape: Shape, horizon: int) -> float | None:
         """Bound on the expected regret where relevance is stable and all items are always available.
 
         The theorem of docs/theory/doubtsort.md for the safe form; None for the others, and with forgetting.
         """
-        if self.form != "safe" or self.forget < 1:
+        if self.variant != "safe" or self.decay < 1:
             return None
         m, _, k = shape
         weights, g = position_weights(self.measure, m), largest_gain(self.measure, self.max_grade)

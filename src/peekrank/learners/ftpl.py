@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from peekrank._jit import kernel
 from peekrank.kernels.sorting import SortSpace, sort_space
 from peekrank.learners._shared import (
-    Answers,
+    FeedbackTotals,
+    add_feedback,
     check_parameters,
     completed,
     constants,
+    empty_totals,
     fault_in_counts,
     fault_in_numbers,
     largest_gain,
-    no_answers,
     perturbed_leader,
-    take_in,
 )
 from peekrank.measures import learnable
 from peekrank.measures import measure as measure_named
@@ -32,7 +32,7 @@ class FTPLState(NamedTuple):
     """Accumulated gains, the width of the noise, and working memory."""
 
     scores: Floats
-    answers: Answers
+    answers: FeedbackTotals
     width: float
     perturbed: Floats
     sorting: SortSpace
@@ -46,13 +46,13 @@ def _rank(state: FTPLState, X: Features, uniforms: Floats, ranking: Ints, token:
 
 @kernel
 def _update(state: FTPLState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
-    if take_in(state.answers, ranking, feedback):
+    if add_feedback(state.answers, ranking, feedback):
         for p in range(len(feedback)):
             state.scores[ranking[p]] += completed(state.answers, ranking[p], feedback[p])
 
 
 @kernel
-def _chances(state: FTPLState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+def _propensities(state: FTPLState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
     out[:] = 1  # all is seen, whatever is shown
 
 
@@ -92,11 +92,11 @@ class FTPL:
     epsilon: float | None = None
     name: ClassVar[str] = "ftpl"
     contextual: ClassVar[bool] = False
-    any_length: ClassVar[bool] = False
+    variable_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = True
     min_k: ClassVar[int] = 1
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances)
-    memory: ClassVar[tuple[str, ...]] = ("scores", "answers.sums", "answers.counts")
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities)
+    persistent: ClassVar[tuple[str, ...]] = ("scores", "answers.sums", "answers.counts")
 
     def __post_init__(self) -> None:
         check_parameters(horizon=self.horizon, max_grade=self.max_grade, epsilon=self.epsilon)
@@ -106,7 +106,7 @@ class FTPL:
         """State before the first round."""
         m = shape.m
         return FTPLState(
-            np.zeros(m), no_answers(m), 1 / self._epsilon(m, self.horizon), np.zeros(m), sort_space(m)
+            np.zeros(m), empty_totals(m), 1 / self._epsilon(m, self.horizon), np.zeros(m), sort_space(m)
         )
 
     def fault(self, state: FTPLState) -> str:
@@ -121,11 +121,11 @@ class FTPL:
         """The explored mark, always 0."""
         return 1
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """One for the noise of each item."""
         return shape.m
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """The measure's gain."""
         return self.measure.gain(relevance)
 

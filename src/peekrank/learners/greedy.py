@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank._util.validate import share, whole
-from peekrank.kernels.items import Items, average, enter, learn_from_answers, mean, unknown_items
+from peekrank._util.validate import check_int, check_unit
+from peekrank.kernels.item_stats import ItemStats, average, mean, new_stats, set_items, update_from_feedback
 from peekrank.kernels.sorting import SortSpace, move_up, sort_descending, sort_space
 from peekrank.learners._shared import (
-    ITEMS_MEMORY,
-    adopt_as_it_is,
+    PERSISTENT_STATS,
     fault_in_counts,
     fault_in_items,
     largest_gain,
     means_of_items,
+    off_policy_unchanged,
 )
 from peekrank.measures import learnable
 from peekrank.measures import measure as measure_named
@@ -28,7 +28,7 @@ from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
 class GreedyState(NamedTuple):
     """What is known of the items, and the number of rounds; then constants, and memory for one round."""
 
-    items: Items
+    items: ItemStats
     rounds: Ints
     k: int
     largest: float
@@ -44,11 +44,11 @@ def _epsilon(s: GreedyState) -> float:
 
 
 @kernel
-def _best(s: GreedyState, X: Features, ranking: Ints, token: Floats) -> None:
+def _exploit(s: GreedyState, X: Features, ranking: Ints, token: Floats) -> None:
     n, prior = len(ranking), average(s.items, s.largest)
     s.rounds[0] += 1
     for r in range(n):
-        s.scores[r] = mean(s.items, s.items.here[r], prior)
+        s.scores[r] = mean(s.items, s.items.rows[r], prior)
     sort_descending(s.scores[:n], ranking, s.sorting)
     for p in range(n):
         s.rows[p] = ranking[p]
@@ -58,30 +58,30 @@ def _best(s: GreedyState, X: Features, ranking: Ints, token: Floats) -> None:
 def _explore(s: GreedyState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
     n = len(ranking)
     k = min(s.k, n)
-    place = int(uniforms[0] / _epsilon(s) * n)
-    token[0] = k <= place < n
-    if k <= place < n:
-        move_up(ranking, place, k - 1)
+    position = int(uniforms[0] / _epsilon(s) * n)
+    token[0] = k <= position < n
+    if k <= position < n:
+        move_up(ranking, position, k - 1)
 
 
 @kernel
 def _rank(s: GreedyState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
-    _best(s, X, ranking, token)
+    _exploit(s, X, ranking, token)
     _explore(s, X, uniforms, ranking, token)
 
 
 @kernel
-def _enter(s: GreedyState, items: Ints) -> None:
-    enter(s.items, items)
+def _set_items(s: GreedyState, items: Ints) -> None:
+    set_items(s.items, items)
 
 
 @kernel
 def _update(s: GreedyState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
-    learn_from_answers(s.items, ranking, feedback, 1.0)
+    update_from_feedback(s.items, ranking, feedback, 1.0)
 
 
 @kernel
-def _chances(s: GreedyState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+def _propensities(s: GreedyState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
     n = len(ranking)
     k, each = min(s.k, n), _epsilon(s) / n
     for p in range(n):
@@ -90,7 +90,7 @@ def _chances(s: GreedyState, X: Features, ranking: Ints, token: Floats, out: Flo
 
 @dataclass(frozen=True)
 class Greedy:
-    """Sort the items by their mean gain; with chance epsilon move one, drawn uniformly, to place k.
+    """Sort the items by their mean gain; with probability epsilon move one, drawn uniformly, to position k.
 
     A baseline that everybody knows. With a falling epsilon it orders the whole list where relevance is stable, at
     the rate T^(2/3). **There is no guarantee where relevance changes: the regret can then be linear**
@@ -106,7 +106,7 @@ class Greedy:
     max_grade
         Largest relevance grade.
     epsilon
-        Chance of asking about an item drawn at random; None for ``t^(-1/3)`` in round t.
+        Probability of asking about an item drawn at random; None for ``t^(-1/3)`` in round t.
 
     >>> from peekrank import Agent, DCG
     >>> Agent(Greedy(DCG()), m=4, k=1).rank().ranking  # in the first round some item is drawn
@@ -118,26 +118,33 @@ class Greedy:
     epsilon: float | None = None
     name: ClassVar[str] = "greedy"
     contextual: ClassVar[bool] = False
-    any_length: ClassVar[bool] = False
+    variable_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     horizon: ClassVar[None] = None
-    memory: ClassVar[tuple[str, ...]] = (*ITEMS_MEMORY, "rounds")
+    persistent: ClassVar[tuple[str, ...]] = (*PERSISTENT_STATS, "rounds")
     kernels: ClassVar[Kernels] = Kernels(
-        _rank, _update, _chances, _enter, clocked=True, adopt=adopt_as_it_is, best=_best, explore=_explore
+        _rank,
+        _update,
+        _propensities,
+        _set_items,
+        counts_rounds=True,
+        off_policy=off_policy_unchanged,
+        exploit=_exploit,
+        explore=_explore,
     )
 
     def __post_init__(self) -> None:
-        whole("max_grade", self.max_grade, 1, 255)
+        check_int("max_grade", self.max_grade, 1, 255)
         if self.epsilon is not None:
-            share("epsilon", self.epsilon)
+            check_unit("epsilon", self.epsilon)
         learnable(self.measure, self.max_grade)
 
     def init(self, shape: Shape) -> GreedyState:
         """State before the first round."""
         m = shape.m
         return GreedyState(
-            items=unknown_items(m),
+            items=new_stats(m),
             rounds=np.zeros(1, np.int64),
             k=shape.k,
             largest=largest_gain(self.measure, self.max_grade),
@@ -151,11 +158,11 @@ class Greedy:
         """The explored mark: whether an item was moved."""
         return 1
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """One: whether to ask, and about whom."""
         return 1
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """The measure's gain."""
         return self.measure.gain(relevance)
 

@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 from peekrank._jit import kernel
 from peekrank.kernels.permutahedron import Space, draw, leader, space
 from peekrank.learners._shared import (
-    Answers,
+    FeedbackTotals,
+    add_feedback,
     check_parameters,
     completed,
     discount_of,
+    empty_totals,
     entropy,
     fault_in_counts,
     fault_in_numbers,
     largest_gain,
-    no_answers,
     position_weights,
-    take_in,
 )
 from peekrank.measures import Precision, learnable
 from peekrank.measures import measure as measure_named
@@ -34,7 +34,7 @@ class PermFTRLState(NamedTuple):
     """Estimated costs with a minus sign, the number of rounds they come from, and what leader and draw need."""
 
     scores: Floats
-    answers: Answers
+    answers: FeedbackTotals
     rounds: Ints
     weights: Floats
     k: int
@@ -50,9 +50,9 @@ def _rank(s: PermFTRLState, X: Features, uniforms: Floats, ranking: Ints, token:
     draw(s.weights, s.k, blocks, uniforms, ranking, s.space)
     token[0] = 0
     for p in range(len(ranking)):
-        place = s.space.place[p]
-        if place < s.k:
-            token[1 + place] = s.space.seen[p]
+        position = s.space.position[p]
+        if position < s.k:
+            token[1 + position] = s.space.seen[p]
 
 
 @kernel
@@ -60,14 +60,14 @@ def _update(s: PermFTRLState, X: Features, ranking: Ints, token: Floats, feedbac
     for p in range(len(feedback)):
         if not 0 < token[1 + p] <= 1:
             raise ValueError("the token of this decision is not one of this agent's")
-    if take_in(s.answers, ranking, feedback):
+    if add_feedback(s.answers, ranking, feedback):
         s.rounds[0] += 1
         for p in range(len(feedback)):
             s.scores[ranking[p]] -= completed(s.answers, ranking[p], feedback[p]) / token[1 + p]
 
 
 @kernel
-def _chances(s: PermFTRLState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+def _propensities(s: PermFTRLState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
     for p in range(len(out)):
         out[s.space.order[p]] = s.space.seen[p]
 
@@ -113,11 +113,11 @@ class PermFTRL:
     max_grade: int = 1
     name: ClassVar[str] = "permftrl"
     contextual: ClassVar[bool] = False
-    any_length: ClassVar[bool] = False
+    variable_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances)
-    memory: ClassVar[tuple[str, ...]] = ("scores", "answers.sums", "answers.counts", "rounds")
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities)
+    persistent: ClassVar[tuple[str, ...]] = ("scores", "answers.sums", "answers.counts", "rounds")
 
     def __post_init__(self) -> None:
         check_parameters(horizon=1 if self.horizon is None else self.horizon, max_grade=self.max_grade)
@@ -137,7 +137,7 @@ class PermFTRL:
         rate = 0.0 if r == 0 else sqrt(r / V) if self.horizon is None else sqrt(2 * r / (V * self.horizon))
         return PermFTRLState(
             scores=np.zeros(shape.m),
-            answers=no_answers(shape.m),
+            answers=empty_totals(shape.m),
             rounds=np.zeros(1, dtype=np.int64),
             weights=weights,
             k=shape.k,
@@ -159,11 +159,11 @@ class PermFTRL:
         """The explored mark, always 0, and the probability that each of the k items would be seen."""
         return 1 + shape.k
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """One coin for each item."""
         return shape.m
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """The cost: what the measure's gain lacks to the largest one."""
         return largest_gain(self.measure, self.max_grade) - self.measure.gain(relevance)
 

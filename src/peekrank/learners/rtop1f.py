@@ -10,19 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank._util.validate import choice
+from peekrank._util.validate import check_choice
 from peekrank.kernels.sorting import SortSpace, move_to_front, sort_space
 from peekrank.learners._shared import (
-    Answers,
+    FeedbackTotals,
+    add_feedback,
     check_parameters,
     completed,
     constants,
+    empty_totals,
     fault_in_counts,
     fault_in_numbers,
     largest_gain,
-    no_answers,
     perturbed_leader,
-    take_in,
     warn_short,
 )
 from peekrank.measures import learnable
@@ -40,7 +40,7 @@ class RTop1FState(NamedTuple):
 
     scores: Floats
     pending: Floats
-    answers: Answers
+    answers: FeedbackTotals
     clock: Ints
     open_questions: Ints  # how often each cell of items is still to be shown on top in this block
     owed_questions: Ints  # and how often more in the next, since earlier blocks remained without an answer
@@ -109,7 +109,7 @@ def _update(s: RTop1FState, X: Features, ranking: Ints, token: Floats, feedback:
     explored, cell, of_this_block = token[0] > 0, int(token[1]), token[2] == s.clock[_BLOCK]
     if not 0 <= cell < len(s.open_questions):
         raise ValueError("the token of this decision is not one of this agent's")
-    if take_in(s.answers, ranking, feedback):
+    if add_feedback(s.answers, ranking, feedback):
         if explored:
             for p in range(min(s.k, len(s.scores) - cell * s.k)):
                 s.pending[ranking[p]] += completed(s.answers, ranking[p], feedback[p])
@@ -182,18 +182,18 @@ class RTop1F:
     epsilon: float | None = None
     name: ClassVar[str] = "rtop1f"
     contextual: ClassVar[bool] = False
-    any_length: ClassVar[bool] = False
+    variable_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, clocked=True)
-    memory: ClassVar[tuple[str, ...]] = (
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, counts_rounds=True)
+    persistent: ClassVar[tuple[str, ...]] = (
         *("scores", "pending", "answers.sums", "answers.counts"),
         *("clock", "open_questions", "owed_questions"),
     )
 
     def __post_init__(self) -> None:
         check_parameters(horizon=self.horizon, max_grade=self.max_grade, blocks=self.blocks, epsilon=self.epsilon)
-        choice("order", self.order, Order)
+        check_choice("order", self.order, Order)
         learnable(self.measure, self.max_grade)
 
     def init(self, shape: Shape) -> RTop1FState:
@@ -216,7 +216,7 @@ class RTop1F:
         return RTop1FState(
             scores=np.zeros(m),
             pending=np.zeros(m),
-            answers=no_answers(m),
+            answers=empty_totals(m),
             clock=np.zeros(4, dtype=np.int64),
             open_questions=np.zeros(ceil(m / shape.k), dtype=np.int64),
             owed_questions=np.zeros(ceil(m / shape.k), dtype=np.int64),
@@ -249,11 +249,11 @@ class RTop1F:
         """The explored mark, which cell was asked about, and in which block."""
         return 3
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """One for whether and what to explore, and one for the noise of each item."""
         return shape.m + 1
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """The measure's gain."""
         return self.measure.gain(relevance)
 

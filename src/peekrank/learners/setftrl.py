@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank._util.validate import whole
+from peekrank._util.validate import check_int
 from peekrank.kernels.hypersimplex import systematic_sample, tsallis_point
 from peekrank.learners._shared import (
-    Answers,
+    FeedbackTotals,
+    add_feedback,
     completed,
+    empty_totals,
     fault_in_counts,
     fault_in_numbers,
-    no_answers,
-    take_in,
 )
 from peekrank.measures import Precision
 from peekrank.measures import measure as measure_named
@@ -29,12 +29,12 @@ class SetFTRLState(NamedTuple):
     """Estimated losses, how many rounds they are from, and working memory."""
 
     losses: Floats
-    answers: Answers
+    answers: FeedbackTotals
     rounds: Ints
     multiplier: Floats  # of the last round, where the search of the next begins
     n: int  # size of the set; m at most
-    inside: float  # chance of an item in the set to be seen
-    outside: float  # chance of another item to be seen
+    inside: float  # probability of an item in the set to be seen
+    outside: float  # probability of another item to be seen
     rate: float  # eta, or eta sqrt(t) in round t without a horizon
     anytime: bool
     x: Floats
@@ -61,14 +61,14 @@ def _update(s: SetFTRLState, X: Features, ranking: Ints, token: Floats, feedback
     for p in range(len(feedback)):
         if not 0 < token[p + 1] <= 1:
             raise ValueError("the token of this decision is not one of this agent's")
-    if take_in(s.answers, ranking, feedback):
+    if add_feedback(s.answers, ranking, feedback):
         for p in range(len(feedback)):
             s.losses[ranking[p]] += (1 - completed(s.answers, ranking[p], feedback[p])) / token[p + 1]
         s.rounds[0] += 1
 
 
 @kernel
-def _chances(s: SetFTRLState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+def _propensities(s: SetFTRLState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
     for i in range(len(out)):
         out[i] = s.x[i] * s.inside + (1 - s.x[i]) * s.outside
 
@@ -100,7 +100,7 @@ class SetFTRL:
     horizon
         Rounds T that eta is tuned for; None if not known.
 
-    >>> round(SetFTRL(Precision(2), horizon=10_000).bound(Shape(10, 0, 1), 10_000), 1)
+    >>> round(SetFTRL(Precision(2, mean=False), horizon=10_000).bound(Shape(10, 0, 1), 10_000), 1)
     1388.9
     """
 
@@ -108,21 +108,21 @@ class SetFTRL:
     horizon: int | None = None
     name: ClassVar[str] = "setftrl"
     contextual: ClassVar[bool] = False
-    any_length: ClassVar[bool] = False
+    variable_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     max_grade: ClassVar[int] = 255
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances, clocked=True)
-    memory: ClassVar[tuple[str, ...]] = ("losses", "answers.sums", "answers.counts", "rounds", "multiplier")
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities, counts_rounds=True)
+    persistent: ClassVar[tuple[str, ...]] = ("losses", "answers.sums", "answers.counts", "rounds", "multiplier")
 
     def __post_init__(self) -> None:
         if self.horizon is not None:
-            whole("horizon", self.horizon, 1, 10**12)
+            check_int("horizon", self.horizon, 1, 10**12)
         given: object = self.measure
         if not isinstance(given, Precision):
             raise ValueError(
                 f"measure = {self.measure}: setftrl learns which n items to show first, and nothing about their "
-                "order, so it needs measure=p@1, measure=p@2 and so on; blockftrl learns other measures"
+                "order, so it needs measure=p@1+sum, measure=p@2+sum and so on; blockftrl learns other measures"
             )
 
     def init(self, shape: Shape) -> SetFTRLState:
@@ -130,7 +130,7 @@ class SetFTRL:
         m, n, rate = shape.m, self.set_size(shape), self.rate(shape, self.horizon or 1)
         return SetFTRLState(
             losses=np.zeros(m),
-            answers=no_answers(m),
+            answers=empty_totals(m),
             rounds=np.zeros(1, dtype=np.int64),
             multiplier=np.full(1, -sqrt(m / n) / rate),
             n=n,
@@ -152,20 +152,20 @@ class SetFTRL:
         return np.asarray(1 - state.losses / max(1, state.rounds[0]))
 
     def token_size(self, shape: Shape) -> int:
-        """The explored mark, always 0, and for each of the k items its chance of being seen."""
+        """The explored mark, always 0, and for each of the k items its probability of being seen."""
         return 1 + shape.k
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """One for the set and one for each swap of the shuffles."""
         return shape.m
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """1[R > 0], whether the measure is a number or a mean."""
         return self.measure.gain(relevance)
 
     def set_size(self, shape: Shape) -> int:
         """Items that count: n, or all."""
-        return min(self.measure.n, shape.m)
+        return min(self.measure.cutoff, shape.m)
 
     def rate(self, shape: Shape, horizon: int) -> float:
         """Eta; that of round `horizon`, if the learner was given none."""
@@ -183,7 +183,7 @@ class SetFTRL:
 
     def bound(self, shape: Shape, horizon: int) -> float:
         """``2 (sqrt(m n) - n) / eta + V (sum of eta over the rounds)``, over n for the mean; 0 for n >= m."""
-        m, n = shape.m, self.measure.n
+        m, n = shape.m, self.measure.cutoff
         if n >= m:
             return 0.0
         factor = 4 if self.horizon is None else 2
@@ -192,5 +192,5 @@ class SetFTRL:
 
 
 def _outside(shape: Shape, n: int) -> float:
-    """Chance of an item outside the set to be seen: max(0, k - n) of the m - n others are."""
+    """Probability of an item outside the set to be seen: max(0, k - n) of the m - n others are."""
     return (shape.k - n) / (shape.m - n) if shape.k > n else 0.0

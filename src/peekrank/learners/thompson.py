@@ -10,11 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank._util.validate import whole
-from peekrank.kernels.items import Items, average, enter, learn_from_answers, mean, unknown_items, variance
+from peekrank._util.validate import check_int
+from peekrank.kernels.item_stats import (
+    ItemStats,
+    average,
+    mean,
+    new_stats,
+    set_items,
+    update_from_feedback,
+    variance,
+)
 from peekrank.kernels.sorting import SortSpace, sort_descending, sort_space
 from peekrank.kernels.vectors import fill_normals
-from peekrank.learners._shared import ITEMS_MEMORY, fault_in_items, largest_gain, means_of_items
+from peekrank.learners._shared import PERSISTENT_STATS, fault_in_items, largest_gain, means_of_items
 from peekrank.measures import learnable
 from peekrank.measures import measure as measure_named
 from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
@@ -23,7 +31,7 @@ from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
 class ThompsonState(NamedTuple):
     """What is known of the items; then constants, and memory for one round."""
 
-    items: Items
+    items: ItemStats
     k: int
     largest: float
     scores: Floats
@@ -35,7 +43,7 @@ def _rank(s: ThompsonState, X: Features, uniforms: Floats, ranking: Ints, token:
     n, prior = len(ranking), average(s.items, s.largest)
     fill_normals(uniforms[: n + n % 2], s.scores)
     for r in range(n):
-        item = s.items.here[r]
+        item = s.items.rows[r]
         deviation = sqrt(variance(s.items, item, s.largest) / (s.items.answers[item] + 1))
         s.scores[r] = mean(s.items, item, prior) + deviation * s.scores[r]
     sort_descending(s.scores[:n], ranking, s.sorting)
@@ -43,13 +51,13 @@ def _rank(s: ThompsonState, X: Features, uniforms: Floats, ranking: Ints, token:
 
 
 @kernel
-def _enter(s: ThompsonState, items: Ints) -> None:
-    enter(s.items, items)
+def _set_items(s: ThompsonState, items: Ints) -> None:
+    set_items(s.items, items)
 
 
 @kernel
 def _update(s: ThompsonState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
-    learn_from_answers(s.items, ranking, feedback, 1.0)
+    update_from_feedback(s.items, ranking, feedback, 1.0)
 
 
 @dataclass(frozen=True)
@@ -59,7 +67,7 @@ class Thompson:
     The posterior is taken for Gaussian, with the mean of the answers and of one more, an average one, and the
     variance of an answer over their number. A baseline that everybody knows. **There is no guarantee for the whole
     list, and the regret can be nearly linear where relevance is as stable as can be** (docs/learners/baselines.md
-    has a stream): what cannot be first is soon asked about no more, and its place among the others stays a matter
+    has a stream): what cannot be first is soon asked about no more, and its position among the others stays a matter
     of luck.
 
     Every answer counts, whenever it comes. An item without an answer is taken for an average one.
@@ -80,33 +88,33 @@ class Thompson:
     max_grade: int = 1
     name: ClassVar[str] = "thompson"
     contextual: ClassVar[bool] = False
-    any_length: ClassVar[bool] = False
+    variable_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     horizon: ClassVar[None] = None
-    memory: ClassVar[tuple[str, ...]] = ITEMS_MEMORY
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, enter=_enter)
+    persistent: ClassVar[tuple[str, ...]] = PERSISTENT_STATS
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, set_items=_set_items)
 
     def __post_init__(self) -> None:
-        whole("max_grade", self.max_grade, 1, 255)
+        check_int("max_grade", self.max_grade, 1, 255)
         learnable(self.measure, self.max_grade)
 
     def init(self, shape: Shape) -> ThompsonState:
         """State before the first round."""
         largest = largest_gain(self.measure, self.max_grade)
         return ThompsonState(
-            unknown_items(shape.m), shape.k, largest, np.zeros(shape.m + shape.m % 2), sort_space(shape.m)
+            new_stats(shape.m), shape.k, largest, np.zeros(shape.m + shape.m % 2), sort_space(shape.m)
         )
 
     def token_size(self, shape: Shape) -> int:
         """The explored mark, always 0."""
         return 1
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """One for each item, or one more: normal numbers come in pairs."""
         return shape.m + shape.m % 2
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """The measure's gain."""
         return self.measure.gain(relevance)
 

@@ -9,10 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank._util.validate import whole
-from peekrank.kernels.items import Items, average, enter, learn_from_answers, mean, unknown_items, width
+from peekrank._util.validate import check_int
+from peekrank.kernels.item_stats import (
+    ItemStats,
+    average,
+    confidence_width,
+    mean,
+    new_stats,
+    set_items,
+    update_from_feedback,
+)
 from peekrank.kernels.sorting import SortSpace, sort_descending, sort_space
-from peekrank.learners._shared import ITEMS_MEMORY, fault_in_items, largest_gain, means_of_items
+from peekrank.learners._shared import PERSISTENT_STATS, fault_in_items, largest_gain, means_of_items
 from peekrank.measures import learnable
 from peekrank.measures import measure as measure_named
 from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
@@ -21,7 +29,7 @@ from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
 class UCBState(NamedTuple):
     """What is known of the items; then constants, and memory for one round."""
 
-    items: Items
+    items: ItemStats
     k: int
     largest: float
     scores: Floats
@@ -32,25 +40,25 @@ class UCBState(NamedTuple):
 def _rank(s: UCBState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
     n, prior = len(ranking), average(s.items, s.largest)
     for r in range(n):
-        item = s.items.here[r]
+        item = s.items.rows[r]
         s.items.rounds[item] += 1
-        s.scores[r] = mean(s.items, item, prior) + width(s.items, item, s.largest)
+        s.scores[r] = mean(s.items, item, prior) + confidence_width(s.items, item, s.largest)
     sort_descending(s.scores[:n], ranking, s.sorting)
     token[0] = 0
 
 
 @kernel
-def _enter(s: UCBState, items: Ints) -> None:
-    enter(s.items, items)
+def _set_items(s: UCBState, items: Ints) -> None:
+    set_items(s.items, items)
 
 
 @kernel
 def _update(s: UCBState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
-    learn_from_answers(s.items, ranking, feedback, 1.0)
+    update_from_feedback(s.items, ranking, feedback, 1.0)
 
 
 @kernel
-def _chances(s: UCBState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+def _propensities(s: UCBState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
     for p in range(len(ranking)):
         out[ranking[p]] = p < s.k
 
@@ -84,31 +92,31 @@ class UCB:
     max_grade: int = 1
     name: ClassVar[str] = "ucb"
     contextual: ClassVar[bool] = False
-    any_length: ClassVar[bool] = False
+    variable_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     horizon: ClassVar[None] = None
-    memory: ClassVar[tuple[str, ...]] = ITEMS_MEMORY
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances, _enter, clocked=True)
+    persistent: ClassVar[tuple[str, ...]] = PERSISTENT_STATS
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities, _set_items, counts_rounds=True)
 
     def __post_init__(self) -> None:
-        whole("max_grade", self.max_grade, 1, 255)
+        check_int("max_grade", self.max_grade, 1, 255)
         learnable(self.measure, self.max_grade)
 
     def init(self, shape: Shape) -> UCBState:
         """State before the first round."""
         largest = largest_gain(self.measure, self.max_grade)
-        return UCBState(unknown_items(shape.m), shape.k, largest, np.zeros(shape.m), sort_space(shape.m))
+        return UCBState(new_stats(shape.m), shape.k, largest, np.zeros(shape.m), sort_space(shape.m))
 
     def token_size(self, shape: Shape) -> int:
         """The explored mark, always 0."""
         return 1
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """None: nothing is left to chance."""
         return 0
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """The measure's gain."""
         return self.measure.gain(relevance)
 

@@ -31,7 +31,7 @@ def _update(state: UniformState, X: Features, ranking: Ints, token: Floats, feed
 
 
 @kernel
-def _chances(state: UniformState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+def _propensities(state: UniformState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
     out[:] = min(state.k, len(out)) / len(out)
 
 
@@ -46,14 +46,14 @@ class Uniform:
 
     name: ClassVar[str] = "uniform"
     contextual: ClassVar[bool] = False
-    any_length: ClassVar[bool] = True
+    variable_length: ClassVar[bool] = True
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     max_grade: ClassVar[int] = 255
     horizon: ClassVar[None] = None
     measure: ClassVar[None] = None
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances)
-    memory: ClassVar[tuple[str, ...]] = ()
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities)
+    persistent: ClassVar[tuple[str, ...]] = ()
 
     def init(self, shape: Shape) -> UniformState:
         """State before the first round."""
@@ -71,11 +71,11 @@ class Uniform:
         """The explored mark, always 0."""
         return 1
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """One for each swap of the shuffle."""
         return shape.m - 1
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """The relevance as it is, which nothing is made of."""
         return relevance.astype(np.float64)
 

@@ -5,16 +5,16 @@ A ranking is the array of items in display order; relevance is indexed by item. 
     value = offset(R) + sum_p discount(p) * gain(R)[item at position p]
 
 so that learners and regret need arrays only. A name may carry a cut-off, conventions and parameters:
-``ndcg@10+linear+blank0`` has linear gains and scores a list without relevant items 0; ``rbp:p=0.95`` is
+``ndcg@10+linear+norel0`` has linear gains and scores a list without relevant items 0; ``rbp:p=0.95`` is
 rank-biased precision for a patient reader.
 """
 
+from peekrank.measures.base import Gains, LinearMeasureMixin, NoRelevant, Relevance, learnable
 from peekrank.measures.cascade import ERR, RBP, ReciprocalRank
 from peekrank.measures.dcg import DCG, NDCG
 from peekrank.measures.evaluation import evaluate
-from peekrank.measures.form import Blank, Gains, LinearForm, Relevance, learnable
 from peekrank.measures.names import measure, name_of
-from peekrank.measures.pairs import AUC, PairwiseLoss, SumLoss
+from peekrank.measures.pairs import AUCLoss, PairwiseLoss, SumLoss
 from peekrank.measures.precision import AveragePrecision, Hit, Precision, Recall
 
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
     "Blank",
     "Gains",
     "Hit",
-    "LinearForm",
+    "LinearMeasureMixin",
     "PairwiseLoss",
     "Precision",
     "Recall",

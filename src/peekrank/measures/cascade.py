@@ -7,21 +7,21 @@ from typing import ClassVar
 
 import numpy as np
 
-from peekrank._util.validate import fraction, whole
+from peekrank._util.validate import check_int, check_open_unit
+from peekrank.measures.base import LinearMeasureMixin, Relevance, check_fields, depth
 from peekrank.measures.dcg import DCG
 from peekrank.measures.evaluation import cascade, first_relevant
-from peekrank.measures.form import LinearForm, Relevance, check_fields, depth
 from peekrank.measures.names import name_of
 from peekrank.types import Floats, Ints
 
 
 @dataclass(frozen=True)
-class RBP(LinearForm):
-    """Rank-biased precision: (1 - p) sum_i p^(rank(i) - 1) 1[R(i) > 0], for a reader who goes on with chance p.
+class RBP(LinearMeasureMixin):
+    """Rank-biased precision: (1 - p) sum_i p^(rank(i) - 1) 1[R(i) > 0], for a reader who goes on with probability p.
 
     Parameters
     ----------
-    n
+    cutoff
         Positions that count; None for all. The weights of positions beyond are lost, not shared out.
     p
         Persistence, between 0 and 1: the reader looks at 1 / (1 - p) items on average.
@@ -35,20 +35,20 @@ class RBP(LinearForm):
     Moffat & Zobel (2008), Rank-biased precision for measurement of retrieval effectiveness, equation 4.
     """
 
-    n: int | None = None
+    cutoff: int | None = None
     p: float = 0.8
     name: ClassVar[str] = "rbp"
     higher_is_better: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_fields(self)
-        fraction("p", self.p)
+        check_open_unit("p", self.p)
         object.__setattr__(self, "p", float(self.p))
 
     def discount(self, m: int) -> Floats:
         """(1 - p) p^(rank - 1), and 0 beyond position n."""
         weights = np.zeros(m)
-        counted = weights[: self.n]
+        counted = weights[: self.cutoff]
         counted[:] = (1 - self.p) * self.p ** np.arange(len(counted))
         return weights
 
@@ -63,7 +63,7 @@ class ReciprocalRank:
 
     Parameters
     ----------
-    n
+    cutoff
         Positions that count; None for all.
 
     >>> from peekrank import evaluate
@@ -73,7 +73,7 @@ class ReciprocalRank:
     0.0
     """
 
-    n: int | None = None
+    cutoff: int | None = None
     name: ClassVar[str] = "rr"
     higher_is_better: ClassVar[bool] = True
     __str__ = name_of
@@ -84,7 +84,7 @@ class ReciprocalRank:
     def values(self, rankings: Ints, relevance: Relevance) -> Floats:
         """Value of each row."""
         out = np.empty(len(rankings))
-        first_relevant(rankings, relevance > 0, depth(self.n, rankings), out)
+        first_relevant(rankings, relevance > 0, depth(self.cutoff, rankings), out)
         return np.divide(1, out, out=out)
 
 
@@ -92,12 +92,12 @@ class ReciprocalRank:
 class ERR:
     """Expected reciprocal rank of the item that satisfies a reader: sum_p q_p prod_{i<p} (1 - q_i) / p.
 
-    q_p = (2^R - 1) / 2^max_grade is the chance that the item at position p satisfies. A reader whom nothing
+    q_p = (2^R - 1) / 2^max_grade is the probability that the item at position p satisfies. A reader whom nothing
     satisfies counts 0.
 
     Parameters
     ----------
-    n
+    cutoff
         Positions that count; None for all.
     max_grade
         The largest grade there is: 4, as in the TREC web tracks, unless your data say otherwise. A larger one in a
@@ -112,7 +112,7 @@ class ERR:
     Chapelle, Metzler, Zhang & Grinspan (2009), Expected reciprocal rank for graded relevance, section 4.
     """
 
-    n: int | None = None
+    cutoff: int | None = None
     max_grade: int = 4
     name: ClassVar[str] = "err"
     higher_is_better: ClassVar[bool] = True
@@ -120,10 +120,10 @@ class ERR:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        whole("max_grade", self.max_grade, 1, 255)
+        check_int("max_grade", self.max_grade, 1, 255)
 
     def check_grade(self, largest: float) -> None:
-        """Raise a ValueError for a grade that is above the largest there is: its chance could be above 1."""
+        """Raise a ValueError for a grade that is above the largest there is: its probability could be above 1."""
         if largest > self.max_grade:
             raise ValueError(
                 f"a list has grade {largest}, above the max_grade = {self.max_grade} of {self}: "
@@ -134,5 +134,5 @@ class ERR:
         """Value of each row."""
         self.check_grade(relevance.max(initial=0))
         out = np.empty(len(rankings))
-        cascade(rankings, DCG().gain(relevance) / 2.0**self.max_grade, depth(self.n, rankings), out)
+        cascade(rankings, DCG().gain(relevance) / 2.0**self.max_grade, depth(self.cutoff, rankings), out)
         return out

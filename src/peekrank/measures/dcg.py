@@ -7,18 +7,25 @@ from typing import ClassVar
 
 import numpy as np
 
+from peekrank.measures.base import (
+    Gains,
+    LinearMeasureMixin,
+    NoRelevant,
+    Relevance,
+    check_fields,
+    no_relevant_value,
+)
 from peekrank.measures.evaluation import best_sums, powers
-from peekrank.measures.form import Blank, Gains, LinearForm, Relevance, blank_value, check_fields
 from peekrank.types import Floats
 
 
 @dataclass(frozen=True)
-class DCG(LinearForm):
+class DCG(LinearMeasureMixin):
     """Discounted cumulative gain of the first n positions: sum_i (2^R(i) - 1) / log2(1 + rank(i)).
 
     Parameters
     ----------
-    n
+    cutoff
         Positions that count; None for all.
     gains
         ``exponential`` as in the papers, or ``linear``: R(i) instead of 2^R(i) - 1.
@@ -32,7 +39,7 @@ class DCG(LinearForm):
     CT15 section 3.
     """
 
-    n: int | None = None
+    cutoff: int | None = None
     gains: Gains = "exponential"
     name: ClassVar[str] = "dcg"
     higher_is_better: ClassVar[bool] = True
@@ -43,7 +50,7 @@ class DCG(LinearForm):
     def discount(self, m: int) -> Floats:
         """1 / log2(1 + p), and 0 beyond position n."""
         weights = np.zeros(m)
-        counted = weights[: self.n]
+        counted = weights[: self.cutoff]
         counted[:] = np.arange(2, len(counted) + 2)
         np.log2(counted, out=counted)  # in place: lists of millions of items are a matter of memory
         np.reciprocal(counted, out=counted)
@@ -57,16 +64,16 @@ class DCG(LinearForm):
 
 
 @dataclass(frozen=True)
-class NDCG(LinearForm):
+class NDCG(LinearMeasureMixin):
     """DCG@n divided by the largest DCG@n that any ranking of the same list has.
 
     Parameters
     ----------
-    n
+    cutoff
         Positions that count; None for all.
     gains
         As for DCG.
-    blank
+    no_relevant
         Value of a list without relevant items: ``1`` as in the papers, ``0`` as in scikit-learn, or ``skip``
         (the value is NaN, and averages leave the list out). It cancels in regret.
 
@@ -79,9 +86,9 @@ class NDCG(LinearForm):
     CT15 section 3; with three items, no learner with top-1 feedback has sublinear regret (Theorem 12).
     """
 
-    n: int | None = None
+    cutoff: int | None = None
     gains: Gains = "exponential"
-    blank: Blank = "1"
+    no_relevant: NoRelevant = "1"
     name: ClassVar[str] = "ndcg"
     higher_is_better: ClassVar[bool] = True
     separable: ClassVar[bool] = False
@@ -91,14 +98,14 @@ class NDCG(LinearForm):
 
     def discount(self, m: int) -> Floats:
         """Weight of each position, that of DCG@n."""
-        return DCG(self.n).discount(m)
+        return DCG(self.cutoff).discount(m)
 
     def gain(self, relevance: Relevance) -> Floats:
-        """g(R) / max DCG; 0 in a blank list."""
-        gains = DCG(self.n, self.gains).gain(relevance)
+        """g(R) / max DCG; 0 in a list."""
+        gains = DCG(self.cutoff, self.gains).gain(relevance)
         best = best_sums(self.discount(relevance.shape[-1]), gains, relevance)
         return gains / np.where(best > 0, best, 1)[..., None]
 
     def offset(self, relevance: Relevance) -> Floats:
-        """The value of a blank list, 0 for others."""
-        return np.where(relevance.any(axis=-1), 0, blank_value(self.blank))
+        """The value of a list, 0 for others."""
+        return np.where(relevance.any(axis=-1), 0, no_relevant_value(self.no_relevant))

@@ -139,7 +139,7 @@ def add_discounted(discount: Floats, gain: Floats, rankings: Ints, out: Floats) 
 
 
 @kernel
-def average_precision(rankings: Ints, relevant: NDArray[np.bool_], blank: float, out: Floats) -> None:
+def average_precision(rankings: Ints, relevant: NDArray[np.bool_], no_relevant: float, out: Floats) -> None:
     """Mean, over the relevant items of each row, of the precision at their rank."""
     n, m = rankings.shape
     for t in range(n):
@@ -148,7 +148,7 @@ def average_precision(rankings: Ints, relevant: NDArray[np.bool_], blank: float,
             if relevant[t, rankings[t, p]]:
                 hits += 1
                 total += hits / (p + 1)
-        out[t] = total / hits if hits > 0 else blank
+        out[t] = total / hits if hits > 0 else no_relevant
 
 
 @kernel
@@ -168,9 +168,9 @@ def cascade(rankings: Ints, satisfies: Floats, depth: int, out: Floats) -> None:
     for t in range(len(rankings)):
         total, going_on = 0.0, 1.0
         for p in range(depth):
-            chance = satisfies[t, rankings[t, p]]
-            total += going_on * chance / (p + 1)
-            going_on *= 1 - chance
+            probability = satisfies[t, rankings[t, p]]
+            total += going_on * probability / (p + 1)
+            going_on *= 1 - probability
         out[t] = total
 
 
@@ -197,8 +197,8 @@ def _count_discordant(rankings: Ints, codes: Ints, below: Ints, out: Floats) -> 
 
 
 @kernel
-def add_up_rows(gain: Floats, offset: Floats, sums: Floats, at: Ints, noted: Floats) -> None:
-    """Add gains and offset (NaN: none) of each row to `sums`; note these after each number of rows of `at`."""
+def add_up_rows(gain: Floats, offset: Floats, sums: Floats, checkpoints: Ints, noted: Floats) -> None:
+    """Add gains and offset (NaN: none) of each row to `sums`; note these after each number of rows of `checkpoints`."""
     n, m = gain.shape
     i = 0
     for t in range(n):
@@ -206,7 +206,7 @@ def add_up_rows(gain: Floats, offset: Floats, sums: Floats, at: Ints, noted: Flo
             sums[item] += gain[t, item]
         if not np.isnan(offset[t]):
             sums[m] += offset[t]
-        if i < len(at) and at[i] == t + 1:
+        if i < len(checkpoints) and checkpoints[i] == t + 1:
             for item in range(m + 1):
                 noted[i, item] = sums[item]
             i += 1

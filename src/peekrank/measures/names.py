@@ -1,6 +1,6 @@
 """Names of measures: the one grammar of specifications, with short forms for cut-offs and conventions.
 
-``ndcg@10+linear`` is short for ``ndcg:n=10,gains=linear``; what has no short form is written out, after these:
+``ndcg@10+linear`` is short for ``ndcg:cutoff=10,gains=linear``; what has no short form is written out, after these:
 ``rbp@10:p=0.95``. A name has the short forms in the order of the fields.
 """
 
@@ -11,16 +11,16 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from peekrank.registry import MEASURES
-from peekrank.spec import build, nearest, write
+from peekrank.spec import parse, suggest, write
 from peekrank.types import Measure
 
 _NAME = re.compile(r"([\w-]+)(?:@(\d+))?((?:\+\w+)*)(?::(.+))?")
 _OPTIONS: dict[str, tuple[str, Any]] = {
     "linear": ("gains", "linear"),
     "mean": ("mean", True),
-    "blank0": ("blank", "0"),
-    "blank1": ("blank", "1"),
-    "skip": ("blank", "skip"),
+    "norel0": ("no_relevant", "0"),
+    "norel1": ("no_relevant", "1"),
+    "skip": ("no_relevant", "skip"),
 }
 _SHORT = {field: option for option, field in _OPTIONS.items()}
 
@@ -29,21 +29,21 @@ def measure(name: str) -> Measure:
     """The measure with this name.
 
     >>> measure("ndcg@10+linear")
-    NDCG(n=10, gains='linear', blank='1')
+    NDCG(cutoff=10, gains='linear', no_relevant='1')
     >>> measure("rbp:p=0.95")
-    RBP(n=None, p=0.95)
+    RBP(cutoff=None, p=0.95)
     """
     match = _NAME.fullmatch(name)
     if match is None:
         raise ValueError(f"'{name}' is not the name of a measure, such as dcg, p@3, ndcg@10+linear or rbp:p=0.8")
     base, cutoff, options, rest = match[1], match[2], match[3].split("+")[1:], match[4]
     if base not in MEASURES:
-        raise ValueError(f"unknown measure '{base}': {nearest(base, MEASURES)}")
+        raise ValueError(f"unknown measure '{base}': {suggest(base, MEASURES)}")
     known = {field.name: field for field in fields(MEASURES[base])}
-    given: dict[str, Any] = {"n": cutoff} if cutoff else {}
+    given: dict[str, Any] = {"cutoff": cutoff} if cutoff else {}
     for option in options:
         if option not in _OPTIONS:
-            raise ValueError(f"measure '{name}': no option '{option}': {nearest(option, _OPTIONS)}")
+            raise ValueError(f"measure '{name}': no option '{option}': {suggest(option, _OPTIONS)}")
         field, value = _OPTIONS[option]
         if field in given:
             raise ValueError(f"measure '{name}': '{option}' and another option for {field}, choose one")
@@ -51,10 +51,10 @@ def measure(name: str) -> Measure:
     foreign = [field for field in given if field not in known]
     if foreign:
         raise ValueError(f"measure '{name}': '{base}' has no {'cut-off' if foreign == ['n'] else foreign[-1]}")
-    if "n" in known and known["n"].default is MISSING and not cutoff and not rest:
+    if "cutoff" in known and known["cutoff"].default is MISSING and not cutoff and not rest:
         raise ValueError(f"measure '{base}' needs a cut-off, as in '{base}@3'")
     written_out = ",".join([f"{field}={value}" for field, value in given.items()] + [rest] * bool(rest))
-    made: Measure = build("measure", MEASURES, f"{base}:{written_out}")
+    made: Measure = parse("measure", MEASURES, f"{base}:{written_out}")
     return made
 
 
@@ -70,7 +70,7 @@ def name_of(measure: Any) -> str:
         value = getattr(measure, field.name)
         if value == field.default:
             continue
-        if field.name == "n" and value is not None:
+        if field.name == "cutoff" and value is not None:
             short += f"@{value}"
         elif (field.name, value) in _SHORT:
             short += f"+{_SHORT[field.name, value]}"

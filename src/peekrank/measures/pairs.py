@@ -7,13 +7,20 @@ from typing import ClassVar
 
 import numpy as np
 
+from peekrank.measures.base import (
+    LinearMeasureMixin,
+    NoRelevant,
+    Relevance,
+    check_fields,
+    no_relevant_value,
+    ranks,
+)
 from peekrank.measures.evaluation import discordant_pairs
-from peekrank.measures.form import Blank, LinearForm, Relevance, blank_value, check_fields, ranks
 from peekrank.types import Floats, Ints
 
 
 @dataclass(frozen=True)
-class SumLoss(LinearForm):
+class SumLoss(LinearMeasureMixin):
     """Sum of the ranks of the relevant items, a loss: sum_i rank(i) R(i).
 
     >>> from peekrank import evaluate
@@ -38,7 +45,7 @@ class SumLoss(LinearForm):
 
 
 @dataclass(frozen=True)
-class PairwiseLoss(LinearForm):
+class PairwiseLoss(LinearMeasureMixin):
     """Number of pairs in the wrong order, a loss: #{(i, j): i above j, R(i) < R(j)}.
 
     For binary R with s ones it equals SumLoss - s(s + 1)/2, hence the same regret (CT15 equation 2); with more
@@ -79,18 +86,18 @@ class PairwiseLoss(LinearForm):
 
 
 @dataclass(frozen=True)
-class AUC(LinearForm):
+class AUCLoss(LinearMeasureMixin):
     """Share of comparable pairs in the wrong order, a **loss**: 1 minus the usual area under the ROC curve.
 
     PairwiseLoss / #{(i, j): R(i) < R(j)}; for binary R the number of pairs is (#relevant)(#irrelevant).
 
     Parameters
     ----------
-    blank
+    no_relevant
         Value of a list whose items are all equally relevant: ``0`` as in the papers, ``1`` or ``skip``.
 
     >>> from peekrank import evaluate
-    >>> evaluate(AUC(), [0, 1, 2], [0, 1, 1])
+    >>> evaluate(AUCLoss(), [0, 1, 2], [0, 1, 1])
     1.0
 
     References
@@ -98,8 +105,8 @@ class AUC(LinearForm):
     CT15 section 3 and appendix 15.
     """
 
-    blank: Blank = "0"
-    name: ClassVar[str] = "auc"
+    no_relevant: NoRelevant = "0"
+    name: ClassVar[str] = "aucloss"
     higher_is_better: ClassVar[bool] = False
     separable: ClassVar[bool] = False
 
@@ -115,20 +122,22 @@ class AUC(LinearForm):
         return ranks(m)
 
     def gain(self, relevance: Relevance) -> Floats:
-        """R / (s(m - s)) for s relevant items; 0 in a blank list."""
+        """R / (s(m - s)) for s relevant items; 0 in a list."""
         s = relevance.sum(axis=-1, dtype=np.float64)
         pairs = s * (relevance.shape[-1] - s)
         return relevance * np.where(pairs > 0, 1 / np.maximum(pairs, 1), 0)[..., None]
 
     def offset(self, relevance: Relevance) -> Floats:
-        """-(s + 1) / (2(m - s)), or the value of a blank list."""
+        """-(s + 1) / (2(m - s)), or the value of a list."""
         s = relevance.sum(axis=-1, dtype=np.float64)
         others = relevance.shape[-1] - s
-        return np.where((s > 0) & (others > 0), -(s + 1) / (2 * np.maximum(others, 1)), blank_value(self.blank))
+        return np.where(
+            (s > 0) & (others > 0), -(s + 1) / (2 * np.maximum(others, 1)), no_relevant_value(self.no_relevant)
+        )
 
     def values(self, rankings: Ints, relevance: Relevance) -> Floats:
         """Value of each row."""
         ascending = np.argsort(relevance, axis=-1, kind="stable").astype(np.int64)
         pairs = discordant_pairs(ascending, relevance)  # the worst ranking has every pair in the wrong order
         wrong = discordant_pairs(rankings, relevance)
-        return np.where(pairs > 0, wrong / np.maximum(pairs, 1), blank_value(self.blank))
+        return np.where(pairs > 0, wrong / np.maximum(pairs, 1), no_relevant_value(self.no_relevant))

@@ -7,33 +7,41 @@ from typing import ClassVar
 
 import numpy as np
 
+from peekrank.measures.base import (
+    LinearMeasureMixin,
+    NoRelevant,
+    Relevance,
+    check_fields,
+    depth,
+    no_relevant_value,
+    ranks,
+)
 from peekrank.measures.evaluation import average_precision, first_relevant
-from peekrank.measures.form import Blank, LinearForm, Relevance, blank_value, check_fields, depth, ranks
 from peekrank.measures.names import name_of
 from peekrank.types import Floats, Ints
 
 
 @dataclass(frozen=True)
-class Precision(LinearForm):
+class Precision(LinearMeasureMixin):
     """Number of relevant items among the first n: sum_i 1[rank(i) <= n] 1[R(i) > 0].
 
     CT15 and ZT do not divide by n; most other tools do. (CT15 section 3 once prints < for <=.)
 
     Parameters
     ----------
-    n
+    cutoff
         Positions that count.
     mean
         Divide by n, as other tools do.
 
     >>> from peekrank import evaluate, measure
-    >>> evaluate(Precision(2), [0, 1, 2], [1, 1, 1])
+    >>> evaluate(Precision(2, mean=False), [0, 1, 2], [1, 1, 1])
     2.0
-    >>> evaluate(measure("p@2+mean"), [0, 1, 2], [1, 1, 1])
+    >>> evaluate(measure("p@2"), [0, 1, 2], [1, 1, 1])
     1.0
     """
 
-    n: int
+    cutoff: int
     mean: bool = False
     name: ClassVar[str] = "p"
     higher_is_better: ClassVar[bool] = True
@@ -43,7 +51,7 @@ class Precision(LinearForm):
 
     def discount(self, m: int) -> Floats:
         """1 for the first n positions, then 0."""
-        return (ranks(m) <= self.n) / (self.n if self.mean else 1.0)
+        return (ranks(m) <= self.cutoff) / (self.cutoff if self.mean else 1.0)
 
     def gain(self, relevance: Relevance) -> Floats:
         """1[R > 0]."""
@@ -51,16 +59,16 @@ class Precision(LinearForm):
 
 
 @dataclass(frozen=True)
-class Recall(LinearForm):
-    """Share of the relevant items that are among the first n: p@n over the number of relevant items.
+class Recall(LinearMeasureMixin):
+    """Share of the relevant items that are among the first n: p@n+sum over the number of relevant items.
 
     Items with R > 0 are relevant.
 
     Parameters
     ----------
-    n
+    cutoff
         Positions that count.
-    blank
+    no_relevant
         Value of a list without relevant items: ``0`` as in most tools, ``1`` or ``skip``, as for NDCG.
 
     >>> from peekrank import evaluate
@@ -68,8 +76,8 @@ class Recall(LinearForm):
     0.5
     """
 
-    n: int
-    blank: Blank = "0"
+    cutoff: int
+    no_relevant: NoRelevant = "0"
     name: ClassVar[str] = "recall"
     higher_is_better: ClassVar[bool] = True
     separable: ClassVar[bool] = False
@@ -79,27 +87,27 @@ class Recall(LinearForm):
 
     def discount(self, m: int) -> Floats:
         """1 for the first n positions, then 0."""
-        return Precision(self.n).discount(m)
+        return Precision(self.cutoff, mean=False).discount(m)
 
     def gain(self, relevance: Relevance) -> Floats:
-        """1[R > 0] over the number of relevant items; 0 in a blank list."""
+        """1[R > 0] over the number of relevant items; 0 in a list."""
         relevant = relevance > 0
         return np.asarray(relevant / np.maximum(relevant.sum(axis=-1, keepdims=True), 1))
 
     def offset(self, relevance: Relevance) -> Floats:
-        """The value of a blank list, 0 for others."""
-        return np.where(relevance.any(axis=-1), 0, blank_value(self.blank))
+        """The value of a list, 0 for others."""
+        return np.where(relevance.any(axis=-1), 0, no_relevant_value(self.no_relevant))
 
 
 @dataclass(frozen=True)
 class Hit:
     """Whether a relevant item is among the first n (1) or not (0), also called success@n.
 
-    Items with R > 0 are relevant. The measure is not linear in any gain, unless n = 1, where it is p@1.
+    Items with R > 0 are relevant. The measure is not linear in any gain, unless n = 1, where it is p@1+sum.
 
     Parameters
     ----------
-    n
+    cutoff
         Positions that count.
 
     >>> from peekrank import evaluate
@@ -107,7 +115,7 @@ class Hit:
     1.0
     """
 
-    n: int
+    cutoff: int
     name: ClassVar[str] = "hit"
     higher_is_better: ClassVar[bool] = True
     __str__ = name_of
@@ -118,7 +126,7 @@ class Hit:
     def values(self, rankings: Ints, relevance: Relevance) -> Floats:
         """Value of each row."""
         out = np.empty(len(rankings))
-        first_relevant(rankings, relevance > 0, depth(self.n, rankings), out)
+        first_relevant(rankings, relevance > 0, depth(self.cutoff, rankings), out)
         return np.isfinite(out).astype(np.float64)
 
 
@@ -130,7 +138,7 @@ class AveragePrecision:
 
     Parameters
     ----------
-    blank
+    no_relevant
         As for NDCG.
 
     >>> from peekrank import evaluate
@@ -142,7 +150,7 @@ class AveragePrecision:
     CT15 section 3 and appendix 15.
     """
 
-    blank: Blank = "1"
+    no_relevant: NoRelevant = "1"
     name: ClassVar[str] = "ap"
     higher_is_better: ClassVar[bool] = True
     __str__ = name_of
@@ -153,5 +161,5 @@ class AveragePrecision:
     def values(self, rankings: Ints, relevance: Relevance) -> Floats:
         """Value of each row."""
         out = np.empty(len(rankings))
-        average_precision(rankings, relevance > 0, blank_value(self.blank), out)
+        average_precision(rankings, relevance > 0, no_relevant_value(self.no_relevant), out)
         return out

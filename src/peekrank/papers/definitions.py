@@ -47,7 +47,7 @@ def adjacent_swaps(found: Analysis, m: int) -> bool:
     orders = list(permutations(range(m)))
     swaps = {orders.index((*range(p), p + 1, p, *range(p + 2, m))) for p in range(m - 1)}
     mine = [border for border in found.cells.borders if border.i == 0]
-    return {border.j for border in mine} == swaps and all(len(border.watching) == 2 for border in mine)
+    return {border.j for border in mine} == swaps and all(len(border.neighborhood) == 2 for border in mine)
 
 
 def exchanges(found: Analysis, m: int, n: int) -> bool:
@@ -60,7 +60,7 @@ def exchanges(found: Analysis, m: int, n: int) -> bool:
         len(np.unique(found.cells.duplicate_of)) == comb(m, n)
         and len(mine) == n * (m - n)
         and all(len(tops[0] - tops[border.j]) == 1 for border in mine)
-        and all(len(border.watching) == 2 * factorial(n) * factorial(m - n) for border in mine)
+        and all(len(border.neighborhood) == 2 * factorial(n) * factorial(m - n) for border in mine)
     )
 
 

@@ -19,7 +19,7 @@ from peekrank._util.atomic import write_whole
 from peekrank.experiments.comparison import half_interval
 from peekrank.games.cells import Progress, part_of
 from peekrank.jobs.executor import Threads
-from peekrank.jobs.folder import OURS, Code, Folder, manifest_of, write_table
+from peekrank.jobs.results_dir import OURS, Code, ResultsDir, manifest_of, write_table
 from peekrank.learners._shared import ShortHorizonWarning
 from peekrank.registry import built_in_modules
 from peekrank.reports import plots
@@ -84,10 +84,10 @@ class How(NamedTuple):
     progress: Progress = lambda *_: None
     code: Code | None = None
 
-    def claim(self) -> Folder:
+    def claim(self) -> ResultsDir:
         """The folder; one with results of another mode, or of other code, is refused."""
         about = {"reproduction": {"name": self.folder.name, "mode": _mode(quick=self.quick)}}
-        return Folder.claim(self.folder, "reproduction", about, code=self.code)
+        return ResultsDir.create(self.folder, "reproduction", about, code=self.code)
 
     def part(self, before: int, parts: int) -> How:
         """How to make one of several parts: its progress is a part of the whole."""
@@ -114,10 +114,10 @@ class How(NamedTuple):
             alive(1)
 
         def keep(name: str, made: tuple[pl.DataFrame, float]) -> None:
-            folder.keep(name, *made)
+            folder.save(name, *made)
             there[name] = made[0]
 
-        Threads(self.workers).do_all(missing, compute, keep, tick, str)
+        Threads(self.workers).run_all_jobs(missing, compute, keep, tick, str)
         return {name: there[name] for name in jobs}
 
     def counter(self, total: int) -> Callable[[int], None]:
@@ -174,7 +174,7 @@ class Record:
 
     def __init__(self, path: Path, *, quick: bool) -> None:
         self.path, self.quick = path, quick
-        self._folder = Folder.claim(path, "record", {"record": {"mode": _mode(quick=quick)}}, code=None)
+        self._folder = ResultsDir.create(path, "record", {"record": {"mode": _mode(quick=quick)}}, code=None)
 
     def make(self, item: Reproduction, *, workers: int, progress: Progress) -> Kept:
         """Make a reproduction and write it, or read it if it is finished."""
@@ -191,7 +191,7 @@ class Record:
                     made = item.make(how)
                 _write(made, folder.path)
                 rows = pl.DataFrame([_row(c) for c in made.claims], _COLUMNS, orient="row")
-                folder.keep(_CLAIMS, rows, time.perf_counter() - began)
+                folder.save(_CLAIMS, rows, time.perf_counter() - began)
         self._write_claims()
         progress(1, 1)
         return _kept(folder)
@@ -210,7 +210,7 @@ class Record:
 def read_record(path: Path) -> tuple[str, dict[str, Kept]]:
     """The mode of a record, quick or full, and everything that is finished in it, by name."""
     mode = str(manifest_of(path, "record")["record"].get("mode"))
-    there = (Folder.open(file.parent, "reproduction") for file in sorted(path.glob("*/manifest.json")))
+    there = (ResultsDir.open(file.parent, "reproduction") for file in sorted(path.glob("*/manifest.json")))
     return mode, {folder.path.name: _kept(folder) for folder in there if folder.file(_CLAIMS).exists()}
 
 
@@ -226,7 +226,7 @@ def _belongs(_: str, frame: pl.DataFrame) -> bool:
     return dict(frame.schema) == _COLUMNS
 
 
-def _kept(folder: Folder) -> Kept:
+def _kept(folder: ResultsDir) -> Kept:
     rows = folder.read(_CLAIMS, _belongs).iter_rows()
     claims = [Claim(what, expected, here, verdict == "holds") for what, expected, here, verdict in rows]
     files = [path for path in sorted(folder.path.iterdir()) if path.is_file() and path.name not in OURS]

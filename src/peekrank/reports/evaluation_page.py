@@ -9,8 +9,8 @@ from typing import Any
 import polars as pl
 from matplotlib.figure import Figure
 
-from peekrank.evidence.evaluation import Estimate, Evaluation
-from peekrank.jobs.folder import write_table
+from peekrank.evaluation.evaluation import Estimate, Evaluation
+from peekrank.jobs.results_dir import write_table
 from peekrank.reports import plots
 from peekrank.reports.pages import write_page
 from peekrank.reports.style import Spread, blank, draw, finish, look, shorten, styled

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from peekrank.experiments.findings import Worst
+    from peekrank.experiments.study_result import Worst
     from peekrank.regret import Exponent
 
 _MISSING = "–"
@@ -49,10 +49,10 @@ def interval(value: float, low: float, high: float) -> str:
     )
 
 
-def chance(p: float) -> str:
+def p_value_text(p: float) -> str:
     """A p-value.
 
-    >>> chance(0.0321), chance(1e-9)
+    >>> p_value_text(0.0321), p_value_text(1e-9)
     ('0.032', '< 0.001')
     """
     return _MISSING if math.isnan(p) else f"{p:.3f}" if p >= 0.001 else "< 0.001"

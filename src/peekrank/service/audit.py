@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from peekrank._util.text import counted
+from peekrank._util.text import pluralize
 from peekrank.service.log.store import Snapshot, Store
 from peekrank.service.snapshots import beginning, differences, followed, machine, taken
 
@@ -29,14 +29,14 @@ class Audit(NamedTuple):
 
     def __str__(self) -> str:
         """The verdict, in a sentence or more."""
-        records = counted(self.last - self.first + 1, "record")
+        records = pluralize(self.last - self.first + 1, "record")
         what = f"{self.slot}: {records} folded, from {self.first:,} to {self.last:,}: "
         if self.passed:
             known = " and ".join(f"{number:,}" for number in self.equal) or "none"
             return f"{what}equal (rankings, and snapshots after record {known})"
         found = [*self.different]
         if self.rankings:
-            found.append(f"{counted(self.rankings, 'ranking')} came out otherwise than shown")
+            found.append(f"{pluralize(self.rankings, 'ranking')} came out otherwise than shown")
         found += self.machines
         return f"{what}DIFFERENT: {'; '.join(found)}"
 

@@ -63,7 +63,7 @@ class Ask(NamedTuple, Generic[Reply]):
 
 
 class Retries:
-    """When to try again: after pauses that double, with some chance in them, until there were enough.
+    """When to try again: after pauses that double, with some probability in them, until there were enough.
 
     Parameters
     ----------

@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from peekrank._util.text import excerpt
-from peekrank._util.validate import whole
-from peekrank.engine.border import problem_shape
+from peekrank._util.validate import check_int
+from peekrank.engine.validation import problem_shape
 from peekrank.learners import learner as learner_named
 from peekrank.measures import measure as measure_named
 from peekrank.service.messages import MAX_BODY, MAX_FEATURES, MAX_ID, MAX_ITEMS, MAX_LINES, MAX_OPEN
 from peekrank.service.toml import Document, Place, read_document
-from peekrank.spec import nearest, text_of
-from peekrank.streams.forms import Form, form
+from peekrank.spec import format_spec, suggest
+from peekrank.streams.feedback_rules import FeedbackRules, parse_rules
 from peekrank.types import Learner, Measure
 
-_form = lru_cache(maxsize=256)(form)
+_form = lru_cache(maxsize=256)(parse_rules)
 _SECONDS = {"s": 1, "min": 60, "h": 3600, "day": 86400, "days": 86400}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
 _SLOT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]*")
@@ -80,11 +80,11 @@ class LimitsConfig:
 
 @dataclass(frozen=True)
 class SlotConfig:
-    """A place in an app where a list is shown."""
+    """A position in an app where a list is shown."""
 
     name: Annotated[str, "Its name, which stands in the header: `[slots.NAME]`."] = ""
     learner: Annotated[str, "Specification of the learner: `peekrank list` names them."] = "doubtsort"
-    measure: Annotated[str, "What a list is worth: `dcg`, `p@3` ..."] = "dcg"
+    measure: Annotated[str, "What a list is worth: `dcg`, `p@3+sum` ..."] = "dcg"
     k: Annotated[int, "How many items, from the top, people are asked about."] = 1
     max_grade: Annotated[int, "The largest grade of an answer: 1 for yes and no."] = 1
     items: Annotated[tuple[str, ...], "The items, or those to begin with."] = ()
@@ -120,7 +120,7 @@ class SlotConfig:
         return measure_named(self.measure)
 
     @property
-    def form(self) -> Form:
+    def parse_rules(self) -> FeedbackRules:
         """What becomes of what people tell."""
         return _form(self.feedback)
 
@@ -213,97 +213,106 @@ def _key(document: Document, n: int) -> KeyConfig:
     known = document.content["slots"]
     for slot in key.slots:
         if slot not in known:
-            document.refuse(("keys", n, "slots"), f"there is no slot {slot!r}: {nearest(slot, known)}")
+            document.refuse(("keys", n, "slots"), f"there is no slot {slot!r}: {suggest(slot, known)}")
     return key
 
 
 def _slot(document: Document, name: str) -> SlotConfig:
-    place: Place = ("slots", name)
+    position: Place = ("slots", name)
     if not _SLOT_NAME.fullmatch(name) or len(name) > MAX_ID:
-        document.refuse(place, "a slot's name must be letters, digits and . _ ~ -, a letter or digit first")
-    slot = replace(_table(document, place, SlotConfig, left_out={"name"}), name=name)
+        document.refuse(position, "a slot's name must be letters, digits and . _ ~ -, a letter or digit first")
+    slot = replace(_table(document, position, SlotConfig, left_out={"name"}), name=name)
     bounds = {"k": (1, MAX_ITEMS), "max_grade": (1, 255), "longest": (1, MAX_ITEMS), "seed": (0, 2**63 - 1)}
     bounds |= {"features": (0, MAX_FEATURES), "context": (0, MAX_FEATURES), "item_effects": (0, MAX_FEATURES)}
     for key, (low, high) in bounds.items():
-        _within(document, (*place, key), getattr(slot, key), low, high)
-    _check_waiting(document, place, slot)
-    _check_feedback(document, place, slot)
-    _check_learner(document, place, slot)
+        _within(document, (*position, key), getattr(slot, key), low, high)
+    _check_waiting(document, position, slot)
+    _check_feedback(document, position, slot)
+    _check_learner(document, position, slot)
     return slot
 
 
-def _check_waiting(document: Document, place: Place, slot: SlotConfig) -> None:
+def _check_waiting(document: Document, position: Place, slot: SlotConfig) -> None:
     if not 0 < slot.wait <= _LONGEST_WAIT:
-        document.refuse((*place, "wait"), "must be a time above 0 and up to 366 days")
+        document.refuse((*position, "wait"), "must be a time above 0 and up to 366 days")
     if slot.unanswered != "missing":
-        _within(document, (*place, "unanswered"), slot.unanswered, 0, slot.max_grade)
+        _within(document, (*position, "unanswered"), slot.unanswered, 0, slot.max_grade)
         if slot.learn == "on_answer":
             document.refuse(
-                (*place, "unanswered"),
+                (*position, "unanswered"),
                 "learning at once would learn from quick answers first: where silence counts as a grade, "
                 'learn = "on_close"',
             )
 
 
-def _check_feedback(document: Document, place: Place, slot: SlotConfig) -> None:
+def _check_feedback(document: Document, position: Place, slot: SlotConfig) -> None:
     try:
-        found = slot.form
+        found = slot.parse_rules
     except ValueError as error:
-        document.refuse((*place, "feedback"), str(error))
+        document.refuse((*position, "feedback"), str(error))
     if found.rules and found.max_grade > slot.max_grade:
-        document.refuse((*place, "feedback"), f"gives the grade {found.max_grade}; max_grade is {slot.max_grade}")
-    if found.curve is not None and found.curve.places < slot.k:
-        document.refuse((*place, "feedback"), f"its curve has {found.curve.places} places, and k is {slot.k}")
+        document.refuse(
+            (*position, "feedback"), f"gives the grade {found.max_grade}; max_grade is {slot.max_grade}"
+        )
+    if found.curve is not None and found.curve.positions < slot.k:
+        document.refuse(
+            (*position, "feedback"), f"its curve has {found.curve.positions} positions, and k is {slot.k}"
+        )
     if not found.whole and slot.learn == "on_close":
         document.refuse(
-            (*place, "feedback"), 'a curve corrects one report of a list: learn = "on_answer", and send it once'
+            (*position, "feedback"), 'a curve corrects one report of a list: learn = "on_answer", and send it once'
         )
 
 
-def _check_learner(document: Document, place: Place, slot: SlotConfig) -> None:
+def _check_learner(document: Document, position: Place, slot: SlotConfig) -> None:
     """Refuse what cannot be learned: the learner says why."""
     try:
         judge = slot.judge
     except ValueError as error:
-        document.refuse((*place, "measure"), str(error))
+        document.refuse((*position, "measure"), str(error))
     del judge
     try:
         learner = slot.made
     except ValueError as error:
-        document.refuse((*place, "learner"), str(error))
+        document.refuse((*position, "learner"), str(error))
     if learner.full_information:
-        document.refuse((*place, "learner"), f"{learner.name} needs answers about all items, in every list")
-    lists = learner.any_length
-    if slot.mode == "shadow" and learner.kernels.adopt is None:
-        document.refuse((*place, "mode"), f"{learner.name} learns from lists of its own only; doubtsort can do it")
+        document.refuse((*position, "learner"), f"{learner.name} needs answers about all items, in every list")
+    lists = learner.variable_length
+    if slot.mode == "shadow" and learner.kernels.off_policy is None:
+        document.refuse(
+            (*position, "mode"), f"{learner.name} learns from lists of its own only; doubtsort can do it"
+        )
     if learner.contextual and not slot.features:
-        document.refuse((*place, "learner"), f"{learner.name} learns from features: say how many, features = 16")
+        document.refuse(
+            (*position, "learner"), f"{learner.name} learns from features: say how many, features = 16"
+        )
     if slot.features and not learner.contextual:
-        document.refuse((*place, "features"), f"{learner.name} does not use features; take ridge, for instance")
+        document.refuse((*position, "features"), f"{learner.name} does not use features; take ridge, for instance")
     if slot.context and not slot.features:
-        document.refuse((*place, "context"), "a context needs items with features")
+        document.refuse((*position, "context"), "a context needs items with features")
     if slot.item_effects and not (slot.features and slot.features_from == "registry"):
         document.refuse(
-            (*place, "item_effects"), 'items are remembered beside registered features: features_from = "registry"'
+            (*position, "item_effects"),
+            'items are remembered beside registered features: features_from = "registry"',
         )
-    by_name = learner.kernels.enter is not None
+    by_name = learner.kernels.set_items is not None
     if not (lists or by_name) and len(slot.items) < 2:
         document.refuse(
-            (*place, "items"),
+            (*position, "items"),
             f"{learner.name} ranks a fixed set of items: name them; doubtsort lets them come and go",
         )
     if len(set(slot.items)) < len(slot.items):
-        document.refuse((*place, "items"), "must name each item once")
+        document.refuse((*position, "items"), "must name each item once")
     for item in slot.items:
         if not item.isprintable() or not 1 <= len(item) <= MAX_ID:
             document.refuse(
-                (*place, "items"), f"{excerpt(item)!r} is no name of an item: 1 to {MAX_ID} characters"
+                (*position, "items"), f"{excerpt(item)!r} is no name of an item: 1 to {MAX_ID} characters"
             )
     m = slot.longest if lists else max(slot.k, len(slot.items)) if by_name else len(slot.items)
     try:
         problem_shape(learner, m=m, k=slot.k, d=slot.d)
     except ValueError as error:
-        document.refuse((*place, "k"), str(error))
+        document.refuse((*position, "k"), str(error))
 
 
 def _list(document: Document, name: str) -> list[Any]:
@@ -313,60 +322,60 @@ def _list(document: Document, name: str) -> list[Any]:
     return found
 
 
-def _within(document: Document, place: Place, value: Any, low: int, high: int) -> None:
+def _within(document: Document, position: Place, value: Any, low: int, high: int) -> None:
     try:
-        whole(str(place[-1]), value, low, high)
+        check_int(str(position[-1]), value, low, high)
     except ValueError:
-        document.refuse(place, f"must be a whole number from {low} to {high}")
+        document.refuse(position, f"must be a whole number from {low} to {high}")
 
 
-def _table(document: Document, place: Place, cls: type[T], left_out: set[str] | None = None) -> T:
+def _table(document: Document, position: Place, cls: type[T], left_out: set[str] | None = None) -> T:
     """A table as a dataclass, each field of its type."""
-    table = document.at(place, {})
+    table = document.at(position, {})
     if not isinstance(table, dict):
-        document.refuse(place, "must be a table")
+        document.refuse(position, "must be a table")
     known = [name for name in cls.__dataclass_fields__ if name not in (left_out or ())]  # type: ignore[attr-defined]
     if table:
-        document.refuse_unknown(place, known)
+        document.refuse_unknown(position, known)
     hints = get_type_hints(cls)
     return cls(
-        **{name: _value(document, (*place, name), table[name], hints[name]) for name in known if name in table}
+        **{name: _value(document, (*position, name), table[name], hints[name]) for name in known if name in table}
     )
 
 
-def _value(document: Document, place: Place, value: Any, hint: Any) -> Any:
+def _value(document: Document, position: Place, value: Any, hint: Any) -> Any:
     """The value of a field, if it is of its type."""
     if get_origin(hint) is Literal:
         if value not in get_args(hint):
-            hint_text = nearest(str(value), get_args(hint))
-            document.refuse(place, f"must be {' or '.join(map(repr, get_args(hint)))}; {hint_text}")
+            hint_text = suggest(str(value), get_args(hint))
+            document.refuse(position, f"must be {' or '.join(map(repr, get_args(hint)))}; {hint_text}")
     elif hint is float:
-        return _seconds(document, place, value)
+        return _seconds(document, position, value)
     elif hint is int:
         if isinstance(value, bool) or not isinstance(value, int):
-            document.refuse(place, "must be a whole number")
+            document.refuse(position, "must be a whole number")
     elif hint is str:
         if not isinstance(value, str):
-            document.refuse(place, "must be a text")
+            document.refuse(position, "must be a text")
     elif get_origin(hint) is tuple:
         if not (isinstance(value, list) and all(isinstance(part, str) for part in value)):
-            document.refuse(place, 'must be a list of texts, as in ["one", "two"]')
+            document.refuse(position, 'must be a list of texts, as in ["one", "two"]')
         return tuple(value)
     elif isinstance(value, bool) or not (isinstance(value, int) or value == "missing"):
-        document.refuse(place, "must be 'missing' or a grade")
+        document.refuse(position, "must be 'missing' or a grade")
     return value
 
 
-def _seconds(document: Document, place: Place, value: Any) -> float:
+def _seconds(document: Document, position: Place, value: Any) -> float:
     """A time: seconds, or a text such as 30 min."""
     if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0:
         return float(value)
     found = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
     if not found or found[2] not in _SECONDS:
-        document.refuse(place, "must be a time, as in '30 s', '30 min', '24 h' or '7 days'")
+        document.refuse(position, "must be a time, as in '30 s', '30 min', '24 h' or '7 days'")
     return float(found[1]) * _SECONDS[found[2]]
 
 
 def specification(slot: SlotConfig) -> str:
     """The learner of a slot, all of its fields told."""
-    return text_of(slot.made)
+    return format_spec(slot.made)

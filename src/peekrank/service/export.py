@@ -1,4 +1,4 @@
-"""What a slot's log has to tell to `peekrank.evidence`: decisions with chances and answers."""
+"""What a slot's log has to tell to `peekrank.evaluation`: decisions with propensities and answers."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from peekrank.evidence.lines import reason_for
-from peekrank.evidence.log import Log, log_of
+from peekrank.evaluation.jsonl import why_no_propensities
+from peekrank.evaluation.log import Log, log_from_records
 from peekrank.service.clock import SECOND
 from peekrank.service.events import State, combined
 from peekrank.service.fold import Event, Fold, event_k
 from peekrank.service.log.records import Feedback, Settings, decode, read_floats, read_numbers
 from peekrank.service.log.store import Store
 from peekrank.service.snapshots import beginning
-from peekrank.spec import text_of
+from peekrank.spec import format_spec
 from peekrank.types import Floats
 
 
@@ -36,7 +36,9 @@ def exported(store: Store, slot: str) -> Log:
     decided = sorted(_decided(store, fold), key=lambda one: one.number)
     if not decided:
         raise ValueError(f"the log of slot {slot!r} has no decision")
-    return log_of((one.record for one in decided), lowest=0.0, highest=float(fold.config.max_grade))
+    return log_from_records(
+        (one.record for one in decided), min_feedback=0.0, max_feedback=float(fold.config.max_grade)
+    )
 
 
 def _decided(store: Store, fold: Fold) -> Iterator[_Decided]:
@@ -68,28 +70,28 @@ def _row(fold: Fold, event: Event, answered: dict[str, int]) -> _Decided:
     ranking = read_numbers(body.ranking)
     rows = np.arange(len(ranking)) if body.names else np.sort(ranking)
     names = body.names or fold.items.names(rows.tolist())
-    place = np.empty(len(rows), np.int64)
-    place[np.searchsorted(rows, read_numbers(event.shown or body.ranking))] = np.arange(len(rows))
+    position = np.empty(len(rows), np.int64)
+    position[np.searchsorted(rows, read_numbers(event.shown or body.ranking))] = np.arange(len(rows))
     k = event_k(event)
     grades = combined(event.answers, k, fold.config.combine)
     asked = np.searchsorted(rows, ranking[:k]).tolist()
     said = {
         row: float(grade)
         for row, grade in zip(asked, grades, strict=True)
-        if place[row] < k and not np.isnan(grade)
+        if position[row] < k and not np.isnan(grade)
     }
-    chances = read_floats(body.chances)
-    reason = _reason(fold, chances, place < k)
+    propensities = read_floats(body.propensities)
+    reason = _reason(fold, propensities, position < k)
     time = answered.get(event.id, 0) / SECOND
     record = {
         "event": event.id,
         "time": event.time / SECOND,
-        "learner": f"{text_of(fold.learner.learner)} @ {fold.since}",
+        "learner": f"{format_spec(fold.learner.learner)} @ {fold.since}",
         "reason": reason or None,
         "k": k,
         "candidates": list(names),
-        "place": place.tolist(),
-        "chance": None if reason else chances.tolist(),
+        "position": position.tolist(),
+        "propensity": None if reason else propensities.tolist(),
         "answer": [said.get(row) for row in range(len(rows))],
         "answered": [time if row in said else None for row in range(len(rows))],
         "features": _features(fold, event),
@@ -97,11 +99,11 @@ def _row(fold: Fold, event: Event, answered: dict[str, int]) -> _Decided:
     return _Decided(event.number, {name: value for name, value in record.items() if value is not None})
 
 
-def _reason(fold: Fold, chances: Floats, seen: NDArray[np.bool_]) -> str:
+def _reason(fold: Fold, propensities: Floats, seen: NDArray[np.bool_]) -> str:
     """Why a decision cannot be evaluated; empty if it can."""
-    if not len(chances):
-        return reason_for(fold.learner.learner) or "the chances were not known at that moment"
-    return "the app showed an item that had no chance to be seen" if (chances[seen] == 0).any() else ""
+    if not len(propensities):
+        return why_no_propensities(fold.learner.learner) or "the propensities were not known at that moment"
+    return "the app showed an item that had no probability to be seen" if (propensities[seen] == 0).any() else ""
 
 
 def _features(fold: Fold, event: Event) -> list[list[float]] | None:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from peekrank.evidence.alarms import order_shown
 from peekrank.kernels.philox import fill_uniforms
+from peekrank.monitoring.alarms import order_shown
 from peekrank.service import problems
 from peekrank.service.events import SILENT
 from peekrank.service.fold import Event, Fold, event_k
 from peekrank.service.log.records import numbers, read_numbers
 from peekrank.service.messages import FeedbackRequest
-from peekrank.streams.forms import Form
+from peekrank.streams.feedback_rules import FeedbackRules
 
 _BEYOND = 2**62  # numbers of draws for answers begin here; those of rankings are far below
 
 
-def grades_told(fold: Fold, event: Event, ranking: list[str], request: FeedbackRequest) -> list[int]:
+def grades_from_feedback(fold: Fold, event: Event, ranking: list[str], request: FeedbackRequest) -> list[int]:
     """The grade for each question of an event, SILENT where there is none."""
-    asked, rules = ranking[: event_k(event)], fold.config.form
+    asked, rules = ranking[: event_k(event)], fold.config.parse_rules
     if rules.rules:
         if request.signals is None or request.answers is not None:
             raise problems.invalid(f"signals: this slot takes what people did ({rules}), not answers", "$.signals")
@@ -46,8 +46,8 @@ def shown_told(event: Event, ranking: list[str], request: FeedbackRequest) -> by
         order = order_shown(request.shown, ranking, event.body.k)
     except ValueError as error:
         raise problems.invalid(str(error), "$.shown") from None
-    place = {name: p for p, name in enumerate(ranking)}
-    return numbers(read_numbers(event.body.ranking)[[place[name] for name in order]])
+    position = {name: p for p, name in enumerate(ranking)}
+    return numbers(read_numbers(event.body.ranking)[[position[name] for name in order]])
 
 
 def _check_asked(names: list[str], asked: list[str], field: str) -> None:
@@ -66,7 +66,9 @@ def _grade(name: str, grade: float | None, most: int) -> int:
     return int(grade)
 
 
-def _by_rules(fold: Fold, event: Event, asked: list[str], request: FeedbackRequest, rules: Form) -> list[int]:
+def _by_rules(
+    fold: Fold, event: Event, asked: list[str], request: FeedbackRequest, rules: FeedbackRules
+) -> list[int]:
     """Grades by rules; what a curve corrects is drawn by the event's number: a repeated call is the same."""
     signals = request.signals or {}
     _check_asked(list(signals), asked, "signals")

@@ -179,7 +179,7 @@ class Memory:
         keep, kept = self._config.store.keep, self._store.snapshots(slot.fold.slot)
         if keep and len(kept) > 1:
             before = self._clock.now() - int(max(keep, slot.fold.config.wait) * SECOND)
-            while self._store.forget(slot.fold.slot, kept[-1].number, before):
+            while self._store.decay(slot.fold.slot, kept[-1].number, before):
                 pass
 
 

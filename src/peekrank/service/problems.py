@@ -1,4 +1,4 @@
-"""All that can go wrong with a call, in one place: kinds with their status, and the sentences that are said.
+"""All that can go wrong with a call, in one position: kinds with their status, and the sentences that are said.
 
 A `Problem` becomes ``application/problem+json`` (RFC 9457). Its `type` is an address that the service itself
 answers, so that whoever sees one in a log can read what it means.
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from peekrank._util.text import counted, excerpt
+from peekrank._util.text import excerpt, pluralize
 from peekrank.service.messages import MAX_BODY, MAX_ID, ProblemReply
 
 
@@ -217,7 +217,7 @@ def unknown_event(event_id: str) -> Problem:
     return Problem("unknown-event", f"there is no event {excerpt(event_id)!r}: never ranked here, or long closed")
 
 
-def unknown_items(names: Iterable[str], known: Iterable[str]) -> Problem:
+def new_stats(names: Iterable[str], known: Iterable[str]) -> Problem:
     """Items that the slot does not have."""
     names = list(names)
     one = len(names) == 1
@@ -251,21 +251,21 @@ def too_large(what: str, most: int) -> Problem:
 
 def body_too_large() -> Problem:
     """A body with more bytes than are read."""
-    return Problem("too-large", f"the body is larger than {counted(MAX_BODY, 'byte')}")
+    return Problem("too-large", f"the body is larger than {pluralize(MAX_BODY, 'byte')}")
 
 
 def too_many_open(slot: str, most: int) -> Problem:
     """A slot has as many open events as it may."""
     return Problem(
         "too-many-open",
-        f"slot {slot!r} has {counted(most, 'open event')}, as many as it may have",
+        f"slot {slot!r} has {pluralize(most, 'open event')}, as many as it may have",
         retry_after=1.0,
     )
 
 
 def overloaded(waiting: int) -> Problem:
     """More calls wait for the writer than are taken on."""
-    return Problem("overloaded", f"{counted(waiting, 'call')} wait to be written", retry_after=1.0)
+    return Problem("overloaded", f"{pluralize(waiting, 'call')} wait to be written", retry_after=1.0)
 
 
 def not_ready(reason: str) -> Problem:

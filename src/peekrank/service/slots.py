@@ -18,7 +18,7 @@ from peekrank.service import messages, problems
 from peekrank.service.clock import SECOND
 from peekrank.service.config import LimitsConfig
 from peekrank.service.events import SILENT, Call, Step, Write, combined, packed, step
-from peekrank.service.feedback import grades_told, shown_told
+from peekrank.service.feedback import grades_from_feedback, shown_told
 from peekrank.service.fold import Event, Fold, event_k
 from peekrank.service.log.records import (
     Body,
@@ -98,7 +98,7 @@ class Slot:
         if items is None:
             if not len(fold.items.present):
                 raise problems.invalid("items: none is known yet; name some, or register them", "$.items")
-            if fold.learner.learner.any_length and len(fold.items.present) > fold.config.longest:
+            if fold.learner.learner.variable_length and len(fold.items.present) > fold.config.longest:
                 raise problems.too_large("items of a list", fold.config.longest)
             return
         if not fold.changing:
@@ -106,7 +106,7 @@ class Slot:
             return
         names = [item if isinstance(item, str) else item.id for item in items]
         _check_once(names)
-        if fold.learner.learner.any_length and len(names) > fold.config.longest:
+        if fold.learner.learner.variable_length and len(names) > fold.config.longest:
             raise problems.too_large("items of a list", fold.config.longest)
         if any(not isinstance(item, str) and item.features is not None for item in items):
             raise problems.invalid("items: this slot takes no features in a call; register them", "$.items")
@@ -121,8 +121,8 @@ class Slot:
     def _add(self, body: Ranked, unknown: list[str]) -> None:
         fold = self.fold
         retired = [name for name in unknown if fold.items.number(name) is not None]
-        if retired or fold.config.new_items == "refuse" or fold.learner.learner.any_length:
-            raise problems.unknown_items(unknown, (item.name for item in fold.items.known if item.present))
+        if retired or fold.config.new_items == "refuse" or fold.learner.learner.variable_length:
+            raise problems.new_stats(unknown, (item.name for item in fold.items.known if item.present))
         self._check_room(len(unknown))
         body.added = unknown
 
@@ -148,7 +148,7 @@ class Slot:
             raise problems.invalid("baseline: must be given, since this slot is in shadow mode", "$.baseline")
         known = len(fold.items)
         numbered = (
-            {name: place for place, name in enumerate(body.names)}
+            {name: position for position, name in enumerate(body.names)}
             if fold.lists
             else {name: known + n for n, name in enumerate(body.added)}
         )
@@ -199,7 +199,7 @@ class Slot:
     def answer(self, event: Event, request: messages.FeedbackRequest) -> EventReply:
         """Take an answer; one in which nothing was answered changes nothing."""
         ranking = names_of(self.fold, event)
-        answer = packed(grades_told(self.fold, event, ranking, request))
+        answer = packed(grades_from_feedback(self.fold, event, ranking, request))
         shown = shown_told(event, ranking, request)
         if answer == packed([SILENT] * event_k(event)):
             return event_reply(self.fold, event)
@@ -252,7 +252,7 @@ class Slot:
         fold = self.fold
         self._require_registry()
         if unknown := [name for name in ids if fold.items.number(name) is None]:
-            raise problems.unknown_items(unknown, (item.name for item in fold.items.known))
+            raise problems.new_stats(unknown, (item.name for item in fold.items.known))
         if gone := [name for name in dict.fromkeys(ids) if fold.items.is_present(name)]:
             self.write(None, Items(retired=gone))
         return ChangedReply(retired=len(gone), version=fold.number)
@@ -273,7 +273,7 @@ def names_of(fold: Fold, event: Event) -> list[str]:
     """The ranking of an event, in names."""
     ranking = np.frombuffer(event.body.ranking, dtype="<u4").tolist()
     if event.body.names:
-        return [event.body.names[place] for place in ranking]
+        return [event.body.names[position] for position in ranking]
     return fold.items.names(ranking)
 
 
@@ -352,7 +352,7 @@ def slot_reply(fold: Fold) -> SlotReply:
 class _Team(Protocol):
     """A learner that is made of several, one of which is in charge (`learners.champion`)."""
 
-    def standings(self, state: Any) -> Sequence[Any]: ...
+    def member_status(self, state: Any) -> Sequence[Any]: ...
 
 
 def members(fold: Fold) -> list[messages.Member]:
@@ -368,7 +368,7 @@ def members(fold: Fold) -> list[messages.Member]:
             if one.in_charge or not one.rounds
             else messages.Interval(one.difference, one.low, one.high, one.rounds),
         )
-        for one in agent.learner.standings(agent.state)
+        for one in agent.learner.member_status(agent.state)
     ]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from peekrank._util.text import excerpt
-from peekrank.spec import nearest
+from peekrank.spec import suggest
 
 _HEADER = re.compile(r"\s*\[(\[)?\s*([^\[\]]+?)\s*\]")
 _KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
@@ -69,7 +69,7 @@ class Document:
         for name in self.at(place):
             if name not in known:
                 where = (*place, name)
-                raise ValueError(f"{self._where(where)}there is no {_dotted(where)}: {nearest(name, known)}")
+                raise ValueError(f"{self._where(where)}there is no {_dotted(where)}: {suggest(name, known)}")
 
     def _where(self, place: Place) -> str:
         for end in range(len(place), 0, -1):

@@ -15,8 +15,8 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 from msgspec import Struct
 
-from peekrank.evidence.alarms import Watch
 from peekrank.kernels.confidence import Bound, Interval, interval_of_mean, observe_between
+from peekrank.monitoring.alarms import Monitor
 from peekrank.service.messages import Interval as IntervalReply
 from peekrank.types import Floats, Ints
 
@@ -28,11 +28,11 @@ _MOST_EARLY = 4096  # closed events that wait for those before them
 
 
 class Closed(Struct, array_like=True, order=True):
-    """An event that was closed: its ranking in numbers of items, their chances, and what was said of the first."""
+    """An event that was closed: its ranking in numbers of items, their propensities, and what was said of the first."""
 
     number: int  # of the ranking
     ranking: bytes
-    chances: bytes
+    propensities: bytes
     grades: list[float | None]
     shown: bytes = b""  # the list as the app showed it; empty: as it was ranked
 
@@ -73,7 +73,7 @@ class Watching:
     def __init__(self, max_grade: int, name_of: Callable[[int], str] | None) -> None:
         self._max_grade = max_grade
         self._interval = Interval.fresh(float(max_grade))
-        self._watch = Watch(_FALSE, grades=(0.0, float(max_grade)), name_of=name_of or str)
+        self._watch = Monitor(_FALSE, grades=(0.0, float(max_grade)), name_of=name_of or str)
         self._by_item = name_of is not None
         self._early: list[Closed] = []
         self._stride = 1
@@ -90,14 +90,14 @@ class Watching:
             self._early = [early for early in self._early if early.number % self._stride == 0]
             heapify(self._early)
 
-    def go_on(self, before: int, time: int, trouble: Callable[[], str]) -> None:
+    def continuation(self, before: int, time: int, failure: Callable[[], str]) -> None:
         """Look at the closed events that were ranked before the first one that is open."""
         while self._early and self._early[0].number < before:
             self._waiting.append(heappop(self._early))
             if len(self._waiting) == _TOGETHER:
                 self._look()
                 if self._by_item:
-                    self._watch_for_alarms(time, trouble())
+                    self._watch_for_alarms(time, failure())
                 self._waiting = []
 
     def late(self) -> None:
@@ -118,14 +118,14 @@ class Watching:
             if said := [grade for grade in event.grades if grade is not None]:
                 observe_between(self._interval, sum(said) / len(said), 0.0, float(self._max_grade))
 
-    def _watch_for_alarms(self, time: int, trouble: str) -> None:
+    def _watch_for_alarms(self, time: int, failure: str) -> None:
         before = self._watch.rounds
         rows = [_row(event) for event in self._waiting]
         offsets = np.cumsum([0, *(len(row[0]) for row in rows)])
         ks = np.array([len(event.grades) for event in self._waiting])
-        items, chances, places, answers = (np.concatenate(column) for column in zip(*rows, strict=True))
-        self._watch.observe_many(offsets, items, chances, places, answers, ks)
-        self._watch.health(trouble)
+        items, propensities, positions, answers = (np.concatenate(column) for column in zip(*rows, strict=True))
+        self._watch.observe_many(offsets, items, propensities, positions, answers, ks)
+        self._watch.health(failure)
         for alarm in self._watch.raised():
             if alarm.latest > before:
                 self._note(Raised(alarm.name, alarm.item, time, alarm.cause, alarm.action))
@@ -169,11 +169,11 @@ def _changing(bound: Bound) -> tuple[Floats, Floats, Floats]:
 
 
 def _row(event: Closed) -> tuple[Ints, Floats, Ints, Floats]:
-    """Items, chances, places and answers of the candidates, in the order of their numbers."""
+    """Items, propensities, positions and answers of the candidates, in the order of their numbers."""
     ranking = np.frombuffer(event.ranking, dtype="<u4").astype(np.int64)
     order = np.argsort(ranking)
     answers = np.full(len(ranking), np.nan)
     answers[: len(event.grades)] = [np.nan if grade is None else grade for grade in event.grades]
-    chances = np.frombuffer(event.chances) if event.chances else np.full(len(ranking), np.nan)
-    places = np.argsort(np.frombuffer(event.shown, dtype="<u4")) if event.shown else order
-    return ranking[order], chances, places, answers[order]
+    propensities = np.frombuffer(event.propensities) if event.propensities else np.full(len(ranking), np.nan)
+    positions = np.argsort(np.frombuffer(event.shown, dtype="<u4")) if event.shown else order
+    return ranking[order], propensities, positions, answers[order]

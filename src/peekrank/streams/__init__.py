@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from peekrank.registry import STREAMS
-from peekrank.spec import build
+from peekrank.spec import parse
 from peekrank.streams.adversary import Adversary
 from peekrank.streams.available import Available
-from peekrank.streams.clicked import Clicked
+from peekrank.streams.click_stream import Clicks
 from peekrank.streams.fixed import available_items, fixed_items
 from peekrank.streams.preference_files import ORDER_FILES, Preferences, read_orders, read_ratings
 from peekrank.streams.preferences import Orders, Ratings
-from peekrank.streams.synthetic import CT15, Drifting, Graded, Lists, Means, Switching
+from peekrank.streams.synthetic import CT15, Bernoulli, Binomial, Drifting, Joint, Switching
 from peekrank.types import Stream
 
 __all__ = [
@@ -53,5 +53,5 @@ def stream(text: str, **context: Any) -> Stream:
             return Orders(path)
         if path.suffix.lower() == ".csv":
             return Ratings(path)
-    made: Stream = build("stream", STREAMS, text, **context)
+    made: Stream = parse("stream", STREAMS, text, **context)
     return made

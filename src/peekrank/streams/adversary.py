@@ -10,9 +10,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.random import Generator
 
-from peekrank._util.reading import read_json
 from peekrank._util.text import excerpt
-from peekrank._util.validate import choice
+from peekrank._util.untrusted_json import read_json
+from peekrank._util.validate import check_choice
 from peekrank.streams.fixed import fixed_items
 from peekrank.types import Floats, Grades, Rounds
 
@@ -44,7 +44,7 @@ class Adversary:
     d: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
-        choice("side", self.side, Side)
+        check_choice("side", self.side, Side)
 
     @property
     def m(self) -> int:

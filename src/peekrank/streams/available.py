@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.random import Generator
 
-from peekrank._util.validate import choice, whole
+from peekrank._util.validate import check_choice, check_int
 from peekrank.streams.fixed import row_chunks
 from peekrank.types import Floats, Grades, Ints, Rounds
 
@@ -56,10 +56,10 @@ class Available:
     grade: int = 1
 
     def __post_init__(self) -> None:
-        whole("m", self.m, 2)
-        whole("n", self.n, 1, self.m)
-        choice("rule", self.rule, Rule)
-        whole("grade", self.grade, 1, 255)
+        check_int("m", self.m, 2)
+        check_int("n", self.n, 1, self.m)
+        check_choice("rule", self.rule, Rule)
+        check_int("grade", self.grade, 1, 255)
         if self.rule == "replaced" and self.m > 2 * self.n:
             raise ValueError(
                 f"m = {self.m}: must be 2 n = {2 * self.n} at most, for all {self.n} can be replaced once"
@@ -80,7 +80,7 @@ class Available:
 
     def rounds(self, n: int, rng: Generator) -> Rounds:
         """Draw n rounds."""
-        whole("n", n, 1)
+        check_int("n", n, 1)
         means = self.means(rng)
         if self.rule == "joining":
             late = n // 2

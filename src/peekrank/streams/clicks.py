@@ -1,7 +1,7 @@
-"""How people click on a list: models that turn the relevance of what is shown, place by place, into clicks.
+"""How people click on a list: models that turn the relevance of what is shown, position by position, into clicks.
 
 All of them are one way of going through a list (`fill_clicks`) with other habits. A model is known by its name, as
-learners and streams are: ``position:relevant=1+0.5``, ``cascade``, ``dependent:go_on=0.5+0.25,skip=0.1``.
+learners and streams are: ``position:if_relevant=1+0.5``, ``cascade``, ``dependent:continuation=0.5+0.25,skip=0.1``.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from peekrank._jit import kernel
-from peekrank.spec import build, text_of
-from peekrank.types import Floats, Habits
+from peekrank.spec import format_spec, parse
+from peekrank.types import ClickProbabilities, Floats
 
 Clicks = NDArray[np.bool_]
 
@@ -25,27 +25,27 @@ class ClickModel(Protocol):
     """How people click."""
 
     @property
-    def places(self) -> int | None:
-        """How many places it describes; None: any number."""
+    def positions(self) -> int | None:
+        """How many positions it describes; None: any number."""
         ...
 
-    def habits(self, places: int) -> Habits:
-        """What people do at each of the first places."""
+    def habits(self, positions: int) -> ClickProbabilities:
+        """What people do at each of the first positions."""
         ...
 
 
 @kernel
-def fill_clicks(habits: Habits, relevance: Floats, uniforms: Floats, out: Floats) -> None:
+def fill_clicks(habits: ClickProbabilities, relevance: Floats, uniforms: Floats, out: Floats) -> None:
     """Let somebody go through a list from the top: 1 where there is a click, 0 where there is none.
 
     Parameters
     ----------
     habits
-        What people do at each place.
+        What people do at each position.
     relevance
-        Relevance of the item at each place, from 0 to 1.
+        Relevance of the item at each position, from 0 to 1.
     uniforms
-        Two for each place.
+        Two for each position.
     out
         Filled; may be `relevance`.
 
@@ -56,21 +56,21 @@ def fill_clicks(habits: Habits, relevance: Floats, uniforms: Floats, out: Floats
     """
     here = True
     for p in range(len(out)):
-        a, b = habits.relevant[p], habits.irrelevant[p]
+        a, b = habits.if_relevant[p], habits.if_irrelevant[p]
         click = here and uniforms[2 * p] < b + (a - b) * relevance[p]
-        if click and uniforms[2 * p + 1] >= habits.go_on[p]:
+        if click and uniforms[2 * p + 1] >= habits.continuation[p]:
             here = False
         out[p] = click
 
 
 @kernel
-def _fill_lists(habits: Habits, relevance: Floats, uniforms: Floats, out: Floats) -> None:
+def _fill_lists(habits: ClickProbabilities, relevance: Floats, uniforms: Floats, out: Floats) -> None:
     for n in range(len(out)):
         fill_clicks(habits, relevance[n], uniforms[n], out[n])
 
 
 def draw_clicks(model: ClickModel, relevance: ArrayLike, rng: Generator) -> Clicks:
-    """Draw clicks on lists, one per row, with relevance from 0 to 1 at each place.
+    """Draw clicks on lists, one per row, with relevance from 0 to 1 at each position.
 
     >>> draw_clicks(Cascade(), [[0, 1, 1]] * 2, np.random.default_rng(0))
     array([[False,  True, False],
@@ -78,7 +78,9 @@ def draw_clicks(model: ClickModel, relevance: ArrayLike, rng: Generator) -> Clic
     """
     given = np.asarray(relevance, dtype=np.float64)
     if given.ndim == 0 or not ((given >= 0) & (given <= 1)).all():
-        raise ValueError("relevance must be from 0 to 1, place by place: what a click on a seen item depends on")
+        raise ValueError(
+            "relevance must be from 0 to 1, position by position: what a click on a seen item depends on"
+        )
     lists = given.reshape(-1, given.shape[-1])
     out = np.empty(lists.shape)
     _fill_lists(model.habits(lists.shape[1]), lists, rng.random((len(lists), 2 * lists.shape[1])), out)
@@ -87,19 +89,19 @@ def draw_clicks(model: ClickModel, relevance: ArrayLike, rng: Generator) -> Clic
 
 @dataclass(frozen=True)
 class PositionBased:
-    """Each place is looked at, and clicked, by itself: P(click at place p) = b_p + (a_p - b_p) R, R in [0, 1].
+    """Each position is looked at, and clicked, by itself: P(click at position p) = b_p + (a_p - b_p) R, R in [0, 1].
 
     With examination theta_p and trust, ``a_p = theta_p eps+_p`` and ``b_p = theta_p eps-_p``: people click on what
     is relevant with probability eps+_p once they have looked at it, and on what is not with probability eps-_p.
 
-    >>> model = PositionBased(relevant=(0.9, 0.5), irrelevant=(0.1, 0.0))
+    >>> model = PositionBased(if_relevant=(0.9, 0.5), if_irrelevant=(0.1, 0.0))
     >>> draw_clicks(model, [[1, 0]] * 1000, np.random.default_rng(0)).mean(axis=0).round(1)
     array([0.9, 0. ])
 
     Parameters
     ----------
     relevant
-        a_p, for each place from the top: the probability of a click on a relevant item.
+        a_p, for each position from the top: the probability of a click on a relevant item.
     irrelevant
         b_p, likewise, on an item that is not relevant; below a_p. Empty: none is ever clicked.
 
@@ -109,38 +111,40 @@ class PositionBased:
     Unbiased Learning to Rank, CIKM 2020.
     """
 
-    relevant: tuple[float, ...]
-    irrelevant: tuple[float, ...] = ()
+    if_relevant: tuple[float, ...]
+    if_irrelevant: tuple[float, ...] = ()
     name: ClassVar[str] = "position"
-    __str__ = text_of
+    __str__ = format_spec
 
     def __post_init__(self) -> None:
-        if not self.relevant:
-            raise ValueError("relevant = (): must hold a probability for each place, one at least")
-        if not self.irrelevant:
-            object.__setattr__(self, "irrelevant", (0.0,) * len(self.relevant))
-        if len(self.irrelevant) != len(self.relevant):
+        if not self.if_relevant:
+            raise ValueError("relevant = (): must hold a probability for each position, one at least")
+        if not self.if_irrelevant:
+            object.__setattr__(self, "if_irrelevant", (0.0,) * len(self.if_relevant))
+        if len(self.if_irrelevant) != len(self.if_relevant):
             raise ValueError(
-                f"irrelevant has {len(self.irrelevant)} places: must have as many as relevant, "
-                f"{len(self.relevant)}"
+                f"irrelevant has {len(self.if_irrelevant)} positions: must have as many as relevant, "
+                f"{len(self.if_relevant)}"
             )
-        for place, (a, b) in enumerate(zip(self.relevant, self.irrelevant, strict=True), start=1):
+        for position, (a, b) in enumerate(zip(self.if_relevant, self.if_irrelevant, strict=True), start=1):
             if not 0 <= b < a <= 1:
                 raise ValueError(
-                    f"place {place}: a click has probability {a} if relevant and {b} if not; must be from 0 to 1, "
+                    f"position {position}: a click has probability {a} if relevant and {b} if not; must be from 0 to 1, "
                     "and larger if relevant: clicks that do not depend on relevance tell nothing about it"
                 )
 
     @property
-    def places(self) -> int:
-        """How many places it describes."""
-        return len(self.relevant)
+    def positions(self) -> int:
+        """How many positions it describes."""
+        return len(self.if_relevant)
 
-    def habits(self, places: int) -> Habits:
+    def habits(self, positions: int) -> ClickProbabilities:
         """Nobody leaves after a click."""
-        if places > self.places:
-            raise ValueError(f"a list of {places} places: the curve describes the first {self.places}")
-        return Habits(np.array(self.relevant[:places]), np.array(self.irrelevant[:places]), np.ones(places))
+        if positions > self.positions:
+            raise ValueError(f"a list of {positions} positions: the curve describes the first {self.positions}")
+        return ClickProbabilities(
+            np.array(self.if_relevant[:positions]), np.array(self.if_irrelevant[:positions]), np.ones(positions)
+        )
 
 
 @dataclass(frozen=True)
@@ -148,12 +152,12 @@ class Cascade:
     """People look from the top down until the first click, and leave; P(click | looked at) is the relevance.
 
     >>> Cascade(skip=0.25).habits(2)
-    Habits(relevant=array([0.75, 0.75]), irrelevant=array([0., 0.]), go_on=array([0., 0.]))
+    ClickProbabilities(if_relevant=array([0.75, 0.75]), if_irrelevant=array([0., 0.]), continuation=array([0., 0.]))
 
     Parameters
     ----------
     skip
-        Probability of passing over a place without looking at it, whatever stands there.
+        Probability of passing over a position without looking at it, whatever stands there.
 
     References
     ----------
@@ -162,66 +166,66 @@ class Cascade:
 
     skip: float = 0.0
     name: ClassVar[str] = "cascade"
-    places: ClassVar[None] = None
-    __str__ = text_of
+    positions: ClassVar[None] = None
+    __str__ = format_spec
 
     def __post_init__(self) -> None:
         _probabilities("skip", (self.skip,))
 
-    def habits(self, places: int) -> Habits:
+    def habits(self, positions: int) -> ClickProbabilities:
         """Everybody leaves after a click."""
-        return _scanning((), self.skip, places)
+        return _scanning((), self.skip, positions)
 
 
 @dataclass(frozen=True)
 class DependentClick:
-    """People look from the top down, and after a click at place p they go on with probability ``go_on[p]``.
+    """People look from the top down, and after a click at position p they go on with probability ``continuation[p]``.
 
-    >>> draw_clicks(DependentClick(go_on=(1.0, 0.0, 0.0)), [[1, 1, 1]], np.random.default_rng(0))
+    >>> draw_clicks(DependentClick(continuation=(1.0, 0.0, 0.0)), [[1, 1, 1]], np.random.default_rng(0))
     array([[ True,  True, False]])
 
     Parameters
     ----------
-    go_on
-        The probability for each place; 0 for the places after the last of them.
+    continuation
+        The probability for each position; 0 for the positions after the last of them.
     skip
-        Probability of passing over a place without looking at it, whatever stands there.
+        Probability of passing over a position without looking at it, whatever stands there.
 
     References
     ----------
     Guo, Liu and Wang, Efficient multiple-click models in web search, WSDM 2009.
     """
 
-    go_on: tuple[float, ...]
+    continuation: tuple[float, ...]
     skip: float = 0.0
     name: ClassVar[str] = "dependent"
-    places: ClassVar[None] = None
-    __str__ = text_of
+    positions: ClassVar[None] = None
+    __str__ = format_spec
 
     def __post_init__(self) -> None:
-        _probabilities("go_on", self.go_on)
+        _probabilities("continuation", self.continuation)
         _probabilities("skip", (self.skip,))
 
-    def habits(self, places: int) -> Habits:
+    def habits(self, positions: int) -> ClickProbabilities:
         """Some leave after a click."""
-        return _scanning(self.go_on, self.skip, places)
+        return _scanning(self.continuation, self.skip, positions)
 
 
 def click_model(text: str) -> ClickModel:
     """The model that a specification names.
 
-    >>> click_model("dependent:go_on=0.5+0.25")
-    DependentClick(go_on=(0.5, 0.25), skip=0.0)
+    >>> click_model("dependent:continuation=0.5+0.25")
+    DependentClick(continuation=(0.5, 0.25), skip=0.0)
     """
     known: dict[str, type[ClickModel]] = {cls.name: cls for cls in (PositionBased, Cascade, DependentClick)}
-    return build("click model", known, text)
+    return parse("click model", known, text)
 
 
-def _scanning(go_on: Sequence[float], skip: float, places: int) -> Habits:
-    """Habits of those who look from the top down."""
-    stays = np.zeros(places)
-    stays[: len(go_on)] = go_on[:places]
-    return Habits(np.full(places, 1 - skip), np.zeros(places), stays)
+def _scanning(continuation: Sequence[float], skip: float, positions: int) -> ClickProbabilities:
+    """ClickProbabilities of those who look from the top down."""
+    stays = np.zeros(positions)
+    stays[: len(continuation)] = continuation[:positions]
+    return ClickProbabilities(np.full(positions, 1 - skip), np.zeros(positions), stays)
 
 
 def _probabilities(name: str, values: Sequence[float]) -> None:

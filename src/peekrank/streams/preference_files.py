@@ -130,10 +130,10 @@ def _read_long(path: Path, rows: Iterator[tuple[int, list[str]]]) -> Preferences
         user, item, cell = (text.strip() for text in row[:_LONG])
         if not isfinite(rating := _number(cell)):
             raise _wrong(path, line, f"column 3: '{excerpt(cell)}' is not a finite number, as ratings are")
-        place = people.setdefault(user, len(people)), items.setdefault(item, len(items))
-        if place in known:
+        position = people.setdefault(user, len(people)), items.setdefault(item, len(items))
+        if position in known:
             raise _wrong(path, line, f"user '{excerpt(user)}' has rated item '{excerpt(item)}' before")
-        known[place] = rating
+        known[position] = rating
         _check_room(path, line, len(people) * len(items))
     if not known:
         raise ValueError(f"{path.name}: holds no ratings")

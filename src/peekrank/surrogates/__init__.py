@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from peekrank.registry import SURROGATES
-from peekrank.spec import build
+from peekrank.spec import parse
 from peekrank.surrogates.protocol import Limits, Surrogate, softmax
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def surrogate(text: str) -> Surrogate:
     SmoothDCG(epsilon=0.1)
     """
     text = text.replace("smoothdcg/", "smoothdcg:epsilon=")  # as files from before have it
-    made: Surrogate = build("surrogate", SURROGATES, text)
+    made: Surrogate = parse("surrogate", SURROGATES, text)
     return made
 
 

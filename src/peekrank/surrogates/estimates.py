@@ -31,8 +31,8 @@ class Seen(NamedTuple):
         The n items as they were shown.
     relevance
         Relevance of the first k; NaN where it was not answered. The estimates here then take that item for one not
-        seen, so that they are the gradient times the chance of an answer; `printed` ones get all answers.
-    chances
+        seen, so that they are the gradient times the probability of an answer; `printed` ones get all answers.
+    propensities
         Probability, for each of the first k, that it was to be seen.
     pairs
         Probability, for each two of the first k, that both were to be seen; empty if that was certain. Filled for
@@ -46,7 +46,7 @@ class Seen(NamedTuple):
     scores: Floats
     ranking: Ints
     relevance: Floats
-    chances: Floats
+    propensities: Floats
     pairs: Floats
     predicted: Floats
     targets: Floats
@@ -93,7 +93,7 @@ def by_item(name: str, target: Target, slope: Slope, max_grade: int = 255) -> Es
     """Estimates for ``gradient_i = slope(s_i, target(R_i))``, affine in the target: one answer suffices.
 
     Printed and doubly robust estimates put estimated targets into the gradient; a residual one takes the slopes of
-    what was seen, divided by their chances.
+    what was seen, divided by their propensities.
     """
     gradient = specialise(_each, name, slope=slope)
     residual = specialise(_residual, name, target=target, slope=slope)
@@ -140,7 +140,7 @@ def _residual(parameters: Parameters, seen: Seen, slopes: Floats) -> None:
         if not np.isnan(seen.relevance[p]):
             i = seen.ranking[p]
             wanted = target(parameters, seen.relevance[p])
-            slopes[i] = slope(parameters, seen.scores[i], wanted) / seen.chances[p]
+            slopes[i] = slope(parameters, seen.scores[i], wanted) / seen.propensities[p]
 
 
 def _from_targets(parameters: Parameters, seen: Seen, slopes: Floats) -> None:
@@ -149,7 +149,7 @@ def _from_targets(parameters: Parameters, seen: Seen, slopes: Floats) -> None:
     for p in range(len(seen.relevance)):
         if not np.isnan(seen.relevance[p]):
             i = seen.ranking[p]
-            seen.targets[i] += (target(parameters, seen.relevance[p]) - seen.targets[i]) / seen.chances[p]
+            seen.targets[i] += (target(parameters, seen.relevance[p]) - seen.targets[i]) / seen.propensities[p]
     gradient(parameters, seen, slopes)
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from peekrank._jit import kernel
-from peekrank.spec import text_of
+from peekrank.spec import format_spec
 from peekrank.surrogates.estimates import Estimates, Parameters, by_item
 from peekrank.surrogates.protocol import Limits
 from peekrank.types import Floats
@@ -46,7 +46,7 @@ class KL:
     convex: ClassVar[bool] = True
     min_k: ClassVar[int | None] = 1
     estimates: ClassVar[Estimates | None] = _ESTIMATES._replace(printed=_ESTIMATES.residual)
-    __str__ = text_of
+    __str__ = format_spec
 
     def value(self, scores: Floats, relevance: Floats) -> float:
         """Loss of a score vector."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from peekrank._jit import kernel
 from peekrank.kernels.vectors import fill_softmax
-from peekrank.spec import text_of
+from peekrank.spec import format_spec
 from peekrank.surrogates.estimates import Estimates, Parameters, Seen, from_all
 from peekrank.surrogates.protocol import Limits, softmax
 from peekrank.types import Floats
@@ -48,7 +48,7 @@ class ListNet:
     convex: ClassVar[bool] = True
     min_k: ClassVar[int | None] = None
     estimates: ClassVar[Estimates | None] = from_all("listnet", _target, _gradient)
-    __str__ = text_of
+    __str__ = format_spec
 
     def value(self, scores: Floats, relevance: Floats) -> float:
         """Loss of a score vector."""

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from peekrank._jit import kernel
 from peekrank.kernels.sorting import sort_descending
-from peekrank.spec import text_of
+from peekrank.spec import format_spec
 from peekrank.surrogates.estimates import Estimates, Parameters, Seen, from_all
 from peekrank.surrogates.protocol import Limits
 from peekrank.types import Floats
@@ -52,7 +52,7 @@ class NDCGSquared:
     convex: ClassVar[bool] = True
     min_k: ClassVar[int | None] = None
     estimates: ClassVar[Estimates | None] = from_all("ndcgsquared", _target, _gradient)
-    __str__ = text_of
+    __str__ = format_spec
 
     def value(self, scores: Floats, relevance: Floats) -> float:
         """Loss of a score vector."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank.spec import text_of
+from peekrank.spec import format_spec
 from peekrank.surrogates.estimates import Estimates, Parameters, by_pair
 from peekrank.surrogates.protocol import Limits
 from peekrank.types import Floats
@@ -36,7 +36,7 @@ class RankSVM:
     convex: ClassVar[bool] = True
     min_k: ClassVar[int | None] = 2
     estimates: ClassVar[Estimates | None] = by_pair("ranksvm", _slope)
-    __str__ = text_of
+    __str__ = format_spec
 
     def value(self, scores: Floats, relevance: Floats) -> float:
         """Loss of a score vector."""

@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from peekrank._jit import kernel
-from peekrank._util.validate import positive
+from peekrank._util.validate import check_positive
 from peekrank.kernels.vectors import fill_softmax
-from peekrank.spec import text_of
+from peekrank.spec import format_spec
 from peekrank.surrogates.estimates import Estimates, Parameters, Seen, by_target
 from peekrank.surrogates.protocol import Limits, softmax
 from peekrank.types import Floats
@@ -57,10 +57,10 @@ class SmoothDCG:
     convex: ClassVar[bool] = False
     min_k: ClassVar[int | None] = 1
     estimates: ClassVar[Estimates | None] = by_target("smoothdcg", _target, _gradient, max_grade=30)
-    __str__ = text_of
+    __str__ = format_spec
 
     def __post_init__(self) -> None:
-        positive("epsilon", self.epsilon)
+        check_positive("epsilon", self.epsilon)
 
     def value(self, scores: Floats, relevance: Floats) -> float:
         """Loss of a score vector."""

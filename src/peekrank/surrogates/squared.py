@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from peekrank._jit import kernel
-from peekrank.spec import text_of
+from peekrank.spec import format_spec
 from peekrank.surrogates.estimates import Estimates, Parameters, by_item
 from peekrank.surrogates.protocol import Limits
 from peekrank.types import Floats
@@ -40,7 +40,7 @@ class Squared:
     convex: ClassVar[bool] = True
     min_k: ClassVar[int | None] = 1
     estimates: ClassVar[Estimates | None] = by_item("squared", _target, _slope)
-    __str__ = text_of
+    __str__ = format_spec
 
     def value(self, scores: Floats, relevance: Floats) -> float:
         """Loss of a score vector."""

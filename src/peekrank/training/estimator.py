@@ -12,10 +12,10 @@ import numpy as np
 from peekrank.data.dataset import Dataset
 from peekrank.engine import Agent
 from peekrank.measures import measure as measure_named
-from peekrank.training.choosing import choose_scaling
 from peekrank.training.model import Model, preparation
-from peekrank.training.playing import make_model, play_run
-from peekrank.training.training import DEFAULT_LEARNER, Training, gather
+from peekrank.training.run import make_model, play_run
+from peekrank.training.select_scaling import choose_scaling
+from peekrank.training.training import DEFAULT_LEARNER, Training, prepare_data
 from peekrank.types import Floats, Ints
 
 _SOURCE = "X"
@@ -26,7 +26,7 @@ class NotFittedYetError(ValueError, AttributeError):
 
 
 class TopKRanker:
-    """Learn to rank from judged documents, revealing k judgements per round; see `peekrank learn`.
+    """Learn to rank from judged documents, revealing k judgements per round; see `peekrank train`.
 
     Queries are told by ``qid``, one for each row of X: numbers or texts, in any order. Without them all rows are
     of one query. ``predict`` gives scores, the larger the better, as rankers of other packages do.
@@ -54,7 +54,7 @@ class TopKRanker:
         Number of features.
 
     >>> from peekrank.data.generated import Layout, make_dataset
-    >>> layout = Layout(queries=60, documents=(5, 12), features=6, shares=(0.6, 0.3, 0.1))
+    >>> layout = DatasetShape(queries=60, documents=(5, 12), features=6, shares=(0.6, 0.3, 0.1))
     >>> data = make_dataset(layout, np.random.default_rng(1))
     >>> qid = np.repeat(data.queries, np.diff(data.offsets))
     >>> ranker = TopKRanker(rounds=1000).fit(data.features, data.relevance, qid=qid)
@@ -87,7 +87,7 @@ class TopKRanker:
     def fit(self, X: Any, y: Any, qid: Any = None) -> Self:
         """Forget everything, and learn for `rounds` rounds: all queries in random order, pass after pass."""
         data, training = _judged(X, y, qid), self._training(self.rounds)
-        material = gather(data, scaling=self._scaling(data, training))
+        material = prepare_data(data, scaling=self._scaling(data, training))
         model = next(play_run(training, material, 0, lambda _: None)).models[0]
         if model is None:
             raise ValueError(f"learner = {self.learner}: it diverged, or learns nothing from features; try ridge")

@@ -17,13 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 from peekrank import __version__
 from peekrank._jit import kernel
 from peekrank._util.atomic import write_whole
-from peekrank._util.reading import read_json
 from peekrank._util.text import excerpt
-from peekrank._util.validate import choice
-from peekrank.data.dataset import About, Dataset, check_finite
+from peekrank._util.untrusted_json import read_json
+from peekrank._util.validate import check_choice
+from peekrank.data.dataset import Dataset, Provenance, check_finite
 from peekrank.data.scaling import (
+    AsinhScaler,
     LearningScaling,
-    Squash,
     Standardisation,
     fit_robustly,
     fit_standardisation,
@@ -48,7 +48,7 @@ _OWN_FIELDS = ("weights", "preparation", "agent")  # of a model, that have a for
 _MOST_BYTES = 1 << 27  # of an agent: a ridge of 2,000 columns takes 32 MB
 
 
-class Preparation(NamedTuple):
+class Preprocessor(NamedTuple):
     """What data must be like, or be made like, before weights are applied to them.
 
     ``standardisation`` is None unless mean and deviation were fitted here: data that came scaled do not say how,
@@ -94,7 +94,7 @@ class Preparation(NamedTuple):
         there = data.features.shape[1]
         if there == self.features:
             return data
-        if there > self.features or not data.about.oddities.get("missing_values"):
+        if there > self.features or not data.about.warnings.get("missing_values"):
             raise ValueError(
                 f"{data.about.source}: has {there} features: must have {self.features}, as the training part"
             )
@@ -103,7 +103,7 @@ class Preparation(NamedTuple):
         return data._replace(features=wider)
 
 
-def preparation(train: Dataset, scaling: str = "none") -> Preparation:
+def preparation(train: Dataset, scaling: str = "none") -> Preprocessor:
     """What data need to be like a training part that is scaled this way, or came scaled.
 
     Parameters
@@ -113,7 +113,7 @@ def preparation(train: Dataset, scaling: str = "none") -> Preparation:
     scaling
         none, query, global, robust or online; none leaves data that came scaled as they are.
     """
-    choice("scaling", scaling, LearningScaling)
+    check_choice("scaling", scaling, LearningScaling)
     about = train.about
     if scaling != "none" and about.scaling != "none":
         raise ValueError(f"scaling = {scaling}: {about.source} is scaled already ({about.scaling}); leave it out")
@@ -121,8 +121,8 @@ def preparation(train: Dataset, scaling: str = "none") -> Preparation:
     fitted = fits[scaling](train) if scaling in fits else None
     columns = (train.features.shape[1], about.base)
     if scaling == "none":
-        return Preparation(*columns, about.scaling, about.fitted_on, None)
-    return Preparation(*columns, scaling, fitted.fitted_on if fitted else "", fitted)
+        return Preprocessor(*columns, about.scaling, about.fitted_on, None)
+    return Preprocessor(*columns, scaling, fitted.fitted_on if fitted else "", fitted)
 
 
 class Model(NamedTuple):
@@ -133,7 +133,7 @@ class Model(NamedTuple):
     """
 
     weights: Features
-    preparation: Preparation
+    preparation: Preprocessor
     learner: str
     k: int
     measure: str
@@ -149,7 +149,7 @@ class Model(NamedTuple):
 
         >>> from peekrank.data.dataset import About
         >>> features = np.array([[0, 10], [1, 30]], np.float32)
-        >>> data = Dataset(features, np.zeros(2, np.uint8), np.array([0, 2]), np.array([7]), About("x"))
+        >>> data = Dataset(features, np.zeros(2, np.uint8), np.array([0, 2]), np.array([7]), Provenance("x"))
         >>> prepared = preparation(data, "global")
         >>> model = Model(np.float32([1, -1]), prepared, "ridge", 1, "ndcg@10", 1, 0, 0, "x", "")
         >>> model.prepare([[2, 20]])
@@ -162,7 +162,7 @@ class Model(NamedTuple):
         """The score of each document by its features as they are; ``offsets`` tell where each list begins.
 
         >>> features = np.array([[0, 1], [1, 0], [2, 1]], np.float32)
-        >>> data = Dataset(features, np.zeros(3, np.uint8), np.array([0, 3]), np.array([7]), About("x"))
+        >>> data = Dataset(features, np.zeros(3, np.uint8), np.array([0, 3]), np.array([7]), Provenance("x"))
         >>> model = Model(np.float32([1, -1]), preparation(data), "rtopkf", 1, "ndcg@10", 1, 0, 0, "x", "")
         >>> model.scores(features, np.array([0, 3]))
         array([-1.,  1.,  1.])
@@ -171,7 +171,7 @@ class Model(NamedTuple):
 
     def _unjudged(self, X: Features, offsets: Ints) -> Dataset:
         """Lists of which only the features are known."""
-        about = About("features", base=self.preparation.base)
+        about = Provenance("features", base=self.preparation.base)
         return Dataset(X, np.zeros(len(X), np.uint8), offsets, np.arange(len(offsets) - 1), about)
 
     def rank(self, data: Dataset) -> Ranked:
@@ -179,7 +179,7 @@ class Model(NamedTuple):
 
         >>> from peekrank.data.dataset import About
         >>> features = np.array([[0, 1], [1, 0], [2, 1]], np.float32)
-        >>> data = Dataset(features, np.zeros(3, np.uint8), np.array([0, 3]), np.array([7]), About("x"))
+        >>> data = Dataset(features, np.zeros(3, np.uint8), np.array([0, 3]), np.array([7]), Provenance("x"))
         >>> model = Model(np.float32([1, -1]), preparation(data), "rtopkf", 1, "ndcg@10", 1, 0, 0, "x", "")
         >>> model.rank(data).rankings, model.rank(data).scores
         (array([1, 2, 0]), array([-1.,  1.,  1.]))
@@ -274,7 +274,7 @@ def load_model(path: str | PathLike[str]) -> Model:
         content = None
     if not isinstance(content, dict) or content.get("kind") != _KIND:
         raise ValueError(
-            f"{path.name}: is not a model of peekrank, or is cut short; `peekrank learn` writes models/*.json"
+            f"{path.name}: is not a model of peekrank, or is cut short; `peekrank train` writes models/*.json"
         )
     if content.get("format") != _FORMAT:
         raise ValueError(
@@ -287,7 +287,7 @@ def load_model(path: str | PathLike[str]) -> Model:
     columns = {name: content[name] for name in ("features", "base", "scaling", "fitted_on")}
     about = {name: content[name] for name in Model._fields if name not in _OWN_FIELDS}
     weights, agent = np.array(content["weights"], np.float32), _unpacked(content["agent"], path.name)
-    model = Model(weights, Preparation(**columns, standardisation=fitted), **about, agent=agent)
+    model = Model(weights, Preprocessor(**columns, standardisation=fitted), **about, agent=agent)
     _check_numbers(model, path.name)
     return model
 
@@ -323,7 +323,7 @@ def _standardisation(content: dict[str, Any]) -> Standardisation | None:
     mean, deviation = (np.array(content[key], np.float64) for key in ("mean", "deviation"))
     squash = None
     if content["centre"] is not None:
-        squash = Squash(*(np.array(content[key], np.float64) for key in Squash._fields))
+        squash = AsinhScaler(*(np.array(content[key], np.float64) for key in AsinhScaler._fields))
     return Standardisation(mean, deviation, content["fitted_on"], squash)
 
 

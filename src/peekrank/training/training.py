@@ -11,39 +11,39 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from peekrank._util.validate import whole
+from peekrank._util.validate import check_int
 from peekrank.data.dataset import Dataset
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.measures import measure as measure_named
 from peekrank.registry import LEARNERS
-from peekrank.spec import build
+from peekrank.spec import parse
 from peekrank.surrogates import Squared, Surrogate
 from peekrank.surrogates import surrogate as surrogate_named
-from peekrank.training.model import Preparation, preparation
+from peekrank.training.model import Preprocessor, preparation
 from peekrank.types import Ints, Learner, Measure
 
-DEFAULT_LEARNER = "ridge"  # of `peekrank learn`, where none is named
+DEFAULT_LEARNER = "ridge"  # of `peekrank train`, where none is named
 
 
 @dataclass(frozen=True)
 class AsPrinted:
-    """The paper's algorithm with the paper's parameters, as a specification: ``as_printed:surrogate=kl``."""
+    """The paper's algorithm with the paper's parameters, as a specification: ``from_paper:surrogate=kl``."""
 
     horizon: int
     surrogate: Surrogate = field(default=Squared(), metadata={"read": surrogate_named})
-    name: ClassVar[str] = "as_printed"
+    name: ClassVar[str] = "from_paper"
 
 
 def _fitting() -> dict[str, type[Any]]:
     """The learners for lists with features."""
-    known = {name: cls for name, cls in LEARNERS.items() if cls.any_length}
+    known = {name: cls for name, cls in LEARNERS.items() if cls.variable_length}
     return {**known, AsPrinted.name: AsPrinted}
 
 
 def make_learner(text: str, rounds: int) -> Learner:
     """The learner that a specification names, for lists with features.
 
-    >>> make_learner("as_printed:surrogate=kl", 1000).gamma.__round__(3)
+    >>> make_learner("from_paper:surrogate=kl", 1000).gamma.__round__(3)
     0.1
     """
     name, known = text.partition(":")[0], _fitting()
@@ -52,9 +52,9 @@ def make_learner(text: str, rounds: int) -> Learner:
             f"learner '{text}': {name} learns about a fixed set of items, not from features; "
             f"use {' or '.join(known)}"
         )
-    made: Any = build("learner", known, text, horizon=rounds)
+    made: Any = parse("learner", known, text, horizon=rounds)
     learner: Learner = made
-    return RTopKF.as_printed(made.surrogate, made.horizon) if isinstance(made, AsPrinted) else learner
+    return RTopKF.from_paper(made.surrogate, made.horizon) if isinstance(made, AsPrinted) else learner
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Training:
     Parameters
     ----------
     learners
-        Specifications of ridge, rtopkf, as_printed (the paper's presets), or uniform.
+        Specifications of ridge, rtopkf, from_paper (the paper's presets), or uniform.
     k
         Number of documents, from the top, whose relevance is revealed; of a shorter list all.
     rounds
@@ -78,9 +78,9 @@ class Training:
     regret
         Whether to compute regret in the surrogate, for convex ones: every run is repeated step by step.
 
-    >>> Training(("rtopkf", "as_printed:surrogate=ranksvm"), k=1, rounds=1000)
+    >>> Training(("rtopkf", "from_paper:surrogate=ranksvm"), k=1, rounds=1000)
     Traceback (most recent call last):
-    ValueError: k = 1: as_printed:surrogate=ranksvm needs k = 2 at least
+    ValueError: k = 1: from_paper:surrogate=ranksvm needs k = 2 at least
     """
 
     learners: tuple[str, ...]
@@ -93,7 +93,7 @@ class Training:
 
     def __post_init__(self) -> None:
         for name, low in (("k", 1), ("rounds", 1), ("runs", 1), ("seed", 0)):
-            whole(name, getattr(self, name), low)
+            check_int(name, getattr(self, name), low)
         object.__setattr__(self, "measure", str(measure_named(self.measure)))
         object.__setattr__(self, "learners", tuple(self.learners))
         if not self.learners:
@@ -141,7 +141,7 @@ def _convex(learner: Learner) -> bool:
     return isinstance(learner, RTopKF) and learner.surrogate.convex
 
 
-class Material(NamedTuple):
+class TrainTest(NamedTuple):
     """What is learned from, prepared, and what the result is held against, if anything.
 
     With online scaling both are not scaled yet: every run has an order, and so statistics, of its own.
@@ -149,10 +149,10 @@ class Material(NamedTuple):
 
     train: Dataset
     test: Dataset | None
-    preparation: Preparation
+    preparation: Preprocessor
 
 
-def gather(train: Dataset, test: Dataset | None = None, *, scaling: str = "none") -> Material:
+def prepare_data(train: Dataset, test: Dataset | None = None, *, scaling: str = "none") -> TrainTest:
     """Prepare a training part, and a test part in the same way.
 
     Parameters
@@ -161,7 +161,7 @@ def gather(train: Dataset, test: Dataset | None = None, *, scaling: str = "none"
         As read. Relevance that is real-valued is rounded to grades.
     scaling
         none, query, global or robust, which are fitted on the training part, or online, fitted on the way;
-        `peekrank.training.choosing` chooses one.
+        `peekrank.training.select_scaling` chooses one.
     """
     prepared = preparation(train, scaling)
-    return Material(prepared.apply(train), None if test is None else prepared.apply(test), prepared)
+    return TrainTest(prepared.apply(train), None if test is None else prepared.apply(test), prepared)

@@ -75,7 +75,7 @@ def test_an_owner_that_was_taken_over_cannot_write(store: PostgreSQLStore, url: 
     for write in (
         lambda: store.append([record(1)]),
         lambda: store.keep_snapshot(Snapshot("home", 1, "{}", b"", b"")),
-        lambda: store.forget("home", 1, 1),
+        lambda: store.decay("home", 1, 1),
     ):
         with pytest.raises(NotOwnerError, match="taken over"):
             write()
@@ -192,9 +192,9 @@ def test_two_snapshots_are_kept(store: PostgreSQLStore) -> None:
 
 def test_old_records_are_forgotten(store: PostgreSQLStore) -> None:
     store.append([record(n, time=10 * n) for n in range(1, 11)] + [record(1, "search")])
-    assert store.forget("home", 8, before=55) == 5
-    assert store.forget("home", 8, before=55) == 0
-    assert store.forget("home", 7, before=1000) == 2
+    assert store.decay("home", 8, before=55) == 5
+    assert store.decay("home", 8, before=55) == 0
+    assert store.decay("home", 7, before=1000) == 2
     assert (store.ends("home"), store.ends("search")) == ((8, 10), (1, 1))
 
 

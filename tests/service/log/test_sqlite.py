@@ -116,9 +116,9 @@ def test_two_snapshots_are_kept(store: SQLiteStore) -> None:
 
 def test_old_records_are_forgotten(store: SQLiteStore) -> None:
     store.append([record(n, time=10 * n) for n in range(1, 11)] + [record(1, "search")])
-    assert store.forget("home", 8, before=55) == 5
-    assert store.forget("home", 8, before=55) == 0
-    assert store.forget("home", 7, before=1000) == 2
+    assert store.decay("home", 8, before=55) == 5
+    assert store.decay("home", 8, before=55) == 0
+    assert store.decay("home", 7, before=1000) == 2
     assert store.ends("home") == (8, 10)
     assert store.ends("search") == (1, 1)
     store.close()

@@ -36,7 +36,7 @@ def _update(s: State, X: Features, ranking: Ints, token: Floats, feedback: Float
 
 
 @kernel
-def _chances(s: State, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+def _propensities(s: State, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
     sort_descending(s.scores, s.order, s.sorting)
     out[:] = s.share * s.k / len(out)
     for p in range(s.k):
@@ -50,14 +50,14 @@ class Sometimes:
     share: float = 0.1
     name: ClassVar[str] = "sometimes"
     contextual: ClassVar[bool] = False  # uses no features ...
-    any_length: ClassVar[bool] = False  # ... and has a score for each of m items
+    variable_length: ClassVar[bool] = False  # ... and has a score for each of m items
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     max_grade: ClassVar[int] = 255  # accepts all grades
     horizon: ClassVar[None] = None  # is not tuned to a horizon or a measure
     measure: ClassVar[None] = None
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances)
-    memory: ClassVar[tuple[str, ...]] = ("scores",)  # saved; `init` makes the rest
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities)
+    persistent: ClassVar[tuple[str, ...]] = ("scores",)  # saved; `init` makes the rest
 
     def __post_init__(self) -> None:
         if not 0 < self.share <= 1:
@@ -80,11 +80,11 @@ class Sometimes:
         """Return 1: the token only marks rounds that explore."""
         return 1
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """Return the number of uniforms: one to decide, m - 1 to shuffle."""
         return shape.m
 
-    def perceive(self, relevance: np.ndarray[Any, Any]) -> Floats:
+    def transform_feedback(self, relevance: np.ndarray[Any, Any]) -> Floats:
         """Return the grades unchanged."""
         return relevance.astype(np.float64)
 

@@ -5,12 +5,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from peekrank.measures import LinearForm
+from peekrank.measures import LinearMeasureMixin
 from peekrank.types import Floats
 
 
 @dataclass(frozen=True)
-class ReciprocalDiscount(LinearForm):
+class ReciprocalDiscount(LinearMeasureMixin):
     """Sum of relevance over rank."""
 
     power: float = 1.0

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from peekrank import kernel
-from peekrank.spec import text_of
+from peekrank.spec import format_spec
 from peekrank.surrogates import Limits
 from peekrank.surrogates.estimates import Estimates, Parameters, by_item
 from peekrank.types import Floats
@@ -31,7 +31,7 @@ class Logistic:
     convex: ClassVar[bool] = True
     min_k: ClassVar[int | None] = 1
     estimates: ClassVar[Estimates | None] = by_item("logistic", _target, _slope)
-    __str__ = text_of
+    __str__ = format_spec
 
     def value(self, scores: Floats, relevance: Floats) -> float:
         """Return the loss of a score vector."""

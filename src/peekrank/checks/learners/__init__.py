@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from peekrank.checks.common import run_all, specification_round_trips
 from peekrank.checks.learners.kernels import (
-    adopts_its_own_decisions,
     any_list_of_its_items,
-    chances_are_true,
     knows_items_by_their_numbers,
-    rank_is_best_then_explore,
+    own_decisions_are_on_policy,
+    propensities_are_true,
+    rank_is_exploit_then_explore,
 )
 from peekrank.checks.learners.learning import (
     keeps_its_bound,
@@ -49,7 +49,7 @@ LEARNER_CHECKS: dict[str, Callable[[Learner], None]] = {
         says_whether_rank_is_remembered,
         damaged_memory_is_refused,
         looking_changes_nothing,
-        chances_are_true,
+        propensities_are_true,
         late_and_missing_answers,
         only_the_top_k_is_seen,
         bad_parameters_are_named,
@@ -59,8 +59,8 @@ LEARNER_CHECKS: dict[str, Callable[[Learner], None]] = {
         learns,
         learns_though_answers_are_missing,
         learns_from_features,
-        adopts_its_own_decisions,
-        rank_is_best_then_explore,
+        own_decisions_are_on_policy,
+        rank_is_exploit_then_explore,
         any_list_of_its_items,
         knows_items_by_their_numbers,
     )

@@ -8,82 +8,85 @@ import numpy as np
 
 from peekrank.checks.common import require
 from peekrank.checks.learners import problem
-from peekrank.engine import Agent, drive, play, simulate
-from peekrank.engine.saved import arrays_of
+from peekrank.engine import Agent, play, run_agents, simulate
+from peekrank.engine.serialization import arrays_of
 from peekrank.measures import measure as measure_named
 from peekrank.streams import available_items
 from peekrank.types import Grades, Ints, Learner
 
-_DRAWS = 2000  # by which chances are checked
+_DRAWS = 2000  # by which propensities are checked
 _DEVIATIONS = 6  # standard deviations by which they may be off
 
 
-def chances_are_true(learner: Learner) -> None:
-    """What `chances` says of a round is the same whatever is drawn, adds up to k, and comes true."""
-    rank, chances = learner.kernels.rank, learner.kernels.chances
-    if chances is None:
+def propensities_are_true(learner: Learner) -> None:
+    """What `propensities` says of a round is the same whatever is drawn, adds up to k, and comes true."""
+    rank, propensities = learner.kernels.rank, learner.kernels.propensities
+    if propensities is None:
         return
     agent, X, rng = problem.agent(learner), problem.features(learner), np.random.default_rng(9)
-    k, draws, size = agent.shape.k, learner.draws(agent.shape), learner.token_size(agent.shape)
+    k, draws, size = agent.shape.k, learner.n_uniforms(agent.shape), learner.token_size(agent.shape)
     for row in problem.relevance(learner)[:25]:
         problem.step(agent, row)
     state = deepcopy(agent.state)
     arrays = dict(arrays_of(state))
     for array in arrays.values():
         array.flags.writeable = True
-    kept = {name: arrays[name].copy() for name in learner.memory}
+    kept = {name: arrays[name].copy() for name in learner.persistent}
     said, seen = np.empty((_DRAWS, problem.M)), np.zeros(problem.M)
     for t in range(_DRAWS):
         ranking, token = np.empty(problem.M, np.int64), np.zeros(size)
         rank(state, X, rng.random(draws), ranking, token)
         after = {name: arrays[name].copy() for name in kept}
-        chances(state, X, ranking, token, said[t])
+        propensities(state, X, ranking, token, said[t])
         require(
             all(np.array_equal(arrays[name], after[name]) for name in kept),
-            "chances changes the memory of its state",
+            "propensities changes the memory of its state",
         )
         seen[ranking[:k]] += 1
         for name, array in kept.items():
             arrays[name][...] = array
     if np.isnan(said).all():
         return
-    require(np.ptp(said, axis=0).max() < 1e-9, "chances depends on what was drawn in the round")
+    require(np.ptp(said, axis=0).max() < 1e-9, "propensities depends on what was drawn in the round")
     p = said[0]
-    require(abs(p.sum() - k) < 1e-9 and p.min() >= 0 and p.max() <= 1 + 1e-12, f"{p} are no chances of {k} places")
+    require(
+        abs(p.sum() - k) < 1e-9 and p.min() >= 0 and p.max() <= 1 + 1e-12,
+        f"{p} are no propensities of {k} positions",
+    )
     off = np.abs(seen / _DRAWS - p)
     most = _DEVIATIONS * np.sqrt(np.maximum(p * (1 - p), 1 / _DRAWS) / _DRAWS)
-    require(np.all(off <= most), f"items were seen in {seen / _DRAWS} of the rounds, their chances being {p}")
+    require(np.all(off <= most), f"items were seen in {seen / _DRAWS} of the rounds, their propensities being {p}")
 
 
-def adopts_its_own_decisions(learner: Learner) -> None:
+def own_decisions_are_on_policy(learner: Learner) -> None:
     """If it learns from others: what it showed itself can be adopted, any number of times, and be learned from."""
     kernels, shape = learner.kernels, problem.shape(learner)
-    if kernels.adopt is None or kernels.chances is None:
+    if kernels.off_policy is None or kernels.propensities is None:
         return
     features, ranking, told = problem.features(learner), np.empty(problem.M, np.int64), np.empty(problem.M)
     state, rng = learner.init(shape), np.random.default_rng(13)
     for _ in range(problem.ROUNDS):
         token = np.zeros(learner.token_size(shape))
-        kernels.rank(state, features, rng.random(learner.draws(shape)), ranking, token)
-        kernels.chances(state, features, ranking, token, told)
-        kernels.adopt(state, features, ranking, told, token)
+        kernels.rank(state, features, rng.random(learner.n_uniforms(shape)), ranking, token)
+        kernels.propensities(state, features, ranking, token, told)
+        kernels.off_policy(state, features, ranking, told, token)
         once = token.copy()
-        kernels.adopt(state, features, ranking, told, token)
+        kernels.off_policy(state, features, ranking, told, token)
         require(np.isfinite(token).all(), f"the token {token} of an adopted decision is not finite")
         require(np.array_equal(token, once), "adopting a decision twice changes the token")
         kernels.update(state, features, ranking, token, rng.integers(0, 2, shape.k).astype(np.float64))
 
 
-def rank_is_best_then_explore(learner: Learner) -> None:
+def rank_is_exploit_then_explore(learner: Learner) -> None:
     """If `rank` has two halves: they do what it does, and the first one leaves nothing to chance."""
-    best, explore = learner.kernels.best, learner.kernels.explore
+    best, explore = learner.kernels.exploit, learner.kernels.explore
     if best is None or explore is None:
         return
     shape, features, rng = problem.shape(learner), problem.features(learner), np.random.default_rng(14)
     whole, halves = learner.init(shape), learner.init(shape)
     rankings, tokens = np.empty((2, problem.M), np.int64), np.zeros((2, learner.token_size(shape)))
     for _ in range(problem.ROUNDS):
-        uniforms, tokens[:] = rng.random(learner.draws(shape)), 0
+        uniforms, tokens[:] = rng.random(learner.n_uniforms(shape)), 0
         learner.kernels.rank(whole, features, uniforms, rankings[0], tokens[0])
         best(halves, features, rankings[1], tokens[1])
         require(
@@ -98,7 +101,7 @@ def rank_is_best_then_explore(learner: Learner) -> None:
 
 def any_list_of_its_items(learner: Learner) -> None:
     """If it knows items one by one: drivers agree on lists of some of them, and items can be added at any time."""
-    if learner.kernels.enter is None:
+    if learner.kernels.set_items is None:
         return
     rng, relevance = np.random.default_rng(12), problem.relevance(learner)
     mask = rng.random(relevance.shape) < 0.5
@@ -126,19 +129,19 @@ def _told(agent: Agent, relevance: Grades, available: Ints) -> Ints:
 
 
 def knows_items_by_their_numbers(learner: Learner) -> None:
-    """If it knows items one by one: what it learns of an item is not taken for what it learns of a place in lists.
+    """If it knows items one by one: what it learns of an item is not taken for what it learns of a position in lists.
 
     Lists of the items 0 and 1, and of 1 and 2, take turns; 0 and 2 are relevant: rows of lists tell nothing.
     """
-    if learner.kernels.enter is None:
+    if learner.kernels.set_items is None:
         return
     top = np.uint8(min(learner.max_grade, 4))
     rows = np.tile(np.array([[1, 0, 0], [0, 0, 1]], dtype=np.uint8) * top, (problem.ROUNDS, 1))
     mask = np.tile(np.array([[True, True, False], [False, True, True]]), (problem.ROUNDS, 1))
     agent = Agent(learner, m=3, k=1)
-    drive([agent], available_items(rows, mask), measure=measure_named("dcg"))
+    run_agents([agent], available_items(rows, mask), measure=measure_named("dcg"))
     for pair, best in (([0, 1], 0), ([1, 2], 2)):
-        first = int(agent.order(available=pair)[0])
+        first = int(agent.best_ranking(available=pair)[0])
         require(
             first == best, f"of the items {pair} it takes {first} for the better one, which never was relevant"
         )

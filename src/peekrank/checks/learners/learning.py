@@ -31,7 +31,7 @@ def keeps_its_bound(learner: Learner) -> None:
         lost = 0.0
         for seed in range(_SEEDS):
             rounds = _rounds(learner, means, seed)
-            trace = simulate(learner, rounds, k=problem.K, measure=measure, seed=seed, at=end)
+            trace = simulate(learner, rounds, k=problem.K, measure=measure, seed=seed, checkpoints=end)
             lost += float(regret(measure, trace, best_values(measure, rounds, end))[0]) / _SEEDS
         require(lost <= bound, f"mean regret {lost:.1f} is above the bound {bound:.1f} on the stream '{name}'")
 
@@ -49,7 +49,7 @@ def learns(learner: Learner) -> None:
     for seed in range(_SEEDS):
         rounds = _rounds(learner, _streams(horizon)["turn after a twentieth"], seed)
         best = best_values(measure, rounds, half)
-        trace = simulate(learner, rounds, k=problem.K, measure=measure, seed=seed, at=half)
+        trace = simulate(learner, rounds, k=problem.K, measure=measure, seed=seed, checkpoints=half)
         lost += regret(measure, trace, best) / _SEEDS
         random_loss += _random_loss(measure, rounds, best[-1]) / _SEEDS
     require(
@@ -95,7 +95,7 @@ def learns_from_features(learner: Learner) -> None:
     half = np.array([_NO_HORIZON // 2, _NO_HORIZON])
     lost = []
     for one in (learner, Uniform()):
-        value = simulate(one, rounds, k=problem.K, measure=measure, at=half).value
+        value = simulate(one, rounds, k=problem.K, measure=measure, checkpoints=half).value
         lost.append(1 - float(value[1] - value[0]) / (_NO_HORIZON / 2))
     require(lost[0] <= 0.5 * lost[1], f"in the second half it loses {lost[0]:.3f} per round, random {lost[1]:.3f}")
 

@@ -9,7 +9,7 @@ import numpy as np
 from peekrank.checks.common import require
 from peekrank.checks.learners import problem
 from peekrank.engine import Agent
-from peekrank.engine.saved import arrays_of
+from peekrank.engine.serialization import arrays_of
 from peekrank.types import Learner
 
 
@@ -31,15 +31,18 @@ def dump_resumes(learner: Learner) -> None:
 
 
 def says_whether_rank_is_remembered(learner: Learner) -> None:
-    """`clocked` is said if rankings that nobody answers change its memory: then answers alone do not make it."""
+    """`counts_rounds` is said if rankings that nobody answers change its memory: then answers alone do not make it."""
     agent = problem.agent(learner)
     for row in problem.relevance(learner)[:20]:
         problem.step(agent, row)
-    before = {name: array.copy() for name, array in arrays_of(agent.state) if name in learner.memory}
+    before = {name: array.copy() for name, array in arrays_of(agent.state) if name in learner.persistent}
     for _ in range(20):
         problem.rank(agent)
     changed = [name for name, array in arrays_of(agent.state) if name in before and np.any(array != before[name])]
-    require(learner.kernels.clocked or not changed, f"rank changes {', '.join(changed)}, and it is not clocked")
+    require(
+        learner.kernels.counts_rounds or not changed,
+        f"rank changes {', '.join(changed)}, and it is not counts_rounds",
+    )
 
 
 def damaged_memory_is_refused(learner: Learner) -> None:
@@ -48,7 +51,7 @@ def damaged_memory_is_refused(learner: Learner) -> None:
     for row in problem.relevance(learner)[:20]:
         problem.step(agent, row)
     require(not (fault := learner.fault(agent.state)), f"fault finds '{fault}' in a state that is as it should be")
-    for name in learner.memory:
+    for name in learner.persistent:
         state = deepcopy(agent.state)
         array = dict(arrays_of(state))[name]
         if array.size:
@@ -65,9 +68,9 @@ def looking_changes_nothing(learner: Learner) -> None:
     for row in problem.relevance(learner)[:20]:
         problem.step(agent, row)
     before = agent.dump()
-    order = agent.order(problem.features(learner))
+    order = agent.best_ranking(problem.features(learner))
     require(np.array_equal(np.sort(order), np.arange(problem.M)), f"its order {order} is not a permutation")
-    require(np.isfinite(agent.summary().believed).all(), "its summary is not finite")
+    require(np.isfinite(agent.summary().estimate).all(), "its summary is not finite")
     repr(agent), agent.state
     require(agent.dump() == before, "order, summary, repr or state change the agent")
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from peekrank.checks.common import CheckError, require
 from peekrank.checks.learners import problem
-from peekrank.engine import Agent, drive, play, simulate
-from peekrank.engine.saved import arrays_of
+from peekrank.engine import Agent, play, run_agents, simulate
+from peekrank.engine.serialization import arrays_of
 from peekrank.measures import measure as measure_named
 from peekrank.types import Learner, missing_members
 
@@ -40,7 +40,7 @@ def inputs_stay_as_they_were(learner: Learner) -> None:
     shape = problem.shape(learner)
     state, rng = learner.init(shape), np.random.default_rng(0)
     for _ in range(problem.ROUNDS):
-        uniforms, token = rng.random(learner.draws(shape)), np.zeros(learner.token_size(shape))
+        uniforms, token = rng.random(learner.n_uniforms(shape)), np.zeros(learner.token_size(shape))
         before = uniforms.copy()
         learner.kernels.rank(state, features, uniforms, ranking, token)
         require(np.array_equal(before, uniforms), "rank changes the uniforms it is given")
@@ -71,7 +71,7 @@ def play_equals_simulate(learner: Learner) -> None:
     asked, driven = problem.agent(learner), problem.agent(learner)
     for row in relevance:
         problem.step(asked, row)
-    drive([driven], rounds, measure=measure)
+    run_agents([driven], rounds, measure=measure)
     require(
         asked.dump() == driven.dump(), "an agent that was driven remembers something else than one asked and told"
     )

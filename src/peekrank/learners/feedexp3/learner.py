@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from peekrank._util.validate import whole
+from peekrank._util.validate import check_int
 from peekrank.games.game import Game
-from peekrank.learners._finite_games import less_place, max_grade_of
+from peekrank.learners._finite_games import less_position, max_grade_of
 from peekrank.learners._shared import fault_in_counts, fault_in_numbers, warn_short
+from peekrank.learners.feedexp3.kernels import propensities, rank, update
 from peekrank.learners.feedexp3.plan import Plan, plan_of
-from peekrank.learners.feedexp3.playing import chances, rank, update
 from peekrank.learners.feedexp3.state import FeedExp3State
 from peekrank.measures import measure as measure_named
 from peekrank.types import Features, Floats, Kernels, Measure, Shape
@@ -66,15 +66,15 @@ class FeedExp3:
     max_grade: int = 1
     name: ClassVar[str] = "feedexp3"
     contextual: ClassVar[bool] = False
-    any_length: ClassVar[bool] = False
+    variable_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
-    kernels: ClassVar[Kernels] = Kernels(rank, update, chances)
-    memory: ClassVar[tuple[str, ...]] = ("losses", "rounds")
+    kernels: ClassVar[Kernels] = Kernels(rank, update, propensities)
+    persistent: ClassVar[tuple[str, ...]] = ("losses", "rounds")
 
     def __post_init__(self) -> None:
         if self.horizon is not None:
-            whole("horizon", self.horizon, 1, 10**12)
+            check_int("horizon", self.horizon, 1, 10**12)
         object.__setattr__(self, "max_grade", max_grade_of(self.measure, self.max_grade))
 
     def init(self, shape: Shape) -> FeedExp3State:
@@ -99,7 +99,7 @@ class FeedExp3:
             group=plan.seen.group.copy(),
             row=plan.seen.row.copy(),
             values=plan.values.copy(),
-            chances=(sums := np.cumsum(plan.q)) / sums[-1],
+            propensities=(sums := np.cumsum(plan.q)) / sums[-1],
             asked=np.bincount(plan.seen.group, plan.q).astype(np.float64),
             weights=np.zeros(len(plan.action)),
         )
@@ -109,18 +109,18 @@ class FeedExp3:
         return fault_in_numbers(state, "losses") or fault_in_counts(state, "rounds")
 
     def scores(self, state: FeedExp3State, X: Features) -> Floats:
-        """Minus the place of each item in the ranking of least estimated loss."""
-        return less_place(state.rankings[state.action[np.argmin(state.losses)]])
+        """Minus the position of each item in the ranking of least estimated loss."""
+        return less_position(state.rankings[state.action[np.argmin(state.losses)]])
 
     def token_size(self, shape: Shape) -> int:
         """The explored mark, the action, and the probability of its group."""
         return 3
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """One for whether to explore, and one for the action."""
         return 2
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """The grades, or numbers of symbols, as they are."""
         return np.asarray(relevance, dtype=np.float64)
 

@@ -12,8 +12,8 @@ from peekrank.games.game import Game
 from peekrank.games.rate import Rate
 from peekrank.games.theorems import theorem_of
 from peekrank.learners._finite_games import finite
-from peekrank.learners.feedexp3.programs import ADVICE, estimates, exploration
-from peekrank.learners.feedexp3.seen import Seen, seen_in
+from peekrank.learners.feedexp3.linear_programs import ADVICE, estimates, exploration
+from peekrank.learners.feedexp3.signals import SignalGroups, seen_in
 from peekrank.learners.feedexp3.state import MOST_MIXING
 from peekrank.types import Floats, Ints, Measure, Shape
 
@@ -26,7 +26,7 @@ class Plan(NamedTuple):
     """
 
     rankings: Ints
-    seen: Seen
+    seen: SignalGroups
     action: Ints
     values: Floats
     q: Floats
@@ -107,8 +107,8 @@ def _pareto_classes(game: Game) -> Ints:
     found = analyse(game)
     if found.rate is None or found.cells is None:
         raise ValueError(f"it is undecided {found.undecided}, so that feedexp3 cannot tell which actions matter")
-    if found.rate == Rate.LINEAR and found.blind is not None:
-        i, j = (game.actions[a] for a in (found.blind.i, found.blind.j))
+    if found.rate == Rate.LINEAR and found.unobservable_pair is not None:
+        i, j = (game.actions[a] for a in (found.unobservable_pair.i, found.unobservable_pair.j))
         raise ValueError(f"hopeless: no feedback tells which of the actions '{i}' and '{j}' is better. {ADVICE}")
     first = found.cells.duplicate_of
     pareto = np.array(found.cells.kind) == "pareto"

@@ -24,6 +24,6 @@ class FeedExp3State(NamedTuple):
     group: Ints  # of each action
     row: Ints  # of the estimates, for each action and symbol
     values: Floats  # (rows, classes)
-    chances: Floats  # q by action, summed up
+    probabilities: Floats  # q by action, summed up
     asked: Floats  # q by group
     weights: Floats

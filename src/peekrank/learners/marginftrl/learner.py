@@ -9,8 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank._util.validate import share
-from peekrank.kernels.permutahedron import chances_with_questions, exchange, expect, fill_pairs, find_exchanges
+from peekrank._util.validate import check_unit
+from peekrank.kernels.permutahedron import (
+    exchange,
+    expect,
+    fill_pairs,
+    find_exchanges,
+    propensities_with_exploration,
+)
 from peekrank.kernels.sorting import move_up
 from peekrank.learners._shared import (
     check_parameters,
@@ -19,6 +25,7 @@ from peekrank.learners._shared import (
     fault_in_numbers,
     largest_gain,
 )
+from peekrank.learners.marginftrl.constants import LONGEST, SHARE, SLACK, Scale, fill_positions, scale_for
 from peekrank.learners.marginftrl.plan import (
     ANSWERED,
     ASKING,
@@ -38,16 +45,15 @@ from peekrank.learners.marginftrl.plan import (
     no_plan,
     settle_late,
 )
-from peekrank.learners.marginftrl.scale import LONGEST, SHARE, SLACK, Scale, fill_places, scale_for
 from peekrank.measures import learnable
 from peekrank.measures import measure as measure_named
 from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
 
-_FLOATS = ("asked", "chance", "ratios", "numbers", "space.x")
+_FLOATS = ("asked", "propensity", "ratios", "numbers", "space.x")
 
 
 @kernel
-def _enter(s: MarginFTRLState, items: Ints) -> None:
+def _set_items(s: MarginFTRLState, items: Ints) -> None:
     same = len(items) == s.clock[LISTED]
     for r in range(len(items)):
         s.here[r] = items[r]
@@ -56,13 +62,13 @@ def _enter(s: MarginFTRLState, items: Ints) -> None:
 
 
 @kernel
-def _best(s: MarginFTRLState, X: Features, ranking: Ints, token: Floats) -> None:
+def _exploit(s: MarginFTRLState, X: Features, ranking: Ints, token: Floats) -> None:
     n = len(ranking)
     if s.same[0] == 0 or s.clock[ANSWERED] >= s.clock[LENGTH]:
         make_plan(s, n)
     else:
-        fill_places(s.discounts, n, min(s.k, n), s.places)
-        find_exchanges(s.places.weights, s.clock[POOLS], s.space)
+        fill_positions(s.discounts, n, min(s.k, n), s.positions)
+        find_exchanges(s.positions.weights, s.clock[POOLS], s.space)
     for p in range(n):
         ranking[p] = s.space.order[p]
 
@@ -70,7 +76,7 @@ def _best(s: MarginFTRLState, X: Features, ranking: Ints, token: Floats) -> None
 @kernel
 def _explore(s: MarginFTRLState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
     n = len(ranking)
-    k, begin, end = min(s.k, n), s.places.ends[1], s.places.ends[2]
+    k, begin, end = min(s.k, n), s.positions.ends[1], s.positions.ends[2]
     exchange(uniforms[1:], ranking, s.space)
     if end - begin > 1:
         for p in range(begin, k):
@@ -79,34 +85,34 @@ def _explore(s: MarginFTRLState, X: Features, uniforms: Floats, ranking: Ints, t
     token[0] = 0
     if uniforms[0] >= s.numbers[ASKING]:
         for p in range(k):
-            token[1 + p] = s.chance[ranking[p]]
+            token[1 + p] = s.propensity[ranking[p]]
         return
     row, left = 0, uniforms[0] - s.asked[0]
     while left >= 0 and row < n - 1:
         row += 1
         left -= s.asked[row]
-    place = 0
-    while ranking[place] != row:
-        place += 1
-    if place >= k:
-        move_up(ranking, place, k - 1)
-        place = k - 1
+    position = 0
+    while ranking[position] != row:
+        position += 1
+    if position >= k:
+        move_up(ranking, position, k - 1)
+        position = k - 1
         token[0] = 1
     for p in range(k):
-        token[1 + p] = s.chance[row] if p == place else 0.0
+        token[1 + p] = s.propensity[row] if p == position else 0.0
 
 
 @kernel
 def _rank(s: MarginFTRLState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
-    _best(s, X, ranking, token)
+    _exploit(s, X, ranking, token)
     _explore(s, X, uniforms, ranking, token)
 
 
 @kernel
-def _adopt(s: MarginFTRLState, X: Features, ranking: Ints, chances: Floats, token: Floats) -> None:
-    """All answers are used, each divided by the chance of seeing it: without bias, whoever chose the ranking."""
+def _off_policy(s: MarginFTRLState, X: Features, ranking: Ints, propensities: Floats, token: Floats) -> None:
+    """All answers are used, each divided by the probability of seeing it: without bias, whoever chose the ranking."""
     for p in range(min(s.k, len(ranking))):
-        token[1 + p] = chances[ranking[p]] if chances[ranking[p]] >= RARELY else 0.0
+        token[1 + p] = propensities[ranking[p]] if propensities[ranking[p]] >= RARELY else 0.0
 
 
 @kernel
@@ -129,12 +135,12 @@ def _update(s: MarginFTRLState, X: Features, ranking: Ints, token: Floats, feedb
 
 
 @kernel
-def _learn(s: MarginFTRLState, i: int, cost: float, chance: float) -> None:
-    """Take in an answer about an item, which had this chance to come; 0 if costs are not estimated from it."""
+def _learn(s: MarginFTRLState, i: int, cost: float, propensity: float) -> None:
+    """Take in an answer about an item, which had this probability to come; 0 if costs are not estimated from it."""
     items, off = s.items, cost - s.items.hints[i]
-    if chance > 0:
-        items.costs[i] += off / chance
-        items.moved[i] += off / chance
+    if propensity > 0:
+        items.costs[i] += off / propensity
+        items.moved[i] += off / propensity
         if not s.marks[i] & MOVED:
             s.marks[i] |= MOVED
             s.touched[s.clock[TOUCHED]] = i
@@ -147,13 +153,13 @@ def _learn(s: MarginFTRLState, i: int, cost: float, chance: float) -> None:
 
 
 @kernel
-def _chances(s: MarginFTRLState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+def _propensities(s: MarginFTRLState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
     n = len(out)
-    fill_pairs(n, min(s.k, n), s.places.ends[1], s.places.ends[2], s.pairs)
+    fill_pairs(n, min(s.k, n), s.positions.ends[1], s.positions.ends[2], s.pairs)
     for p in range(n):
-        s.seen[p] = s.places.seen_at[p]
+        s.seen[p] = s.positions.seen_at[p]
     expect(s.seen, s.space)
-    chances_with_questions(s.asked, s.seen, s.clock[POOLS], s.space, s.pairs, out)
+    propensities_with_exploration(s.asked, s.seen, s.clock[POOLS], s.space, s.pairs, out)
 
 
 @dataclass(frozen=True)
@@ -183,7 +189,7 @@ class MarginFTRL:
         What is to be learned; must be separable.
     max_grade
         Largest relevance grade.
-    discount
+    decay
         What is known is multiplied by this in each answered round: less than 1 to follow change, about 1 - 1/H to
         forget within H rounds. There is then no bound against a fixed ranking, but one on what is lost lately.
 
@@ -194,31 +200,38 @@ class MarginFTRL:
 
     measure: LinearMeasure = field(metadata={"read": measure_named})
     max_grade: int = 1
-    discount: float = 1.0
+    decay: float = 1.0
     name: ClassVar[str] = "marginftrl"
     contextual: ClassVar[bool] = False
-    any_length: ClassVar[bool] = False
+    variable_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     horizon: ClassVar[None] = None
     kernels: ClassVar[Kernels] = Kernels(
-        _rank, _update, _chances, _enter, clocked=True, adopt=_adopt, best=_best, explore=_explore
+        _rank,
+        _update,
+        _propensities,
+        _set_items,
+        counts_rounds=True,
+        off_policy=_off_policy,
+        exploit=_exploit,
+        explore=_explore,
     )
-    memory: ClassVar[tuple[str, ...]] = (
+    persistent: ClassVar[tuple[str, ...]] = (
         *(f"items.{name}" for name in Estimates._fields),
-        *("marks", "touched", "listed", "asked", "chance", "ratios", "clock", "numbers"),
+        *("marks", "touched", "listed", "asked", "propensity", "ratios", "clock", "numbers"),
         *("space.order", "space.x", "space.first"),  # of the leader, which is followed as long as the plan is
     )
 
     def __post_init__(self) -> None:
         check_parameters(horizon=1, max_grade=self.max_grade)
-        share("discount", self.discount)
+        check_unit("decay", self.decay)
         learnable(self.measure, self.max_grade)
 
     def init(self, shape: Shape) -> MarginFTRLState:
         """State before the first round."""
         sign = 1 if self.measure.higher_is_better else -1
-        return no_plan(sign * discount_of(self.measure, shape.m), shape.k, self.discount)
+        return no_plan(sign * discount_of(self.measure, shape.m), shape.k, self.decay)
 
     def fault(self, state: MarginFTRLState) -> str:
         """What is wrong with a memory that was read."""
@@ -249,14 +262,14 @@ class MarginFTRL:
         return np.where(rounds > 0, -costs / np.maximum(rounds, 1e-300), -0.5)
 
     def token_size(self, shape: Shape) -> int:
-        """The explored mark and, for each of the k items, the chance of such an answer; 0 if it does not teach."""
+        """The explored mark and, for each of the k items, the probability of such an answer; 0 if it does not teach."""
         return 1 + shape.k
 
-    def draws(self, shape: Shape) -> int:
-        """One for whom to ask about, a coin for each item, and one for each place that ties are shuffled to."""
+    def n_uniforms(self, shape: Shape) -> int:
+        """One for whom to ask about, a coin for each item, and one for each position that ties are shuffled to."""
         return 1 + shape.m + shape.k
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """The cost: what the measure's gain lacks to the largest one, as a part of that."""
         return 1 - self.measure.gain(relevance) / largest_gain(self.measure, self.max_grade)
 
@@ -266,7 +279,7 @@ class MarginFTRL:
 
     def bound(self, shape: Shape, horizon: int) -> float | None:
         """``g h ((1 + 1/lambda) (beta_s^q + 1.5 D (T + 31))^(1/q) - 1/lambda)``; None if discounted."""
-        if self.discount < 1:
+        if self.decay < 1:
             return None
         c = self.scale(shape)
         highest = (c.start**c.power + SLACK * c.pace * (horizon + LONGEST - 1)) ** (1 / c.power)
@@ -281,8 +294,8 @@ def _fault_in_values(state: MarginFTRLState) -> str:
         return "its items.squares and asked must not be below 0"
     if not np.all(state.ratios > 0):
         return "its ratios must be above 0"
-    if not (np.all(state.chance >= RARELY / 2) and np.all(state.chance <= 1 + 1e-9)):
-        return "its chance must be probabilities"
+    if not (np.all(state.propensity >= RARELY / 2) and np.all(state.propensity <= 1 + 1e-9)):
+        return "its propensity must be probabilities"
     return ""
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from peekrank._jit import kernel
 from peekrank.kernels.permutahedron import Pairs, Space, expect, find_exchanges, leader, pairs, space
-from peekrank.learners.marginftrl.scale import (
+from peekrank.learners.marginftrl.constants import (
     HARDEST,
     LONGEST,
     NUDGE,
@@ -22,8 +22,8 @@ from peekrank.learners.marginftrl.scale import (
     SHARE,
     SLACK,
     Places,
-    fill_places,
-    places,
+    fill_positions,
+    positions,
     scale_in,
 )
 from peekrank.types import Floats, Ints
@@ -32,14 +32,14 @@ from peekrank.types import Floats, Ints
 # over); pools of its leader (0: there is no plan yet); whether rates are those of the worst case; the length of
 # its list; items that answers have moved since it was made
 ANSWERED, LENGTH, POOLS, SAFE, LISTED, TOUCHED = range(6)
-# The numbers: answered rounds; beta; what questions cost in a round, the chance of a question, and how far answers
+# The numbers: answered rounds; beta; what questions cost in a round, the probability of a question, and how far answers
 # may move an item before the plan is over; what beta^q may have come to, and by how much that grows in a round
 ROUNDS, BETA, PRICE, ASKING, REACH, ALLOWED, PACE = range(7)
 # Marks of an item: it is on the plan's list; answers have moved it
 ON_LIST, MOVED = 1, 2
 
 RARELY = 2.0**-40  # the least that questions are wanted
-_MOST_ASKING = 0.9  # the chance of a question, at most
+_MOST_ASKING = 0.9  # the probability of a question, at most
 _CAUTION = 0.5  # alpha: how much doubt there must be about the order
 _CALM = 0.2  # what is added to the logarithm of what a mistake may cost
 _BOUNDLESS = 1e99  # a margin where nobody is to be passed
@@ -65,17 +65,17 @@ class MarginFTRLState(NamedTuple):
     marks: Ints
     touched: Ints  # items with the mark MOVED
     listed: Ints  # the plan's list
-    asked: Floats  # by row of that: the chance of a question about it,
-    chance: Floats  # to be asked about, or seen in a round without a question,
+    asked: Floats  # by row of that: the probability of a question about it,
+    propensity: Floats  # to be asked about, or seen in a round without a question,
     ratios: Floats  # and all rounds, to those in which it was available
     clock: Ints
     numbers: Floats
-    discounts: Floats  # of places, but for a constant: the same for lists of any length
+    discounts: Floats  # of positions, but for a constant: the same for lists of any length
     k: int
-    forget: float
+    decay: float
     here: Ints  # the list that is being ranked or answered for, and whether it is the plan's
     same: Ints
-    places: Places
+    positions: Places
     scores: Floats  # by row, as is point
     point: Floats
     seen: Floats  # by order, as are price, up and down
@@ -86,7 +86,7 @@ class MarginFTRLState(NamedTuple):
     pairs: Pairs
 
 
-def no_plan(discounts: Floats, k: int, forget: float) -> MarginFTRLState:
+def no_plan(discounts: Floats, k: int, decay: float) -> MarginFTRLState:
     """A state before the first round, for as many items as there are discounts."""
     m = len(discounts)
     costs, sums, squares, counts, rounds, moved, asked = (np.zeros(m) for _ in range(7))
@@ -99,16 +99,16 @@ def no_plan(discounts: Floats, k: int, forget: float) -> MarginFTRLState:
         touched=np.zeros(m, np.int64),
         listed=np.zeros(m, np.int64),
         asked=asked,
-        chance=np.ones(m),
+        propensity=np.ones(m),
         ratios=np.ones(m),
         clock=np.zeros(6, np.int64),
         numbers=numbers,
         discounts=discounts,
         k=k,
-        forget=forget,
+        decay=decay,
         here=np.arange(m),
         same=np.zeros(1, np.int64),
-        places=places(m),
+        positions=positions(m),
         scores=scores,
         point=point,
         seen=seen,
@@ -124,7 +124,7 @@ def no_plan(discounts: Floats, k: int, forget: float) -> MarginFTRLState:
 def make_plan(s: MarginFTRLState, n: int) -> None:
     """Settle the plan in force, and make one for the n items that are here."""
     _settle(s)
-    fill_places(s.discounts, n, min(s.k, n), s.places)
+    fill_positions(s.discounts, n, min(s.k, n), s.positions)
     _guard(s)
     _list_items(s, n)
     clock, beta = s.clock, s.numbers[BETA]
@@ -134,10 +134,10 @@ def make_plan(s: MarginFTRLState, n: int) -> None:
         s.items.hints[i] = 0.5 if safe else (s.items.sums[i] + 0.5) / (s.items.counts[i] + 1)
         s.ratios[r] = _ratio(s, i)
         s.scores[r] = -(s.items.costs[i] + s.items.hints[i]) * s.ratios[r]
-    clock[POOLS] = leader(s.scores[:n], 1 / beta, s.places.weights, s.space)
-    find_exchanges(s.places.weights, clock[POOLS], s.space)
+    clock[POOLS] = leader(s.scores[:n], 1 / beta, s.positions.weights, s.space)
+    find_exchanges(s.positions.weights, clock[POOLS], s.space)
     for p in range(n):
-        s.seen[p], s.price[p] = s.places.seen_at[p], s.places.price_at[p]
+        s.seen[p], s.price[p] = s.positions.seen_at[p], s.positions.price_at[p]
     expect(s.seen, s.space)
     expect(s.price, s.space)
     if not safe:
@@ -154,13 +154,13 @@ def _settle(s: MarginFTRLState) -> None:
         items.costs[s.listed[r]] += answered * items.hints[s.listed[r]]
         items.rounds[s.listed[r]] += answered
     if n > 0 and clock[TOUCHED] + answered > 0:
-        fill_places(s.discounts, n, min(s.k, n), s.places)
-        h = s.places.scale[2]
+        fill_positions(s.discounts, n, min(s.k, n), s.positions)
+        h = s.positions.scale[2]
         lost = _lost(s, n)
         numbers[BETA] += SHARE / h * (answered * numbers[PRICE] + lost) if h > 0 else 0.0
         numbers[ALLOWED] += answered * numbers[PACE]
-    if s.forget < 1 and answered > 0:
-        _forget(s, s.forget**answered)
+    if s.decay < 1 and answered > 0:
+        _forget(s, s.decay**answered)
     for j in range(clock[TOUCHED]):
         items.moved[s.touched[j]] = 0
         s.marks[s.touched[j]] &= ~MOVED
@@ -178,8 +178,8 @@ def _forget(s: MarginFTRLState, part: float) -> None:
         s.items.counts[i] *= part
         s.items.rounds[i] *= part
     s.numbers[ROUNDS] *= part
-    s.numbers[BETA] = max(part * s.numbers[BETA], s.places.scale[6] if s.clock[SAFE] == 1 else 1.0)
-    s.numbers[ALLOWED] *= part ** s.places.scale[4]
+    s.numbers[BETA] = max(part * s.numbers[BETA], s.positions.scale[6] if s.clock[SAFE] == 1 else 1.0)
+    s.numbers[ALLOWED] *= part ** s.positions.scale[4]
 
 
 @kernel
@@ -196,7 +196,7 @@ def _lost(s: MarginFTRLState, n: int) -> float:
         lowest = min(lowest, costs)
         moved += abs(s.items.moved[i])
         in_all += abs(s.items.moved[i]) * s.ratios[r]
-    leader(s.scores[:n], 1 / beta, s.places.weights, s.space)
+    leader(s.scores[:n], 1 / beta, s.positions.weights, s.space)
     lost = 0.0
     for p in range(n):
         r, y = s.space.order[p], s.space.x[p]
@@ -214,14 +214,14 @@ def settle_late(s: MarginFTRLState, ranking: Ints, token: Floats, feedback: Floa
     that costs at most: the smaller one of the two bounds of the proof.
     """
     numbers, n = s.numbers, s.clock[LISTED]
-    fill_places(s.discounts, n, min(s.k, n), s.places)
-    c, beta, lost = scale_in(s.places), numbers[BETA], numbers[PRICE]
+    fill_positions(s.discounts, n, min(s.k, n), s.positions)
+    c, beta, lost = scale_in(s.positions), numbers[BETA], numbers[PRICE]
     for p in range(len(feedback)):
         i = s.here[ranking[p]]
         if token[1 + p] > 0 and not np.isnan(feedback[p]) and not s.marks[i] & ON_LIST:
             moved, own = (feedback[p] - s.items.hints[i]) / token[1 + p], beta / _ratio(s, i)
             z = max(moved / own, -_FARTHEST)
-            lost += min(own * c.V / n * (exp(-z) - 1 + z), s.places.weights[0] * abs(moved))
+            lost += min(own * c.V / n * (exp(-z) - 1 + z), s.positions.weights[0] * abs(moved))
     if c.h > 0:
         numbers[BETA] += SHARE / c.h * lost
         numbers[ALLOWED] += numbers[PACE]
@@ -252,7 +252,7 @@ def _list_items(s: MarginFTRLState, n: int) -> None:
 @kernel
 def _guard(s: MarginFTRLState) -> None:
     """Play safe for good as soon as beta may have grown faster than it can in the worst case."""
-    c, beta = scale_in(s.places), s.numbers[BETA]
+    c, beta = scale_in(s.positions), s.numbers[BETA]
     highest = (1 + c.jump) * beta + c.hop
     if s.clock[SAFE] == 0 and c.h > 0 and highest**c.power > c.start**c.power + s.numbers[ALLOWED]:
         s.clock[SAFE] = 1
@@ -264,7 +264,7 @@ def _find_margins(s: MarginFTRLState, n: int) -> None:
     """How far the cost of an item alone in its pool can fall (up) and rise (down) without changing the leader.
 
     Pools have levels, which rise along the order; moving an item's cost moves its level. Items that are alone and
-    whose places weigh the same can pass each other.
+    whose positions weigh the same can pass each other.
     """
     order, first, pools, beta = s.space.order, s.space.first, s.clock[POOLS], s.numbers[BETA]
     level, limit = _BOUNDLESS, _BOUNDLESS  # of the pool just visited; of the nearest one of another weight
@@ -272,7 +272,7 @@ def _find_margins(s: MarginFTRLState, n: int) -> None:
         p, end = first[b], first[b + 1]
         if end < n and not _can_pass(s, b):
             limit = level
-        share = s.places.logs[p] if end - p == 1 else log(s.space.mass[b] / s.space.total[b])
+        share = s.positions.logs[p] if end - p == 1 else log(s.space.mass[b] / s.space.total[b])
         level = beta * share - s.scores[order[p]]
         s.down[p] = max(limit - level, 0.0) if end - p == 1 else 0.0
         s.up[p] = level
@@ -289,8 +289,8 @@ def _find_margins(s: MarginFTRLState, n: int) -> None:
 
 @kernel
 def _can_pass(s: MarginFTRLState, b: int) -> bool:
-    """Whether this pool and the next one are single items whose places weigh the same."""
-    p, first, weights = s.space.first[b], s.space.first, s.places.weights
+    """Whether this pool and the next one are single items whose positions weigh the same."""
+    p, first, weights = s.space.first[b], s.space.first, s.positions.weights
     return bool(first[b + 1] - p == 1 and first[b + 2] - p == 2 and weights[p] == weights[p + 1])
 
 
@@ -300,7 +300,7 @@ def _wanted(s: MarginFTRLState, p: int, k: int) -> float:
     row, beta, x, price = s.space.order[p], s.numbers[BETA], s.space.x[p], s.price[p]
     i, ratio, rounds = s.listed[row], s.ratios[row], s.numbers[ROUNDS] + 1.0
     hint, variance = s.items.hints[i], (s.items.squares[i] + 0.5) / (s.items.counts[i] + 2)
-    push = min(PUSH * sqrt(s.places.weights[0] / (k * x)), HARDEST)
+    push = min(PUSH * sqrt(s.positions.weights[0] / (k * x)), HARDEST)
     wanted = ratio * max(hint, 1 - hint) / (push * beta)
     if price > 0:
         wanted = max(wanted, sqrt(ratio * variance * x / (2 * beta * price)))
@@ -310,18 +310,18 @@ def _wanted(s: MarginFTRLState, p: int, k: int) -> float:
         enough, margin = ratio * max(hint / up, (1 - hint) / down), min(s.up[p], s.down[p])
         if margin < _BOUNDLESS and enough < wanted:
             gap = min(margin / rounds, 1.0)
-            mistake = s.places.drops[p] * gap**3 * (rounds / ratio) / (max(price, 1e-9) * variance)
+            mistake = s.positions.drops[p] * gap**3 * (rounds / ratio) / (max(price, 1e-9) * variance)
             doubt = ratio * (variance * rounds / (margin * margin) + 0.5 / margin)
             enough = max(enough, _CAUTION * (_CALM + log(1 + mistake)) * doubt)
         wanted = min(wanted, enough)
-    chance: float = min(max(wanted, RARELY), 1.0)
-    return chance
+    propensity: float = min(max(wanted, RARELY), 1.0)
+    return propensity
 
 
 @kernel
 def _choose_rates(s: MarginFTRLState, n: int) -> None:
-    """The chances of questions, and with them the price of a round and for how many rounds the plan is."""
-    beta, order, c, safe = s.numbers[BETA], s.space.order, scale_in(s.places), s.clock[SAFE] == 1
+    """The propensities of questions, and with them the price of a round and for how many rounds the plan is."""
+    beta, order, c, safe = s.numbers[BETA], s.space.order, scale_in(s.positions), s.clock[SAFE] == 1
     rate, k = (sqrt(c.V / (8 * beta * c.E)) if c.E > 0 else 0.5 / n), min(s.k, n)
     most, pace = 0.0, 0.0  # what all questions together can take; of the worst case, beside a fixed set's
     for p in range(n):
@@ -340,7 +340,7 @@ def _choose_rates(s: MarginFTRLState, n: int) -> None:
         asking += s.asked[r]
         price += s.asked[r] * s.price[p]
     for p in range(n):
-        s.chance[order[p]] = s.asked[order[p]] + (1 - asking) * s.seen[p]
+        s.propensity[order[p]] = s.asked[order[p]] + (1 - asking) * s.seen[p]
     s.numbers[ASKING], s.numbers[PRICE], s.numbers[PACE] = asking, price, SLACK * c.pace * pace
     s.numbers[REACH] = _BOUNDLESS
     if safe:

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
-from peekrank._util.validate import whole
+from peekrank._util.validate import check_int
 from peekrank.games.game import Game
 from peekrank.games.rate import Rate
 from peekrank.games.theorems import theorem_of
-from peekrank.learners._finite_games import NO_SYMBOL, less_place, max_grade_of, symbol_of
+from peekrank.learners._finite_games import NO_SYMBOL, less_position, max_grade_of, symbol_of
 from peekrank.learners._shared import fault_in_counts, fault_in_numbers, warn_short
-from peekrank.learners.nw2.shares import ShareSpace, settle, share_space
+from peekrank.learners.nw2.stationary import ShareSpace, settle, share_space
 from peekrank.learners.nw2.tables import (
     Constants,
     Tables,
@@ -51,16 +51,16 @@ class NW2State(NamedTuple):
     even: bool  # whether all actions of a class share its probability
     k: int
     tables: Tables
-    first: Floats  # chance of the first action of each class
-    other: Floats  # chance of each of its other actions
-    between: Floats  # chance of each degenerate action
-    seldom: Floats  # sum of one over the chances of each class
+    first: Floats  # probability of the first action of each class
+    other: Floats  # probability of each of its other actions
+    between: Floats  # probability of each degenerate action
+    seldom: Floats  # sum of one over the probabilities of each class
     space: ShareSpace
 
 
 @kernel
-def _action_chances(s: NW2State, shares: Floats, eta: float) -> None:
-    """Fill the chances of all actions (REDISTRIBUTE, then some of everything).
+def _action_probabilities(s: NW2State, shares: Floats, eta: float) -> None:
+    """Fill the probabilities of all actions (REDISTRIBUTE, then some of everything).
 
     A degenerate action takes from its two classes in the proportion that leaves the expected loss as it is, and
     never more than half of either for all such actions together.
@@ -87,7 +87,7 @@ def _action_chances(s: NW2State, shares: Floats, eta: float) -> None:
 
 @kernel
 def _draw(s: NW2State, u: float) -> int:
-    """An action with the chances of `_action_chances`; the last one, should rounding leave a rest."""
+    """An action with the probabilities of `_action_probabilities`; the last one, should rounding leave a rest."""
     t = s.tables
     for c in range(len(s.shares)):
         others = t.actions[c + 1] - t.actions[c] - 1
@@ -108,7 +108,7 @@ def _draw(s: NW2State, u: float) -> int:
 def _rank(s: NW2State, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
     eta = min(s.most, s.rate / sqrt(s.rounds[0] + 1)) if s.anytime else s.rate
     settle(s.sums, eta, s.tables, s.space, s.shares)
-    _action_chances(s, s.shares, eta)
+    _action_probabilities(s, s.shares, eta)
     action = _draw(s, uniforms[0])
     token[0], token[1], token[2] = 0, action, eta
     for c in range(len(s.shares)):
@@ -129,15 +129,15 @@ def _update(s: NW2State, X: Features, ranking: Ints, token: Floats, feedback: Fl
     symbol = symbol_of(feedback[: t.read], t.grades)
     if symbol == NO_SYMBOL:
         return
-    _action_chances(s, shares, eta)
-    chance = 0.0
+    _action_probabilities(s, shares, eta)
+    probability = 0.0
     for c in range(classes):
         others = t.actions[c + 1] - t.actions[c] - 1
         s.seldom[c] = 1 / s.first[c] + (others / s.other[c] if others else 0.0)
         if t.actions[c] <= action < t.actions[c + 1]:
-            chance = s.first[c] if action == t.actions[c] else s.other[c]
+            probability = s.first[c] if action == t.actions[c] else s.other[c]
     if action >= t.actions[-1]:
-        chance = s.between[action - t.actions[-1]]
+        probability = s.between[action - t.actions[-1]]
     bonus = eta * t.largest**2
     for c in range(classes):  # what the own edge gets is left out: all edges of the class get it
         row, target = s.sums[t.edges[c] + 1 : t.edges[c + 1]], t.target[t.edges[c] + 1 : t.edges[c + 1]]
@@ -150,20 +150,20 @@ def _update(s: NW2State, X: Features, ranking: Ints, token: Floats, feedback: Fl
         s.sums[t.reverse[e]] -= bonus * shares[t.target[e]] ** 2 / s.between[d]
     for i in range(t.told_of[action], t.told_of[action + 1]):
         e = t.told[i]
-        s.sums[e] += shares[t.source[e]] * t.values[i, symbol] / chance
+        s.sums[e] += shares[t.source[e]] * t.values[i, symbol] / probability
     s.rounds[0] += 1
 
 
 @kernel
-def _chances(s: NW2State, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+def _propensities(s: NW2State, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
     """Each action gives its probability to the first k items of its ranking."""
     t = s.tables
     out[:] = 0
     for c in range(len(s.shares)):
         for a in range(t.actions[c], t.actions[c + 1]):
-            chance = s.first[c] if a == t.actions[c] else s.other[c]
+            probability = s.first[c] if a == t.actions[c] else s.other[c]
             for p in range(s.k):
-                out[t.rankings[a, p]] += chance
+                out[t.rankings[a, p]] += probability
     for d in range(len(t.border)):
         for p in range(s.k):
             out[t.rankings[t.actions[-1] + d, p]] += s.between[d]
@@ -202,10 +202,10 @@ class NW2:
         Rounds T that eta and gamma are tuned for; None if not known.
     max_grade
         Largest relevance grade; of a game, the largest number of a symbol, whatever is given.
-    printed
+    paper_rate
         Whether to leave REDISTRIBUTE out, as ZT do.
 
-    >>> round(NW2(Precision(2), horizon=10**6).bound(Shape(10, 0, 1), 10**6))
+    >>> round(NW2(Precision(2, mean=False), horizon=10**6).bound(Shape(10, 0, 1), 10**6))
     354620
     >>> NW2(measure_named("dcg")).init(Shape(3, 0, 1))
     Traceback (most recent call last):
@@ -220,26 +220,28 @@ class NW2:
     measure: Measure | Game = field(metadata={"read": measure_named})
     horizon: int | None = None
     max_grade: int = 1
-    printed: bool = False
+    paper_rate: bool = False
     name: ClassVar[str] = "nw2"
     contextual: ClassVar[bool] = False
-    any_length: ClassVar[bool] = False
+    variable_length: ClassVar[bool] = False
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
-    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _chances, clocked=True)
-    memory: ClassVar[tuple[str, ...]] = ("sums", "rounds", "shares", "space.inverse", "space.spent")
+    kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities, counts_rounds=True)
+    persistent: ClassVar[tuple[str, ...]] = ("sums", "rounds", "shares", "space.inverse", "space.spent")
 
     def __post_init__(self) -> None:
         if self.horizon is not None:
-            whole("horizon", self.horizon, 1, 10**12)
+            check_int("horizon", self.horizon, 1, 10**12)
         object.__setattr__(self, "max_grade", max_grade_of(self.measure, self.max_grade))
-        if self.printed and not (isinstance(self.measure, Precision) and self.horizon is not None):
-            raise ValueError("printed = True: ZT's algorithm is for P@n, as in measure=p@2, and with a horizon")
+        if self.paper_rate and not (isinstance(self.measure, Precision) and self.horizon is not None):
+            raise ValueError(
+                "paper_rate = True: ZT's algorithm is for P@n, as in measure=p@2+sum, and with a horizon"
+            )
 
     def init(self, shape: Shape) -> NW2State:
         """State before the first round."""
         tables, constants = self._game(shape)
-        if self.printed:
+        if self.paper_rate:
             rate = most = printed_rate(tables, self.horizon or 1)
         else:
             rate, most = learning_rates(constants, self.horizon)
@@ -256,7 +258,7 @@ class NW2:
             rate=rate,
             most=most,
             anytime=self.horizon is None,
-            even=not self.printed,
+            even=not self.paper_rate,
             k=shape.k,
             tables=tables,
             first=np.zeros(classes),
@@ -277,20 +279,20 @@ class NW2:
         return ""
 
     def scores(self, state: NW2State, X: Features) -> Floats:
-        """Minus the place of each item in a ranking of the class that has the largest share."""
-        return less_place(state.tables.rankings[state.tables.actions[np.argmax(state.shares)]])
+        """Minus the position of each item in a ranking of the class that has the largest share."""
+        return less_position(state.tables.rankings[state.tables.actions[np.argmax(state.shares)]])
 
     def token_size(self, shape: Shape) -> int:
         """The explored mark, always 0, the action, eta, and the share of each class."""
         if isinstance(self.measure, Precision):
-            return _TOKEN + comb(shape.m, min(self.measure.n, shape.m))
+            return _TOKEN + comb(shape.m, min(self.measure.cutoff, shape.m))
         return _TOKEN + len(self._game(shape)[0].actions) - 1
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """One, for the action."""
         return 1
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """1[R > 0] for P@n; for other measures the grade, for a game the number of the symbol."""
         if isinstance(self.measure, Precision):
             return self.measure.gain(relevance)
@@ -298,12 +300,14 @@ class NW2:
 
     def bound(self, shape: Shape, horizon: int) -> float | None:
         """The bound of the class docstring; None as printed, where it does not fit, and for long lists."""
-        if self.printed or not self._fits(shape):
+        if self.paper_rate or not self._fits(shape):
             return None
         if isinstance(self.measure, Precision):
-            scale = self.measure.n if self.measure.mean else 1
+            scale = self.measure.cutoff if self.measure.mean else 1
             return (
-                regret_bound(precision_constants(shape.m, self.measure.n), horizon, anytime=self.horizon is None)
+                regret_bound(
+                    precision_constants(shape.m, self.measure.cutoff), horizon, anytime=self.horizon is None
+                )
                 / scale
             )
         try:
@@ -314,7 +318,7 @@ class NW2:
     def _fits(self, shape: Shape) -> bool:
         """Whether the learner may fit, and will know in time."""
         if isinstance(self.measure, Precision):
-            return comb(shape.m, min(self.measure.n, shape.m)) <= _MOST_CLASSES
+            return comb(shape.m, min(self.measure.cutoff, shape.m)) <= _MOST_CLASSES
         if isinstance(self.measure, Game):
             return True
         fast = shape.m <= _ITEMS_IN_TIME and (self.max_grade + 1) ** shape.m <= _OUTCOMES_IN_TIME
@@ -323,10 +327,10 @@ class NW2:
     def _game(self, shape: Shape) -> tuple[Tables, Constants]:
         if not isinstance(self.measure, Precision):
             return game_tables(self.measure, shape, self.max_grade)
-        m, n = shape.m, self.measure.n
+        m, n = shape.m, self.measure.cutoff
         if not self._fits(shape):
             raise ValueError(
-                f"m = {m}: p@{n} has {comb(m, n):,} classes of rankings, and nw2 goes up to {_MOST_CLASSES:,}; "
+                f"m = {m}: p@{n}+sum has {comb(m, n):,} classes of rankings, and nw2 goes up to {_MOST_CLASSES:,}; "
                 "setftrl has no such limit"
             )
-        return precision_tables(m, n, offset=0.0 if self.printed else 1 / 2), precision_constants(m, n)
+        return precision_tables(m, n, offset=0.0 if self.paper_rate else 1 / 2), precision_constants(m, n)

@@ -8,20 +8,20 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from peekrank._util.validate import choice, positive, whole
-from peekrank.kernels.doubt import doubt_space
+from peekrank._util.validate import check_choice, check_int, check_positive
+from peekrank.kernels.exploration import doubt_space
 from peekrank.kernels.sorting import sort_space
 from peekrank.kernels.triangular import BLOCK, aligned, panel, row_ends, whole_blocks
-from peekrank.learners._shared import adopt_as_it_is, fault_in_numbers
-from peekrank.learners.ridge.exploring import (
-    adopt,
+from peekrank.learners._shared import fault_in_numbers, off_policy_unchanged
+from peekrank.learners.ridge.exploration import (
     ask_in_doubt,
     best,
-    chances,
+    off_policy,
+    propensities,
     rank_by_doubt,
     rank_by_sampling,
 )
-from peekrank.learners.ridge.lift import lift_of
+from peekrank.learners.ridge.feature_map import make_feature_map
 from peekrank.learners.ridge.regression import fill_scores, update
 from peekrank.learners.ridge.state import COUNT, ONE, REFRESH, RENEW, RESERVE, SQUARES, RidgeState
 from peekrank.types import Features, Floats, Kernels, Shape
@@ -31,8 +31,10 @@ _UNIFORM = 1.2  # questions about anything, in the share of noise in the scores 
 MOST_COLUMNS = 2000  # of the factor, which is a matrix of so many rows and columns
 
 # rank looks at columns
-_BY_DOUBT = Kernels(rank_by_doubt, update, chances, clocked=True, adopt=adopt, best=best, explore=ask_in_doubt)
-_BY_SAMPLING = Kernels(rank_by_sampling, update, clocked=True, adopt=adopt_as_it_is)
+_BY_DOUBT = Kernels(
+    rank_by_doubt, update, propensities, counts_rounds=True, off_policy=off_policy, best=best, explore=ask_in_doubt
+)
+_BY_SAMPLING = Kernels(rank_by_sampling, update, counts_rounds=True, off_policy=off_policy_unchanged)
 
 
 @dataclass(frozen=True)
@@ -45,15 +47,15 @@ class Ridge:
     whatever was answered beside them.
 
     By doubt (see doubtsort): u_i is how far the score of item i may be off against the mean of its list, D_i what
-    this puts at stake in the list, by the discount of DCG. An item below place k is moved to place k with chance
+    this puts at stake in the list, by the discount of DCG. An item below position k is moved to position k with probability
     ``share u_i D_i / price``, where the price is what that costs by the scores. Each may be asked about, with
-    chance ``1.2 rho/n`` at least, where rho is the share of the variance of a list's scores that is expected to be
+    probability ``1.2 rho/n`` at least, where rho is the share of the variance of a list's scores that is expected to be
     error, and ``0.1 (1 + N/d)^(-1/3)/n`` after N answers in d columns. An answer is weighed by the inverse of its
-    item's chance to be seen, up to ``(N/d)^0.6``: few answers are fitted as they are, many as if whole lists were
+    item's probability to be seen, up to ``(N/d)^0.6``: few answers are fitted as they are, many as if whole lists were
     seen. By sampling: the k best by weights drawn from the posterior are shown, in the order of their scores; now
     and then a uniform item replaces one.
 
-    Answers to what somebody else showed count as well: ``kernels.adopt`` gives the token that ``update`` needs;
+    Answers to what somebody else showed count as well: ``kernels.off_policy`` gives the token that ``update`` needs;
     with a token of zeros each answer counts once.
 
     A round takes time in proportion to the square of the number of columns; columns that are mostly 0, such as
@@ -63,13 +65,13 @@ class Ridge:
     ----------
     explore
         By doubt, or by posterior sampling, which takes less time where features are many.
-    width
+    confidence
         Factor of the posterior's deviation; of what is drawn, too.
-    share
+    explore_rate
         Share of what doubt may cost that is spent on questions.
-    forget
+    decay
         What was learned is multiplied by this at each answer: less than 1 to follow change.
-    lift
+    expand
         Columns to add: all squares and products of features if there is room for them; if not, random waves, after
         the squares if these fit.
 
@@ -85,27 +87,27 @@ class Ridge:
     """
 
     explore: Explore = "doubt"
-    width: float = 2.0
-    share: float = 0.001
-    forget: float = 1.0
-    lift: int = 0
+    confidence: float = 2.0
+    explore_rate: float = 0.001
+    decay: float = 1.0
+    expand: int = 0
     name: ClassVar[str] = "ridge"
     contextual: ClassVar[bool] = True
-    any_length: ClassVar[bool] = True
+    variable_length: ClassVar[bool] = True
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
     max_grade: ClassVar[int] = 255
     horizon: ClassVar[None] = None
     measure: ClassVar[None] = None
-    memory: ClassVar[tuple[str, ...]] = ("R", "ends", "sides", "w", "prior", "moments", "sums", "lift.units")
+    persistent: ClassVar[tuple[str, ...]] = ("R", "ends", "sides", "w", "prior", "moments", "sums", "lift.units")
 
     def __post_init__(self) -> None:
-        choice("explore", self.explore, Explore)
-        positive("width", self.width)
-        positive("share", self.share)
-        if not 0.5 <= self.forget <= 1:
-            raise ValueError(f"forget = {self.forget!r}: must be a number from 0.5 to 1, as in 0.999")
-        whole("lift", self.lift, 0, MOST_COLUMNS)
+        check_choice("explore", self.explore, Explore)
+        check_positive("confidence", self.confidence)
+        check_positive("explore_rate", self.explore_rate)
+        if not 0.5 <= self.decay <= 1:
+            raise ValueError(f"forget = {self.decay!r}: must be a number from 0.5 to 1, as in 0.999")
+        check_int("expand", self.expand, 0, MOST_COLUMNS)
 
     @property
     def kernels(self) -> Kernels:
@@ -114,9 +116,9 @@ class Ridge:
 
     def init(self, shape: Shape) -> RidgeState:
         """State before the first round."""
-        m, columns, lift = shape.m, self._columns(shape.d), lift_of(shape.d, self.lift)
+        m, columns, feature_map = shape.m, self._columns(shape.d), make_feature_map(shape.d, self.expand)
         sums = np.zeros(10)
-        sums[REFRESH], sums[RESERVE] = 1, _added(shape.d, self.lift)
+        sums[REFRESH], sums[RESERVE] = 1, _added(shape.d, self.expand)
         scores, sampled, means, widths, doubts, prices, questions = (np.zeros(m) for _ in range(7))
         return RidgeState(
             R=aligned(columns, columns),
@@ -126,15 +128,15 @@ class Ridge:
             prior=np.zeros(columns),
             moments=np.zeros((3, columns)),
             sums=sums,
-            width=self.width,
-            share=self.share,
-            uniform=0.0 if self.lift else _UNIFORM,
-            forget=self.forget,
+            confidence=self.confidence,
+            explore_rate=self.explore_rate,
+            uniform=0.0 if self.expand else _UNIFORM,
+            decay=self.decay,
             k=shape.k,
             d=shape.d,
-            columns=shape.d + _added(shape.d, self.lift),
+            columns=shape.d + _added(shape.d, self.expand),
             weights=1 / np.log2(np.arange(2.0, m + 2)),
-            lift=lift,
+            feature_map=feature_map,
             x=np.zeros(columns),
             y=np.zeros(columns + 2),
             U=aligned(m, columns),
@@ -154,11 +156,11 @@ class Ridge:
         )
 
     def _columns(self, d: int) -> int:
-        columns = d + _added(d, self.lift)
+        columns = d + _added(d, self.expand)
         if columns > MOST_COLUMNS:
-            lifted = f" and lift = {self.lift}" if self.lift else ""
+            expanded = f" and expand = {self.expand}" if self.expand else ""
             raise ValueError(
-                f"d = {d:,}{lifted}: {self.name} keeps a matrix of {columns:,} rows and columns, and its time "
+                f"d = {d:,}{expanded}: {self.name} keeps a matrix of {columns:,} rows and columns, and its time "
                 f"grows with the square; it takes {MOST_COLUMNS:,} at most. Use rtopkf, whose time grows with d"
             )
         return whole_blocks(columns)
@@ -167,29 +169,31 @@ class Ridge:
         """Whether the first k are others than the best ones by score, and how often each of k answers counts."""
         return 1 + shape.k
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """One for a question; or two for a forced one, and one for each column and for the constant, made even."""
         return 1 if self.explore == "doubt" else 2 + 2 * (self._columns(shape.d) // 2 + 1)
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """The grades as they are."""
         return np.asarray(relevance, dtype=np.float64)
 
     def weights(self, state: RidgeState) -> Features:
-        """The weight of each column: the features, then what the lift adds."""
-        return state.w[: state.d + _added(state.d, self.lift)].astype(np.float32)
+        """The weight of each column: the features, then what the feature map adds."""
+        return state.w[: state.d + _added(state.d, self.expand)].astype(np.float32)
 
     def scores(self, state: RidgeState, X: Features) -> Floats:
         """What is expected of each item, but for a constant."""
         scores = np.empty(len(X))
-        lift = state.lift._replace(z=np.empty(len(state.lift.z)))  # whose memory may be another's at work
-        fill_scores(X, lift, state.w, np.empty(len(state.w)), scores)
+        feature_map = state.feature_map._replace(
+            z=np.empty(len(state.feature_map.z))
+        )  # whose memory may be another's at work
+        fill_scores(X, feature_map, state.w, np.empty(len(state.w)), scores)
         return scores
 
     def fault(self, state: RidgeState) -> str:
         """What is wrong with a memory that was read."""
         columns = len(state.w)
-        if fault := fault_in_numbers(state, *self.memory):
+        if fault := fault_in_numbers(state, *self.persistent):
             return fault
         if not np.all((row_ends(columns) <= state.ends) & (state.ends <= columns) & (state.ends % BLOCK == 0)):
             return "its rows do not end where they can"
@@ -200,7 +204,7 @@ class Ridge:
             return "its sums of squares are below 0"
         return "" if state.sums[RENEW] < columns else "there is no column whose prior it could renew"
 
-    def trouble(self, state: RidgeState) -> str:
+    def failure(self, state: RidgeState) -> str:
         """Why nothing is learned any more; empty if nothing is wrong."""
         return "" if np.isfinite(state.w).all() else "weights have overflowed: features are too large"
 
@@ -208,6 +212,6 @@ class Ridge:
         """None: nothing is promised if relevance is not linear in the features."""
 
 
-def _added(d: int, lift: int) -> int:
-    """How many columns a lift adds: not more than there are squares and products."""
-    return min(lift, d * (d + 1) // 2)
+def _added(d: int, expand: int) -> int:
+    """How many columns a feature map adds: not more than there are squares and products."""
+    return min(expand, d * (d + 1) // 2)

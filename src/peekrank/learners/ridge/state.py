@@ -6,10 +6,10 @@ from math import sqrt
 from typing import NamedTuple
 
 from peekrank._jit import kernel
-from peekrank.kernels.doubt import DoubtSpace
+from peekrank.kernels.exploration import DoubtSpace
 from peekrank.kernels.sorting import SortSpace
 from peekrank.kernels.triangular import Panel
-from peekrank.learners.ridge.lift import Lift
+from peekrank.learners.ridge.feature_map import FeatureMap
 from peekrank.types import Floats, Ints
 
 ROUNDING = 1e-12  # share of the sum of squares below which what is left of it is none
@@ -20,7 +20,7 @@ COUNT, SUM, SQUARES = range(3)
 ONE, ANSWER = range(2)
 # Sums: rounds and answers learned from, squares of the answers, what the regression leaves of them, items looked
 # at, the round of the next refresh, the column whose prior is renewed next, how many times as precise the prior of
-# lifted columns is as that of features (0 without a lift), weights of the answers, their squares
+# added columns is as that of features (0 without a feature map), weights of the answers, their squares
 ROUNDS, ANSWERS, SQUARED, LEFT, ITEMS, REFRESH, RENEW, RESERVE, WEIGHTS, SQUARED_WEIGHTS = range(10)
 
 
@@ -34,15 +34,15 @@ class RidgeState(NamedTuple):
     prior: Floats  # how much of each diagonal entry of R'R is prior
     moments: Floats  # of each column, over all items looked at
     sums: Floats
-    width: float
-    share: float
+    confidence: float
+    explore_rate: float
     uniform: float
-    forget: float
+    decay: float
     k: int
     d: int
-    columns: int  # features, and what the lift adds
-    weights: Floats  # of the places
-    lift: Lift
+    columns: int  # features, and what the feature map adds
+    weights: Floats  # of the positions
+    feature_map: FeatureMap
     x: Floats
     y: Floats
     U: Floats  # items x columns
@@ -52,7 +52,7 @@ class RidgeState(NamedTuple):
     sampled: Floats
     order: Ints
     drawn: Ints
-    means: Floats  # from here on by place
+    means: Floats  # from here on by position
     widths: Floats
     doubts: Floats
     prices: Floats

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from peekrank._jit import kernel, specialise, unspecialised
-from peekrank.kernels.sorting import place_of
+from peekrank.kernels.sorting import position_of
 from peekrank.kernels.vectors import add, add_rows, dot, shrink_into_ball
 from peekrank.learners._shared import answered
-from peekrank.learners.rtopkf.showing import adopt, best, explore, fill_chances, rank
+from peekrank.learners.rtopkf.exploration import best, explore, fill_propensities, off_policy, rank
 from peekrank.learners.rtopkf.state import (
     BIAS,
     CHANCES,
@@ -32,10 +32,10 @@ from peekrank.types import Features, Floats, Ints, Kernels
 
 @kernel
 def _fill_pairs(s: RTopKFState, ranking: Ints, token: Floats, scores: Floats) -> None:
-    """Probability of each two of the items that were seen to be both seen; s.items gets their places."""
+    """Probability of each two of the items that were seen to be both seen; s.items gets their positions."""
     k, n, gamma = len(s.pairs), len(ranking), token[GAMMA]
     for a in range(k):
-        s.items[a] = place_of(scores, ranking[a])
+        s.items[a] = position_of(scores, ranking[a])
     for a in range(k):
         for b in range(a):
             low, high = (a, b) if s.items[a] < s.items[b] else (b, a)
@@ -47,8 +47,8 @@ def _fill_pairs(s: RTopKFState, ranking: Ints, token: Floats, scores: Floats) ->
                 exploited = (token[CHANCES + high] - gamma * k / n) / (1 - gamma)
             else:
                 exploited = 0.0
-            chance = gamma * k * (k - 1) / (n * (n - 1)) + (1 - gamma) * exploited
-            s.pairs[a, b] = s.pairs[b, a] = chance
+            propensity = gamma * k * (k - 1) / (n * (n - 1)) + (1 - gamma) * exploited
+            s.pairs[a, b] = s.pairs[b, a] = propensity
 
 
 @kernel
@@ -129,13 +129,25 @@ def _update(s: RTopKFState, X: Features, ranking: Ints, token: Floats, feedback:
         return
     s.sums[ROUNDS] += answers / k
     s.sums[OVERFLOWED] = 0
-    chances, scores, predicted = token[CHANCES:], token[CHANCES + s.k :], token[CHANCES + s.k + len(s.scores) :]
+    propensities, scores, predicted = (
+        token[CHANCES:],
+        token[CHANCES + s.k :],
+        token[CHANCES + s.k + len(s.scores) :],
+    )
     pairs = s.pairs if k < n else s.pairs[:0]
     if len(pairs) > 0:
         _fill_pairs(s, ranking, token, scores[:n])
     s.slopes[:n] = 0
     seen = Seen(
-        scores[:n], ranking, feedback, chances[:k], pairs, predicted[:n], s.chances[:n], s.order[:n], s.sorting
+        scores[:n],
+        ranking,
+        feedback,
+        propensities[:k],
+        pairs,
+        predicted[:n],
+        s.propensities[:n],
+        s.order[:n],
+        s.sorting,
     )
     estimate(s.parameters, seen, s.slopes[:n])
     regress(s, X, ranking, token, feedback)
@@ -146,10 +158,12 @@ def _update(s: RTopKFState, X: Features, ranking: Ints, token: Floats, feedback:
 def kernels_for(name: str, estimates: Estimates, estimator: Estimator, *, pairs: bool) -> Kernels:
     """The kernels that descend the surrogate of this name by one of its estimates.
 
-    Chances of pairs cannot be told from those of items: where they count, nothing is learned from others.
+    Propensities of pairs cannot be told from those of items: where they count, nothing is learned from others.
     """
     parts: dict[str, Any] = {"estimate": estimates.of(estimator)}
     if estimates.target is not None and estimator == "doubly_robust":
         parts["regress"] = specialise(_regress, name, target=estimates.target)
     update = specialise(_update, f"{name}-{estimator}", **parts)
-    return Kernels(rank, update, fill_chances, adopt=None if pairs else adopt, best=best, explore=explore)
+    return Kernels(
+        rank, update, fill_propensities, off_policy=None if pairs else off_policy, best=best, explore=explore
+    )

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from peekrank._util.validate import choice, positive, whole
+from peekrank._util.validate import check_choice, check_int, check_positive
 from peekrank.kernels.sorting import sort_space
 from peekrank.kernels.vectors import Weights, score
 from peekrank.learners._shared import fault_in_numbers
@@ -19,7 +19,7 @@ from peekrank.surrogates import surrogate as surrogate_named
 from peekrank.surrogates.estimates import Estimates, Estimator
 from peekrank.types import Features, Floats, Kernels, Shape
 
-Below = Literal["greedy", "random"]
+UnseenOrder = Literal["greedy", "random"]
 Step = Literal["scale_free", "theorem"]
 
 
@@ -31,7 +31,7 @@ class RTopKF:
     random items come on top. The gradient of the surrogate at s is estimated by dividing what is seen by the
     probability of seeing it, exactly. Then ``w <- w - eta X' (estimate)``, projected on a ball.
 
-    As printed (`as_printed`): all of the list is shuffled when exploring, gamma = T^(-1/3), eta = T^(-2/3), and
+    As printed (`from_paper`): all of the list is shuffled when exploring, gamma = T^(-1/3), eta = T^(-2/3), and
     the squared loss uses ``2 (s - R_i e_i / p_i)``. The defaults need no horizon and no tuning and are better:
 
     - *residual* ``2 (s_i - R_i) / p_i`` for what was seen: its noise shrinks with the residual. *Doubly robust*: a
@@ -40,7 +40,7 @@ class RTopKF:
     - gamma = t^(-1/3) in round t (1/2 at most), after t - 1 answered rounds.
     - *scale-free* steps: ``rate z / (M sqrt(sum of |z|^2))`` with M the largest norm of an item: multiplying all
       features or the loss by a number does not change the rankings (without a ball; not with doubly robust).
-    - else an item is drawn from ``softmax(s / (temperature (max s - min s)))``, and moves up to place k: those
+    - else an item is drawn from ``softmax(s / (temperature (max s - min s)))``, and moves up to position k: those
       nearly as good as the best are seen often. With temperature 0 the greedy order is shown.
 
     A list of k items or fewer is seen as a whole: nothing is explored, and the gradient is exact. So k = m is full
@@ -56,7 +56,7 @@ class RTopKF:
         Rounds T; needed for `step=theorem` and for nothing else.
     estimator
         How the gradient is estimated.
-    below
+    unseen_order
         How the drawn items, and those below them, are ordered in a round that explores.
     gamma
         Probability of exploring; None for t^(-1/3).
@@ -83,7 +83,7 @@ class RTopKF:
     surrogate: Surrogate = field(default=Squared(), metadata={"read": surrogate_named})
     horizon: int | None = None
     estimator: Estimator = "residual"
-    below: Below = "greedy"
+    unseen_order: UnseenOrder = "greedy"
     gamma: float | None = None
     temperature: float = 0.05
     step: Step = "scale_free"
@@ -91,19 +91,19 @@ class RTopKF:
     radius: float | None = None
     name: ClassVar[str] = "rtopkf"
     contextual: ClassVar[bool] = True
-    any_length: ClassVar[bool] = True
+    variable_length: ClassVar[bool] = True
     measure: ClassVar[None] = None
-    memory: ClassVar[tuple[str, ...]] = ("w", "v", "sums")
+    persistent: ClassVar[tuple[str, ...]] = ("w", "v", "sums")
 
     def __post_init__(self) -> None:
         if self.horizon is not None:
-            whole("horizon", self.horizon, 1, 10**12)
-        choice("estimator", self.estimator, Estimator)
-        choice("below", self.below, Below)
-        choice("step", self.step, Step)
-        positive("rate", self.rate)
+            check_int("horizon", self.horizon, 1, 10**12)
+        check_choice("estimator", self.estimator, Estimator)
+        check_choice("unseen_order", self.unseen_order, UnseenOrder)
+        check_choice("step", self.step, Step)
+        check_positive("rate", self.rate)
         if self.radius is not None:
-            positive("radius", self.radius)
+            check_positive("radius", self.radius)
         if self.gamma is not None and not 0 < self.gamma < 1:
             raise ValueError(f"gamma = {self.gamma}: must be a probability above 0 and below 1")
         if not 0 <= self.temperature < np.inf:
@@ -115,7 +115,7 @@ class RTopKF:
             raise ValueError(f"estimator = {self.estimator}: {what}; use squared, kl or smoothdcg")
 
     @staticmethod
-    def as_printed(surrogate: Surrogate, horizon: int) -> RTopKF:
+    def from_paper(surrogate: Surrogate, horizon: int) -> RTopKF:
         """The paper's algorithm with the paper's parameters."""
         gamma = min(0.5, horizon ** (-1 / 3))
         return RTopKF(surrogate, horizon, "printed", "random", gamma=gamma, temperature=0.0, step="theorem")
@@ -160,7 +160,7 @@ class RTopKF:
             parameters=astuple(self.surrogate),
             robust=self.estimator == "doubly_robust",
             all_needed=self.estimator == "printed" or self.surrogate.min_k is None,
-            random_below=self.below == "random",
+            random_below=self.unseen_order == "random",
             temperature=self.temperature,
             gamma=self.gamma or 0.0,
             step=self.rate * (self.horizon or 1) ** exponent if self.step == "theorem" else 0.0,
@@ -170,7 +170,7 @@ class RTopKF:
             z=np.zeros(d, dtype=np.float32),
             scores=np.zeros(m),
             slopes=np.zeros(m),
-            chances=np.zeros(m),
+            propensities=np.zeros(m),
             pairs=np.zeros((pairs, pairs)),
             order=np.zeros(m, dtype=np.int64),
             items=np.zeros(m, dtype=np.int64),
@@ -190,14 +190,14 @@ class RTopKF:
         return scores
 
     def token_size(self, shape: Shape) -> int:
-        """Explored mark, gamma, a chance, k propensities, the scores, and predictions if there are any."""
+        """Explored mark, gamma, a propensity, k propensities, the scores, and predictions if there are any."""
         return CHANCES + shape.k + shape.m * (2 if self.estimator == "doubly_robust" else 1)
 
-    def draws(self, shape: Shape) -> int:
+    def n_uniforms(self, shape: Shape) -> int:
         """One for whether to explore, and one for each item that may be drawn."""
-        return 1 + (shape.m if self.below == "random" else shape.k)
+        return 1 + (shape.m if self.unseen_order == "random" else shape.k)
 
-    def perceive(self, relevance: NDArray[Any]) -> Floats:
+    def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
         """The grades as they are."""
         return np.asarray(relevance, dtype=np.float64)
 
@@ -205,7 +205,7 @@ class RTopKF:
         """The weight of each feature."""
         return state.w
 
-    def trouble(self, state: RTopKFState) -> str:
+    def failure(self, state: RTopKFState) -> str:
         """Why the learner has stopped learning; empty while it is healthy."""
         if np.isfinite(state.w).all() and np.isfinite(state.sums).all() and not state.sums[OVERFLOWED]:
             return ""

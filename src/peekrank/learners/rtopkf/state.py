@@ -36,8 +36,8 @@ class RTopKFState(NamedTuple):
     z: Weights
     scores: Floats
     slopes: Floats
-    chances: Floats
-    pairs: Floats  # chances of two answers to be seen both; empty where no pairs count, or all are seen
+    propensities: Floats
+    pairs: Floats  # propensities of two answers to be seen both; empty where no pairs count, or all are seen
     order: Ints
     items: Ints
     sorting: SortSpace

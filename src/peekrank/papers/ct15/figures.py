@@ -1,7 +1,7 @@
 """CT15 Figures 1 and 2: regret per round for DCG, with one answer and with full information.
 
 The paper's figures follow one run of 10,000 rounds, and its text gives them the rates of its theorems. These are
-two questions: how regret per round falls *along* a run that is tuned to its end, and how it falls *with the
+two questions: how regret per round regret_reductions *along* a run that is tuned to its end, and how it regret_reductions *with the
 horizon*, every run being tuned to its own. Both are answered here.
 """
 
@@ -16,12 +16,12 @@ from matplotlib.figure import Figure
 
 from peekrank.experiments import runs
 from peekrank.experiments.experiment import Experiment, Result
-from peekrank.experiments.findings import fit_over_horizons
 from peekrank.experiments.study import HORIZONS, Setting, play_setting
+from peekrank.experiments.study_result import fit_over_horizons
 from peekrank.papers.record import Claim, How, Made
 from peekrank.regret import Exponent, fit_exponent
 from peekrank.reports import plots
-from peekrank.reports.experiment_page import falls
+from peekrank.reports.experiment_page import regret_reductions
 from peekrank.reports.markup import Table
 from peekrank.reports.numbers import number
 from peekrank.types import Floats
@@ -45,7 +45,7 @@ class Simulated(NamedTuple):
 
     def along(self, learner: str) -> Exponent:
         """The power of t in regret per round, over the last decade of the run."""
-        return _per_round(fit_exponent(self.result.at, self.result.regrets(learner)))
+        return _per_round(fit_exponent(self.result.checkpoints, self.result.regrets(learner)))
 
     def over_horizons(self, learner: str) -> Exponent:
         """The power of T in regret per round at the end, every run tuned to its T."""
@@ -68,7 +68,7 @@ def make_figure_2(how: How) -> Made:
 
 def simulate(learners: tuple[str, ...], how: How) -> Simulated:
     """The paper's experiment, and the same with other horizons."""
-    experiment = Experiment(learners, STREAM, "dcg", k=1, horizon=ROUNDS, runs=RUNS, redraw=False)
+    experiment = Experiment(learners, STREAM, "dcg", k=1, horizon=ROUNDS, runs=RUNS, same_rounds=True)
     horizons, times = (QUICK_HORIZONS, QUICK_RUNS) if how.quick else (HORIZONS, RUNS)
     tick = how.counter(len(learners) * (ROUNDS * RUNS + sum(horizons) * times))
     result = runs.run(experiment, how.folder / "simulation", workers=how.workers, progress=tick)
@@ -84,8 +84,8 @@ def simulate(learners: tuple[str, ...], how: How) -> Simulated:
 def claims_1(simulated: Simulated) -> Iterator[Claim]:
     """What the paper says of Figure 1, for either order below the shown item."""
     result = simulated.result
-    at, everybody = falls(result, result.experiment.learners)
-    (by_chance,) = (fall for fall in everybody if fall.learner == NOTHING)
+    checkpoints, everybody = regret_reductions(result, result.experiment.learners)
+    (by_probability,) = (fall for fall in everybody if fall.learner == NOTHING)
     for fall in everybody:
         if fall.learner == NOTHING:
             continue
@@ -93,15 +93,15 @@ def claims_1(simulated: Simulated) -> Iterator[Claim]:
         spread = result.regrets(name)[:, -1].std(ddof=1) / ROUNDS
         yield Claim(
             f"`{name}`: regret per round goes down",
-            "less and less after " + ", ".join(f"{t:,}" for t in at) + " rounds",
+            "less and less after " + ", ".join(f"{t:,}" for t in checkpoints) + " rounds",
             ", ".join(map(number, fall.levels)) + f" ± {number(float(spread))} ({result.experiment.runs} runs)",
             sorted(fall.levels, reverse=True) == fall.levels,
         )
-        share = fall.last / by_chance.last
+        share = fall.last / by_probability.last
         yield Claim(
             f"`{name}`: mostly correct rankings after the learning phase",
             "in the last tenth, less than half of the regret of random orders",
-            f"{number(fall.last)} against {number(by_chance.last)} per round: {share:.0%} "
+            f"{number(fall.last)} against {number(by_probability.last)} per round: {share:.0%} "
             f"({result.experiment.runs} runs)",
             share < 1 / 2,
         )
@@ -112,7 +112,7 @@ def claims_1(simulated: Simulated) -> Iterator[Claim]:
 def claims_2(simulated: Simulated) -> Iterator[Claim]:
     """What the paper says of Figure 2."""
     result = simulated.result
-    late = result.at >= LATE
+    late = result.checkpoints >= LATE
     full = result.regrets(FULL).mean(axis=0)
     for name in TOP_1:
         one = result.regrets(name).mean(axis=0)
@@ -161,15 +161,15 @@ def horizon_claim(simulated: Simulated, name: str, target: float, words: str, *,
 
 def _made(name: str, simulated: Simulated, picture: Figure, claims: list[Claim]) -> Made:
     result = simulated.result
-    at, everybody = falls(result, result.experiment.learners)
-    heads = ("regret per round", *(f"after {t:,}" for t in at), f"in the last {ROUNDS // TENTH:,}")
+    checkpoints, everybody = regret_reductions(result, result.experiment.learners)
+    heads = ("regret per round", *(f"after {t:,}" for t in checkpoints), f"in the last {ROUNDS // TENTH:,}")
     rows = [(f"`{f.learner}`", *map(number, f.levels), number(f.last)) for f in everybody]
     curves = pl.concat(
         pl.DataFrame(
             {
                 "learner": learner,
-                "round": result.at,
-                "mean": (regrets := result.regrets(learner) / result.at).mean(axis=0),
+                "round": result.checkpoints,
+                "mean": (regrets := result.regrets(learner) / result.checkpoints).mean(axis=0),
                 "sd": regrets.std(axis=0, ddof=1),
             }
         )

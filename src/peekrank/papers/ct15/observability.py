@@ -15,8 +15,8 @@ from peekrank.papers.definitions import MOST, STRICT, adjacent_swaps, all_pareto
 from peekrank.papers.record import Claim, How, Made, count
 from peekrank.reports.markup import Table
 
-PRECISION = ("p@1", "p@2", "p@3")
-HOPELESS = {"ndcg": 3, "ap": 3, "auc": 4}  # items in the paper's proofs
+PRECISION = ("p@1+sum", "p@2+sum", "p@3+sum")
+HOPELESS = {"ndcg": 3, "ap": 3, "aucloss": 4}  # items in the paper's proofs
 GRADED = {"dcg": Rate.TWO_THIRDS, "ndcg": Rate.LINEAR}
 GRADES, GRADED_ITEMS = 3, 3
 
@@ -78,8 +78,8 @@ def claims(found: Found) -> Iterator[Claim]:
     )
     every = [(name, m) for name in HOPELESS for m in sizes]
     yield _none(found, "Result 3: the same, with no word on m", span, every, "global")
-    yield _all(found, "appendix 15.1: AUC is globally observable", "m = 3", [("auc", 3)])
-    game = found["p@1", 3].analysis.game
+    yield _all(found, "appendix 15.1: AUC is globally observable", "m = 3", [("aucloss", 3)])
+    game = found["p@1+sum", 3].analysis.game
     told = tells_all(game)
     yield Claim(
         "section 3: top-1 feedback for Prec@1 is full information, m = 3",
@@ -105,7 +105,7 @@ def graded_claims(found: dict[str, Asked]) -> Iterator[Claim]:
 def tells_all(game: Game) -> bool:
     """Whether what any action shows determines the loss of every action.
 
-    >>> tells_all(ranking_game("p@1", m=3, k=1)), tells_all(ranking_game("p@1", m=3, k=3))
+    >>> tells_all(ranking_game("p@1+sum", m=3, k=1)), tells_all(ranking_game("p@1+sum", m=3, k=3))
     (False, True)
     """
     for row in game.signals:

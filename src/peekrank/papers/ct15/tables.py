@@ -75,7 +75,7 @@ VECTORS = (
         "123": [1, 1 / 3, 1 / 2, 7 / 12, 1, 5 / 6, 1, 1],
         "321": [1, 1, 1 / 2, 1, 1 / 3, 5 / 6, 7 / 12, 1],
     }, [0, -2 / 3, 0, -5 / 12, 2 / 3, 0, 5 / 12, 0]),
-    Vectors("15.1, AUC", "auc", _FOUR, {
+    Vectors("15.1, AUC", "aucloss", _FOUR, {
         "1234": [0, 1, 2 / 3, 1 / 3, 0, 1, 3 / 4, 1 / 2, 1 / 2, 1 / 4, 0, 1, 2 / 3, 1 / 3, 0, 0],
         "4321": [0, 0, 1 / 3, 2 / 3, 1, 0, 1 / 4, 1 / 2, 1 / 2, 3 / 4, 1, 0, 1 / 3, 2 / 3, 1, 0],
     }, [0, 1, 1 / 3, -1 / 3, -1, 1, 1 / 2, 0, 0, -1 / 2, -1, 1, 1 / 3, -1 / 3, -1, 0]),
@@ -153,7 +153,7 @@ def signal_claims() -> Iterator[Claim]:
     """The signal matrices of appendix 15.1, of every permutation: first the complement, then what is on top."""
     for where, measure, outcomes, tops in (
         ("NDCG, MAP", "ndcg", _THREE, {n + 1: TABLE_2[s] for n, s in enumerate(("123", "213", "231"))}),
-        ("AUC", "auc", _FOUR, SIGNALS_4),
+        ("AUC", "aucloss", _FOUR, SIGNALS_4),
     ):
         m = len(tops)
         game = ranking_game(measure, m, k=1)
@@ -184,7 +184,7 @@ def vector_claim(vectors: Vectors) -> Claim:
     m = len(vectors.outcomes[0])
     game = ranking_game(vectors.measure, m, k=1)
     columns = [game.outcomes.index(" ".join(r)) for r in vectors.outcomes]
-    sign = 1 if vectors.measure == "auc" else -1  # AUC is a loss in the paper, the others are gains
+    sign = 1 if vectors.measure == "aucloss" else -1  # AUC is a loss in the paper, the others are gains
     rows = [sign * game.loss[action_of(game, sigma)][columns] for sigma in vectors.rows]
     errors = [np.abs(row - printed) for row, printed in zip(rows, vectors.rows.values(), strict=True)]
     if vectors.difference is not None:

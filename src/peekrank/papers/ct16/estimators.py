@@ -1,4 +1,4 @@
-"""CT16 sections 4.1 and 4.2: gradients estimated from the top, and the chances of being seen that this takes.
+"""CT16 sections 4.1 and 4.2: gradients estimated from the top, and the propensities of being seen that this takes.
 
 Nothing is drawn: a round of the paper's algorithm shows the greedy order with probability 1 - gamma, else each of
 all orders alike, and the mean over all of these is computed.
@@ -34,7 +34,7 @@ _SAME = 1e-9
 class Round(NamedTuple):
     """Something that a round can show, how likely it is, the scores and the gradient that it is taken for."""
 
-    chance: float
+    propensity: float
     ranking: Ints
     scores: Floats
     estimate: Floats
@@ -70,7 +70,7 @@ def make(how: How) -> Made:  # noqa: ARG001 - takes a second
     ]
     rows = [(f"`{c.surrogate}`", c.estimator.replace("_", " "), c.k, c.shown) for c in cases]
     table = Table(("surrogate", "estimator", "k", "error of the mean"), rows)
-    return Made([*claims(cases), *chance_claims(seen_chances())], {"estimators": table})
+    return Made([*claims(cases), *propensity_claims(seen_propensities())], {"estimators": table})
 
 
 def claims(cases: list[Case]) -> Iterator[Claim]:
@@ -93,9 +93,9 @@ def claims(cases: list[Case]) -> Iterator[Claim]:
     )
 
 
-def chance_claims(chances: Floats) -> Iterator[Claim]:
-    """What section 4.2 says of the chances to be first, or first and second; items are in greedy order."""
-    first, both = chances.sum(axis=1), chances + chances.T
+def propensity_claims(propensities: Floats) -> Iterator[Claim]:
+    """What section 4.2 says of the propensities to be first, or first and second; items are in greedy order."""
+    first, both = propensities.sum(axis=1), propensities + propensities.T
     printed = 1 - GAMMA + GAMMA / ITEMS
     yield Claim(
         f"section 4.2: p(sigma(1)) = 1 - gamma + gamma/m for the greedy item, m = {ITEMS}, gamma = {GAMMA}",
@@ -119,30 +119,30 @@ def largest_error(surrogate: Surrogate, estimator: Any, k: int) -> float:
     >>> largest_error(Squared(), "printed", 1) < 1e-9
     True
     """
-    learner = RTopKF(surrogate, estimator=estimator, below="random", temperature=0.0, gamma=GAMMA)
+    learner = RTopKF(surrogate, estimator=estimator, unseen_order="random", temperature=0.0, gamma=GAMMA)
     rng, largest = np.random.default_rng(0), 0.0
     for _ in range(LISTS):
         X = rng.normal(size=(ITEMS, FEATURES)).astype(np.float32)
         weights, relevance = rng.normal(size=(2, FEATURES)), rng.integers(0, 4, ITEMS).astype(np.float64)
         shown = list(rounds(learner, X, weights, relevance, k))
-        mean = sum(r.chance * r.estimate for r in shown)
+        mean = sum(r.propensity * r.estimate for r in shown)
         gradient = surrogate.gradient(shown[0].scores, relevance)  # all are shown for the same scores
         largest = max(largest, float(np.abs(mean - gradient).max() / max(1.0, np.abs(gradient).max())))
     return largest
 
 
-def seen_chances() -> Floats:
+def seen_propensities() -> Floats:
     """How likely each item is to come first with each other one second; items are in greedy order.
 
-    >>> round(float(seen_chances().sum()), 9)
+    >>> round(float(seen_propensities().sum()), 9)
     1.0
     """
-    learner = RTopKF(below="random", temperature=0.0, gamma=GAMMA)
+    learner = RTopKF(unseen_order="random", temperature=0.0, gamma=GAMMA)
     X = np.eye(ITEMS, FEATURES, dtype=np.float32)
     weights = np.tile(np.arange(FEATURES, 0.0, -1), (2, 1))
     found = np.zeros((ITEMS, ITEMS))
-    for chance, ranking, *_ in rounds(learner, X, weights, np.zeros(ITEMS), 1):
-        found[ranking[0], ranking[1]] += chance
+    for propensity, ranking, *_ in rounds(learner, X, weights, np.zeros(ITEMS), 1):
+        found[ranking[0], ranking[1]] += propensity
     return found
 
 
@@ -153,12 +153,12 @@ def rounds(learner: RTopKF, X: Features, weights: Floats, relevance: Floats, k: 
     uniforms = [(1 - GAMMA, np.r_[(1 + GAMMA) / 2, np.full(ITEMS, 0.5)])]
     uniforms += [(GAMMA / len(shuffles), np.r_[GAMMA / 2, shuffle, 0.5]) for shuffle in shuffles]
     rank, update = learner.kernels[:2]
-    for chance, draws in uniforms:
+    for propensity, draws in uniforms:
         state = _state(learner, k, weights)
         ranking, token = np.empty(ITEMS, dtype=np.int64), np.zeros(learner.token_size(shape))
         rank(state, X, draws, ranking, token)
         update(state, X, ranking, token, relevance[ranking[:k]])
-        yield Round(chance, ranking, state.scores[:ITEMS].copy(), state.slopes[:ITEMS].copy())
+        yield Round(propensity, ranking, state.scores[:ITEMS].copy(), state.slopes[:ITEMS].copy())
 
 
 def _state(learner: RTopKF, k: int, weights: Floats) -> RTopKFState:

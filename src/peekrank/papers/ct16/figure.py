@@ -16,13 +16,13 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from peekrank.data.generated import Kind, make_dataset
-from peekrank.engine import Agent, drive
+from peekrank.engine import Agent, run_agents
 from peekrank.learners import Uniform
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.measures import NDCG
 from peekrank.papers.record import Beat, Claim, How, Made, mean_exceeds
 from peekrank.reports.markup import Table
-from peekrank.reports.style import COLOURS, Look, blank, draw, finish, spread_of_runs, styled
+from peekrank.reports.style import COLOURS, Look, draw, finish, no_relevant, spread_of_runs, styled
 from peekrank.surrogates import KL, ListNet, RankSVM, SmoothDCG, Squared
 from peekrank.types import Floats, Grades, Ints, Learner, Rounds
 
@@ -31,7 +31,7 @@ RUNS = 5
 POINTS = 50  # of a curve
 SETTLED = 0.1  # of the rounds: before, the order of the curves is mostly luck
 CLOSE = 0.9  # of the way from random to ListNet
-MEASURE = NDCG(10, blank="skip")  # a query without a relevant document is the same for all rankings
+MEASURE = NDCG(10, no_relevant="skip")  # a query without a relevant document is the same for all rankings
 NOTHING, EVERYTHING = "random", "ListNet, all relevances"
 SQUARED, KL_PRINTED, SMOOTH, SVM = "squared, k = 1", "KL, k = 1", "SmoothDCG, k = 1", "RankSVM, k = 2"
 CONVEX = (SQUARED, KL_PRINTED, SVM)
@@ -84,7 +84,7 @@ class Played(NamedTuple):
 
     title: str
     rounds: int
-    at: Ints
+    checkpoints: Ints
     curves: dict[str, Floats]
     diverged: dict[str, int]
 
@@ -140,7 +140,7 @@ def _job(size: Size, run: int) -> Callable[[Beat], pl.DataFrame]:
 
 def contestants(rounds: int) -> list[Contestant]:
     """The six of the paper, then ours."""
-    printed, black, grey = RTopKF.as_printed, COLOURS[-1], "#777777"
+    printed, black, grey = RTopKF.from_paper, COLOURS[-1], "#777777"
     return [
         Contestant(EVERYTHING, printed(ListNet(), rounds), 1, COLOURS[4], "-"),
         Contestant(SVM, printed(RankSVM(), rounds), 2, COLOURS[2], "-"),
@@ -207,20 +207,22 @@ def play_run(
     draw: Callable[[np.random.Generator], Rounds], rounds: int, run: int, alive: Beat = lambda: None
 ) -> pl.DataFrame:
     """The curves of one run: learner, average so far, whether weights were not finite at the end."""
-    rng, at = np.random.default_rng(run), shown_rounds(rounds)
+    rng, checkpoints = np.random.default_rng(run), shown_rounds(rounds)
     data = draw(rng)
     lengths, d = np.diff(data.offsets), data.features.shape[1]
     sequence = passes(len(lengths), rounds, rng)
-    counted = np.maximum(1, np.cumsum(best_grades(data)[sequence] > 0)[at - 1])
+    counted = np.maximum(1, np.cumsum(best_grades(data)[sequence] > 0)[checkpoints - 1])
     all_of_them = contestants(rounds)
     agents = [Agent(c.learner, m=int(lengths.max()), k=c.k, d=d, seed=run) for c in all_of_them]
-    traces = drive(agents, data, measure=MEASURE, sequence=sequence, at=at, progress=lambda _: alive())
+    traces = run_agents(
+        agents, data, measure=MEASURE, sequence=sequence, checkpoints=checkpoints, progress=lambda _: alive()
+    )
     return pl.concat(
         pl.DataFrame(
             {
                 "learner": contestant.name,
                 "value": trace.value / counted,
-                "lost": bool(agent.trouble()),
+                "lost": bool(agent.failure()),
             }
         )
         for contestant, agent, trace in zip(all_of_them, agents, traces, strict=True)
@@ -251,7 +253,7 @@ def gather(title: str, rounds: int, frames: Sequence[pl.DataFrame]) -> Played:
 
 def claims(played: Played, *, yahoo: bool) -> list[Claim]:
     """What the paper says of its figure, one thing of Yahoo only, and whether it is so here."""
-    late = played.at >= SETTLED * played.rounds
+    late = played.checkpoints >= SETTLED * played.rounds
     means = {name: curve.mean(axis=0) for name, curve in played.curves.items()}
     way = {name: played.way(name) for name in (*CONVEX, SMOOTH)}
     others = np.max([means[name] for name in (*CONVEX, SMOOTH, NOTHING)], axis=0)
@@ -334,8 +336,8 @@ def _interval(played: Played, name: str) -> tuple[float, float]:
 
 def where(played: Played) -> Table:
     """Where the curves are at a tenth of the rounds and at the end."""
-    tenth = int(np.searchsorted(played.at, SETTLED * played.rounds))
-    heads = ("learner", *(f"{played.at[i]:,} rounds" for i in (tenth, -1)), "random 0 %, ListNet 100 %")
+    tenth = int(np.searchsorted(played.checkpoints, SETTLED * played.rounds))
+    heads = ("learner", *(f"{played.checkpoints[i]:,} rounds" for i in (tenth, -1)), "random 0 %, ListNet 100 %")
     rows = []
     for name, curve in played.curves.items():
         cells = [f"{curve[:, i].mean():.3f} ± {curve[:, i].std(ddof=1):.3f}" for i in (tenth, -1)]
@@ -349,7 +351,12 @@ def curves(played: Played) -> pl.DataFrame:
     """All curves as numbers."""
     return pl.concat(
         pl.DataFrame(
-            {"learner": name, "round": played.at, "mean": curve.mean(axis=0), "sd": curve.std(axis=0, ddof=1)}
+            {
+                "learner": name,
+                "round": played.checkpoints,
+                "mean": curve.mean(axis=0),
+                "sd": curve.std(axis=0, ddof=1),
+            }
         )
         for name, curve in played.curves.items()
     )
@@ -359,10 +366,10 @@ def picture(played: Played) -> Figure:
     """The curves, with a band of one standard deviation."""
     with styled():
         title = f"{played.title}\nmean of {played.runs} runs, band: ± 1 standard deviation"
-        figure, axes = blank(title, "average NDCG@10", scale="linear", legend_rows=6)
-        for place, (name, _, _, colour, dashes) in enumerate(contestants(played.rounds)):
-            look = Look(place, colour, "o^sDvP"[place % 6], dashes)
-            draw(axes, played.at, spread_of_runs(played.curves[name]), look, label=name)
+        figure, axes = no_relevant(title, "average NDCG@10", scale="linear", legend_rows=6)
+        for position, (name, _, _, colour, dashes) in enumerate(contestants(played.rounds)):
+            look = Look(position, colour, "o^sDvP"[position % 6], dashes)
+            draw(axes, played.checkpoints, spread_of_runs(played.curves[name]), look, label=name)
         figure.legend(loc="outside lower left", ncols=2)
         finish(figure, axes)
     return figure

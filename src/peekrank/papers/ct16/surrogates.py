@@ -23,7 +23,7 @@ _NOTHING = 1e-9
 _SMOOTH = SmoothDCG(1.0)  # the smoothing changes neither terms nor convexity; with 0.01 most gradients are 0
 
 
-class Said(NamedTuple):
+class PaperClaim(NamedTuple):
     """What the paper says of a surrogate: the least k, None for all answers; whether it is convex."""
 
     where: str
@@ -33,11 +33,11 @@ class Said(NamedTuple):
 
 
 PAPER = (
-    Said("section 4.1", Squared(), 1, convex=True),
-    Said("section 4.1", KL(), 1, convex=True),
-    Said("section 4.1.1", _SMOOTH, 1, convex=False),
-    Said("Lemma 2", RankSVM(), 2, convex=True),
-    Said("Lemma 3", ListNet(), None, convex=True),
+    PaperClaim("section 4.1", Squared(), 1, convex=True),
+    PaperClaim("section 4.1", KL(), 1, convex=True),
+    PaperClaim("section 4.1.1", _SMOOTH, 1, convex=False),
+    PaperClaim("Lemma 2", RankSVM(), 2, convex=True),
+    PaperClaim("Lemma 3", ListNet(), None, convex=True),
 )
 
 

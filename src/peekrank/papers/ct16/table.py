@@ -70,28 +70,28 @@ def make(how: How) -> Made:  # noqa: ARG001 - nothing random
 def claims(pair: dict[str, tuple[str, str]]) -> Iterator[Claim]:
     """What the paper says of a pair."""
     relevance = np.array([[int(grade) for grade in r] for r in pair])
-    chances = {side: [Fraction(sides[n]) for sides in pair.values()] for n, side in enumerate(SIDES)}
-    for side, chance in chances.items():
-        yield Claim(f"{side} is a distribution", "1 in all", str(sum(chance)), sum(chance) == 1)
-    for side, chance in chances.items():
-        mean = tuple(str(sum(c for c, r in zip(chance, row, strict=True) if r)) for row in relevance.T)
+    propensities = {side: [Fraction(sides[n]) for sides in pair.values()] for n, side in enumerate(SIDES)}
+    for side, propensity in propensities.items():
+        yield Claim(f"{side} is a distribution", "1 in all", str(sum(propensity)), sum(propensity) == 1)
+    for side, propensity in propensities.items():
+        mean = tuple(str(sum(c for c, r in zip(propensity, row, strict=True) if r)) for row in relevance.T)
         yield Claim(f"expected relevance on {side}", ", ".join(MEAN), ", ".join(mean), mean == MEAN)
     targets = np.array([NDCGSquared().target(row) for row in relevance])
-    for side, chance in chances.items():
-        found = np.array(chance, dtype=float) @ targets
+    for side, propensity in propensities.items():
+        found = np.array(propensity, dtype=float) @ targets
         yield Claim(
             f"expected gain over largest DCG on {side}",
             ", ".join(f"{x:.4f}" for x in NORMALISED[side]),
             ", ".join(f"{x:.4f}" for x in found),
             bool((np.abs(found - NORMALISED[side]) < _PRINTED).all()),
         )
-    yield from _game_claims(relevance, chances)
+    yield from _game_claims(relevance, propensities)
 
 
-def _game_claims(relevance: Any, chances: dict[str, list[Fraction]]) -> Iterator[Claim]:
+def _game_claims(relevance: Any, propensities: dict[str, list[Fraction]]) -> Iterator[Claim]:
     game = ranking_game("ndcg", m=3, k=1)
     columns = [game.outcomes.index(" ".join(map(str, row))) for row in relevance]
-    exact = {side: np.array(chance, dtype=object) for side, chance in chances.items()}
+    exact = {side: np.array(propensity, dtype=object) for side, propensity in propensities.items()}
     rows = signals(game, range(len(game.actions))).rows[:, columns].astype(object)
     apart = int(np.count_nonzero(rows @ exact["p"] != rows @ exact["p~"]))
     yield Claim(
@@ -100,7 +100,7 @@ def _game_claims(relevance: Any, chances: dict[str, list[Fraction]]) -> Iterator
         f"{len(rows) - apart} of {len(rows)} are",
         apart == 0,
     )
-    costs = {side: game.loss[:, columns] @ chance.astype(float) for side, chance in exact.items()}
+    costs = {side: game.loss[:, columns] @ propensity.astype(float) for side, propensity in exact.items()}
     shown = ["".join(str(int(item) + 1) for item in action.split()) for action in game.actions]
     best = {side: {shown[a] for a in np.flatnonzero(cost < cost.min() + _SAME)} for side, cost in costs.items()}
     for side in SIDES:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import polars as pl
 
-from peekrank.experiments.arena import Crossing, cross
+from peekrank.experiments.arena import ArenaResult, run_arena
 from peekrank.games.classic import CLASSIC
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
@@ -25,13 +25,13 @@ HORIZONS = (1_000, 4_000, 16_000, 64_000)
 RUNS = 6
 RECORD = HORIZONS[:3]  # for `peekrank reproduce`: the last one takes five minutes
 QUICK, QUICK_RUNS = (500, 2_000), 2
-QUICK_GAMES = ("apple-tasting", "label-efficient", "matching-pennies", "blind-pennies", "`p@2` m = 3, k = 1")
+QUICK_GAMES = ("apple-tasting", "label-efficient", "matching-pennies", "blind-pennies", "`p@2+sum` m = 3, k = 1")
 COLUMNS = {
     "game": pl.String, "rate": pl.String, "learner": pl.String, "horizon": pl.Int64, "worst": pl.Float64,
     "sd": pl.Float64, "opponent": pl.String, "bound_at_last": pl.Float64, "reason": pl.String,
 }  # fmt: skip
 NEAR = 0.08  # by how much an exponent may exceed what is promised
-RANKINGS = (("ndcg", 1), ("ndcg", 2), ("ap", 2), ("dcg", 1), ("dcg", 2), ("p@1", 1), ("p@2", 1))
+RANKINGS = (("ndcg", 1), ("ndcg", 2), ("ap", 2), ("dcg", 1), ("dcg", 2), ("p@1+sum", 1), ("p@2+sum", 1))
 
 
 def games() -> dict[str, Game]:
@@ -47,7 +47,7 @@ def make(how: How) -> Made:
 
     def job(name: str, learner: str) -> Callable[[Beat], pl.DataFrame]:
         game, made = {name: chosen[name]}, {learner: LEARNERS[learner]}
-        return lambda alive: as_frame(*cross(game, made, horizons, runs, progress=lambda _: alive()))
+        return lambda alive: as_frame(*run_arena(game, made, horizons, runs, progress=lambda _: alive()))
 
     pairs = {file_of(name, learner): (name, learner) for name in chosen for learner in LEARNERS}
     # the largest games first, so that no thread is left alone with one at the end
@@ -62,13 +62,13 @@ def make(how: How) -> Made:
 def file_of(name: str, learner: str) -> str:
     """Name of the file with the results of a learner in a game.
 
-    >>> file_of("`p@2` m = 3, k = 1", "nw2")
+    >>> file_of("`p@2+sum` m = 3, k = 1", "nw2")
     'p2-m3-k1-nw2'
     """
     return f"{re.sub('[^a-z0-9-]', '', name.replace(' m', '-m').replace(', k', '-k'))}-{learner}"
 
 
-def as_frame(crossing: Crossing) -> pl.DataFrame:
+def as_frame(crossing: ArenaResult) -> pl.DataFrame:
     """A row for each horizon, or one without horizon where the learner does not fit."""
     numbers = zip(crossing.horizons, crossing.worst.tolist(), crossing.spread.tolist(), strict=True)
     rows = [
@@ -79,11 +79,11 @@ def as_frame(crossing: Crossing) -> pl.DataFrame:
     return pl.DataFrame(rows, COLUMNS, orient="row")
 
 
-def as_crossing(frame: pl.DataFrame) -> Crossing:
+def as_crossing(frame: pl.DataFrame) -> ArenaResult:
     """What `as_frame` was given."""
     first = frame.row(0, named=True)
     played = frame.drop_nulls("horizon")
-    return Crossing(
+    return ArenaResult(
         first["game"],
         None if first["rate"] is None else Rate(first["rate"]),
         first["learner"],
@@ -96,7 +96,7 @@ def as_crossing(frame: pl.DataFrame) -> Crossing:
     )
 
 
-def claims(results: Sequence[Crossing], runs: int) -> Iterator[Claim]:
+def claims(results: Sequence[ArenaResult], runs: int) -> Iterator[Claim]:
     """Who plays what, within bounds, and at which rate."""
     for name, (target, words) in EXPONENTS.items():
         mine = [r for r in results if r.learner == name]
@@ -125,7 +125,7 @@ def claims(results: Sequence[Crossing], runs: int) -> Iterator[Claim]:
         )
 
 
-def table(results: Sequence[Crossing]) -> Table:
+def table(results: Sequence[ArenaResult]) -> Table:
     """Worst regret at the largest horizon; ± is the standard deviation over runs."""
     heads = ("game", "rate", "learner", "worst regret", "bound", "exponent", "worst opponent")
     rows: list[tuple[object, ...]] = []

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from peekrank._util.text import counted
+from peekrank._util.text import pluralize
 from peekrank.advice import Witness, advise_surrogate
 from peekrank.engine import generator
 from peekrank.games.analysis import analyse
@@ -89,32 +89,34 @@ class Played(NamedTuple):
     cell: Cell
     gap: float
     learner: str
-    at: Ints
+    checkpoints: Ints
     regret: Floats
 
     @property
     def a_round(self) -> Floats:
         """Regret over rounds, at the end; (sides, runs)."""
-        return np.asarray(self.regret[:, -1] / self.at[-1])
+        return np.asarray(self.regret[:, -1] / self.checkpoints[-1])
 
     @property
     def late(self) -> Floats:
         """Regret per round since the round count before the last; (sides, runs)."""
-        return np.asarray((self.regret[:, -1] - self.regret[:, -2]) / (self.at[-1] - self.at[-2]))
+        return np.asarray(
+            (self.regret[:, -1] - self.regret[:, -2]) / (self.checkpoints[-1] - self.checkpoints[-2])
+        )
 
     @property
     def exponent(self) -> float:
         """Slope of log(regret on p + regret on q) against log(rounds) at the end."""
         before, after = self.regret.sum(axis=0).mean(axis=1)[-2:]
-        return float(np.log(after / before) / np.log(self.at[-1] / self.at[-2]))
+        return float(np.log(after / before) / np.log(self.checkpoints[-1] / self.checkpoints[-2]))
 
 
 def make(how: How) -> Made:
     """Play all pairs."""
-    at, runs = (QUICK, QUICK_RUNS) if how.quick else (AT, RUNS)
+    checkpoints, runs = (QUICK, QUICK_RUNS) if how.quick else (AT, RUNS)
 
     def job(cell: Cell) -> Callable[[Beat], pl.DataFrame]:
-        return lambda alive: as_frame(play(cell, at, runs, alive=alive))
+        return lambda alive: as_frame(play(cell, checkpoints, runs, alive=alive))
 
     one_by_one = how._replace(workers=1)  # rounds are played in Python, of which only one thread runs at a time
     found = one_by_one.frames({cell.file: job(cell) for cell in CELLS})
@@ -131,7 +133,7 @@ def as_frame(results: Sequence[Played]) -> pl.DataFrame:
             {"gap": r.gap, "learner": r.learner, "rounds": int(t), "run": run, "on_p": r.regret[0, h, run],
              "on_q": r.regret[1, h, run]}
             for r in results
-            for (h, t), run in product(enumerate(r.at), range(r.regret.shape[2]))
+            for (h, t), run in product(enumerate(r.checkpoints), range(r.regret.shape[2]))
         ]
     )  # fmt: skip
 
@@ -140,9 +142,9 @@ def as_played(cell: Cell, frame: pl.DataFrame) -> list[Played]:
     """What `as_frame` was given."""
     found = []
     for (learner,), mine in frame.group_by("learner", maintain_order=True):
-        at = mine["rounds"].unique(maintain_order=True).to_numpy()
-        sides = np.array([mine[side].to_numpy().reshape(len(at), -1) for side in ("on_p", "on_q")])
-        found.append(Played(cell, mine["gap"][0], str(learner), at, sides))
+        checkpoints = mine["rounds"].unique(maintain_order=True).to_numpy()
+        sides = np.array([mine[side].to_numpy().reshape(len(checkpoints), -1) for side in ("on_p", "on_q")])
+        found.append(Played(cell, mine["gap"][0], str(learner), checkpoints, sides))
     return found
 
 
@@ -156,7 +158,7 @@ def claims(results: Sequence[Played]) -> Iterator[Claim]:
         best = min(blind, key=lambda r: r.a_round.sum(axis=0).mean())
         total = best.a_round.sum(axis=0)
         yield Claim(
-            f"{cell}: regret per round on p plus that on q of learners that see {cell.k}, {best.at[-1]:,} rounds",
+            f"{cell}: regret per round on p plus that on q of learners that see {cell.k}, {best.checkpoints[-1]:,} rounds",
             f"{pair.gap:.4f} at least, as far as the 95 % interval of the mean tells",
             f"{_spread(total)} at least, of {len(blind)}: {best.learner}",
             mean_reaches(total, pair.gap),
@@ -201,14 +203,14 @@ def pair_claims(cell: Cell, pair: Pair) -> Iterator[Claim]:
         on_p, on_q = (np.bincount(answers.ravel(), side) for side in (p, q))
         alike += bool(np.abs(on_p - on_q).max() < _SAME)
     yield Claim(
-        f"{cell}: {counted(cell.k, 'answer')} cannot tell p and q apart",
+        f"{cell}: {pluralize(cell.k, 'answer')} cannot tell p and q apart",
         "all answers equally likely on both, for every choice of items",
         count(alike, len(sets)),
         alike == len(sets),
     )
 
-    def value(scores: Floats, chances: Floats) -> float:
-        return float(chances @ [NDCGSquared().value(scores, row) for row in relevance.astype(np.float64)])
+    def value(scores: Floats, probabilities: Floats) -> float:
+        return float(probabilities @ [NDCGSquared().value(scores, row) for row in relevance.astype(np.float64)])
 
     best = [best_scores(relevance, side) for side in (p, q)]
     least, rng = value(best[0], p) + value(best[1], q), np.random.default_rng(0)
@@ -237,13 +239,13 @@ def pair_of(cell: Cell) -> Pair:
     return Pair(relevance, p, q, float(distance @ distance) / 2)
 
 
-def best_scores(relevance: Grades, chances: Floats) -> Floats:
+def best_scores(relevance: Grades, probabilities: Floats) -> Floats:
     """The expected target, which the surrogate is least at."""
-    return np.asarray(chances @ np.array([NDCGSquared().target(row) for row in relevance]))
+    return np.asarray(probabilities @ np.array([NDCGSquared().target(row) for row in relevance]))
 
 
 def regret_of(
-    learner: RTopKF, k: int, lists: Grades, best: Floats, at: Ints, seed: int, alive: Beat = lambda: None
+    learner: RTopKF, k: int, lists: Grades, best: Floats, checkpoints: Ints, seed: int, alive: Beat = lambda: None
 ) -> Floats:
     """Regret after some numbers of rounds; that of a round is its expectation over the list, |w - best|^2."""
     m = lists.shape[1]
@@ -252,18 +254,22 @@ def regret_of(
     ranking, token = np.empty(m, dtype=np.int64), np.zeros(learner.token_size(shape))
     rank, update = learner.kernels[:2]
     weights = np.empty((len(lists), m))
-    for t, draws in enumerate(rng.random((len(lists), learner.draws(shape)))):
+    for t, draws in enumerate(rng.random((len(lists), learner.n_uniforms(shape)))):
         if t % BEAT == 0:
             alive()
         weights[t] = state.w
         token[:] = 0
         rank(state, X, draws, ranking, token)
         update(state, X, ranking, token, lists[t, ranking[: shape.k]].astype(np.float64))
-    return np.asarray(np.cumsum(np.sum((weights - best) ** 2, axis=1))[at - 1])
+    return np.asarray(np.cumsum(np.sum((weights - best) ** 2, axis=1))[checkpoints - 1])
 
 
 def play(
-    cell: Cell, at: Ints, runs: int, say: Callable[[str], object] = lambda _: None, alive: Beat = lambda: None
+    cell: Cell,
+    checkpoints: Ints,
+    runs: int,
+    say: Callable[[str], object] = lambda _: None,
+    alive: Beat = lambda: None,
 ) -> list[Played]:
     """All learners on both adversaries of a cell."""
     relevance, *sides, gap = pair_of(cell)
@@ -272,14 +278,14 @@ def play(
     found = []
     for name, (learner, sees_all) in LEARNERS.items():
         k = cell.m if sees_all else cell.k
-        regret = np.empty((2, len(at), runs))
+        regret = np.empty((2, len(checkpoints), runs))
         for side, run in product((0, 1), range(runs)):
             if learner is None:
-                regret[side, :, run] = at * np.sum((middle - best[side]) ** 2)
+                regret[side, :, run] = checkpoints * np.sum((middle - best[side]) ** 2)
                 continue
-            chosen = np.random.default_rng([run, side]).choice(len(relevance), size=at[-1], p=sides[side])
-            regret[side, :, run] = regret_of(learner, k, relevance[chosen], best[side], at, run, alive)
-        found.append(Played(cell, gap, name, at, regret))
+            chosen = np.random.default_rng([run, side]).choice(len(relevance), size=checkpoints[-1], p=sides[side])
+            regret[side, :, run] = regret_of(learner, k, relevance[chosen], best[side], checkpoints, run, alive)
+        found.append(Played(cell, gap, name, checkpoints, regret))
         say(f"{cell}: {name} done")
     return found
 

@@ -57,8 +57,8 @@ CELLS = (
     Cell("ndcg", 3, 1, printed=True),
     Cell("ndcg", 4, 2),
     Cell("ap", 4, 2),
-    Cell("auc", 4, 2),
-    Cell("auc", 5, 2),
+    Cell("aucloss", 4, 2),
+    Cell("aucloss", 5, 2),
 )
 
 

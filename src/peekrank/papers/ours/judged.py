@@ -3,7 +3,7 @@
 Learners pass over part of the lists for T rounds, each pass in a new random order, and see k relevances per round.
 Then their weights order the documents of the rest: NDCG@10, mean over the lists with a relevant document. Another
 table is about lists that come once each: NDCG@10 while learning, from the printed learner to ours, one choice
-after the other. A third one has ridge and its lift beside ours, at k = 1, after few rounds and many. Here all
+after the other. A third one has ridge and its feature map beside ours, at k = 1, after few rounds and many. Here all
 lists are generated; experiments/judged.py takes judged documents.
 """
 
@@ -17,8 +17,8 @@ from typing import NamedTuple, get_args
 import numpy as np
 import polars as pl
 
-from peekrank.data.generated import LAYOUTS, Kind, Layout, make_dataset
-from peekrank.engine import Agent, drive
+from peekrank.data.generated import LAYOUTS, DatasetShape, Kind, make_dataset
+from peekrank.engine import Agent, run_agents
 from peekrank.learners import Uniform
 from peekrank.learners.ridge.learner import Ridge
 from peekrank.learners.rtopkf.learner import RTopKF
@@ -35,18 +35,18 @@ PRINTED = ("squared, as printed", "KL, as printed", "SmoothDCG, as printed", "Ra
 RESIDUAL, PAPERS_STEPS = "residual", "the same, temperature 0.05"
 ALL_OURS = "ours: residual, scale-free steps, all this"
 KINDS: tuple[Kind, ...] = get_args(Kind)
-STREAM = Layout(50_000, (20, 20), 20, (0.7, 0.15, 0.1, 0.04, 0.01))
-RIDGE, LIFTED, ROUNDS_OF = "ridge", "ridge, lift=150", (500, 2_000, 20_000)
+STREAM = DatasetShape(50_000, (20, 20), 20, (0.7, 0.15, 0.1, 0.04, 0.01))
+RIDGE, EXPANDED, ROUNDS_OF = "ridge", "ridge, expand=150", (500, 2_000, 20_000)
 LAST = 0.2  # of the lists: not learned from
 
 
 class Size(NamedTuple):
     """Lists to pass over, rounds, few rounds and many, lists that come once, and runs."""
 
-    lists: Layout
+    lists: DatasetShape
     rounds: int
     few_and_many: tuple[int, ...]
-    once: Layout
+    once: DatasetShape
     runs: int
 
 
@@ -95,14 +95,18 @@ def make(how: How) -> Made:
     jobs |= {files[kind, run]: once_each(kind, run) for kind, run in product(KINDS, range(size.runs))}
     kept = how.frames(jobs)
 
-    def gather(part: str) -> Found:
+    def prepare_data(part: str) -> Found:
         found: Found = {}
         for run in range(size.runs):
             for name, number, value in kept[files[part, run]].iter_rows():
                 found.setdefault((name, number), []).append(value)
         return found
 
-    held, by_rounds, once = gather("passes"), gather("rounds"), {kind: gather(kind) for kind in KINDS}
+    held, by_rounds, once = (
+        prepare_data("passes"),
+        prepare_data("rounds"),
+        {kind: prepare_data(kind) for kind in KINDS},
+    )
     data = pl.concat(
         kept[file].with_columns(part=pl.lit(part), run=pl.lit(run)) for (part, run), file in files.items()
     )
@@ -117,7 +121,7 @@ def make(how: How) -> Made:
     )
 
 
-def _split(layout: Layout, run: int) -> Split:
+def _split(layout: DatasetShape, run: int) -> Split:
     train, test = divided(make_dataset(layout, np.random.default_rng(run)).rounds())
     return Split(train, None, test)
 
@@ -131,7 +135,7 @@ def _few_and_many(size: Size, run: int, alive: Beat) -> pl.DataFrame:
     return _frame(learned_by_rounds(_split(size.lists, run), size.few_and_many, run, alive))
 
 
-def _once(layout: Layout, kind: Kind, run: int, alive: Beat) -> pl.DataFrame:
+def _once(layout: DatasetShape, kind: Kind, run: int, alive: Beat) -> pl.DataFrame:
     return _frame({(name, 1): value for name, value in learned_once(layout, kind, run, alive).items()})
 
 
@@ -143,7 +147,7 @@ def _frame(found: dict[Key, float]) -> pl.DataFrame:
 def entries(rounds: int) -> list[Entry]:
     """The learners that are compared: the paper's, then ours."""
     surrogates = (Squared(), KL(), SmoothDCG(), RankSVM())
-    printed = [RTopKF.as_printed(surrogate, rounds) for surrogate in surrogates]
+    printed = [RTopKF.from_paper(surrogate, rounds) for surrogate in surrogates]
     return [
         *(Entry(n, p, _from(p.min_k)) for n, p in zip(PRINTED, printed, strict=True)),
         Entry(OURS, RTopKF(), ANSWERS),
@@ -155,7 +159,7 @@ def entries(rounds: int) -> list[Entry]:
         Entry("ours, KL", RTopKF(KL()), ANSWERS),
         Entry("ours, KL, doubly robust", RTopKF(KL(), estimator="doubly_robust"), ANSWERS),
         Entry("ours, RankSVM", RTopKF(RankSVM()), _from(2)),
-        Entry(EVERYTHING, RTopKF.as_printed(ListNet(), rounds), ()),
+        Entry(EVERYTHING, RTopKF.from_paper(ListNet(), rounds), ()),
         Entry("ListNet, all relevances, our steps", RTopKF(ListNet()), ()),
     ]
 
@@ -182,8 +186,13 @@ def learned(split: Split, rounds: int, seed: int, alive: Beat = lambda: None) ->
     tried = [(e, k) for e in entries(rounds) for k in e.answers or (0,)]
     agents = [Agent(e.learner, m=int(lengths.max()), k=k or 1, d=d, seed=seed) for e, k in tried]
     sequence = passes(len(lengths), rounds, np.random.default_rng(seed))
-    drive(
-        agents, split.train, measure=MEASURE, sequence=sequence, at=np.array([rounds]), progress=lambda _: alive()
+    run_agents(
+        agents,
+        split.train,
+        measure=MEASURE,
+        sequence=sequence,
+        checkpoints=np.array([rounds]),
+        progress=lambda _: alive(),
     )
     with np.errstate(over="ignore", invalid="ignore"):  # as printed, weights may be anything
         return {
@@ -195,14 +204,21 @@ def learned(split: Split, rounds: int, seed: int, alive: Beat = lambda: None) ->
 def learned_by_rounds(
     split: Split, counts: Sequence[int], seed: int, alive: Beat = lambda: None
 ) -> dict[Key, float]:
-    """Held-out quality at k = 1 after each of these numbers of rounds, of ridge, its lift, and ours."""
+    """Held-out quality at k = 1 after each of these numbers of rounds, of ridge, its feature map, and ours."""
     lengths, d = np.diff(split.train.offsets), split.train.features.shape[1]
-    learners: dict[str, Ridge | RTopKF] = {RIDGE: Ridge(), LIFTED: Ridge(lift=150), OURS: RTopKF()}
+    learners: dict[str, Ridge | RTopKF] = {RIDGE: Ridge(), EXPANDED: Ridge(expand=150), OURS: RTopKF()}
     agents = [Agent(learner, m=int(lengths.max()), k=1, d=d, seed=seed) for learner in learners.values()]
     sequence, found = passes(len(lengths), max(counts), np.random.default_rng(seed)), {}
     for begin, end in pairwise((0, *counts)):
-        at, part = np.array([end - begin]), sequence[begin:end]
-        drive(agents, split.train, measure=MEASURE, sequence=part, at=at, progress=lambda _: alive())
+        checkpoints, part = np.array([end - begin]), sequence[begin:end]
+        run_agents(
+            agents,
+            split.train,
+            measure=MEASURE,
+            sequence=part,
+            checkpoints=checkpoints,
+            progress=lambda _: alive(),
+        )
         for (name, learner), agent in zip(learners.items(), agents, strict=True):
             found[name, end] = held_out(learner.scores(agent.state, split.test.features), split.test)
     return found
@@ -345,21 +361,21 @@ def _cell(values: list[float] | None) -> str:
 
 def stream_entries(rounds: int) -> list[tuple[str, Learner]]:
     """The learners from the printed one to ours, one choice after the other, at k = 1."""
-    printed = RTopKF.as_printed(Squared(), rounds)
+    printed = RTopKF.from_paper(Squared(), rounds)
     robust = replace(printed, estimator="doubly_robust")
     return [
         (NOTHING, Uniform()),
         (PRINTED[0], printed),
         (RESIDUAL, replace(printed, estimator="residual")),
         ("doubly robust", robust),
-        ("doubly robust, greedy below, gamma = t^(-1/3)", replace(robust, below="greedy", gamma=None)),
-        (PAPERS_STEPS, replace(robust, below="greedy", gamma=None, temperature=0.05)),
+        ("doubly robust, greedy below, gamma = t^(-1/3)", replace(robust, unseen_order="greedy", gamma=None)),
+        (PAPERS_STEPS, replace(robust, unseen_order="greedy", gamma=None, temperature=0.05)),
         (ALL_OURS, RTopKF()),
         ("ours, temperature 0", RTopKF(temperature=0.0)),
         ("ours, doubly robust", RTopKF(estimator="doubly_robust")),
         ("ours, doubly robust, KL", RTopKF(KL(), estimator="doubly_robust")),
-        ("KL, as printed", RTopKF.as_printed(KL(), rounds)),
-        (EVERYTHING, RTopKF.as_printed(ListNet(), rounds)),
+        ("KL, as printed", RTopKF.from_paper(KL(), rounds)),
+        (EVERYTHING, RTopKF.from_paper(ListNet(), rounds)),
     ]
 
 
@@ -369,13 +385,13 @@ def standardised(rounds: Rounds) -> Rounds:
     return rounds._replace(features=(rounds.features - np.float32(0.5)) * factor)
 
 
-def learned_once(layout: Layout, kind: Kind, run: int, alive: Beat = lambda: None) -> dict[str, float]:
+def learned_once(layout: DatasetShape, kind: Kind, run: int, alive: Beat = lambda: None) -> dict[str, float]:
     """NDCG@10 while learning, k = 1, from fresh lists that come once each."""
     rounds = standardised(make_dataset(layout, np.random.default_rng(run), kind=kind).rounds())
     named = stream_entries(layout.queries)
     m, d = layout.documents[1], layout.features
     agents = [Agent(learner, m=m, k=1, d=d, seed=run) for _, learner in named]
     counted = np.sum(best_grades(rounds) > 0)
-    at = np.array([layout.queries])
-    traces = drive(agents, rounds, measure=MEASURE, at=at, progress=lambda _: alive())
+    checkpoints = np.array([layout.queries])
+    traces = run_agents(agents, rounds, measure=MEASURE, checkpoints=checkpoints, progress=lambda _: alive())
     return {name: float(trace.value[-1] / counted) for (name, _), trace in zip(named, traces, strict=True)}

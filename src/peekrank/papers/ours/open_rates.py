@@ -13,15 +13,15 @@ from peekrank.games.theorems import theorem_of
 from peekrank.papers.record import Claim, How, Made, count
 from peekrank.reports.markup import Table
 
-MEASURES = ("ndcg", "ap", "auc")
+MEASURES = ("ndcg", "ap", "aucloss")
 MOST = {True: {2: 4, 3: 3}, False: {2: 6, 3: 4}}  # quick or not: items for each number of grades
 STATEMENTS = {
     ("ndcg", 2): "T for k <= m - 2, T^(2/3) for k = m - 1, sqrt(T) for k = m",
     ("ap", 2): "T for k <= m - 2, T^(2/3) for k = m - 1, sqrt(T) for k = m",
-    ("auc", 2): "T for k <= m - 2 (m even) or m - 3 (m odd), then T^(2/3), sqrt(T) for k = m",
+    ("aucloss", 2): "T for k <= m - 2 (m even) or m - 3 (m odd), then T^(2/3), sqrt(T) for k = m",
     ("ndcg", 3): "T for k < m, sqrt(T) for k = m",
     ("ap", 3): "as with two grades",
-    ("auc", 3): "T for k < m, sqrt(T) for k = m",
+    ("aucloss", 3): "T for k < m, sqrt(T) for k = m",
 }
 
 

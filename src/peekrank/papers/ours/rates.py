@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from peekrank.experiments.experiment import Experiment
-from peekrank.experiments.findings import Findings, Worst
 from peekrank.experiments.study import HORIZONS, Setting, Study, play_setting
-from peekrank.experiments.study_runs import investigate
+from peekrank.experiments.study_result import StudyResult, Worst
+from peekrank.experiments.study_runs import run_study
 from peekrank.papers.record import Claim, How, Made, mean_exceeds
 from peekrank.reports import plots
 from peekrank.reports.markup import Table
@@ -52,7 +52,7 @@ class Game(NamedTuple):
         return f"`{self.measure}`, m = {self.m}, k = {self.k}{long}"
 
 
-PRECISION = Game("p@2", 5, 1, (*SETS, "rtop1f", *FTRL))
+PRECISION = Game("p@2+sum", 5, 1, (*SETS, "rtop1f", *FTRL))
 SUM_1 = Game("sumloss", 5, 1, ("rtop1f", *FTRL))
 SUM_4 = Game("sumloss", 5, 4, (*ALL_SEEN, "rtop1f", *FTRL))
 DCG_1 = Game("dcg", 5, 1, ("rtop1f", *FTRL, "marginftrl"))
@@ -60,7 +60,7 @@ DCG_4 = Game("dcg", 5, 4, (*ALL_SEEN, "rtop1f", *FTRL))
 CUT = Game("dcg@2", 5, 2, (*ALL_SEEN, "rtop1f", *FTRL))
 TEN = Game("dcg", 10, 1, ("rtop1f", "rtop1f:order=fixed", *FTRL, *REFERENCES))
 TEN_LONG = Game("dcg", 10, 1, ("blockftrl:horizon=none",), (128_000, 512_000, 2_048_000), runs=4)
-SMALL = Game("p@2", 3, 1, ("nw2", "nw2:horizon=none", "nw2:printed=true", "feedexp3", *SETS))
+SMALL = Game("p@2+sum", 3, 1, ("nw2", "nw2:horizon=none", "nw2:paper_rate=true", "feedexp3", *SETS))
 SMALL_DCG = Game("dcg", 3, 1, (*SLOW, "rtop1f", *FTRL))
 GRID = (PRECISION, SUM_1, SUM_4, DCG_1, DCG_4, CUT, TEN, TEN_LONG, SMALL, SMALL_DCG)
 QUICK_GRID = (PRECISION, DCG_1, DCG_4, SMALL)  # all learners but the references take part
@@ -71,7 +71,7 @@ PAGES = {  # a picture for the page of each learner
     "blockftrl": (TEN, FTRL),
     "marginftrl": (DCG_1, (FTRL[1], "marginftrl")),
     "rtop1f": (TEN, ("rtop1f", "rtop1f:order=fixed")),
-    "nw2": (SMALL, ("nw2", "nw2:horizon=none", "nw2:printed=true")),
+    "nw2": (SMALL, ("nw2", "nw2:horizon=none", "nw2:paper_rate=true")),
     "feedexp3": (SMALL_DCG, SLOW),
     "ftpl": (TEN, ("ftpl",)),
     "uniform": (TEN, ("uniform",)),
@@ -80,7 +80,7 @@ HALVES = {PRECISION: SETS, SUM_4: ALL_SEEN, DCG_4: ALL_SEEN, CUT: ALL_SEEN}
 TWO_THIRDS = {**dict.fromkeys((SUM_1, DCG_1, TEN), ("rtop1f", *FTRL)), TEN_LONG: FTRL[1:]}
 
 
-def claims(found: dict[Game, Findings], ct15: dict[str, Floats]) -> Iterator[Claim]:
+def claims(found: dict[Game, StudyResult], ct15: dict[str, Floats]) -> Iterator[Claim]:
     """Everything that was expected of the grid."""
     for games, target, words in ((HALVES, 1 / 2, "1/2"), (TWO_THIRDS, 2 / 3, "2/3")):
         for game, learners in games.items():
@@ -115,9 +115,9 @@ def claims(found: dict[Game, Findings], ct15: dict[str, Floats]) -> Iterator[Cla
         mean_exceeds(best - ours, 0),
     )
     small = found[SMALL]
-    printed, corrected = (small.exponent(name) for name in ("nw2:printed=true", "nw2"))
+    printed, corrected = (small.exponent(name) for name in ("nw2:paper_rate=true", "nw2"))
     yield Claim(
-        f"exponent of `nw2:printed=true`, {SMALL.title}",
+        f"exponent of `nw2:paper_rate=true`, {SMALL.title}",
         f"1 ± {NEAR}: linear",
         f"{exponent_text(printed)} ({small.study.runs} runs per setting)",
         abs(printed.value - 1) <= NEAR,
@@ -138,7 +138,7 @@ def claims(found: dict[Game, Findings], ct15: dict[str, Floats]) -> Iterator[Cla
     )
 
 
-def _five_times(findings: Findings) -> Iterator[Claim]:
+def _five_times(findings: StudyResult) -> Iterator[Claim]:
     horizon = 64_000
     if horizon not in findings.study.horizons:
         return
@@ -154,7 +154,7 @@ def _five_times(findings: Findings) -> Iterator[Claim]:
         )
 
 
-def _at(findings: Findings, learner: str, horizon: int) -> Worst:
+def _at(findings: StudyResult, learner: str, horizon: int) -> Worst:
     return next(w for w in findings.worst(learner) if w.horizon == horizon)
 
 
@@ -171,7 +171,7 @@ def spread(regrets: Floats) -> str:
     return f"{regrets.mean():,.0f} ± {np.std(regrets, ddof=1):,.0f}"
 
 
-def game_table(findings: Findings) -> Table:
+def game_table(findings: StudyResult) -> Table:
     """What every learner lost at the first, the middle and the last horizon, and how that grows."""
     study = findings.study
     shown = sorted({study.horizons[0], study.horizons[len(study.horizons) // 2], study.horizons[-1]})
@@ -193,12 +193,12 @@ def study_of(game: Game, *, quick: bool) -> Study:
     return Study(game.measure, game.m, game.k, game.learners, horizons=horizons, runs=runs)
 
 
-def play(how: How) -> dict[Game, Findings]:
+def play(how: How) -> dict[Game, StudyResult]:
     """All games of the grid, or a few for a look."""
     studies = {game: study_of(game, quick=how.quick) for game in (QUICK_GRID if how.quick else GRID)}
     tick = how.counter(sum(study.rounds for study in studies.values()))
     return {
-        game: investigate(study, how.folder / game.name, workers=how.workers, progress=tick)
+        game: run_study(study, how.folder / game.name, workers=how.workers, progress=tick)
         for game, study in studies.items()
     }
 

@@ -16,7 +16,7 @@ from peekrank.papers.definitions import MOST, STRICT, adjacent_swaps, all_pareto
 from peekrank.papers.record import Claim, How, Made, count
 from peekrank.reports.markup import Table
 
-LINEAR = ("auc", "ap", "ndcg")
+LINEAR = ("aucloss", "ap", "ndcg")
 
 Found = dict[tuple[str, int], list[Analysis]]  # by measure and m: for k = 1, 2, ..., m
 
@@ -24,7 +24,7 @@ Found = dict[tuple[str, int], list[Analysis]]  # by measure and m: for k = 1, 2,
 def printed_rate(name: str, m: int, k: int) -> Rate | None:
     """What ZT says of a measure; None where it leaves the question open.
 
-    >>> str(printed_rate("dcg", 5, 3)), str(printed_rate("p@2", 5, 1)), printed_rate("ndcg", 5, 2)
+    >>> str(printed_rate("dcg", 5, 3)), str(printed_rate("p@2+sum", 5, 1)), printed_rate("ndcg", 5, 2)
     ('T^(2/3)', 'sqrt(T)', None)
     """
     if name.startswith("p@"):
@@ -38,7 +38,7 @@ def analyses(how: How) -> Found:
     """Every measure for every m and k; NDCG, AP and AUC for k = 1, where ZT says something."""
     found: Found = {}
     sizes = range(2, MOST[how.quick] + 1)
-    cases = [(name, m) for m in sizes for name in (*STRICT, *(f"p@{n}" for n in range(1, m + 1)), *LINEAR)]
+    cases = [(name, m) for m in sizes for name in (*STRICT, *(f"p@{n}+sum" for n in range(1, m + 1)), *LINEAR)]
     for n, (name, m) in enumerate(cases):
         progress = how.part(n, len(cases)).progress
         for k in range(1, (1 if name in LINEAR else m) + 1):
@@ -77,10 +77,13 @@ def claims(found: Found) -> Iterator[Claim]:
         )  # fmt: skip
     yield _rates(
         found, f"Theorem 12, section 4 (2): P@n, n < m, {span}, every k", "sqrt(T): local observability holds",
-        [(f"p@{n}", m) for m in sizes for n in range(1, m)],
+        [(f"p@{n}+sum", m) for m in sizes for n in range(1, m)],
     )  # fmt: skip
     yield _rates(
-        found, f"section 4 (2), no word on n: n = m, {span}, every k", "sqrt(T)", [(f"p@{m}", m) for m in sizes]
+        found,
+        f"section 4 (2), no word on n: n = m, {span}, every k",
+        "sqrt(T)",
+        [(f"p@{m}+sum", m) for m in sizes],
     )
     yield _rates(
         found, "section 1: AUC, NDCG and AP at k = 1, m = 4", "T", [(name, 4) for name in LINEAR], only_first=True
@@ -90,7 +93,7 @@ def claims(found: Found) -> Iterator[Claim]:
         [(name, m) for m in sizes for name in LINEAR], only_first=True,
     )  # fmt: skip
     strict = [(name, m) for m in sizes for name in STRICT]
-    precise = [(f"p@{n}", m) for m in sizes for n in range(1, m)]
+    precise = [(f"p@{n}+sum", m) for m in sizes for n in range(1, m)]
     yield _cells(
         found, "Lemmas 3 and 9: each action is Pareto-optimal", "all", [*strict, *precise],
         lambda _, __, a: all_pareto(a),
@@ -102,7 +105,7 @@ def claims(found: Found) -> Iterator[Claim]:
     yield _cells(
         found, "Lemmas 10 and 11: P@n: neighbours exchange one of the first n, N+ is their two classes",
         "C(m, n) classes, n (m - n) neighbours, N+ of 2 n! (m - n)!", precise,
-        lambda name, m, a: exchanges(a, m, int(name.removeprefix("p@"))),
+        lambda name, m, a: exchanges(a, m, int(name.removeprefix("p@").removesuffix("+sum"))),
     )  # fmt: skip
 
 

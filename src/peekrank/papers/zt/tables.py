@@ -58,7 +58,8 @@ def make(how: How) -> Made:
     """All neighbours of the first ranking."""
     found = list(pairs(MOST[how.quick], how))
     shown = {
-        n: next(p for p in reversed(found) if p.table == n and p.measure in ("sumloss", "p@2")) for n in PRINTED
+        n: next(p for p in reversed(found) if p.table == n and p.measure in ("sumloss", "p@2+sum"))
+        for n in PRINTED
     }
     data = pl.DataFrame(
         [
@@ -83,7 +84,7 @@ def pairs(most: int, how: How) -> Iterator[Pair]:
                 if last:
                     yield _pair(1, ranking_game(name, m, m - 2), border, name, m, (a, a + 1))
             else:
-                size = int(name.removeprefix("p@"))
+                size = int(name.removeprefix("p@").removesuffix("+sum"))
                 top, other = set(range(size)), set(orders[border.j][:size])
                 (out,), (new,) = top - other, other - top
                 yield _pair(4, ranking_game(name, m, 1), border, name, m, (out, new))
@@ -117,14 +118,14 @@ def claims(found: list[Pair]) -> Iterator[Claim]:
 
 
 def _measures(m: int) -> list[str]:
-    return [*(STRICT if m > 2 else ()), *(f"p@{n}" for n in range(1, m))]
+    return [*(STRICT if m > 2 else ()), *(f"p@{n}+sum" for n in range(1, m))]
 
 
 def _pair(table: int, game: Game, border: Border, name: str, m: int, items: tuple[int, int]) -> Pair:
     difference = game.loss[border.i] - game.loss[border.j]
-    spanned = unseen_change(game, game.difference(border.i, border.j), signals(game, border.watching)) is None
+    spanned = unseen_change(game, game.difference(border.i, border.j), signals(game, border.neighborhood)) is None
     mine = groups(m, *items)
-    rows = [types_of_rows(game, border.watching, group) for group in mine]
+    rows = [types_of_rows(game, border.neighborhood, group) for group in mine]
     return Pair(table, name, m, [difference[group].tolist() for group in mine], rows, spanned)
 
 

@@ -18,7 +18,7 @@
     "P": "M-.35-1H.35V-.35H1V.35H.35V1H-.35V.35H-1V-.35H-.35Z",
     "X": "M-1-.5L-.5-1L0-.5L.5-1L1-.5L.5 0L1 .5L.5 1L0 .5L-.5 1L-1 .5L-.5 0Z",
   };
-  let setting, point, view; // the setting that is shown, unpacked; the place of the round that is read; how it is drawn
+  let setting, point, view; // the setting that is shown, unpacked; the position of the round that is read; how it is drawn
 
   function draw(tag, attributes, parent) {
     const element = document.createElementNS(svg.namespaceURI, tag);
@@ -45,14 +45,14 @@
   function chooseSetting() {
     const wanted = data.axes.map(() => 0);
     for (const select of all("select", controls)) wanted[select.dataset.axis] = Number(select.value);
-    const place = wanted.reduce((sum, value, axis) => sum * data.axes[axis] + value, 0);
-    const packed = data.settings[place];
-    setting = { ...packed, place, curves: packed.curves.map((text) => unpack(text, packed.at.length)) };
+    const position = wanted.reduce((sum, value, axis) => sum * data.axes[axis] + value, 0);
+    const packed = data.settings[position];
+    setting = { ...packed, position, curves: packed.curves.map((text) => unpack(text, packed.at.length)) };
     point = setting.at.length - 1;
     byId("command").textContent = setting.command;
     setting.exponents.forEach((text, i) => { rows[i].exponent.textContent = text; });
     filterRows();
-    redraw();
+    same_rounds();
   }
 
   function quantity() {
@@ -112,7 +112,7 @@
     return [low < 0 || quantity() === "quality" ? low - 0.04 * (high - low) : low, high + 0.04 * (high - low)];
   }
 
-  function line(xs, ys, x, y) { // broken where there is no place for a value
+  function line(xs, ys, x, y) { // broken where there is no position for a value
     let path = "", pen = "M";
     ys.forEach((value, i) => {
       const fits = Number.isFinite(value) && (!y.log || value > y.low);
@@ -123,11 +123,11 @@
   }
 
   function band(xs, { mean, sd }, x, y) {
-    const place = (value) => y(y.log ? Math.max(value, y.low) : value).toFixed(1);
+    const position = (value) => y(y.log ? Math.max(value, y.low) : value).toFixed(1);
     const inside = xs.map((_, i) => i).filter((i) => Number.isFinite(sd[i]));
     if (!inside.length) return "";
-    const up = inside.map((i) => `${x(xs[i]).toFixed(1)} ${place(mean[i] + sd[i])}`);
-    const down = inside.reverse().map((i) => `${x(xs[i]).toFixed(1)} ${place(mean[i] - sd[i])}`);
+    const up = inside.map((i) => `${x(xs[i]).toFixed(1)} ${position(mean[i] + sd[i])}`);
+    const down = inside.reverse().map((i) => `${x(xs[i]).toFixed(1)} ${position(mean[i] - sd[i])}`);
     return `M${up.join("L")}L${down.join("L")}Z`;
   }
 
@@ -135,11 +135,11 @@
     draw("path", { d: MARKERS[look.marker], fill: look.colour, transform: `translate(${x} ${y}) scale(${size})` }, parent);
   }
 
-  function markers(at, position, x) { // all of few points, or six places, other ones than the neighbours'
+  function markers(at, position, x) { // all of few points, or six positions, other ones than the neighbours'
     if (at.length <= 10) return at.map((_, i) => i);
-    const places = Array.from({ length: 6 }, (_, j) => (j + (position + 0.5) / 4 % 1) / 6);
+    const positions = Array.from({ length: 6 }, (_, j) => (j + (position + 0.5) / 4 % 1) / 6);
     const [from, to] = [x(at[0]), x(at[at.length - 1])];
-    return places.map((place) => nearest(from + place * (to - from), at, x));
+    return positions.map((position) => nearest(from + position * (to - from), at, x));
   }
 
   function nearest(pixel, at, x) {
@@ -148,7 +148,7 @@
     return found;
   }
 
-  function redraw() {
+  function same_rounds() {
     const width = chart.clientWidth, height = Math.round(Math.min(440, Math.max(290, width * 0.5)));
     if (!width) return;
     const name = quantity(), { at } = setting;
@@ -214,7 +214,7 @@
   }
 
   function caption(reference) {
-    const many = data.settings.length > 1 ? `Setting ${setting.place + 1} of ${data.settings.length}: ` : "";
+    const many = data.settings.length > 1 ? `Setting ${setting.position + 1} of ${data.settings.length}: ` : "";
     const runs = data.runs > 1 ? `mean of ${data.runs} runs, band ± 1 standard deviation` : "a single run, so no band";
     const dashed = quantity() !== "quality" && boundsBox && setting.curves.some((c) => c.bound) ? "; dashed: proved bound at t, for the learner tuned to t rounds" : "";
     const grey = reference ? "; grey: the best fixed order in hindsight" : "";
@@ -244,8 +244,8 @@
     chart.setAttribute("aria-valuetext", `round ${t}, ${words}${said.join("")}`);
   }
 
-  function moveTo(place) {
-    point = Math.min(setting.at.length - 1, Math.max(0, place));
+  function moveTo(position) {
+    point = Math.min(setting.at.length - 1, Math.max(0, position));
     read();
   }
 
@@ -261,7 +261,7 @@
     box.addEventListener("change", () => {
       shown[i] = box.checked;
       tr.classList.toggle("off", !box.checked);
-      redraw();
+      same_rounds();
     });
     const [value, bound, exponent] = [0, 1, 2].map(() => Object.assign(tr.insertCell(), { className: "n" }));
     return { value, bound, exponent };
@@ -269,7 +269,7 @@
 
   function filterRows() {
     const only = all(".only").some((box) => box.checked);
-    for (const tr of all(".sort tbody tr")) tr.hidden = only && Number(tr.dataset.c) !== setting.place;
+    for (const tr of all(".sort tbody tr")) tr.hidden = only && Number(tr.dataset.c) !== setting.position;
   }
 
   function sortable(table) {
@@ -306,7 +306,7 @@
     if (target.name === "quantity") setLogs();
     else if (target.id.startsWith("log-")) QUANTITIES[quantity()][target.id === "log-x" ? "logX" : "logY"] = target.checked;
     if (target.matches("select")) chooseSetting();
-    else redraw();
+    else same_rounds();
   });
   const pointAt = (event) => moveTo(nearest(event.clientX - svg.getBoundingClientRect().left, setting.at, view.x));
   chart.addEventListener("pointermove", pointAt);
@@ -329,6 +329,6 @@
   chooseSetting();
   let drawnFor = chart.clientWidth;
   new ResizeObserver(() => {
-    if (chart.clientWidth !== drawnFor) { drawnFor = chart.clientWidth; redraw(); }
+    if (chart.clientWidth !== drawnFor) { drawnFor = chart.clientWidth; same_rounds(); }
   }).observe(chart);
 })();

@@ -27,15 +27,15 @@ def traffic(minutes: Sequence[Minute], now: float) -> str:
     >>> "2 lists in the last hour, 1 answered" in traffic([Minute(0.0, ranked=2, answered=1)], 30.0)
     True
     """
-    recent = [(place, minute) for minute in minutes if (place := _place(minute, now)) is not None]
+    recent = [(position, minute) for minute in minutes if (position := _position(minute, now)) is not None]
     highest = max((minute.ranked for _, minute in recent), default=0) or 1
     step = WIDTH / MINUTES
     bars = []
-    for place, minute in recent:
+    for position, minute in recent:
         for count, kind in ((minute.ranked, "ranked"), (min(minute.answered, minute.ranked), "answered")):
             height = HEIGHT * count / highest
             bars.append(
-                f'<rect class="{kind}" x="{place * step + 0.5:.1f}" y="{HEIGHT - height:.1f}" '
+                f'<rect class="{kind}" x="{position * step + 0.5:.1f}" y="{HEIGHT - height:.1f}" '
                 f'width="{step - 1:.1f}" height="{height:.1f}"/>'
             )
     ranked, answered = sum(m.ranked for _, m in recent), sum(m.answered for _, m in recent)
@@ -49,9 +49,9 @@ def values(minutes: Sequence[Minute], value: Interval | None, now: float) -> str
     True
     """
     points = [
-        (place, minute.value)
+        (position, minute.value)
         for minute in minutes
-        if (place := _place(minute, now)) is not None and minute.value is not None
+        if (position := _position(minute, now)) is not None and minute.value is not None
     ]
     low, high = value_range(minutes, value, now)
     step, scale = WIDTH / MINUTES, HEIGHT / (high - low)
@@ -61,7 +61,7 @@ def values(minutes: Sequence[Minute], value: Interval | None, now: float) -> str
         body += f'<rect class="band" x="0" y="{top:.1f}" width="{WIDTH}" height="{max(bottom - top, 1):.1f}"/>'
         mean = HEIGHT - (value.mean - low) * scale
         body += f'<line class="mean" x1="0" x2="{WIDTH}" y1="{mean:.1f}" y2="{mean:.1f}"/>'
-    path = " ".join(f"{(place + 0.5) * step:.1f},{HEIGHT - (y - low) * scale:.1f}" for place, y in points)
+    path = " ".join(f"{(position + 0.5) * step:.1f},{HEIGHT - (y - low) * scale:.1f}" for position, y in points)
     if len(points) == 1:  # a line of one point is not drawn
         path += f" {(points[0][0] + 0.9) * step:.1f},{HEIGHT - (points[0][1] - low) * scale:.1f}"
     body += f'<polyline class="curve" points="{path}"/>' if points else ""
@@ -74,7 +74,7 @@ def value_range(minutes: Sequence[Minute], value: Interval | None, now: float) -
     >>> value_range([], None, 0.0)
     (0.0, 1.0)
     """
-    seen = [m.value for m in minutes if m.value is not None and _place(m, now) is not None]
+    seen = [m.value for m in minutes if m.value is not None and _position(m, now) is not None]
     seen += [] if value is None else [value.mean, value.low, value.high]
     if not seen:
         return 0.0, 1.0
@@ -83,7 +83,7 @@ def value_range(minutes: Sequence[Minute], value: Interval | None, now: float) -
     return low - room, high + room
 
 
-def _place(minute: Minute, now: float) -> int | None:
+def _position(minute: Minute, now: float) -> int | None:
     """Where a minute stands in the last hour, the present one being the last."""
-    place = MINUTES - 1 - int(now // 60 - minute.start // 60)
-    return place if 0 <= place < MINUTES else None
+    position = MINUTES - 1 - int(now // 60 - minute.start // 60)
+    return position if 0 <= position < MINUTES else None

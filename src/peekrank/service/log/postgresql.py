@@ -232,7 +232,7 @@ class PostgreSQLStore:
         return [Snapshot(slot, *row) for row in found]
 
     @_told
-    def forget(self, slot: str, up_to: int, before: int) -> int:
+    def decay(self, slot: str, up_to: int, before: int) -> int:
         """Delete old records, some at a time, so that nobody waits for long."""
         with self._writing() as connection:
             done = connection.execute(

@@ -59,7 +59,7 @@ class Ranked(Struct, array_like=True):
     context: bytes = b""
     ranking: bytes = b""  # uint32; empty before it was ranked
     token: bytes = b""
-    chances: bytes = b""  # of the items in ascending order, or in the order of the list; empty: not known
+    propensities: bytes = b""  # of the items in ascending order, or in the order of the list; empty: not known
     baseline: bytes = b""  # the caller's own order, which was shown
 
     @property
@@ -142,5 +142,5 @@ def read_numbers(kept: bytes) -> Ints:
 
 
 def read_floats(kept: bytes) -> Floats:
-    """Numbers of a token, or chances."""
+    """Numbers of a token, or propensities."""
     return np.frombuffer(kept, dtype="<f8").astype(np.float64)

@@ -250,7 +250,7 @@ class SQLiteStore:
         return [Snapshot(slot, place - first, *rest) for place, *rest in found]
 
     @_told
-    def forget(self, slot: str, up_to: int, before: int) -> int:
+    def decay(self, slot: str, up_to: int, before: int) -> int:
         """Delete old records, some at a time, so that nobody waits for long."""
         if self._writer is None:
             raise NotOwnerError(f"{self.path} was opened to be read")

@@ -101,7 +101,7 @@ class Store(Protocol):
         """Snapshots of a slot, the newest first."""
         ...
 
-    def forget(self, slot: str, up_to: int, before: int) -> int:
+    def decay(self, slot: str, up_to: int, before: int) -> int:
         """Delete records up to a number that are older than a time (microseconds): how many."""
         ...
 

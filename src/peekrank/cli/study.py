@@ -1,0 +1,159 @@
+"""``peekrank study``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from peekrank._util.validate import check_int
+from peekrank.cli._options import (
+    THREADS,
+    Grades,
+    Imports,
+    Items,
+    Quiet,
+    ResultsDir,
+    Revealed,
+    Seed,
+    Workers,
+    import_all,
+)
+from peekrank.cli._outputs import echo
+from peekrank.cli._progress import rounds_bar, status
+from peekrank.cli._tables import TerminalTable
+from peekrank.cli._verbosity import configure_output
+from peekrank.reports.numbers import bound_text, exponent_text, regret_text
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from peekrank.experiments.study import Study
+    from peekrank.experiments.study_result import StudyResult
+
+EXAMPLES = """\
+# How fast does the regret of two learners grow?
+peekrank study dcg marginftrl rtop1f --m 4 --k 1 --horizons 1000,4000,16000"""
+
+
+def command(
+    measure: Annotated[str, typer.Argument(help="What rankings are judged by: dcg, p@3+sum, sumloss ...")],
+    m: Items,
+    k: Revealed,
+    learners: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="LEARNER",
+            help="What learns, such as rtop1f or setftrl:horizon=none.",
+            show_default="all that fit",
+        ),
+    ] = None,
+    grades: Grades = 2,
+    horizons: Annotated[
+        str, typer.Option(metavar="N,...", help="Numbers of rounds.")
+    ] = "2000,4000,8000,16000,32000,64000,128000",
+    runs: Annotated[int, typer.Option(help="Number of runs for each stream and horizon.")] = 10,
+    seed: Seed = 0,
+    workers: Workers = THREADS,
+    folder: ResultsDir = Path("rates"),
+    quiet: Quiet = False,
+    imports: Imports = None,
+) -> None:
+    """Measure how fast regret grows: the worst of a family of streams, for horizons from short to long."""
+    from peekrank.experiments.study import Study
+    from peekrank.reports import plots
+
+    import_all(imports)
+    configure_output(quiet=quiet)
+    lengths = read_horizons(horizons)
+    with status("looking which learners fit"):
+        chosen, unfit = choose(learners, measure, m, k, grades=grades, horizons=lengths)
+    findings = _investigate(Study(measure, m, k, chosen, grades, lengths, runs, seed), folder, workers)
+    plots.save(plots.worst_regret(findings), folder, "rates")
+    echo(*_shown(findings, unfit), Text(f"Tables, picture and manifest are in {folder}{os.sep}"))
+
+
+def _investigate(study: Study, folder: Path, workers: int) -> StudyResult:
+    from peekrank.experiments.study_runs import compile_kernels, run_study
+    from peekrank.jobs.results_dir import finished
+
+    with status("compiling (once)"):
+        compile_kernels(study)
+    wanted = len(study.streams) * len(study.horizons)
+    with rounds_bar(study.rounds, lambda: f"{finished(folder)} of {wanted} settings", folder) as tick:
+        return run_study(study, folder, workers=workers, progress=tick)
+
+
+def read_horizons(text: str) -> tuple[int, ...]:
+    """The horizons that a text such as 2000,4000 gives.
+
+    >>> read_horizons("2000,4000")
+    (2000, 4000)
+    """
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError(f"horizons = '{text}': must be whole numbers with commas, as in 2000,4000") from None
+
+
+def choose(
+    named: Sequence[str] | None, measure: str, m: int, k: int, *, grades: int, horizons: tuple[int, ...]
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The learners that are named, or all that fit, and why the others do not; a ValueError if none does."""
+    if named:
+        return tuple(named), {}
+    from peekrank.experiments.study import fitting
+
+    for horizon in horizons:
+        check_int("horizons", horizon, 1)
+    check_int("m", m, 2)
+    check_int("k", k, 1, m)
+    check_int("grades", grades, 2, 256)
+    fit, unfit = fitting(measure, m, k, grades=grades, horizons=horizons)
+    if not fit:
+        raise ValueError(
+            f"no learner here fits {measure} at m = {m}, k = {k}, grades = {grades}; name some to see what they "
+            f"lose, for instance uniform or blockftrl:measure=dcg. {_reasons(unfit)}"
+        )
+    return fit, unfit
+
+
+def _shown(findings: StudyResult, unfit: Mapping[str, str]) -> list[RenderableType]:
+    """The table of a study, what its columns mean, and why learners are missing."""
+    study = findings.study
+    last = study.horizons[-1]
+    shown = sorted({study.horizons[0], last})
+    where = f"worst at {last:,}"
+    heads = ["learner", *(f"T = {horizon:,}" for horizon in shown), "exponent, 95 %", f"bound at {last:,}", where]
+    rows = []
+    for learner in study.learners:
+        worst = {w.horizon: w for w in findings.worst(learner)}
+        cells = [
+            learner,
+            *(regret_text(worst[horizon]) for horizon in shown),
+            exponent_text(findings.exponent(learner)),
+            bound_text(worst[last]),
+            worst[last].stream,
+        ]
+        rows.append(("", cells))
+    said: list[RenderableType] = [TerminalTable(_title(study), heads, rows, names=["learner", where])]
+    runs = f"mean ± standard deviation of {study.runs} runs" if study.runs > 1 else "a single run"
+    said.append(Text(f"Regret on the worst of {len(study.streams)} streams, {runs}; bounds hold in expectation."))
+    if study.runs > 1:
+        said.append(Text("The worst has the largest mean after two standard errors are taken off."))
+    said += [Text(f"without {learner}: {reason}") for learner, reason in unfit.items()]
+    return said
+
+
+def _reasons(unfit: Mapping[str, str]) -> str:
+    return " ".join(f"Not {learner}: {reason}." for learner, reason in unfit.items())
+
+
+def _title(study: Study) -> str:
+    grades = "" if study.grades == 2 else f", grades 0 to {study.grades - 1}"
+    rate = "unknown" if study.rate is None else str(study.rate)
+    return f"{study.measure}, m = {study.m}, k = {study.k}{grades}: rate of the game {rate}"

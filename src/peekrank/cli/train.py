@@ -1,0 +1,269 @@
+"""``peekrank train``."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from peekrank._util.signals import interrupt_later
+from peekrank._util.text import pluralize, presentable
+from peekrank.cli._inputs import note_rounding, read_data
+from peekrank.cli._options import THREADS, Imports, JsonFile, Quiet, ResultsDir, Seed, Workers, import_all
+from peekrank.cli._outputs import check_outputs, echo, write_json
+from peekrank.cli._progress import rounds_bar, status
+from peekrank.cli._tables import TerminalTable
+from peekrank.cli._verbosity import configure_output
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from peekrank.training.result import Summary, TrainingResult
+    from peekrank.training.training import Training, TrainTest
+
+_CLOSE = 0.01  # part of the regret: a gap above it is told
+
+EXAMPLES = """\
+# Train the recommended learner, and test it.
+peekrank train train.txt --test test.txt
+# Compare three learners.
+peekrank train train.txt ridge rtopkf uniform --test test.txt --out three"""
+JSON_KEYS = {
+    "data, test, k, rounds, measure, runs, seed, regret, scaling": "what was run",
+    "learners": "for each: learner, quality, late, held_out (each with _sd), explored, regret, regret_sd, gap, "
+    "finite",
+    "models": "files of models",
+}
+
+
+def command(
+    data: Annotated[Path, typer.Argument(help="Training part: LETOR or SVMlight text, or a .peek file.")],
+    learners: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="LEARNER",
+            help="What learns, such as ridge, rtopkf, rtopkf:surrogate=kl or uniform.",
+            show_default="ridge",
+        ),
+    ] = None,
+    test: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Test part: tell the quality there, too.")
+    ] = None,
+    k: Annotated[
+        int, typer.Option("--k", help="Number of documents, from the top, whose relevance is revealed.")
+    ] = 1,
+    surrogate: Annotated[
+        str | None,
+        typer.Option(
+            help="Train rtopkf with squared, kl, ranksvm, smoothdcg or listnet.", show_default="no rtopkf"
+        ),
+    ] = None,
+    from_paper: Annotated[
+        bool, typer.Option("--from-paper", help="Train the paper's algorithm with the paper's parameters.")
+    ] = False,
+    measure: Annotated[
+        str, typer.Option(help="What quality is: ndcg@10, ndcg@10+skip, p@3+sum, err@10 ...")
+    ] = "ndcg@10",
+    rounds: Annotated[int, typer.Option(help="Number of rounds.")] = 100_000,
+    runs: Annotated[int, typer.Option(help="Number of runs, each with queries in an order of its own.")] = 5,
+    seed: Seed = 0,
+    scaling: Annotated[
+        str,
+        typer.Option(
+            help="Scale features: none, query (min-max), global (mean, sd), robust (asinh, mean, sd), online "
+            "(global, as they come); auto chooses, and says why."
+        ),
+    ] = "auto",
+    regret: Annotated[
+        bool, typer.Option("--regret", help="Tell the regret against the best fixed weights, too; slower.")
+    ] = False,
+    workers: Workers = THREADS,
+    folder: ResultsDir = Path("trained"),
+    log: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Log the first run of the only learner, for peekrank evaluate."),
+    ] = None,
+    json_file: JsonFile = None,
+    quiet: Quiet = False,
+    imports: Imports = None,
+) -> None:
+    """Train rankers on judged documents, revealing k judgements per round, and save them."""
+    from peekrank.reports import plots
+    from peekrank.training.training import Training
+
+    import_all(imports)
+    configure_output(json_file, quiet=quiet)
+    chosen = choose(learners, surrogate, from_paper=from_paper)
+    training = Training(chosen, k, rounds, measure, runs, seed, regret)
+    if log and len(chosen) > 1:
+        raise ValueError("--log: a log is of one learner, and several are given")
+    check_outputs(log, json_file, read=[data, *([test] if test else [])])
+    material, why = _gather(data, test, scaling, training)
+    outcome = _learn(training, material, folder, workers)
+    with interrupt_later():
+        plots.save(plots.average_quality(outcome), folder, "quality")
+    if log:
+        _write_log(training, material, log)
+    used = Text(f"Scaling {material.preparation.scaling}: {why}.")
+    files = Text(f"Tables, picture, models and manifest are in {folder}{os.sep}")
+    echo(*_shown(outcome, material), used, *_applied(training, folder), files)
+    write_json(json_file, _summary(outcome, material, folder))
+
+
+def _summary(outcome: TrainingResult, material: TrainTest, folder: Path) -> dict[str, Any]:
+    """What came out, for programs."""
+    return {
+        **asdict(outcome.training),
+        "data": outcome.source,
+        "test": material.test and material.test.about.source,
+        "scaling": material.preparation.scaling,
+        "learners": outcome.summary_table().to_dicts(),
+        "models": [str(file) for file in sorted((folder / "models").glob("*.json"))],
+    }
+
+
+def choose(named: list[str] | None, surrogate: str | None, *, from_paper: bool) -> tuple[str, ...]:
+    """The specifications of the learners that arguments and options give.
+
+    >>> choose(None, "kl", from_paper=True)
+    ('from_paper:surrogate=kl',)
+    """
+    from peekrank.training.training import DEFAULT_LEARNER
+
+    if named:
+        if surrogate or from_paper:
+            option = "--surrogate" if surrogate else "--from-paper"
+            raise ValueError(
+                f"{option} does not go with learners that are named; say it there, as in rtopkf:surrogate=kl or "
+                "from_paper:surrogate=kl"
+            )
+        return tuple(named)
+    if not surrogate:
+        return ("from_paper" if from_paper else DEFAULT_LEARNER,)
+    return (f"{'from_paper' if from_paper else 'rtopkf'}:surrogate={surrogate}",)
+
+
+def _gather(train: Path, test: Path | None, scaling: str, training: Training) -> tuple[TrainTest, str]:
+    """Read a training and perhaps a test part, and prepare both alike; why they are scaled as they are."""
+    from peekrank.data.dataset import check_finite
+    from peekrank.training.select_scaling import choose_scaling
+    from peekrank.training.training import prepare_data
+
+    data = read_data(train, None, None)
+    held_out = read_data(test, None, data.about.base) if test else None
+    if test and held_out:
+        known = data.about.digest and data.about.digest == held_out.about.digest
+        if known or test.resolve() == train.resolve():
+            warnings.warn(
+                f"{test.name}: is the training part itself, so nothing is held out by --test", stacklevel=2
+            )
+    why = "as asked for"
+    if scaling == "auto":
+        check_finite(data, train.name)
+        with status("choosing a scaling"):
+            scaling, why = choose_scaling(data, training)
+    material = prepare_data(data, held_out, scaling=scaling)
+    for part in (material.train, material.test):
+        if part:
+            note_rounding(part)
+    return material, why
+
+
+def _learn(training: Training, material: TrainTest, folder: Path, workers: int) -> TrainingResult:
+    from peekrank.jobs.results_dir import finished
+    from peekrank.training import run, runs
+
+    with status("compiling (once)"):
+        playing.compile_kernels(training, material)
+    total = training.total_rounds()
+    with rounds_bar(total, lambda: f"{finished(folder)} of {pluralize(training.runs, 'run')}", folder) as tick:
+        return runs.learn(training, material, folder, workers=workers, progress=tick)
+
+
+def _write_log(training: Training, material: TrainTest, log: Path) -> None:
+    """Log the first run of the only learner: the same queries and rankings as in its curve."""
+    from peekrank.evaluation.log import write_log
+    from peekrank.evaluation.simulated_log import simulate_log
+    from peekrank.training.run import fresh_agents, lists_of
+
+    lists = lists_of(training, material, 0)
+    (agent,) = fresh_agents(training, lists.rounds, training.learner_seed(0))
+    max_feedback = max(1, int(material.train.relevance.max()))
+    with status("logging"):
+        write_log(log, simulate_log(agent, lists.rounds, sequence=lists.sequence, max_feedback=max_feedback))
+
+
+def _shown(outcome: TrainingResult, material: TrainTest) -> list[RenderableType]:
+    """The table of a training, and what there is to know about it."""
+    training, summaries = outcome.training, outcome.summaries()
+    sizes = f"{pluralize(training.rounds, 'round')}, {pluralize(training.runs, 'run')}"
+    title = f"{training.measure}, k = {training.k}, {sizes}, {presentable(outcome.source)}"
+    held_out = material.test is not None
+    heads = ["learner", "average ± sd", "last tenth ± sd"]
+    heads += ["held out ± sd"] * held_out + ["explored"] + ["regret ± sd"] * training.regret
+    rows = [("", _row(s, held_out=held_out, regret=training.regret)) for s in summaries]
+    said: list[RenderableType] = [TerminalTable(title, heads, rows)]
+    together = "" if len(summaries) == 1 else f", {len(summaries)} learners taken together"
+    said.append(Text(f"{summaries[0].rounds_per_second:,.0f} rounds/s for each thread{together}."))
+    if all(math.isnan(s.quality) for s in summaries):
+        said.append(Text(f"{training.measure} counts no query that was shown: there is no quality to tell."))
+    if material.test and all(s.held_out is None for s in summaries) and any(s.finite for s in summaries):
+        source = presentable(material.test.about.source)
+        said.append(Text(f"{training.measure} counts no query of {source}: nothing is told of it."))
+    for s in summaries:
+        if s.finite < training.runs:
+            where = f"in {training.runs - s.finite} of {pluralize(training.runs, 'run')}, and left no model there"
+            said.append(Text(f"{s.learner} diverged {where}{_remedy(material)}."))
+        if s.regret is not None and s.gap is not None and not s.gap <= _CLOSE * abs(s.regret):
+            said.append(Text(f"The regret of {s.learner} may be up to {s.gap:,.0f} higher."))
+    return [*said, *_on_blank_queries(summaries, training, material)]
+
+
+def _remedy(material: TrainTest) -> str:
+    """What may help a learner that diverged: features as they are can be scaled, and steps made shorter."""
+    unscaled = material.preparation.scaling == "none"
+    return f": try {'--scaling robust or ' if unscaled else ''}a smaller rate"
+
+
+def _on_blank_queries(summaries: list[Summary], training: Training, material: TrainTest) -> Iterator[Text]:
+    """How many queries have nothing relevant, how they count, and what held-out quality is without them."""
+    from peekrank.training.no_relevant import queries_without_relevant
+
+    for part in filter(None, (material.train, material.test)):
+        no_relevant = queries_without_relevant(part, training.make_measure())
+        if sentence := no_relevant.sentence(presentable(part.about.source)):
+            means = [s.held_out for s in summaries if s.held_out is not None] if part is material.test else []
+            without = [f"{mean:.4f}" for mean in map(no_relevant.mean_without, means) if mean is not None]
+            added = f"; held out without them: {', '.join(without)}" if without else ""
+            yield Text(f"{sentence}{added}.")
+
+
+def _applied(training: Training, folder: Path) -> list[Text]:
+    """The command that applies the first model."""
+    from peekrank.training.runs import model_file
+
+    files = [model_file(folder, name, 0) for name in training.model_names()]
+    return [Text(f"Apply it: peekrank rank {file} DATA") for file in files if file.exists()][:1]
+
+
+def _row(s: Summary, *, held_out: bool, regret: bool) -> list[str]:
+    cells = [s.learner, _spread(s.quality, s.quality_sd), _spread(s.final_quality, s.final_quality_sd)]
+    if held_out:
+        cells.append(_spread(s.held_out, s.held_out_sd))
+    cells.append(f"{s.explored:.1%}")
+    if regret:
+        cells.append(_spread(s.regret, s.regret_sd, ",.0f"))
+    return cells
+
+
+def _spread(mean: float | None, sd: float | None, form: str = ".4f") -> str:
+    if mean is None or sd is None or math.isnan(mean):
+        return "–"
+    return f"{mean:{form}}" if math.isnan(sd) else f"{mean:{form}} ± {sd:{form}}"

@@ -1,0 +1,260 @@
+"""What the members of a team are worth, as far as answers tell: questions about what they dispute, and evidence.
+
+With w_j(i) the weight of the position that member j gives to item i, g_i the gain of the item, and any number c that
+is known before the answers,
+
+    value of j - value of j' = sum_i (w_j(i) - w_j'(i)) (g_i - c),
+
+since the weights of a list have the same sum for both. An answer about item i that is used with probability p_i counts
+1/p_i times: the sum over the answers used is then without bias.
+"""
+
+from __future__ import annotations
+
+from math import exp, log
+
+import numpy as np
+
+from peekrank._jit import kernel
+from peekrank.kernels.confidence import log_evidence, lower_mean, observe
+from peekrank.kernels.exploration import sample_position
+from peekrank.kernels.sorting import move_up
+from peekrank.learners._champion.state import (
+    CAUTION,
+    CENTRE,
+    CHARGE,
+    FLOOR,
+    GAIN,
+    KEPT,
+    LEAST,
+    PERIOD,
+    PERIOD_MARK,
+    PROMOTIONS,
+    ROUNDS,
+    SHORTEST,
+    START,
+    WEIGHED,
+    WEIGHED_SQUARE,
+    WEIGHT,
+    WEIGHTS,
+    ChampionState,
+    bound_of,
+)
+from peekrank.types import Floats, Ints
+
+_MOST_ASKING = 0.5  # probability of a question, at most
+_CHEAPEST = 0.25  # of the first position's weight: positions that count less are taken to count so much
+_USUAL = 0.5  # answers about items are used without a question if they are seen at least as often as this
+_FORM = 4.0  # weight of an answer that is used without a question, at most: 1/(1 - _MOST_ASKING)/_USUAL
+
+
+@kernel
+def rate(s: ChampionState) -> float:
+    """The probability of a question about an item for each unit of weight by which others put it higher.
+
+    A question takes place k, so that the more there are the less that position counts: their price is the same.
+    """
+    price = max(s.positions[s.k - 1], _CHEAPEST)
+    return float(s.share / price * float(max(s.clock[START], SHORTEST)) ** (-1 / 3))
+
+
+@kernel
+def reach(s: ChampionState, j: int) -> float:
+    """What a round can show against a challenger, at most; for it, CAUTION times as much."""
+    asked_about = max(1 / rate(s), s.most / _MOST_ASKING) / (CAUTION * s.evidence.parts[j])
+    return float(max(asked_about, _FORM * s.k))
+
+
+@kernel
+def fill_values(s: ChampionState, n: int) -> None:
+    """The weight of the position that each member gives to each item."""
+    for j in range(len(s.orders)):
+        for p in range(n):
+            s.worth[j, s.orders[j, p]] = s.positions[p]
+
+
+@kernel
+def fill_exploration_probs(s: ChampionState, n: int) -> float:
+    """The probability of a question about the item at each position of the order in charge; their sum.
+
+    The largest difference between the position in charge and another member's, times the rate, and CAUTION times as
+    much where the other puts it lower: such questions are cheap, and keep small what can speak against a
+    challenger. And a floor, for members that learn from the same answers may agree on what is no longer true.
+    """
+    charge, each, total = s.clock[CHARGE], rate(s), 0.0
+    for p in range(n):
+        item, higher, lower = s.orders[charge, p], 0.0, 0.0
+        for j in range(len(s.orders)):
+            off = s.evidence.parts[j] * (s.worth[j, item] - s.positions[p])
+            higher, lower = max(higher, off), max(lower, -off)
+        s.questions[p] = each * (higher + CAUTION * lower + FLOOR / n)
+        total += s.questions[p]
+    if total > _MOST_ASKING:
+        for p in range(n):
+            s.questions[p] *= _MOST_ASKING / total
+        total = _MOST_ASKING
+    return total
+
+
+@kernel
+def ask(s: ChampionState, uniform: float, ranking: Ints) -> int:
+    """Ask about what is in dispute: show the order in charge, the item at position k at the latest.
+
+    The item asked about, or -1 if there is no question, and the ranking stays.
+    """
+    n, charge = len(ranking), s.clock[CHARGE]
+    k = min(s.k, n)
+    position = sample_position(s.questions[:n], 0, uniform)
+    if position < 0:
+        return -1
+    for p in range(n):
+        ranking[p] = s.orders[charge, p]
+    item = ranking[position]
+    if position >= k:
+        move_up(ranking, position, k - 1)
+    return int(item)
+
+
+@kernel
+def fill_propensities(s: ChampionState, n: int, total: float) -> None:
+    """The probability of each item to be seen: as the one in charge has it, or in a round with a question."""
+    charge, k, above = s.clock[CHARGE], min(s.k, n), 0.0
+    for p in range(k):
+        above += s.questions[p]
+    for p in range(n):
+        item = s.orders[charge, p]
+        shown = total if p < k - 1 else above if p == k - 1 else s.questions[p]
+        s.propensities[item] = min(1.0, (1 - total) * s.seen[item] + shown)
+
+
+@kernel
+def fill_evidence(s: ChampionState, total: float, item: int, ranking: Ints, token: Floats) -> None:
+    """The weight of each answer as evidence, 0 if it is not used, and what is needed to make evidence of it.
+
+    Of a round with a question only the answer about its item is used, of others those about items that are mean_loss
+    seen: no difference is then larger than the reach.
+    """
+    n, members, charge = len(ranking), len(s.orders), s.clock[CHARGE]
+    k = min(s.k, n)
+    token[PERIOD_MARK] = s.clock[PERIOD]
+    token[CENTRE] = min((s.sums[GAIN] + 0.5) / (s.sums[WEIGHT] + 1), 1 / CAUTION)
+    for p in range(k):
+        shown = ranking[p]
+        usual = s.seen[shown] >= _USUAL
+        if shown == item or (item < 0 and usual):
+            position = 0
+            while s.orders[charge, position] != shown:
+                position += 1
+            propensity = s.questions[position] + ((1 - total) * s.seen[shown] if usual else 0.0)
+            token[WEIGHTS + p] = 1 / propensity
+        else:
+            token[WEIGHTS + p] = 0
+        for j in range(members):
+            token[WEIGHTS + s.k * (1 + j) + p] = s.worth[j, shown]
+
+
+@kernel
+def _share_out(s: ChampionState) -> None:
+    """Ask twice as much about a challenger in the next period, or half as much if the evidence is against it."""
+    for j in range(len(s.orders)):
+        total, squares = s.evidence.below.sums[j, 0], s.evidence.below.squares[j, 0]
+        part = s.evidence.parts[j] * (0.5 if total < 0 and total * total > squares / 4 else 2.0)
+        s.evidence.parts[j] = min(max(part, LEAST), 1.0)
+
+
+@kernel
+def _restart(s: ChampionState) -> None:
+    s.clock[PERIOD] += 1
+    s.clock[START] = s.clock[ROUNDS]
+    s.evidence.below.sums[:] = 0
+    s.evidence.below.squares[:] = 0
+    s.evidence.below.observed[:] = 0
+    s.evidence.above.sums[:] = 0
+    s.evidence.above.squares[:] = 0
+    s.evidence.above.observed[:] = 0
+    s.evidence.weights[:] = 0
+
+
+@kernel
+def doubt(s: ChampionState) -> float:
+    """ln(1/alpha) for each comparison of this period: over all of them the probabilities of errors add up to alpha."""
+    period = s.clock[PERIOD] + 1.0
+    return log(period * (period + 1) * (len(s.orders) - 1) / s.alpha)
+
+
+@kernel
+def _weigh(s: ChampionState, token: Floats, feedback: Floats) -> None:
+    """Add the differences that the answers of a round show."""
+    k, charge = len(feedback), s.clock[CHARGE]
+    own, centre = WEIGHTS + s.k * (1 + charge), token[CENTRE]
+    for p in range(k):
+        if not (0 <= token[WEIGHTS + p] < np.inf and 0 <= centre <= 1):
+            raise ValueError("the token of this decision is not one of this agent's")
+    for j in range(len(s.orders)):
+        if j == charge:
+            continue
+        weights, far, difference = s.evidence.weights[j], reach(s, j), 0.0
+        for p in range(k):
+            weight = (token[WEIGHTS + s.k * (1 + j) + p] - token[own + p]) * token[WEIGHTS + p] / far
+            difference += weight * (s.gains[int(feedback[p])] - centre)
+            weights[WEIGHED] += abs(weight)
+            weights[WEIGHED_SQUARE] += weight * weight
+        if not -1 - 1e-9 <= difference <= CAUTION + 1e-9:
+            raise ValueError("the token of this decision is not one of this agent's")
+        observe(bound_of(s.evidence.below, j), max(difference, -1.0), -1.0)
+        observe(bound_of(s.evidence.above, j), max(-difference, -CAUTION), -CAUTION)
+    for p in range(k):
+        weight = min(token[WEIGHTS + p], 1 / rate(s))
+        s.sums[WEIGHT] += weight
+        s.sums[GAIN] += weight * s.gains[int(feedback[p])]
+
+
+@kernel
+def limits(s: ChampionState, j: int) -> tuple[float, float, float]:
+    """The mean difference of a member's value from that in charge, and its limits at the alpha of the period."""
+    below, above, far, alpha = (
+        bound_of(s.evidence.below, j),
+        bound_of(s.evidence.above, j),
+        reach(s, j),
+        exp(-doubt(s)),
+    )
+    mean = below.sums[0] / below.observed[0] if below.observed[0] > 0 else np.nan
+    return far * mean, far * lower_mean(below, alpha), -far * lower_mean(above, alpha)
+
+
+@kernel
+def _promote(s: ChampionState) -> None:
+    """Put the challenger in charge for whom there is most evidence, if that is enough."""
+    best, most = -1, doubt(s)
+    for j in range(len(s.orders)):
+        if s.evidence.below.observed[j, 0] > 0:
+            found = log_evidence(bound_of(s.evidence.below, j), 0.0)
+            if found >= most:
+                best, most = j, found
+    if best < 0:
+        return
+    weights, kept = s.evidence.weights[best], s.history[s.clock[PROMOTIONS] % KEPT]
+    kept[0], kept[1], kept[2] = s.clock[ROUNDS], s.clock[CHARGE], best
+    kept[3], kept[4], kept[5] = limits(s, best)
+    kept[6], kept[7] = weights[WEIGHED] ** 2 / weights[WEIGHED_SQUARE], s.evidence.below.observed[best, 0]
+    s.evidence.parts[s.clock[CHARGE]] = 1
+    s.clock[PROMOTIONS] += 1
+    s.clock[CHARGE] = best
+    _restart(s)
+
+
+@kernel
+def judge(s: ChampionState, token: Floats, feedback: Floats) -> None:
+    """Take the answers of a round in as evidence, and promote a member if that is enough."""
+    answers = 0
+    for p in range(len(feedback)):
+        answers += not np.isnan(feedback[p])
+    if answers == 0:
+        return
+    s.clock[ROUNDS] += 1
+    if answers == len(feedback) and token[PERIOD_MARK] == s.clock[PERIOD]:
+        _weigh(s, token, feedback)
+        _promote(s)
+    if s.clock[ROUNDS] >= 2 * max(s.clock[START], SHORTEST // 2):
+        _share_out(s)
+        _restart(s)

@@ -1,0 +1,224 @@
+"""The kernels of a team, made from those of its members: each is asked in turn, by number."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from peekrank._jit import kernel, specialise, unspecialised
+from peekrank.learners._champion.comparison import (
+    ask,
+    fill_evidence,
+    fill_exploration_probs,
+    fill_propensities,
+    fill_values,
+    judge,
+)
+from peekrank.learners._champion.state import CHARGE, PERIOD_MARK, WEIGHTS, ChampionState, Members
+from peekrank.types import Features, Floats, Ints, Kernels, State
+
+# The kernels of one member
+_exploit: Callable[[State, Features, Ints, Floats], None] = unspecialised
+_explore: Callable[[State, Features, Floats, Ints, Floats], None] = unspecialised
+_propensities: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
+_off_policy: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
+_update: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
+_set_items: Callable[[State, Ints], None] = unspecialised
+# What is done with one member, and with all after it
+_this: Callable[..., None] = unspecialised
+_others: Callable[..., None] = unspecialised
+# What is done with all members
+_all_exploit: Callable[..., None] = unspecialised
+_all_explore: Callable[..., None] = unspecialised
+_off_policy_in_all: Callable[..., None] = unspecialised
+_all_update: Callable[..., None] = unspecialised
+_set_items_in_all: Callable[..., None] = unspecialised
+
+
+def _exploit_of(member: State, s: ChampionState, X: Features, token: Floats, j: int) -> None:
+    _exploit(member, X, s.orders[j][: len(X)], token[s.tokens[j] : s.tokens[j + 1]])
+
+
+def _explore_of(
+    member: State, s: ChampionState, X: Features, uniforms: Floats, ranking: Ints, token: Floats, j: int
+) -> None:
+    """What the member shows, and its propensities, if it is in charge.
+
+    Where it cannot tell its propensities at present, nothing is left to chance.
+    """
+    if s.clock[CHARGE] != j:
+        return
+    n, own, seen = len(ranking), token[s.tokens[j] : s.tokens[j + 1]], s.seen[: len(ranking)]
+    for p in range(n):
+        ranking[p] = s.orders[j, p]
+    _explore(member, X, uniforms[1:], ranking, own)
+    _propensities(member, X, ranking, own, seen)
+    token[0] = own[0]
+    if np.isnan(seen[0]):
+        token[0] = 0
+        for p in range(n):
+            ranking[p] = s.orders[j, p]
+            seen[ranking[p]] = p < s.k
+
+
+def _off_policy_of(
+    member: State, s: ChampionState, X: Features, ranking: Ints, propensities: Floats, token: Floats, j: int
+) -> None:
+    _off_policy(member, X, ranking, propensities, token[s.tokens[j] : s.tokens[j + 1]])
+
+
+def _update_of(
+    member: State, s: ChampionState, X: Features, ranking: Ints, token: Floats, feedback: Floats, j: int
+) -> None:
+    heard = s.heard[: len(feedback)]
+    for p in range(len(feedback)):
+        heard[p] = feedback[p] if np.isnan(feedback[p]) else s.grades[j, int(feedback[p])]
+    _update(member, X, ranking, token[s.tokens[j] : s.tokens[j + 1]], heard)
+    heard[:] = 0
+
+
+def _set_items_of(member: State, items: Ints, j: int) -> None:
+    _set_items(member, items)
+
+
+def _best_in_turn(team: Members, s: ChampionState, X: Features, token: Floats, j: int) -> None:
+    _this(team.first, s, X, token, j)
+    _others(team.rest, s, X, token, j + 1)
+
+
+def _explore_in_turn(
+    team: Members, s: ChampionState, X: Features, uniforms: Floats, ranking: Ints, token: Floats, j: int
+) -> None:
+    _this(team.first, s, X, uniforms, ranking, token, j)
+    _others(team.rest, s, X, uniforms, ranking, token, j + 1)
+
+
+def _off_policy_in_turn(
+    team: Members, s: ChampionState, X: Features, ranking: Ints, propensities: Floats, token: Floats, j: int
+) -> None:
+    _this(team.first, s, X, ranking, propensities, token, j)
+    _others(team.rest, s, X, ranking, propensities, token, j + 1)
+
+
+def _update_in_turn(
+    team: Members, s: ChampionState, X: Features, ranking: Ints, token: Floats, feedback: Floats, j: int
+) -> None:
+    _this(team.first, s, X, ranking, token, feedback, j)
+    _others(team.rest, s, X, ranking, token, feedback, j + 1)
+
+
+def _set_items_in_turn(team: Members, items: Ints, j: int) -> None:
+    _this(team.first, items, j)
+    _others(team.rest, items, j + 1)
+
+
+def _rank(s: ChampionState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+    n = len(ranking)
+    _set_items_in_all(s.members, s.everyone[:n], 0)
+    _all_best(s.members, s, X, token, 0)
+    _all_explore(s.members, s, X, uniforms, ranking, token, 0)
+    fill_values(s, n)
+    total = fill_exploration_probs(s, n)
+    item = ask(s, uniforms[0], ranking)
+    if item >= 0:
+        token[0] = s.orders[s.clock[CHARGE], min(s.k, n) - 1] != ranking[min(s.k, n) - 1]
+    fill_propensities(s, n, total)
+    _off_policy_in_all(s.members, s, X, ranking, s.propensities[:n], token, 0)
+    fill_evidence(s, total, item, ranking, token)
+
+
+def _update_all(s: ChampionState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
+    _set_items_in_all(s.members, s.everyone[: len(ranking)], 0)
+    _all_update(s.members, s, X, ranking, token, feedback, 0)
+    judge(s, token, feedback)
+
+
+def _off_policy_all(s: ChampionState, X: Features, ranking: Ints, propensities: Floats, token: Floats) -> None:
+    """All members learn from what somebody else shows; it is no evidence on them."""
+    _off_policy_in_all(s.members, s, X, ranking, propensities, token, 0)
+    token[PERIOD_MARK] = -1
+    token[WEIGHTS : WEIGHTS + s.k] = 0
+
+
+@kernel
+def _stay(member: State, items: Ints) -> None:
+    """Nothing, for a member whose items are always the same."""
+
+
+@kernel
+def _fill_propensities(s: ChampionState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
+    for i in range(len(out)):
+        out[i] = s.propensities[i]
+
+
+_TURNS: dict[str, tuple[Any, Any]] = {
+    "best": (_exploit_of, _best_in_turn),
+    "explore": (_explore_of, _explore_in_turn),
+    "off_policy": (_off_policy_of, _off_policy_in_turn),
+    "update": (_update_of, _update_in_turn),
+    "set_items": (_set_items_of, _set_items_in_turn),
+}
+
+
+@cache
+def champion_kernels(members: tuple[Kernels, ...]) -> Kernels:
+    """The kernels of a team of learners with these kernels."""
+    parts = [_parts(each) for each in members]
+    name = hashlib.sha256("\0".join(map(_name, members)).encode()).hexdigest()[:16]
+
+    def all_of(what: str) -> Any:
+        return _in_turn(what, [each[what] for each in parts])
+
+    set_items, off_policy = all_of("set_items"), all_of("off_policy")
+    every = {"_all_best": all_of("best"), "_all_explore": all_of("explore")}
+    return Kernels(
+        specialise(_rank, name, _set_items_in_all=set_items, _off_policy_in_all=off_policy, **every),
+        specialise(_update_all, name, _set_items_in_all=set_items, _all_update=all_of("update")),
+        _fill_propensities,
+        counts_rounds=True,
+        off_policy=specialise(_off_policy_all, name, _off_policy_in_all=off_policy),
+    )
+
+
+def _parts(one: Kernels) -> dict[str, Any]:
+    """What each thing needs that is done with a member."""
+    return {
+        "best": {"_exploit": one.best},
+        "explore": {"_explore": one.explore, "_propensities": one.propensities},
+        "off_policy": {"_off_policy": one.off_policy},
+        "update": {"_update": one.update},
+        "set_items": {"_set_items": one.set_items or _stay},
+    }
+
+
+def _in_turn(what: str, needed: Sequence[dict[str, Any]]) -> Any:
+    """A kernel that does something with one member after the other."""
+    single, both = _TURNS[what]
+    name = hashlib.sha256("\0".join(map(_addresses, needed)).encode()).hexdigest()[:16]
+    first = specialise(single, _addresses(needed[0]), **needed[0])
+    if len(needed) == 1:
+        return first
+    return specialise(both, name, _this=first, _others=_in_turn(what, needed[1:]))
+
+
+def _addresses(parts: dict[str, Any]) -> str:
+    return "-".join(f"{part.__module__}.{part.__qualname__}" for part in parts.values())
+
+
+def _name(kernels: Kernels) -> str:
+    return "-".join(_addresses({"": part}) for part in kernels if part is not None and not isinstance(part, bool))
+
+
+def lacking(kernels: Kernels) -> str:
+    """What a learner lacks to be one of a team; empty if it lacks nothing."""
+    if kernels.off_policy is None:
+        return "it cannot learn from rankings that another learner chose"
+    if kernels.propensities is None:
+        return "it cannot tell the probability of each item to be seen"
+    if kernels.exploit is None or kernels.explore is None:
+        return "it cannot tell what it takes for best from what it explores"
+    return ""

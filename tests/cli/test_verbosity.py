@@ -1,0 +1,107 @@
+"""What commands say to scripts: one JSON object and nothing else, or nothing at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from helpers.command_line import peekrank, refused
+from helpers.documents import letor_text
+from helpers.services import service
+from helpers.traffic import live
+from peekrank.cli.app import COMMANDS, command_named
+
+ASKED = {
+    "advise": ["dcg --m 3 --k 1 --horizon 10", "ndcgsquared --m 10 --k 1"],
+    "list": [""],
+    "data": ["train.txt"],
+    "learn": ["train.txt uniform --rounds 50 --runs 1 --test test.txt --out trained-again"],
+    "rank": ["trained/models/ridge-0.json test.txt --out ranked.tsv --measure p@3+sum"],
+    "simulate": ["doubtsort uniform --horizon 50 --runs 2 --out simulated-again"],
+    "compare": ["simulated"],
+    "evaluate": ["log.parquet --policy logged --policy order:2,0,1"],
+    "positions": ["log.parquet"],
+    "watch": ["log.parquet"],
+    "game": ["--m 2", "dcg --m 2 --k 1", "apple-tasting"],
+    "audit": ["log.db"],
+}
+QUIET = {
+    "learn": "train.txt --rounds 50 --runs 1 --out trained-quietly",
+    "simulate": "uniform --horizon 50 --runs 1 --out simulated-quietly",
+    "rates": "dcg uniform --m 2 --k 1 --horizons 20,40 --runs 1",
+    "sweep": "example.toml",
+    "reproduce": "ct15-table-1",
+    "audit": "log.db",
+    "backup": "log.db copy.db",
+    "export": "log.db home home.parquet",
+    "warm": "uniform",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    path = tmp_path_factory.mktemp("scripts")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(path)
+        it, clock = service(path)
+        live(it, clock, rounds=20)
+        it.close()
+        for seed, name in enumerate(["train.txt", "test.txt"]):
+            Path(name).write_text(letor_text(20, seed))
+        for line in (
+            "learn train.txt --rounds 50 --runs 1",
+            "simulate doubtsort uniform --horizon 50 --runs 3 --out simulated",
+            "simulate uniform --k 3 --horizon 200 --runs 1 --out logged --log log.parquet",
+        ):
+            assert peekrank(*line.split()).exit_code == 0
+        Path("example.toml").write_text(
+            'name = "small"\nlearners = ["uniform"]\nstreams = ["ct15"]\nmeasures = ["dcg"]\nk = 1\n'
+            "horizons = [50]\nruns = 2\n"
+        )
+        yield path
+
+
+def has(name: str, option: str) -> bool:
+    return any(option in parameter.opts for parameter in command_named(name).params)
+
+
+def test_all_commands_that_speak_to_scripts_are_tested() -> None:
+    assert set(ASKED) == {name for name in COMMANDS if has(name, "--json")}
+    assert set(QUIET) == {name for name in COMMANDS if has(name, "--quiet")}
+
+
+@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.usefixtures("folder")
+def test_json_is_all_that_is_printed_and_has_the_keys_that_are_documented(name: str) -> None:
+    found: set[str] = set()
+    for arguments in ASKED[name]:
+        done = peekrank(name, *arguments.split(), "--json", "-")
+        assert done.exit_code == 0, done.output
+        found |= set(json.loads(done.stdout))
+        peekrank(name, *arguments.split(), "--json", "asked.json")
+        assert Path("asked.json").read_text() == done.stdout
+    keys = import_module(f"peekrank.cli.{name}").JSON_KEYS
+    assert found == {key for some in keys for key in some.split(", ")}
+
+
+@pytest.mark.parametrize("name", QUIET)
+@pytest.mark.usefixtures("folder")
+def test_quiet_commands_print_nothing(name: str) -> None:
+    done = peekrank(name, *QUIET[name].split(), "--quiet")
+    assert (done.exit_code, done.output) == (0, "")
+    assert peekrank("list").stdout  # the next command in the process is not quiet
+
+
+@pytest.mark.usefixtures("folder")
+def test_errors_are_said_quietly_too() -> None:
+    assert "unknown learner" in refused("simulate", "unknown", "--quiet", "--out", "none")
+
+
+@pytest.mark.usefixtures("folder")
+def test_standard_output_is_for_one_thing() -> None:
+    said = refused("rank", "trained/models/ridge-0.json", "test.txt", "--json", "-")
+    assert said.startswith("error: --json -: standard output is for the table")
