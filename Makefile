@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 
 QUICK := -m 'not slow and not browser and not ray'
 
-.PHONY: demo test check lint types imports tests site portable coverage commands calls notebooks stub format bench fuzz mutants kills faults failover minimum dist lock clean
+.PHONY: demo test check lint types imports tests site portable coverage notebooks stub format bench fuzz mutants kills faults failover minimum dist lock clean
 
 demo: $(READY)  ## set up, rank ten items from one answer per round, write peekrank-demo/report.html
 	$(BIN)/peekrank demo --out peekrank-demo
@@ -49,12 +49,6 @@ coverage: $(READY)  ## which lines the quick tests reach
 	$(BIN)/pytest -q -n auto --dist worksteal $(QUICK) --cov --cov-report=
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -n auto --dist worksteal -W ignore::RuntimeWarning -m 'not slow and not compiled' tests/kernels tests/learners --cov --cov-append
 
-commands: $(READY)  ## write docs/commands.md anew after a change of the command line
-	$(BIN)/python scripts/commands.py
-
-calls: $(READY)  ## write docs/service/http.md anew after a change of the calls over HTTP
-	$(BIN)/python scripts/calls.py
-
 notebooks: $(READY)  ## execute docs/notebooks anew, and store what comes out
 	$(BIN)/python scripts/notebooks.py
 
@@ -65,7 +59,7 @@ format: $(READY)
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: $(READY)  ## print the figures of docs/benchmarks.md and other pages
+bench: $(READY)  ## print the figures of records/benchmarks.json and other records
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/fixed_items.py

@@ -1,4 +1,4 @@
-"""How rare false alarms are, and how soon planted faults are noticed: the tables of docs/monitoring.md.
+"""How rare false alarms are, and how soon planted faults are noticed: records/monitoring.json.
 
 Ten items, three of which are seen, each answered for with probability 0.3; grades 0 and 1 with means from 0.9 to
 0.2. Learners go on learning meanwhile. A fault begins after 5,000 good decisions, and is done to
@@ -6,25 +6,23 @@ what the app shows or tells.
 
     python experiments/alarms.py                                     print the tables (five minutes)
     python experiments/alarms.py --runs 2                            fewer runs
-    python experiments/alarms.py --page docs/monitoring.md      put them into the page
+    python experiments/alarms.py --record                            write them into the record
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import records
 
 from peekrank import DCG, Agent
 from peekrank.learners import learner as learner_named
 from peekrank.monitoring.alarms import Monitor
-from peekrank.reports.markup import put_into
 from peekrank.types import Floats, Ints
 
-BEGIN = "<!-- begin: python experiments/alarms.py --page docs/monitoring.md -->"
 M, K, RATE = 10, 3, 0.3
 MEANS = np.linspace(0.9, 0.2, M)
 GOOD, BAD = 5_000, 5_000  # decisions before and after a fault begins
@@ -190,10 +188,9 @@ def _told(after: Sequence[int]) -> str:
     return f"{np.median(after):,.0f} ({most})"
 
 
-def tables(runs: Sequence[int]) -> list[str]:
-    """Both tables, as Markdown."""
+def tables(runs: Sequence[int]) -> list[records.Table]:
+    """Return both tables of the record."""
     lines = [
-        f"False alarms at alpha = {OFTEN:g}, {len(runs)} runs of {LONG:,} decisions:", "",
         "| learner | alarms per 1 / alpha decisions | decisions before the first alarm, mean ± standard error |",
         "|---|---|---|",
     ]  # fmt: skip
@@ -201,27 +198,32 @@ def tables(runs: Sequence[int]) -> list[str]:
         decisions, alarms, lengths = false_alarms(name, runs)
         error = np.std(lengths) / np.sqrt(len(lengths))
         lines.append(f"| `{name}` | {alarms / (OFTEN * decisions):.2f} | {np.mean(lengths):,.0f} ± {error:,.0f} |")
-    lines += [
-        "", f"Decisions until a fault is noticed at alpha = {ALPHA:g}, median and most of {len(runs)} runs:", "",
+    text = f"alpha = {OFTEN:g}, {LONG:,} decisions in each run."
+    found = [records.parse_table("False alarms", lines, [text])]
+    lines = [
         "| fault | alarm | " + " | ".join(f"`{name}`" for name in LEARNERS[:2]) + " |", "|---|---|---|---|",
     ]  # fmt: skip
     for fault, (_, meant) in FAULTS.items():
         told = [_told(delays(name, fault, runs)[0]) for name in LEARNERS[:2]]
         lines.append(f"| {fault} | `{meant}` | {' | '.join(told)} |")
-    return lines
+    text = (
+        f"alpha = {ALPHA:g}, median and, in brackets, the largest number of the {len(runs)} runs. "
+        f"A fault begins after {GOOD:,} good decisions."
+    )
+    return [*found, records.parse_table("Decisions until a fault is noticed", lines, [text])]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the tables, or put them into the page."""
+    """Print the tables, or write them into the record."""
     parser = argparse.ArgumentParser(description="False alarms, and delays of true ones.")
     parser.add_argument("--runs", type=int, default=RUNS)
-    parser.add_argument("--page", type=Path)
+    records.add_option(parser, "monitoring")
     options = parser.parse_args(arguments)
-    lines = tables(range(FIRST, FIRST + options.runs))
-    if options.page:
-        put_into(options.page, BEGIN, lines)
+    found = tables(range(FIRST, FIRST + options.runs))
+    if options.record:
+        records.update(options.record, found)
     else:
-        print("\n".join(lines))
+        print(records.show(found))
 
 
 if __name__ == "__main__":

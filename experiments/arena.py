@@ -1,9 +1,9 @@
-"""Learners of finite games in the arena: the table of docs/experiments/arena.md.
+"""Learners of finite games in the arena: the table of records/arena.json.
 
 The games are those of `peekrank reproduce arena`.
 
     python experiments/arena.py                          print the table
-    python experiments/arena.py --page docs/experiments/arena.md     put it into the page
+    python experiments/arena.py --record   write it into records/arena.json
 """
 
 from __future__ import annotations
@@ -11,26 +11,24 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
+
+import records
 
 from peekrank.experiments.arena import run_arena
 from peekrank.papers.ours.arena import HORIZONS, LEARNERS, RUNS, games, table
-from peekrank.reports.markup import put_into
-
-BEGIN = "<!-- begin: python experiments/arena.py --page docs/experiments/arena.md -->"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Play all games."""
     parser = argparse.ArgumentParser(description="Cross learners of finite games with games.")
     parser.add_argument("--runs", type=int, default=RUNS)
-    parser.add_argument("--page", type=Path, help="a page to put the table into")
+    records.add_option(parser, "arena")
     options = parser.parse_args(arguments)
     results = run_arena(games(), LEARNERS, HORIZONS, options.runs, say=lambda text: sys.stderr.write(text + "\n"))
     lines = table(results).markdown()
     sys.stdout.write("\n".join(lines) + "\n")
-    if options.page:
-        put_into(options.page, BEGIN, lines)
+    if options.record:
+        records.update(options.record, [records.parse_table("Games and learners", lines)])
 
 
 if __name__ == "__main__":

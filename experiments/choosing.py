@@ -1,12 +1,13 @@
-"""What learners for items without features mean_loss lose, for `advise`; and the table "which learner when".
+"""What learners for items without features mean_loss lose, for `advise`: records/choosing.json.
 
 Stationary streams at two lengths, and the tutorial's ten items where some of the visitors answer. Learners play
 without a horizon, and those that have one also with it. Figures are means over seeds with standard deviations; the
 package keeps them and advises by them.
 
-    python experiments/choosing.py --measure     measure, and write src/peekrank/advice/benchmarks.json (minutes)
-    python experiments/choosing.py --laboratory  what it does to be told the horizon, into docs/learners/index.md
-    python experiments/choosing.py               put the table "which learner when" there
+    python experiments/choosing.py --measure             measure (minutes), for src/peekrank/advice/benchmarks.json
+    python experiments/choosing.py --record              write the measured figures into the record
+    python experiments/choosing.py --laboratory --record measure the effect of the horizon, and write it there
+    python experiments/choosing.py                       print the table "which learner when"
 """
 
 from __future__ import annotations
@@ -22,21 +23,18 @@ from typing import Any, NamedTuple
 sys.path.append(str(Path(__file__).resolve().parent))  # where margin.py is
 
 import numpy as np
+import records
 from margin import CROWDS, LAB, STATIONARY, asked, drawn, drawn_from, played
 
-from peekrank.advice import Advice, advise
+from peekrank.advice import Advice, advise, benchmarks
 from peekrank.advice.benchmarks import FILE, ITEMS, Answers, Benchmark, figures
 from peekrank.experiments.families import family
 from peekrank.learners import learner
 from peekrank.learners._shared import ShortHorizonWarning
 from peekrank.measures import measure
-from peekrank.reports.markup import put_into
 from peekrank.streams import stream
 from peekrank.types import Floats, Learner, Measure, Shape
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "learners" / "index.md"
-BEGIN = "<!-- begin: python experiments/choosing.py -->"
-BEGIN_LABORATORY = "<!-- begin: python experiments/choosing.py --laboratory -->"
 NAMES = ("doubtsort", "marginftrl", "blockftrl", "setftrl", "permftrl", "greedy", "thompson")
 GAMES = (("dcg", 1), ("dcg", 9), ("dcg", 10), ("p@3+sum", 1))
 STREAMS = ("ct15", "linear means", "graded")
@@ -116,7 +114,8 @@ def measured(runs: int, visited: int) -> str:
 
 def laboratory(runs: int) -> Iterator[str]:
     """The worst stream of the laboratory, and the mean over all, without a horizon and with it."""
-    yield f"| m = 5, {LAB:,} rounds | worst, not told | worst, told | mean, not told | mean, told |"
+    heads = [f"{what}, horizon {known}" for what in ("worst stream", "mean") for known in ("unknown", "known")]
+    yield f"| m = 5, {LAB:,} rounds | {' | '.join(heads)} |"
     yield "|---|---|---|---|---|"
     for name, game, k in IN_LABORATORY:
         judge, worst, means = measure(game), [], []
@@ -132,6 +131,25 @@ def laboratory(runs: int) -> Iterator[str]:
         yield f"| {name}, `{game}`, k = {k} | {' | '.join(worst + means)} |"
 
 
+def recorded() -> list[records.Table]:
+    """Return the tables of the record, from the file of the package."""
+    few: dict[str, list[records.Cell]] = {}
+    for one in benchmarks.visitors():
+        few.setdefault(f"`{one.learner}`", []).append(records.Figure(one.mean, one.sd, digits=4))
+    columns = ["learner", *(f"{crowd.propensity[0]:.0%} answer".replace("%", " %") for crowd in CROWDS[:3])]
+    tables = [records.Table("Few answers", columns=columns, rows=[[name, *cells] for name, cells in few.items()])]
+    found: dict[str, dict[tuple[str, str, str], dict[int, records.Figure]]] = {}
+    for row in benchmarks.streams():
+        game = found.setdefault(f"Stationary streams, {row.measure}, k = {row.k}", {})
+        cells = game.setdefault((f"`{row.learner}`", "yes" if row.told else "no", row.stream), {})
+        cells[row.rounds] = records.Figure(row.mean, row.sd)
+    columns = ["learner", "knows the horizon", "stream", *(f"{length:,} rounds" for length in LENGTHS)]
+    for title, game in found.items():
+        rows: list[list[records.Cell]] = [[*key, *map(cells.get, LENGTHS)] for key, cells in game.items()]
+        tables.append(records.Table(title, columns=columns, rows=rows))
+    return tables
+
+
 class When(NamedTuple):
     """A situation, and how `advise` is asked about it; which of its learners it is for."""
 
@@ -142,17 +160,17 @@ class When(NamedTuple):
 
 DCG_PROBLEM = ("dcg", 10, 1, 2)
 WHEN = (
-    When("taste is stable; any measure that is learned item by item, any k", DCG_PROBLEM, stable=True),
-    When("the same, `p@n+sum`", ("p@3+sum", 10, 1, 2), stable=True),
-    When("the same, and items come and go", DCG_PROBLEM, stable=True),
-    When("relevance may change at will", DCG_PROBLEM),
-    When("the same, `p@n+sum` at any k", ("p@3+sum", 10, 1, 2)),
-    When("the same, all positions that count are seen: `dcg@3`, k = 3", ("dcg@3", 10, 3, 2)),
-    When("the same, everything is seen: k = m", ("dcg", 10, 10, 2)),
-    When("a measure that is not learned item by item, at most six items, k = m", ("ndcg", 4, 4, 2)),
+    When("stable tastes, separable measure, any k", DCG_PROBLEM, stable=True),
+    When("stable tastes, `p@n+sum`, any k", ("p@3+sum", 10, 1, 2), stable=True),
+    When("stable tastes, items come and go", DCG_PROBLEM, stable=True),
+    When("changing tastes, separable measure, any k", DCG_PROBLEM),
+    When("changing tastes, `p@n+sum`, any k", ("p@3+sum", 10, 1, 2)),
+    When("changing tastes, all positions that count are seen (`dcg@3`, k = 3)", ("dcg@3", 10, 3, 2)),
+    When("changing tastes, everything is seen (k = m)", ("dcg", 10, 10, 2)),
+    When("not separable, up to six items, k = m", ("ndcg", 4, 4, 2)),
     When("`ndcg`, more items than answers", ("ndcg", 10, 1, 2)),
 )
-HEAD = ("your situation", "learner", "certain", "usual", "few answers", "items come and go")
+HEAD = ("your situation", "learner", "guarantee", "few answers", "items come and go")
 
 
 def which_learner_when() -> list[str]:
@@ -164,39 +182,30 @@ def which_learner_when() -> list[str]:
     ]
     rows += [
         (
-            "you do not know whether taste is stable, or which of several learners is best",
+            "unsure whether tastes are stable",
             linked("champion"),
-            "promotions are right with probability 0.95",
-            "[price](champion.md#theorem)",
+            "right promotions, with probability 0.95",
             "",
             "no",
         ),
-        (
-            "items have features",
-            f"{linked('ridge')}, {linked('rtopkf')}, or {linked('auto')} to choose by evidence",
-            "rtopkf: by [surrogate](../surrogates/index.md)",
-            "[compared](auto.md)",
-            "",
-            "yes",
-        ),
+        ("items have features", f"{linked('ridge')}, {linked('rtopkf')} or {linked('auto')}", "", "", "yes"),
     ]
     return ["| " + " | ".join(cells) + " |" for cells in rows]
 
 
 def row(when: When, advice: Advice) -> tuple[str, ...]:
-    """A line of the table."""
+    """Return a line of the table."""
     spec = advice.stable if when.stable else advice.learner
     if spec is None:
         other = "; ".join(f"learn `{change.measure}` instead" for change in advice.changes if change.k == advice.k)
-        return (when.situation, "none", f"{advice.verdict.rate}: hopeless; {other}", "", "", "")
+        return (when.situation, "none", f"hopeless; {other}", "", "")
     found = next(found for found in advice.evidence if found.learner == spec)
-    certain = str(advice.guarantee) if spec == advice.learner else "a theorem for its safe form, where stable"
-    usual, few = (figures(part.values(), " / ") for part in (found.lost, found.few))
+    certain = str(advice.guarantee) if spec == advice.learner else "T^(2/3) if stable, safe form"
+    few = figures(found.few.values(), " / ")
     return (
         when.situation,
         linked(spec.partition(":")[0]),
         certain,
-        usual,
         few,
         "yes" if found.items_come_and_go else "no",
     )
@@ -208,19 +217,24 @@ def linked(name: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, or put the table into its page."""
+    """Measure, write the record, or print the table."""
     parser = argparse.ArgumentParser(description="Which learner when.")
     parser.add_argument("--measure", action="store_true", help="measure, and write the file of the package")
     parser.add_argument("--laboratory", action="store_true", help="learners told their horizon, and not told")
     parser.add_argument("--runs", type=int, default=RUNS)
+    records.add_option(parser, "choosing")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore", ShortHorizonWarning)
-    if options.laboratory:
-        put_into(PAGE, BEGIN_LABORATORY, list(laboratory(options.runs)))
-    elif options.measure:
+    if options.measure:
         FILE.write_text(measured(options.runs, min(VISITED, options.runs)), encoding="utf-8")
+    if options.laboratory:
+        tables = [records.parse_table("With and without the horizon", list(laboratory(options.runs)))]
     else:
-        put_into(PAGE, BEGIN, which_learner_when())
+        tables = recorded()
+    if options.record:
+        records.update(options.record, tables)
+    elif not options.measure:
+        print(records.show(tables) if options.laboratory else "\n".join(which_learner_when()))
 
 
 if __name__ == "__main__":

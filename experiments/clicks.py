@@ -1,13 +1,13 @@
-"""Learning from clicks: the tables and the picture of docs/evaluation/clicks.md.
+"""Learning from clicks: the tables and the picture of records/clicks.json.
 
-Ten items with means from 0.9 to 0.1, five positions. What is lost is DCG by the true relevance, in the later half
-of the rounds. First, people look at position p with probability 1/p, and the learner is told clicks that are
-corrected by the curve (1/p)^strength: strength 0 takes silence for 0, 1 is the truth, 2 corrects too much. Then
-people who click in other ways, and what can be made of their clicks.
+Ten items with means from 0.9 to 0.1, five positions. What is lost is DCG by the true relevance, in the later half of
+the rounds. First, people look at position p with probability 1/p, and the learner is told clicks that are corrected
+by the curve (1/p)^strength: strength 0 takes silence for 0, 1 is the truth, 2 corrects too much. Then people who
+click in other ways, and what can be made of their clicks.
 
     python experiments/clicks.py                                     print the tables (a minute)
     python experiments/clicks.py --runs 2                            fewer runs
-    python experiments/clicks.py --page docs/evaluation/clicks.md      put them into the page, with the picture
+    python experiments/clicks.py --record                            write them into the record, with the picture
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import records
 from matplotlib.figure import Figure
 
 from peekrank import DCG, Bernoulli, simulate
 from peekrank.learners import learner as learner_named
 from peekrank.reports import plots
-from peekrank.reports.markup import put_into
 from peekrank.reports.style import blank, draw, finish, look, spread_of_runs, styled
 from peekrank.streams import Clicks
 from peekrank.streams.clicks import Cascade, ClickModel, DependentClick, PositionBased
@@ -30,7 +30,6 @@ from peekrank.streams.feedback_rules import FeedbackRules, Rule, parse_rules
 from peekrank.types import Floats
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "pictures" / "clicks-wrong-curve.svg"
-BEGIN = "<!-- begin: python experiments/clicks.py --page docs/evaluation/clicks.md -->"
 M, K, ROUNDS = 10, 5, 20_000
 MEANS = np.linspace(0.9, 0.1, M)
 TRUTH = PositionBased(tuple(1 / np.arange(1.0, K + 1)))
@@ -77,13 +76,10 @@ def measured(runs: Sequence[int]) -> dict[str, Floats]:
     }
 
 
-def other_people(runs: Sequence[int]) -> list[str]:
+def other_people(runs: Sequence[int]) -> records.Table:
     """What doubtsort loses with people of all kinds, whatever is made of their clicks."""
     forms = {"silence taken for 0": RAW, "cascade": parse_rules("click = 1; cascade"), "true curve": None}
-    lines = [
-        "", f"The same for `{LEARNERS[0]}` and other people:", "",
-        "| people | " + " | ".join(forms) + " |", "|---|" + "---|" * len(forms),
-    ]  # fmt: skip
+    lines = ["| people | " + " | ".join(forms) + " |", "|---|" + "---|" * len(forms)]
     for words, people in PEOPLE.items():
         cells = []
         for taken in forms.values():
@@ -92,19 +88,18 @@ def other_people(runs: Sequence[int]) -> list[str]:
             else:
                 cells.append(_spread(np.array([lost(LEARNERS[0], people, taken, run) for run in runs])))
         lines.append(f"| {words} | {' | '.join(cells)} |")
-    return lines
+    return records.parse_table("Other people", lines, [f"The same for `{LEARNERS[0]}` and other people."])
 
 
 def _spread(losses: Floats) -> str:
     return f"{100 * losses.mean():.2f} ± {100 * losses.std(ddof=1):.2f}"
 
 
-def table(found: dict[str, Floats], random: Floats) -> list[str]:
+def table(found: dict[str, Floats], random: Floats) -> records.Table:
     """Means and standard deviations over runs."""
-    worst, spread = 100 * random.mean(), f"mean ± standard deviation of {len(random)} runs"
+    lost = f"random lists lose {100 * random.mean():.1f} %"
+    text = f"DCG lost in the second half of {ROUNDS:,} rounds, in % of the best; {lost}."
     lines = [
-        f"DCG lost in the second half of {ROUNDS:,} rounds, in % of the best, {spread};",
-        f"random lists lose {worst:.1f} %:", "",
         "| curve, as a power of the true one | " + " | ".join(f"`{name}`" for name in found) + " |",
         "|---|" + "---|" * len(found),
     ]  # fmt: skip
@@ -112,7 +107,8 @@ def table(found: dict[str, Floats], random: Floats) -> list[str]:
         note = {0.0: " (silence taken for 0)", 1.0: " (the truth)"}.get(strength, "")
         cells = [_spread(curves[:, column]) for curves in found.values()]
         lines.append(f"| {strength:g}{note} | {' | '.join(cells)} |")
-    return lines
+    pictures = {PICTURE.name: "DCG lost against the assumed curve"}
+    return records.parse_table("A wrong curve", lines, [text], pictures=pictures)
 
 
 def picture(found: dict[str, Floats]) -> Figure:
@@ -129,19 +125,20 @@ def picture(found: dict[str, Floats]) -> Figure:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the table, or put it into the page."""
+    """Print the tables, or write them into the record."""
     parser = argparse.ArgumentParser(description="Learning from clicks.")
     parser.add_argument("--runs", type=int, default=RUNS)
-    parser.add_argument("--page", type=Path)
+    records.add_option(parser, "clicks")
+    parser.add_argument("--picture", type=Path, default=PICTURE)
     options = parser.parse_args(arguments)
     runs = range(FIRST, FIRST + options.runs)
     found = measured(runs)
-    lines = table(found, np.array([lost("uniform", TRUTH, None, run) for run in runs])) + other_people(runs)
-    if options.page:
-        put_into(options.page, BEGIN, lines)
-        plots.save_as(picture(found), PICTURE)
+    tables = [table(found, np.array([lost("uniform", TRUTH, None, run) for run in runs])), other_people(runs)]
+    if options.record:
+        records.update(options.record, tables)
+        plots.save_as(picture(found), options.picture)
     else:
-        print("\n".join(lines))
+        print(records.show(tables))
 
 
 if __name__ == "__main__":

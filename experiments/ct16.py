@@ -1,11 +1,11 @@
 """CT16's Figure 1: average NDCG@10 against time, on a data file or on generated data of the paper's shapes.
 
 The learners, the claims and the picture are those of `peekrank reproduce ct16-figure-1`, which plays on generated
-data only. This script takes data of one's own too, and writes the page.
+data only. This script also takes your own data, and writes the record.
 
     python experiments/ct16.py --shape yandex --kind linear      print the table of one setting
     python experiments/ct16.py --data train.txt                  the same from a LETOR file or a .peek file
-    python experiments/ct16.py ... --page docs/papers/ct16.md  put it into the page, and a picture beside it
+    python experiments/ct16.py ... --record                      write it into records/ct16.json, with a picture
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import get_args
 
 import numpy as np
+import records
 
 from peekrank.data.generated import LAYOUTS, Kind
 from peekrank.data.letor import read_letor
@@ -32,21 +33,22 @@ from peekrank.papers.ct16.figure import (
     play,
     where,
 )
-from peekrank.reports.markup import put_into, row
+from peekrank.reports.markup import row
 from peekrank.reports.plots import save_as
 from peekrank.types import Rounds
 
+PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 
-def table(played: Played, *, yahoo: bool = False) -> list[str]:
-    """Where the curves are at a tenth of the rounds and at the end, and the verdicts, in Markdown."""
-    lines = [f"### {played.title}", "", *where(played).markdown(), "", "| the paper | here |", "|---|---|"]
+
+def tables(played: Played, *, yahoo: bool = False) -> list[records.Table]:
+    """Return where the curves are at a tenth of the rounds and at the end, and the verdicts."""
     said = ((claim.what.removeprefix(f"{played.title}: "), claim) for claim in claims(played, yahoo=yahoo))
-    return lines + [row(f"{what}: {claim.expected}", f"{claim.verdict} ({claim.here})") for what, claim in said]
-
-
-def write_page(path: Path, name: str, lines: Sequence[str]) -> None:
-    """Put lines into a page, between the marks of this name."""
-    put_into(path, f"<!-- begin: {name} -->", lines)
+    rows = [row(f"{what}: {claim.expected}", f"{claim.verdict} ({claim.here})") for what, claim in said]
+    title, pictures = f"Figure 1, {played.title}", {f"ct16-{played.title}.svg": "Average NDCG@10 against rounds"}
+    return [
+        records.parse_table(title, where(played).markdown(), pictures=pictures),
+        records.parse_table(f"{title}: statements of the paper", ["| the paper | here |", "|---|---|", *rows]),
+    ]
 
 
 def read_rounds(path: Path) -> Rounds:
@@ -64,10 +66,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--kind", choices=get_args(Kind), default="linear", help="of generated relevance")
     parser.add_argument("--scale", type=float, default=1.0, help="part of the queries to generate")
     parser.add_argument("--unit", action="store_true", help="divide features so that no document is longer than 1")
-    parser.add_argument("--name", help="of the setting: in titles, in marks of the page and of the picture's file")
+    parser.add_argument("--name", help="of the setting, in titles and in the name of the picture's file")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--runs", type=int, default=RUNS)
-    parser.add_argument("--page", type=Path, help="a page to put the table into, with a picture in ../pictures/")
+    records.add_option(parser, "ct16")
+    parser.add_argument("--pictures", type=Path, default=PICTURES)
     options = parser.parse_args(arguments)
     if options.runs < 2:
         parser.error("--runs: two at least, or there is no spread")
@@ -86,11 +89,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     played = play(
         name, draw, rounds=options.rounds, runs=options.runs, say=lambda text: sys.stderr.write(text + "\n")
     )
-    lines = table(played, yahoo=options.shape == "yahoo")
-    sys.stdout.write("\n".join(lines) + "\n")
-    if options.page:
-        save_as(picture(played), options.page.parents[1] / "pictures" / f"ct16-{name}.svg")
-        write_page(options.page, name, lines)
+    made = tables(played, yahoo=options.shape == "yahoo")
+    sys.stdout.write(records.show(made))
+    if options.record:
+        save_as(picture(played), options.pictures / f"ct16-{name}.svg")
+        records.update(options.record, made)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ and randomness of the learner.
     python experiments/doubt.py                                print all tables (a quarter of an hour)
     python experiments/doubt.py few newcomer --runs 3          some of them
     python experiments/doubt.py --sushi sushi.soc              with real orders, whose items are hidden at random
-    python experiments/doubt.py --page docs/learners/doubtsort.md    put them into the page, with a picture
+    python experiments/doubt.py --record                       write records/doubtsort.json and its picture
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+import records
 from matplotlib.figure import Figure
 
 from peekrank import (
@@ -37,11 +38,9 @@ from peekrank import (
 )
 from peekrank.learners import learner as learner_named
 from peekrank.reports import plots
-from peekrank.reports.markup import put_into
 from peekrank.types import Decision, Floats, Grades, Ints, Learner, LinearMeasure
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "pictures" / "doubtsort-shown.svg"
-BEGIN = "<!-- begin: python experiments/doubt.py --sushi sushi.soc --page docs/learners/doubtsort.md -->"
 TUTORIAL = (0.6, 0.55, 0.5, 0.4, 0.35, 0.3, 0.25, 0.2, 0.15, 0.1)
 LEARNERS = ("doubtsort", "doubtsort:variant=cautious", "greedy", "thompson", "marginftrl")
 VISITS, LONG = 50_000, 100_000
@@ -146,13 +145,10 @@ def part(world: World, first: int, last: int) -> World:
     return world._replace(rounds=cut)
 
 
-def few(runs: Sequence[int]) -> list[str]:
-    """Few, late and unequal answers about the tutorial's ten items."""
+def few(runs: Sequence[int]) -> records.Table:
+    """Late and unequal answers about the tutorial's ten items; experiments/choosing.py has few answers."""
     unequal = np.linspace(0.05, 1, 10)
     ways: dict[str, Callable[[int], dict[str, object]]] = {
-        "all answer": lambda _: {},
-        "20 %": lambda _: {"rates": 0.2},
-        "5 %": lambda _: {"rates": 0.05},
         f"{LATE} rounds late": lambda _: {"delay": LATE},
         "5 % to 100 %, by item": lambda run: {"rates": np.random.default_rng([run, 3]).permutation(unequal)},
     }
@@ -164,8 +160,7 @@ def few(runs: Sequence[int]) -> list[str]:
             for how in ways.values()
         ]
         rows.append([f"`{name}`", *(figure(values, 4) for values in found)])
-    title = f"**Few answers.** The tutorial's ten items, DCG, k = 1, {VISITS:,} visits: DCG lost per visit."
-    return [title, "", *table(["learner", *ways], rows)]
+    return table("Late and unequal answers", "", ["learner", *ways], rows)
 
 
 def compared(
@@ -194,7 +189,7 @@ def sets(runs: Sequence[int], k: int) -> list[str]:
     return [f"five fixed sets of 10, k = {k}", *(figure(values) for values in found)]
 
 
-def lists(runs: Sequence[int]) -> list[str]:
+def lists(runs: Sequence[int]) -> records.Table:
     """Lists of what is available, by every rule."""
     rows = []
     for k in (1, 3):
@@ -217,11 +212,11 @@ def lists(runs: Sequence[int]) -> list[str]:
             for name in LEARNERS
         ]  # fmt: skip
         rows.append([f"10 of 50 at random, k = 1, {title}", *(figure(values) for values in found)])
-    title = f"**Items that come and go.** DCG and k = 1 where nothing else is said, {LONG:,} rounds: regret."
-    return [title, "", *table(["lists", *(f"`{name}`" for name in LEARNERS)], rows)]
+    text = f"Regret after {LONG:,} rounds; DCG and k = 1 unless stated."
+    return table("Items that come and go", text, ["lists", *(f"`{name}`" for name in LEARNERS)], rows)
 
 
-def newcomer(runs: Sequence[int]) -> list[str]:
+def newcomer(runs: Sequence[int]) -> records.Table:
     """How many of its rounds the best item needs to come to the top, where 49 others are known."""
     early, late, longest = 20_000, 6000, 20
     joined = range(FIRST_NEWCOMER, FIRST_NEWCOMER + NEWCOMERS * len(runs) // RUNS)
@@ -245,14 +240,14 @@ def newcomer(runs: Sequence[int]) -> list[str]:
                 f"{np.median(needed):,.0f} ({np.quantile(needed, 0.25):,.0f} to {np.quantile(needed, 0.75):,.0f})"
             )
         rows.append(row)
-    title = (
-        "**A new best item** (0.95) joins 49 known ones (0.05 to 0.9), after 20,000 rounds with 10 of them: the "
-        f"number of its rounds before it is shown first in 15 of 20, median and quartiles of {len(joined)} runs."
+    text = (
+        f"A new item with mean 0.95 joins 49 known ones (0.05 to 0.9) after {early:,} rounds with 10 of them: the "
+        "number of its rounds before it is shown first in 15 of 20."
     )
-    return [title, "", *table(["", *(f"`{name}`" for name in LEARNERS[:3])], rows)]
+    return table("A new best item", text, ["", *(f"`{name}`" for name in LEARNERS[:3])], rows)
 
 
-def replaced(runs: Sequence[int]) -> list[str]:
+def replaced(runs: Sequence[int]) -> records.Table:
     """Two of ten replaced, against a cold start with the same ten."""
     rows = []
     for name in LEARNERS:
@@ -263,11 +258,10 @@ def replaced(runs: Sequence[int]) -> list[str]:
             warm.append(float(live(made, part(world, 0, 21_000), 1, run).lost[20_000:].sum()))
             cold.append(float(live(made, part(world, 20_000, 21_000), 1, run).lost.sum()))
         rows.append([f"`{name}`", figure(warm, 1), figure(cold, 1), f"{np.mean(warm) / np.mean(cold):.2f}"])
-    title = "**Two of ten replaced** after 20,000 rounds: DCG lost in the next 1,000, and by a new agent."
-    return [title, "", *table(["learner", "goes on", "cold start", "ratio"], rows)]
+    return table("Two of ten replaced", "", ["learner", "goes on", "cold start", "ratio"], rows)
 
 
-def orders(path: Path, runs: Sequence[int]) -> list[str]:
+def orders(path: Path, runs: Sequence[int]) -> records.Table:
     """Orders of people, each item hidden from a list with probability 1/2: what a list loses to the order of means."""
     rows = []
     for measure, k in ((DCG(), 1), (DCG(), 3), (Precision(3, mean=False), 1)):
@@ -281,8 +275,8 @@ def orders(path: Path, runs: Sequence[int]) -> list[str]:
             means = measure.gain(relevance).mean(axis=0)
             worlds.append(World(available_items(relevance, mask), means, measure))
         rows.append(compared(f"{measure}, k = {k}", measure, k, worlds, runs))
-    title = f"**Orders of sushi**, half of the ten hidden at random in each of {VISITS:,} rounds: regret."
-    return [title, "", *table(["", *(f"`{name}`" for name in LEARNERS)], rows)]
+    text = f"Half of the ten kinds are hidden at random in each of {VISITS:,} rounds: regret."
+    return table("Orders of sushi", text, ["", *(f"`{name}`" for name in LEARNERS)], rows)
 
 
 def figure(values: Sequence[float], digits: int = 0) -> str:
@@ -290,10 +284,10 @@ def figure(values: Sequence[float], digits: int = 0) -> str:
     return f"{np.mean(values):,.{digits}f} ± {np.std(values, ddof=1):,.{digits}f}"
 
 
-def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """A table in Markdown."""
-    lines = [names, ["---"] * len(names), *rows]
-    return ["| " + " | ".join(line) + " |" for line in lines]
+def table(title: str, text: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> records.Table:
+    """A table of the record; without a text, the record keeps the one it has."""
+    cells = [[records.parse_cell(cell) for cell in row] for row in rows]
+    return records.Table(title, [text] if text else [], list(names), cells)
 
 
 class Shown:
@@ -328,30 +322,31 @@ def picture(run: int, parts: int = 120) -> Figure:
     return plots.shown_when(positions[np.argsort(-world.means)], horizon, title)
 
 
-TABLES: dict[str, Callable[[Sequence[int]], list[str]]] = {
+TABLES: dict[str, Callable[[Sequence[int]], records.Table]] = {
     "few": few, "lists": lists, "newcomer": newcomer, "replaced": replaced,
 }  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the tables, or put them into the page."""
+    """Print the tables, or write them into the record."""
     parser = argparse.ArgumentParser(description="Doubtsort where few answer, and where items come and go.")
     parser.add_argument("tables", nargs="*", choices=[*TABLES, []], help="which of them; all if none is named")
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--sushi", type=Path, help="a file of orders")
-    parser.add_argument("--page", type=Path)
+    records.add_option(parser, "doubtsort")
+    parser.add_argument("--picture", type=Path, default=PICTURE)
     options = parser.parse_args(arguments)
-    runs, lines = range(FIRST, FIRST + options.runs), []
+    runs, tables = range(FIRST, FIRST + options.runs), []
     for name in options.tables or TABLES:
-        lines += [*TABLES[name](runs), ""]
+        tables.append(TABLES[name](runs))
         sys.stderr.write(f"{name} done\n")
     if options.sushi:
-        lines += [*orders(options.sushi, runs), ""]
-    if options.page:
-        put_into(options.page, BEGIN, lines[:-1])
-        plots.save_as(picture(FIRST), PICTURE)
+        tables.append(orders(options.sushi, runs))
+    if options.record:
+        records.update(options.record, tables)
+        plots.save_as(picture(FIRST), options.picture)
     else:
-        print("\n".join(lines))
+        print(records.show(tables))
 
 
 if __name__ == "__main__":

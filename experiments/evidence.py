@@ -1,4 +1,4 @@
-"""The figures of docs/evidence: how often intervals are wrong that are looked at after every round, and errors.
+"""The figures of records/evaluation.json: how often intervals are wrong at some look, and errors of estimates.
 
 python experiments/evidence.py coverage     # 10,000 logs of adaptive learners, 200 rounds each: some minutes
 python experiments/evidence.py robust       # 20 items, 5 seen, 5,000 lists: IPS against doubly robust, 5 minutes

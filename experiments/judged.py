@@ -1,12 +1,12 @@
 """How good the rankers are that learners end up with, on judged documents that they have not seen.
 
 The learners and the claims are those of `peekrank reproduce judged`, which generates its lists. This script takes
-judged documents, which are not part of this project, and writes the page. Beside the learners: random orders,
+judged documents, which are not part of this project, and writes the record. Beside the learners: random orders,
 ListNet with all relevances, and LambdaMART (LightGBM, if it is installed), which is no online learner and has
 trees for a ranker.
 
     python experiments/judged.py --mq2008 FOLDER --yandex FOLDER --generated       print the tables
-    python experiments/judged.py ... --page docs/papers/ct16.md                           put them into the page
+    python experiments/judged.py ... --record                                      write records/ct16.json
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ct16 import read_rounds, write_page
+import records
+from ct16 import read_rounds
 
 from peekrank.data.generated import DatasetShape
 from peekrank.papers.ct16.figure import NOTHING, ROUNDS, best_grades
@@ -103,28 +104,26 @@ def try_all(splits: Sequence[Split], *, rounds: int, runs: int, say: Callable[[s
     return found
 
 
-def table(title: str, splits: Sequence[Split], found: Found) -> list[str]:
-    """Means and standard deviations over splits and runs, then what is claimed, in Markdown."""
+def tables(title: str, splits: Sequence[Split], found: Found) -> list[records.Table]:
+    """Return means and standard deviations over splits and runs, and the claims."""
     best = np.concatenate([best_grades(split.test) for split in splits])
-    lines = [
-        f"### {title}",
-        "",
-        f"{len(best):,} test queries, of which {np.sum(best == 0):,} without a relevant document are left out.",
-        "",
-        *held_out_table(found).markdown(),
-    ]
+    without = f"{np.sum(best == 0):,} without a relevant document"
+    text = [f"{len(best):,} test queries, of which {without} are left out."]
     if (TREES, 0) not in found:
-        lines += ["", "LambdaMART is missing: LightGBM is not installed."]
+        text.append("LambdaMART is missing: LightGBM is not installed.")
     said = [
         (f"{c.what.partition(': ')[2]}: {c.expected}", f"{c.verdict} ({c.here})") for c in claims(found, title)
     ]
-    return [*lines, "", *Table(("claim", "here"), said).markdown()]
+    return [
+        records.parse_table(f"{title}, held out", held_out_table(found).markdown(), text),
+        records.parse_table(f"{title}: claims", Table(("claim", "here"), said).markdown()),
+    ]
 
 
 def few_and_many(
     title: str, splits: Sequence[Split], counts: Sequence[int], runs: int, say: Callable[[str], object]
-) -> list[str]:
-    """Ridge, its feature map and ours after few rounds and many, and LambdaMART, in Markdown."""
+) -> records.Table:
+    """Compare ridge, ridge with added columns and ours after few rounds and many, and LambdaMART."""
     found: Found = {}
     trees = []
     for number, split in enumerate(splits):
@@ -137,11 +136,12 @@ def few_and_many(
     said = (
         f"{TREES}: {np.mean(known):.3f} ± {np.std(known, ddof=1):.3f}." if known else "LightGBM is not installed."
     )
-    return [f"#### {title}, few rounds and many", "", *rounds_table(found).markdown(), "", said]
+    text = "`ridge`, `ridge` with 150 added columns (squares and random waves) and ours; held out, k = 1."
+    return records.parse_table(f"{title}, few rounds and many", rounds_table(found).markdown(), [text, said])
 
 
-def stream_table(layout: DatasetShape, runs: int, say: Callable[[str], object]) -> list[str]:
-    """NDCG@10 while learning from lists that come once each, for each kind of relevance."""
+def stream_table(layout: DatasetShape, runs: int, say: Callable[[str], object]) -> records.Table:
+    """Return NDCG@10 while learning from lists that come once each, for each kind of relevance."""
     found = {}
     for kind in KINDS:
         mine: Found = {}
@@ -150,9 +150,9 @@ def stream_table(layout: DatasetShape, runs: int, say: Callable[[str], object]) 
                 mine.setdefault((name, 1), []).append(value)
         found[kind] = mine
         say(f"generated, {kind}: done")
-    size = f"{layout.documents[1]} documents of {layout.features} features"
-    head = f"### Generated lists, {layout.queries:,} rounds, up to {size}, k = 1"
-    return [head, "", *once_table(found).markdown()]
+    size = f"{layout.queries:,} rounds, up to {layout.documents[1]} documents of {layout.features} features, k = 1"
+    text = [f"{size}; NDCG@10 while learning from lists that come once each."]
+    return records.parse_table("Generated lists", once_table(found).markdown(), text)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -164,10 +164,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--few", type=int, nargs="+", help="only ridge, its feature map and ours after so many rounds"
     )
-    parser.add_argument("--generated", action="store_true", help="learn from generated lists, too")
+    parser.add_argument("--generated", action="store_true", help="also learn from generated lists")
     parser.add_argument("--generated-rounds", type=int, default=STREAM.queries)
     parser.add_argument("--runs", type=int, default=RUNS, help="at least, with other seeds or other folds")
-    parser.add_argument("--page", type=Path, help="a page to put the tables into")
+    records.add_option(parser, "ct16")
     options = parser.parse_args(arguments)
     if options.runs < 2:
         parser.error("--runs: two at least, or there is no spread")
@@ -175,23 +175,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     def say(text: str) -> None:
         sys.stderr.write(text + "\n")
 
-    done: dict[str, list[str]] = {}
+    done: list[records.Table] = []
     for name, title, read in (("mq2008", "MQ2008, five folds", mq2008), ("yandex", "Yandex", yandex)):
         folder: Path | None = getattr(options, name)
         if folder:
             splits = read(folder)
             if options.few:
-                done[f"judged {name} rounds"] = few_and_many(title, splits, options.few, options.runs, say)
+                done.append(few_and_many(title, splits, options.few, options.runs, say))
                 continue
             found = try_all(splits, rounds=options.rounds, runs=options.runs, say=say)
-            done[f"judged {name}"] = table(title, splits, found)
+            done += tables(title, splits, found)
     if options.generated:
         layout = STREAM._replace(queries=options.generated_rounds)
-        done["judged generated"] = stream_table(layout, options.runs, say)
-    for name, lines in done.items():
-        sys.stdout.write("\n".join(lines) + "\n\n")
-        if options.page:
-            write_page(options.page, name, lines)
+        done.append(stream_table(layout, options.runs, say))
+    sys.stdout.write(records.show(done))
+    if options.record:
+        records.update(options.record, done)
 
 
 if __name__ == "__main__":

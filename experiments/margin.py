@@ -6,7 +6,7 @@ deviations over seeds, none of which anything was chosen by; their number was fi
 
     python experiments/margin.py                                            print the tables (minutes)
     python experiments/margin.py --sushi sushi.soc --jester jester.csv      with real people
-    python experiments/margin.py ... --page docs/learners/marginftrl.md     put them into the page
+    python experiments/margin.py ... --record                               write them into records/marginftrl.json
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import records
 
 from peekrank.engine import Agent, simulate
 from peekrank.experiments.families import family
@@ -27,11 +28,9 @@ from peekrank.learners import learner
 from peekrank.learners._shared import ShortHorizonWarning
 from peekrank.measures import measure
 from peekrank.regret import best_values, regret
-from peekrank.reports.markup import put_into
 from peekrank.streams import fixed_items, stream
 from peekrank.types import Decision, Floats, Ints, Learner, Measure, Rounds, Shape, Stream
 
-BEGIN = "<!-- begin: python experiments/margin.py --page docs/learners/marginftrl.md -->"
 OURS, BLOCK, SETS = "marginftrl", "blockftrl", "setftrl"
 T, LAB, LONG = 100_000, 128_000, 1_000_000
 FIRST_SEED = 70_000
@@ -102,7 +101,8 @@ def drawn(text: str, rounds: int) -> Draw:
 
 def stationary(people: dict[str, str], runs: int) -> Iterator[list[str]]:
     """A row for each game and stream."""
-    yield ["game", "stream", "marginftrl", "blockftrl", "setftrl", "of the better"]
+    others = "ratio to the better of the others"
+    yield ["game", "stream", "`marginftrl`", "`blockftrl`", "`setftrl`", others]
     for name, k in GAMES:
         for label, text in {**STATIONARY, **people}.items():
             top = stream(text).max_grade
@@ -142,7 +142,7 @@ def opponents(m: int) -> dict[str, Draw]:
 
 def laboratory(runs: int) -> Iterator[list[str]]:
     """The worst stream of each learner, and where ours loses more than the better of the others."""
-    yield ["game, m = 5, k = 1", "learner", "worst of the laboratory", "worst of the opponents", "bound"]
+    yield ["game, m = 5, k = 1", "learner", "worst stream of the study", "worst opponent", "bound"]
     for name in ("dcg", "sumloss", "p@2+sum"):
         judge = measure(name)
         luck = {source.label: drawn_from(source.stream) for source in family(name, 5, 1, LAB)}
@@ -187,8 +187,8 @@ CROWDS = (
     *(Crowd(f"{share:.0%} answer", np.full(10, share)) for share in (1.0, 0.2, 0.05)),
     Crowd("all, 500 rounds late", np.ones(10), 500),
     Crowd("20%, 500 rounds late", np.full(10, 0.2), 500),
-    Crowd("5% to 95%, the better the rarer", np.linspace(0.05, 0.95, 10)),
-    Crowd("95% to 5%, the better the oftener", np.linspace(0.95, 0.05, 10)),
+    Crowd("5% to 95%, the better the item, the rarer", np.linspace(0.05, 0.95, 10)),
+    Crowd("95% to 5%, the better the item, the more often", np.linspace(0.95, 0.05, 10)),
 )
 
 
@@ -213,9 +213,9 @@ def asked(who: str, crowd: Crowd, seed: int) -> float:
 
 
 def answers(runs: int) -> Iterator[list[str]]:
-    """DCG lost per visit when answers are few, late or unequal."""
+    """DCG lost per visit when answers are late or unequal."""
     yield ["ten items, `dcg`, k = 1, 50,000 visits", "marginftrl", "blockftrl"]
-    for crowd in CROWDS:
+    for crowd in CROWDS[3:]:  # experiments/choosing.py has the first three
         cells = []
         for who in (OURS, BLOCK):
             lost = np.array([asked(who, crowd, FIRST_SEED + run) for run in range(runs)])
@@ -245,23 +245,21 @@ def changing(runs: int) -> Iterator[list[str]]:
         yield [f"`{who}`", *map(str, lost)]
 
 
-def markdown(rows: Iterator[list[str]]) -> list[str]:
-    """A table, told as it comes."""
-    lines = [""]
+def tabulated(title: str, rows: Iterator[list[str]]) -> records.Table:
+    """A table of the record, printed to standard error as it comes."""
+    head, cells = next(rows), []
     for row in rows:
-        lines.append("| " + " | ".join(row) + " |")
-        sys.stderr.write(lines[-1] + "\n")
-        if len(lines) == 2:
-            lines.append("|" + "---|" * len(row))
-    return lines
+        sys.stderr.write(f"{row}\n")
+        cells.append([records.parse_cell(cell) for cell in row])
+    return records.Table(title, columns=head, rows=cells)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, print, and put into the page."""
+    """Measure, print, and write the record."""
     parser = argparse.ArgumentParser(description="marginftrl beside blockftrl and setftrl.")
     parser.add_argument("--sushi", type=Path, help="orders of sushi (PrefLib 00014)")
     parser.add_argument("--jester", type=Path, help="ratings of jokes, a CSV file")
-    parser.add_argument("--page", type=Path, help="page to put the tables into")
+    records.add_option(parser, "marginftrl")
     parser.add_argument("--runs", type=int, default=20, help="on streams; half of them in the laboratory")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore", ShortHorizonWarning)
@@ -270,19 +268,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         people["Sushi"] = f"orders:path={options.sushi},rule=top3"
     if options.jester:
         people["Jester"] = f"ratings:path={options.jester},rule=quantile2,complete=true"
-    lines = []
     half = max(2, options.runs // 2)
-    for table in (
-        stationary(people, options.runs),
-        laboratory(half),
-        long_run(half),
-        answers(half),
-        changing(options.runs),
-    ):
-        lines += markdown(table)
-    sys.stdout.write("\n".join(lines) + "\n")
-    if options.page:
-        put_into(options.page, BEGIN, lines)
+    measured = {
+        "Stationary streams and real people": stationary(people, options.runs),
+        "Worst streams": laboratory(half),
+        "A long run": long_run(half),
+        "Late and unequal answers": answers(half),
+        "Streams that change": changing(options.runs),
+    }
+    tables = [tabulated(title, rows) for title, rows in measured.items()]
+    sys.stdout.write(records.show(tables))
+    if options.record:
+        records.update(options.record, tables)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ share of uniform's, and quality at the end; the pictures show how the share regr
 are not part of this project: docs/experiments/people.md says where they come from.
 
     python experiments/people.py --sushi sushi.soc --jester jester.csv          print the tables
-    python experiments/people.py ... --page docs/experiments/people.md  put them into the page, with pictures
+    python experiments/people.py ... --record      write them into records/people.json, with pictures
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import NamedTuple, get_args, get_type_hints
 
 import numpy as np
 import polars as pl
+import records
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import PercentFormatter
@@ -30,7 +31,6 @@ from peekrank.engine import problem_shape
 from peekrank.experiments.experiment import Experiment, Result
 from peekrank.experiments.runs import run
 from peekrank.registry import LEARNERS
-from peekrank.reports.markup import put_into
 from peekrank.reports.plots import save_as
 from peekrank.reports.style import (
     COLOURS,
@@ -54,7 +54,7 @@ LATE = 0.9  # the last tenth of the rounds is where quality is looked at
 NOTHING, EVERYTHING = "uniform", "ftpl"  # the references: learns nothing, sees everything
 POINTS = 60  # of a curve in a picture
 FIRST_SHOWN = 100  # rounds; before, the best ranking in hindsight is mostly luck
-BEGIN = "<!-- begin: python experiments/people.py --page docs/experiments/people.md -->"
+PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 
 
 class Data(NamedTuple):
@@ -177,13 +177,13 @@ def comparators(experiment: Experiment, start: int) -> Comparators:
 def figures(played: Played, k: int, learner: str) -> Figures:
     """Regret and quality of a learner, compared with those of uniform in the same rounds."""
     result = played.results[k]
-    lost, at_random = result.regrets(learner)[:, -1], result.regrets(NOTHING)[:, -1].mean()
-    late, late_at_random = (late_value(result, name) for name in (learner, NOTHING))
+    lost, by_chance = result.regrets(learner)[:, -1], result.regrets(NOTHING)[:, -1].mean()
+    late, late_by_chance = (late_value(result, name) for name in (learner, NOTHING))
     return Figures(
         regret=float(lost.mean()),
         spread=float(lost.std(ddof=1)),
-        share=float(lost.mean() / at_random),
-        quality=(late - late_at_random) / (played.comparators.best_late - late_at_random),
+        share=float(lost.mean() / by_chance),
+        quality=(late - late_by_chance) / (played.comparators.best_late - late_by_chance),
     )
 
 
@@ -193,18 +193,16 @@ def late_value(result: Result, learner: str) -> float:
     return float((value[:, -1] - value[:, late_from(result)[0]]).mean())
 
 
-def table(played: Played) -> list[str]:
-    """A table in Markdown of all learners that fit for some k, and the names of the others."""
+def table(played: Played) -> records.Table:
+    """A table of all learners that fit for some k, and the names of the others."""
     data, measure, horizon = played.setting
     passes = "everybody once" if horizon == data.people else f"{horizon / data.people:.3g} passes"
     own = f"{played.comparators.own:.2f} if everybody had their own"
     nothing = played.fewest.curves[NOTHING].filter(pl.col("checkpoints") == horizon)
-    at_random, lost = (float(nothing[column].to_numpy().mean()) / horizon for column in ("value", "regret"))
+    by_chance, lost = (float(nothing[column].to_numpy().mean()) / horizon for column in ("value", "regret"))
+    best = f"{by_chance + lost:.2f} with the best fixed ranking"
+    text = [f"Value of a round: {by_chance:.2f} at random, {best}, {own}."]
     lines = [
-        f"### {data.title}, `{measure}`, {horizon:,} rounds ({passes})",
-        "",
-        f"Value of a round: {at_random:.2f} at random, {at_random + lost:.2f} with the best fixed ranking, {own}.",
-        "",
         "| learner | " + " | ".join(f"k = {k}" for k in played.results) + " |",
         "|---" * (1 + len(played.results)) + "|",
     ]
@@ -218,15 +216,16 @@ def table(played: Played) -> list[str]:
                 cells.append("does not fit")
         lines.append(f"| `{name}` | " + " | ".join(cells) + " |")
     others = [f"`{name}`" for name in candidates() if name not in played.learners and ":" not in name]
-    return [*lines, "", f"Fit for none of these k: {', '.join(others)}."] if others else lines
+    if others:
+        text.append(f"Fit for none of these k: {', '.join(others)}.")
+    return records.parse_table(f"{data.title}, {measure}, {horizon:,} rounds ({passes})", lines, text)
 
 
-def promises(played: Sequence[Played]) -> list[str]:
-    """A table in Markdown of proved bounds for the smallest k, as multiples of the regret of uniform."""
+def promises(played: Sequence[Played]) -> records.Table:
+    """A table of proved bounds for the smallest k, as multiples of the regret of uniform."""
     names = (f"{data.title}, `{measure}`, {horizon:,}" for data, measure, horizon in (p.setting for p in played))
+    title = f"Bounds for k = {played[0].fewest.experiment.k}, as multiples of the regret of uniform"
     lines = [
-        f"### What the bounds promise for k = {played[0].fewest.experiment.k}: bound / regret of uniform",
-        "",
         "| learner | " + " | ".join(names) + " |",
         "|---" * (1 + len(played)) + "|",
     ]
@@ -234,7 +233,7 @@ def promises(played: Sequence[Played]) -> list[str]:
         cells = [multiple(p.fewest, name) for p in played]
         if any(cells):
             lines.append(f"| `{name}` | " + " | ".join(cell or "-" for cell in cells) + " |")
-    return lines
+    return records.parse_table(title, lines, ["Numbers above 1 promise nothing."])
 
 
 def multiple(result: Result, learner: str) -> str:
@@ -253,7 +252,7 @@ def multiple(result: Result, learner: str) -> str:
 def picture(played: Played) -> Figure:
     """The share of uniform's regret that learners have: as rounds go by, above, and for each k, below."""
     (data, measure, horizon), results, first = played.setting, played.results, played.fewest
-    checkpoints, at_random = first.checkpoints, first.regrets(NOTHING).mean(axis=0)
+    checkpoints, by_chance = first.checkpoints, first.regrets(NOTHING).mean(axis=0)
     late = np.unique(np.searchsorted(checkpoints, np.geomspace(FIRST_SHOWN, horizon, POINTS)))
     shown = [name for name in played.learners if name != NOTHING]
     with styled():
@@ -269,7 +268,7 @@ def picture(played: Played) -> Figure:
             marker = MARKERS[position % len(MARKERS)]
             dashes = "--" if ":" in name else "-"
             if name in first.experiment.learners:
-                share = first.regrets(name)[:, late] / at_random[late]
+                share = first.regrets(name)[:, late] / by_chance[late]
                 draw(
                     above,
                     checkpoints[late],
@@ -308,7 +307,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--jester", type=Path, required=True, help="ratings of 100 jokes, a row for each person")
     parser.add_argument("--horizon", type=int, default=LONG, help="rounds of the long runs")
     parser.add_argument("--runs", type=int, default=RUNS)
-    parser.add_argument("--page", type=Path, help="a page to put the tables into, with pictures in ../pictures/")
+    records.add_option(parser, "people")
+    parser.add_argument("--pictures", type=Path, default=PICTURES)
     options = parser.parse_args(arguments)
     if options.runs < 2:
         parser.error("--runs: two at least, or there is no spread")
@@ -320,13 +320,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
             played.append(
                 play(setting, ANSWERS, options.runs, workers, lambda text: sys.stderr.write(text + "\n"))
             )
-    lines = [line for p in played for line in (*table(p), "")] + promises(played)
-    sys.stdout.write("\n".join(lines) + "\n")
-    if options.page:
-        for p in played[1::2]:
-            name = f"people-{p.setting.data.title}-{p.setting.measure.replace('@', '')}.svg".lower()
-            save_as(picture(p), options.page.parents[1] / "pictures" / name)
-        put_into(options.page, BEGIN, lines)
+    tables = [*map(table, played), promises(played)]
+    for p, made in list(zip(played, tables, strict=False))[1::2]:
+        name = f"people-{p.setting.data.title}-{p.setting.measure.replace('@', '')}.svg".lower()
+        words = "share of uniform's regret against rounds and against k"
+        made.pictures = {name: f"{p.setting.data.title}, {p.setting.measure}: {words}"}
+        if options.record:
+            save_as(picture(p), options.pictures / name)
+    sys.stdout.write(records.show(tables))
+    if options.record:
+        records.update(options.record, tables)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""The laboratory's grid: how fast the worst regret of every learner grows, and what was expected of it.
+"""The grid of the study: how fast the worst regret of every learner grows, and what was expected of it.
 
-The grid and the claims are those of `peekrank reproduce rates`; this script writes the page.
+The grid and the claims are those of `peekrank reproduce rates`; this script writes the record.
 
-    python experiments/rates.py            all of it: docs/experiments/study.md and docs/pictures/
+    python experiments/rates.py            all of it: records/study.json and docs/pictures/
     python experiments/rates.py --quick    a look: short horizons, few runs, nothing written but results/
 
 Ctrl-C keeps what is finished; the same command goes on from there.
@@ -15,6 +15,8 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+import records
 
 from peekrank.experiments.study_result import StudyResult
 from peekrank.jobs.executor import InterruptedRunError
@@ -30,28 +32,21 @@ from peekrank.papers.ours.rates import (
 )
 from peekrank.papers.record import How, claims_table
 from peekrank.reports import plots
-from peekrank.reports.markup import put_into
 
-ROOT = Path(__file__).parent.parent
-PAGE, PICTURES = ROOT / "docs" / "experiments" / "study.md", ROOT / "docs" / "pictures"
-BEGIN = "<!-- begin: python experiments/rates.py -->"
+PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 
 
-def game_lines(game: Game, findings: StudyResult) -> list[str]:
-    """The section of a game: its table and its picture."""
-    head = ["", f"### {game.title}: {findings.study.rate}", ""]
-    return [
-        *head,
-        *game_table(findings).markdown(),
-        "",
-        f"![worst regret against rounds](../pictures/{game.name}.svg)",
-    ]
+def tabulated(game: Game, findings: StudyResult) -> records.Table:
+    """Return the table of a game, with its picture."""
+    title = f"{game.title}: {findings.study.rate}".replace("`", "")
+    pictures = {f"{game.name}.svg": "Worst regret against rounds"}
+    return records.parse_table(title, game_table(findings).markdown(), pictures=pictures)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Play the grid."""
     parser = argparse.ArgumentParser(description="Worst regret against the horizon, for all learners.")
-    parser.add_argument("--quick", action="store_true", help="a look: short horizons, few runs, no page")
+    parser.add_argument("--quick", action="store_true", help="a look: short horizons, few runs, no record")
     parser.add_argument("--out", type=Path, default=None, help="folder for the results of all games")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args(arguments)
@@ -61,12 +56,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except InterruptedRunError:
         sys.exit(f"stopped; what is finished is kept in {folder}, and the same command goes on from there")
     made = list(claims(found, play_ct15(QUICK_RUNS if options.quick else CT15_RUNS)))
-    lines = claims_table(made).markdown()
-    for game, findings in found.items():
-        lines += game_lines(game, findings)
-    sys.stdout.write("\n".join(lines) + "\n")
+    tables = [records.parse_table("Claims", claims_table(made).markdown())]
+    tables += [tabulated(game, findings) for game, findings in found.items()]
+    sys.stdout.write(records.show(tables))
     if not options.quick:
-        put_into(PAGE, BEGIN, lines)
+        records.update(records.FOLDER / "study.json", tables)
         draw(found, PICTURES)
 
 

@@ -1,7 +1,7 @@
-"""The record of all reproductions, put into docs/papers/reproduce.md.
+"""The record of all reproductions: records/reproduce.json.
 
 peekrank reproduce --all --out FOLDER          make it (about 19 minutes of processor time)
-python experiments/reproduce.py FOLDER         put it into the page, with the pictures of CT15
+python experiments/reproduce.py FOLDER         write it into the record, with the pictures of CT15
 """
 
 from __future__ import annotations
@@ -12,37 +12,37 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+import records
+
 from peekrank._util.atomic import write_whole
 from peekrank.papers import ALL
 from peekrank.papers.record import Kept, claims_table, read_record
-from peekrank.reports.markup import Table, put_into
+from peekrank.reports.markup import Table
 
-ROOT = Path(__file__).parent.parent
-PAGE, PICTURES = ROOT / "docs" / "papers" / "reproduce.md", ROOT / "docs" / "pictures"
-BEGIN = "<!-- begin: python experiments/reproduce.py FOLDER -->"
-BEGIN_TOTALS = "<!-- begin: python experiments/reproduce.py FOLDER, totals -->"
-COPIED = {"ct15-figure-1/figure-1.svg": "ct15-figure-1.svg", "ct15-figure-2/figure-2.svg": "ct15-figure-2.svg"}
+PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
+COPIED = {"ct15-figure-1": "figure-1.svg", "ct15-figure-2": "figure-2.svg"}
 
 
-def page_lines(kept: dict[str, Kept]) -> list[str]:
-    """What came out: how much of it, then every claim; what is not made yet is said."""
+def tables(kept: dict[str, Kept]) -> list[records.Table]:
+    """Return the totals, the list of reproductions, and every claim; reproductions that are missing say so."""
     rows: list[tuple[object, ...]] = []
-    lines: list[str] = []
+    found: list[records.Table] = []
     for name, item in ALL.items():
-        lines += ["", f"### {name}", "", f"{item.source}: {item.statement}.", ""]
+        text = [f"{item.source}: {item.statement}."]
+        pictures = {f"{name}.svg": name.replace("ct15-figure-", "CT15 Figure ")} if name in COPIED else {}
         if name in kept:
             claims, differ, seconds = kept[name].claims, kept[name].differ, kept[name].seconds
-            rows.append((f"[{name}](#{name})", item.source, len(claims), differ, f"{seconds:,.0f} s"))
-            lines += folded(f"{len(claims)} claims, {differ} differ", claims_table(claims).markdown())
+            rows.append((name, item.source, len(claims), differ, f"{seconds:,.0f} s"))
+            found.append(records.parse_table(name, claims_table(claims).markdown(), text, pictures=pictures))
         else:
-            rows.append((f"[{name}](#{name})", item.source, "not in this record", "", ""))
-            lines.append("Not in this record.")
-    return [*Table(("name", "source", "claims", "differ", "time"), rows).markdown(), *lines]
-
-
-def folded(summary: str, lines: Sequence[str]) -> list[str]:
-    """Lines that a reader unfolds, in the site and wherever Markdown is shown."""
-    return ['<details markdown="1">', f"<summary>{summary}</summary>", "", *lines, "", "</details>"]
+            rows.append((name, item.source, "not in this record", "", ""))
+            found.append(records.Table(name, [*text, "Not in this record."]))
+    heads = ("name", "source", "claims", "differ", "time")
+    return [
+        records.parse_table("Totals", totals(kept).markdown()),
+        records.parse_table("Reproductions", Table(heads, rows).markdown()),
+        *found,
+    ]
 
 
 def totals(kept: dict[str, Kept]) -> Table:
@@ -57,12 +57,12 @@ def totals(kept: dict[str, Kept]) -> Table:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Write the page."""
-    parser = argparse.ArgumentParser(description="Put the record of all reproductions into the page.")
+    """Write the record."""
+    parser = argparse.ArgumentParser(description="Write the record of all reproductions.")
     parser.add_argument(
         "folder", type=Path, help=f"of peekrank reproduce --all, for instance reproduction{os.sep}"
     )
-    parser.add_argument("--page", type=Path, default=PAGE)
+    parser.add_argument("--record", type=Path, default=records.FOLDER / "reproduce.json")
     parser.add_argument("--pictures", type=Path, default=PICTURES)
     options = parser.parse_args(arguments)
     try:
@@ -70,14 +70,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ValueError as error:
         parser.error(str(error))
     if mode != "full":
-        parser.error(f"{options.folder} is of mode {mode}: the page has the full record")
-    put_into(options.page, BEGIN_TOTALS, totals(kept).markdown())
-    put_into(options.page, BEGIN, page_lines(kept))
-    for source, name in COPIED.items():
-        if not (options.folder / source).exists():
-            continue
-        content = (options.folder / source).read_bytes()
-        write_whole(options.pictures / name, partial(Path.write_bytes, data=content))
+        parser.error(f"{options.folder} is of mode {mode}: the record has the full mode")
+    records.update(options.record, tables(kept))
+    for name, file in COPIED.items():
+        source = options.folder / name / file
+        if source.exists():
+            write_whole(options.pictures / f"{name}.svg", partial(Path.write_bytes, data=source.read_bytes()))
 
 
 if __name__ == "__main__":

@@ -1,41 +1,37 @@
-"""Write docs/service/http.md, the reference of all calls over HTTP, from the table that routes are made from."""
+"""Render the reference of all HTTP calls from the table of routes; the site has it as service/http.md."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 from peekrank.service.openapi import openapi
 from peekrank.service.problems import KINDS
 from peekrank.service.routes import CALLS, Call
 
-PAGE = Path(__file__).parent.parent / "docs" / "service" / "http.md"
 _PURPOSE = """\
-Every call, with what it takes and gives. The service itself tells the same to programs: `/openapi.json` is
-OpenAPI 3.1.
+Every call, with its parameters and its reply. Programs find the same at `/openapi.json`, as OpenAPI 3.1.
 
-Bodies are JSON, or msgpack (`Content-Type: application/msgpack`); replies are JSON unless `Accept` asks for
-msgpack. A field that is not listed is refused. Where a service has keys, send `Authorization: Bearer KEY`; the
-role that a key needs stands beside each call, and `admin` may make them all. A `traceparent` is carried into the
-reply and the log."""
+Bodies are JSON, or msgpack (`Content-Type: application/msgpack`). Replies are JSON unless `Accept` asks for
+msgpack. The service rejects unknown fields. If it has keys, send `Authorization: Bearer KEY`. The role that a
+key needs stands beside each call; `admin` may make all of them. The service copies a `traceparent` header into
+the reply and the log."""
 _PROBLEMS = """\
-What goes wrong is told as `application/problem+json` (RFC 9457): `type`, `title`, `status`, `detail`, and where it
-helps `field` and `retry_after`. The `type` is an address that the service answers with the sentence below. After
-408, 429 and 503 the same call may be repeated."""
+The service reports errors as `application/problem+json` (RFC 9457): `type`, `title`, `status`, `detail`, and
+where it helps `field` and `retry_after`. The `type` is an address at which the service returns the sentence
+below. After 408, 429 and 503 you may repeat the same call."""
 _PAGES = """\
-`GET /metrics` has Prometheus metrics (role `reader`), `GET /` is the board (`reader`), `GET /openapi.json` is the
-description (anybody)."""
+`GET /metrics` returns Prometheus metrics (role `reader`), `GET /` the board (`reader`), and `GET /openapi.json`
+the description (anybody)."""
 _FIELDS = ("field", "type", "what")
 _SAFE = re.compile(r"\|")
 
 
 def reference() -> str:
-    """The whole page."""
+    """Return the whole page."""
     schemas = openapi()["components"]["schemas"]
     parts = [
-        "# Calls over HTTP",
-        "<!-- Written by scripts/calls.py; make calls writes it anew. -->",
+        "# HTTP calls",
         _PURPOSE,
         _table(("call", "role", "what it does"), [_overview(call) for call in CALLS]),
         _PAGES,
@@ -55,12 +51,12 @@ def _overview(call: Call) -> list[str]:
 
 
 def _section(call: Call) -> list[str]:
-    takes = "" if call.takes is None else f" Takes {_names(call.takes)}."
+    takes = "" if call.takes is None else f" Body: {_names(call.takes)}."
     queries = [[f"`{query.name}`", "query", query.description] for query in call.queries]
     statuses = ", ".join(f"`{kind}` ({KINDS[kind].status})" for kind in call.refused)
     return [
         f"### {call.name.replace('_', '-')}",
-        f"`{call.method} {call.path}`. {call.summary}{takes} Gives {_names(call.gives)}.",
+        f"`{call.method} {call.path}`. {call.summary}{takes} Reply: {_names(call.gives)}.",
         *([_table(_FIELDS, queries)] if queries else []),
         *([f"Problems: {statuses}."] if statuses else []),
     ]
@@ -74,14 +70,14 @@ def _names(kind: Any) -> str:
 def _body(name: str, schema: dict[str, Any]) -> list[str]:
     needed = schema.get("required", ())
     rows = [
-        [f"`{field}`{' (needed)' if field in needed else ''}", _type(one), one.get("description", "")]
+        [f"`{field}`{' (required)' if field in needed else ''}", _type(one), one.get("description", "")]
         for field, one in schema["properties"].items()
     ]
     return [f"### {name}", schema["description"], _table(_FIELDS, rows)]
 
 
 def _type(schema: dict[str, Any]) -> str:
-    """What a field holds, in a few words."""
+    """Describe the type of a field in a few words."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"
@@ -105,7 +101,3 @@ def _problem(kind: str) -> list[str]:
 def _table(head: tuple[str, ...], rows: list[list[str]]) -> str:
     lines = ["| " + " | ".join(_SAFE.sub(" or ", cell) for cell in row) + " |" for row in rows]
     return "\n".join([f"| {' | '.join(head)} |", "|---" * len(head) + "|", *lines])
-
-
-if __name__ == "__main__":
-    PAGE.write_text(reference(), encoding="utf-8")

@@ -1,10 +1,12 @@
-"""Hooks of the documentation site: pages from the root, notebooks, typeset formulas, nothing from a network."""
+"""Hooks of the documentation site: generated pages, notebooks, typeset formulas, nothing from a network."""
 
 from __future__ import annotations
 
 import json
 import re
-from html import unescape
+import sys
+from functools import cache
+from html import escape, unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +18,13 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).resolve().parent.parent
+sys.path += [str(ROOT / "scripts"), str(ROOT / "experiments")]  # where the makers of pages are
+
+import calls  # noqa: E402
+import commands  # noqa: E402
+import records  # noqa: E402
+
 PAGES = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
@@ -27,6 +35,8 @@ ATTACHED = ("CITATION.cff",)
 _LINK = re.compile(rf"\]\(((?:\.\./)*)({'|'.join(map(re.escape, PAGES))})")
 
 _PRIMED = re.compile(r"<msup>(<mi>[^<]*</mi>)<mi>&#x02032;</mi></msup>")
+_SESSION = re.compile(r"^```python\n(?=>>> )", re.M)
+_SHOWN = re.compile(r'<div class="language-(pycon|console) highlight">(<pre>.*?<code>(.*?)</code></pre>)', re.S)
 _FORMULA = re.compile(r"^```math\n(.*?)^```$", re.S | re.M)
 _INLINE = re.compile(r"([(\[]?)\$<code>([^<]+)</code>\$([^\s<$]*)")
 _MATHML = "http://www.w3.org/1998/Math/MathML"
@@ -38,17 +48,32 @@ ElementTree.register_namespace("", _MATHML)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add what lives outside of docs/ because readers look for it there."""
-    for source, target in PAGES.items():
-        text = (ROOT / source).read_text(encoding="utf-8").replace("](docs/", "](")
+    """Add the pages that are not in docs/: those of the project's root, references, records and notebooks."""
+    for target, text in generated().items():
         files.append(File.generated(config, target, content=text))
-    for name in ATTACHED:
+    for name in (*ATTACHED, *(f"records/{path.name}" for path in records.FOLDER.glob("*.json"))):
         files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
     for file in [file for file in files if file.src_uri.endswith(".ipynb")]:
         files.remove(file)
         page = file.src_uri.removesuffix(".ipynb") + ".md"
         files.append(File.generated(config, page, content=page_of(json.loads(file.content_string))))
     return files
+
+
+@cache
+def generated() -> dict[str, str]:
+    """Return the pages that are made when the site is built, by path in the site."""
+    made = {
+        target: (ROOT / source).read_text(encoding="utf-8").replace("](docs/", "](")
+        for source, target in PAGES.items()
+    }
+    made |= {"commands.md": commands.reference(), "service/http.md": calls.reference()}
+    known = records.read_all()
+    made["records/index.md"] = records.index(known)
+    for name, record in known.items():
+        page = f"{record.markdown()}\n*These figures as JSON: [{name}.json]({name}.json).*\n"
+        made[f"records/{name}.md"] = f"---\nsearch: {{exclude: true}}\n---\n\n{page}"
+    return made
 
 
 def page_of(notebook: dict[str, Any]) -> str:
@@ -81,19 +106,50 @@ def convert(formula: str, display: Literal["inline", "block"] = "inline") -> str
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
-    """Lead links to pages of the root and to notebooks to where the site has them; typeset blocks of math."""
+    """Lead links to pages of the root and to notebooks to where the site has them; mark sessions; typeset math."""
     moved = _LINK.sub(lambda link: f"]({link[1].removeprefix('../')}{PAGES[link[2]]}", markdown)
-    moved = moved.replace(".ipynb)", ".md)")
+    moved = _SESSION.sub("```pycon\n", moved.replace(".ipynb)", ".md)"))
     return _FORMULA.sub(lambda found: f'<div class="formula">{convert(found[1], display="block")}</div>', moved)
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
-    """Typeset formulas within lines, after Markdown, which takes math for a block and would end the paragraph.
+    """Typeset formulas within lines, and give the copy button of a session its commands, without the output.
+
+    Formulas come after Markdown, which takes math for a block and would end the paragraph.
 
     >>> on_page_content("With $<code>x_1</code>$, known.", None, None, None)
     'With <span class="whole"><math ...><msub><mi>x</mi><mn>1</mn></msub></math>,</span> known.'
     """
-    return _INLINE.sub(lambda found: inline(unescape(found[2]), found[1], found[3]), html)
+    html = _INLINE.sub(lambda found: inline(unescape(found[2]), found[1], found[3]), html)
+    return _SHOWN.sub(_copied, html)
+
+
+def _copied(found: re.Match[str]) -> str:
+    text = typed(unescape(re.sub(r"<[^>]*>", "", found[3])), found[1])
+    return f'<div class="language-{found[1]} highlight" data-copy="{escape(text)}">{found[2]}'
+
+
+def typed(session: str, language: str) -> str:
+    r"""Return the input of a session, without prompts and output.
+
+    >>> typed(">>> for i in (1, 2):\n...     print(i)\n...\n1\n2\n", "pycon")
+    'for i in (1, 2):\n    print(i)\n'
+    >>> typed("$ peekrank demo \\\n    --out here\nwrote it\n$ ls\n", "console")
+    'peekrank demo \\\n    --out here\nls'
+    """
+    prompt, further = {"pycon": (">>>", "..."), "console": ("$", "")}[language]
+    lines: list[str] = []
+    goes_on = False
+    for line in session.splitlines():
+        first = line.startswith(prompt)
+        if first or (goes_on and line.startswith(further)):
+            lines.append(line.removeprefix(prompt if first else further))
+            if first or further:
+                lines[-1] = lines[-1].removeprefix(" ")
+            goes_on = language == "pycon" or line.endswith("\\")
+        else:
+            goes_on = False
+    return "\n".join(lines)
 
 
 def inline(formula: str, before: str, after: str) -> str:
@@ -117,6 +173,18 @@ def _parts(formula: str) -> list[ElementTree.Element]:
         if text in _BREAKS or (text == ")" and (following.tag != _OPERATOR or following.text in _NESTED)):
             parts.append(ElementTree.Element(f"{{{_MATHML}}}math"))
     return parts
+
+
+def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:  # noqa: ARG001
+    """Read the page on the service's configuration, and insert the tables of its fields from the code."""
+    return with_fields(page.file.content_string) if page.file.src_uri == "service/configuration.md" else None
+
+
+def with_fields(markdown: str) -> str:
+    """Put the tables of all fields of a service's configuration in place of the mark for them."""
+    from peekrank.service.reference import reference
+
+    return markdown.replace("<!-- fields of the configuration -->", reference())
 
 
 def on_post_build(config: MkDocsConfig) -> None:

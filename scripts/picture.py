@@ -1,4 +1,4 @@
-"""Draw docs/pictures/peek.svg: what a round is, and what comes of many."""
+"""Draw docs/pictures/peek.svg: one round, and the loss over many."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PICTURE = Path(__file__).parent.parent / "docs" / "pictures" / "peek.svg"
 ITEMS, ROUNDS, RUNS = 10, 20_000, 10
 CURVES = {  # label, where it stands, colour
     "uniform": ("random orders", (500, 0.71), "#666666"),
-    "rtop1f": ("the first paper (2015)", (30, 0.5), "#D55E00"),
+    "rtop1f": ("RTop-1F (2015)", (30, 0.5), "#D55E00"),
     "doubtsort": ("doubtsort", (100, 0.13), "#0072B2"),
 }
 
@@ -35,7 +35,7 @@ def average_regret(name: str, checkpoints: Ints) -> Floats:
 
 
 def draw_round(axes: Axes) -> None:
-    """A list of which the top is asked about, and all is judged."""
+    """Draw a list whose first item is asked about, while all of it counts."""
     axes.set(xlim=(0, 10), ylim=(0, 10))
     axes.axis("off")
     for position in range(6):
@@ -51,7 +51,7 @@ def draw_round(axes: Axes) -> None:
         )
     axes.text(4.2, 8.9, "asked: relevant?", va="center", color="#0072B2")
     axes.plot([4.2, 4.5, 4.5, 4.2], [7.9, 7.9, 0.9, 0.9], color="#bbbbbb")
-    axes.text(4.8, 4.4, "never asked,\nbut judged, too", va="center", color="#555555")
+    axes.text(4.8, 4.4, "not asked about,\nbut it counts", va="center", color="#555555")
     axes.set_title("one round", loc="left", fontsize=11)
 
 
@@ -68,7 +68,7 @@ def draw_rounds(axes: Axes) -> None:
 
 
 def draw() -> Figure:
-    """Both halves."""
+    """Return both halves side by side."""
     figure = Figure(figsize=(6.6, 2.9), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.25))
     draw_round(left)

@@ -1,6 +1,6 @@
 """Durable acknowledgements per second, and how long a call takes: a service under load from the same machine.
 
-    python benchmarks/service/load.py            # all figures of docs/service/index.md, about three minutes
+    python benchmarks/service/load.py            # figures of records/benchmarks.json, about three minutes
     python benchmarks/service/load.py --seconds 1 --turns 3
 
 Every call is acknowledged after its commit. The client is a process of its own that speaks plain HTTP over 16

@@ -1,1 +1,1 @@
-"""Mutants of every kind of file that peekrank reads: see docs/fuzzing.md."""
+"""Mutants of every kind of file that peekrank reads: see CONTRIBUTING.md."""

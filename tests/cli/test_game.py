@@ -228,7 +228,7 @@ def test_certificates_of_all_rates(arguments: list[str], key: str) -> None:
     Path("apples.csv").write_text(APPLES)
     done = peekrank("game", *arguments, "--certificate", "proof.json")
     assert done.exit_code == 0
-    assert "docs/games/index.md" in done.stdout
+    assert "docs/theory/games.md" in done.stdout
     assert "peekrank simulate" not in done.stdout
     assert key in read("proof.json")
 

@@ -1,4 +1,4 @@
-"""Tutorials, and the page on extending: commands print what the page says, one after the other in one folder."""
+"""Tutorials, and other pages with a console: commands print what the page says, one after the other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from helpers.pages import Scripts, blocks, commands, is_like
 from helpers.scripts import ROOT
 
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("[!p]*.md"))  # product-engineer.md starts a service
-PAGES = [*TUTORIALS, ROOT / "docs" / "extend.md"]
+OTHERS = [page for page in sorted((ROOT / "docs").rglob("*.md")) if page.parent.name != "tutorials"]
+PAGES = [*TUTORIALS, *(page for page in OTHERS if any(kind == "console" for kind, _ in blocks(page)))]
 OWN = ROOT / "examples" / "own"
 
 
@@ -25,7 +26,7 @@ def run(command: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("own_registry")
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.stem}")
 def test_commands_print_what_the_page_says(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(shutil.copytree(OWN, tmp_path / "own"))
     shutil.copy(OWN / "src" / "own_ranking" / "learner.py", ".")  # the researcher's page says so

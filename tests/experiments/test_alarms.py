@@ -1,4 +1,4 @@
-"""The script behind the tables of alarms: faults are what they are called, and the page has the tables."""
+"""The script behind the tables of alarms: faults are what they are called, and the record has the tables."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import records
 
-from helpers.scripts import ROOT, load_experiment
+from helpers.scripts import load_experiment
 
 script: Any = load_experiment("alarms")
 
@@ -39,8 +40,7 @@ def test_delays_are_told_in_words() -> None:
     assert script._told([script.BAD + 1]) == "not in 5,000"
 
 
-def test_the_page_has_both_tables() -> None:
-    page = (ROOT / "docs" / "evidence" / "alarms.md").read_text(encoding="utf-8")
-    inside = page.partition(script.BEGIN)[2].partition("<!-- end -->")[0]
-    for name in (*script.LEARNERS, *script.FAULTS):
-        assert name in inside
+def test_the_record_has_both_tables() -> None:
+    false, delays, *_ = records.read(records.FOLDER / "monitoring.json").tables
+    assert [row[0] for row in false.rows] == [f"`{name}`" for name in script.LEARNERS]
+    assert [row[0] for row in delays.rows] == list(script.FAULTS)

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import records
+from records import parse_cell
 
 from helpers.scripts import load_experiment
 from peekrank import DCG, Agent, Uniform
@@ -208,17 +210,17 @@ def test_the_table_has_a_row_for_every_crossing() -> None:
 
 
 @pytest.mark.slow
-def test_the_page_holds_the_table_of_the_experiment() -> None:
-    page = (ROOT / "docs" / "experiments" / "arena.md").read_text(encoding="utf-8")
-    table = page.partition(experiment.BEGIN)[2].partition("<!-- end -->")[0].strip().splitlines()
-    assert table[:2] == experiment.table([]).markdown()
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table[2:]]
+def test_the_record_holds_the_table_of_the_experiment() -> None:
+    (table,) = records.read(records.FOLDER / "arena.json").tables
+    assert table.columns == list(experiment.table([]).heads)
     games = experiment.games()
-    assert [(row[0], row[2]) for row in rows] == [(g, f"`{name}`") for g in games for name in experiment.LEARNERS]
-    for row in rows:
-        assert row[1] == str(analyse(games[row[0]]).rate)
-        if row[4]:
-            learner: Learner = experiment.LEARNERS[row[2].strip("`")](games[row[0]], experiment.HORIZONS[-1])
-            bound = learner.bound(Shape(len(games[row[0]].actions), 0, 1), experiment.HORIZONS[-1])
-            assert row[4] == f"{bound:,.0f}"
-            assert float(row[3].split(" ")[0].replace(",", "")) <= float(row[4].replace(",", ""))
+    assert [row[:3:2] for row in table.rows] == [[g, f"`{name}`"] for g in games for name in experiment.LEARNERS]
+    rows: list[Any] = table.rows
+    for name, rate, who, worst, most, *_ in rows:
+        assert rate == parse_cell(analyse(games[name]).rate)
+        if most is not None:
+            learner: Learner = experiment.LEARNERS[who.strip("`")](games[name], experiment.HORIZONS[-1])
+            bound = learner.bound(Shape(len(games[name].actions), 0, 1), experiment.HORIZONS[-1])
+            assert bound is not None
+            assert most == round(bound)
+            assert worst.value <= most

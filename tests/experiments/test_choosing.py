@@ -1,12 +1,14 @@
-"""Which learner when: the table of the page is what the package advises, by figures that are what was measured."""
+"""Which learner when: the table is what the package advises, and the record has the measured figures."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import records
 
-from helpers.scripts import load_experiment
+from helpers.scripts import ROOT, load_experiment
 from peekrank.advice import benchmarks
 from peekrank.learners import learner
 from peekrank.measures import measure
@@ -20,12 +22,23 @@ def choosing() -> Any:
 def test_the_table_is_what_the_package_advises(choosing: Any) -> None:
     lines = choosing.which_learner_when()
     assert len(lines) == 13
-    assert "\n".join([choosing.BEGIN, "", *lines, "", "<!-- end -->"]) in choosing.PAGE.read_text(encoding="utf-8")
+    assert "\n".join(lines) in (ROOT / "docs" / "learners" / "index.md").read_text(encoding="utf-8")
+
+
+def test_the_record_has_the_figures_of_the_package(choosing: Any) -> None:
+    kept = {table.title: table for table in records.read(records.FOLDER / "choosing.json").tables}
+    for table in choosing.recorded():
+        assert (kept[table.title].columns, kept[table.title].rows) == (table.columns, table.rows)
+
+
+def test_the_record_is_written_from_the_file_of_the_package(choosing: Any, tmp_path: Path) -> None:
+    choosing.main(["--record", str(tmp_path / "choosing.json")])
+    assert records.read(tmp_path / "choosing.json").tables == choosing.recorded()
 
 
 def test_capabilities_are_those_of_the_learners(choosing: Any) -> None:
     for line in choosing.which_learner_when()[2:-1]:
-        name, comes_and_goes = line.split("|")[2].strip(" []").partition("]")[0], line.split("|")[6].strip()
+        name, comes_and_goes = line.split("|")[2].strip(" []").partition("]")[0], line.split("|")[5].strip()
         if name != "none":
             made = learner(name, measure=measure("p@3+sum"), horizon=1000)
             assert comes_and_goes == ("no" if made.kernels.set_items is None else "yes")

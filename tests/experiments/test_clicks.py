@@ -1,12 +1,13 @@
-"""The script behind the figure of wrong curves: what it assumes, what it counts, and what the page has."""
+"""The script behind the figure of wrong curves: what it assumes, what it counts, and what the record has."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+import records
 
-from helpers.scripts import ROOT, load_experiment
+from helpers.scripts import load_experiment
 
 script: Any = load_experiment("clicks")
 
@@ -24,10 +25,9 @@ def test_random_lists_lose_what_they_must() -> None:
     assert script.lost("uniform", script.TRUTH, None, 0, 6000) == pytest.approx(expected, abs=0.006)
 
 
-def test_the_page_has_the_table_and_the_picture() -> None:
-    page = (ROOT / "docs" / "evidence" / "clicks.md").read_text(encoding="utf-8")
-    inside = page.partition(script.BEGIN)[2].partition("<!-- end -->")[0]
-    assert "(silence taken for 0)" in inside
-    assert "(the truth)" in inside
-    assert all(f"| {people} |" in inside for people in script.PEOPLE)
+def test_the_record_has_the_tables_and_the_picture() -> None:
+    wrong, others, *_ = records.read(records.FOLDER / "clicks.json").tables
+    assert [str(row[0]).split()[0] for row in wrong.rows] == [f"{strength:g}" for strength in script.STRENGTHS]
+    assert [row[0] for row in others.rows] == list(script.PEOPLE)
+    assert list(wrong.pictures) == [script.PICTURE.name]
     assert 1_000 < script.PICTURE.stat().st_size < 100_000

@@ -1,11 +1,13 @@
-"""The script behind the figures on doubtsort's page: compiled and live runs agree, and the page has its tables."""
+"""The script behind the record of doubtsort: compiled and live runs agree, and the record has its tables."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import records
 
 from helpers.scripts import ROOT, load_experiment
 from peekrank import DCG, Available, Bernoulli, DoubtSort, Greedy
@@ -49,12 +51,19 @@ def test_nobody_answering_teaches_nothing() -> None:
     assert silent.lost.tolist() == late.lost.tolist()
 
 
-def test_the_page_has_every_table_and_the_picture() -> None:
-    page = (ROOT / "docs" / "learners" / "doubtsort.md").read_text(encoding="utf-8")
-    inside = page.partition(script.BEGIN)[2].partition("<!-- end -->")[0]
-    titles = "Few answers", "Items that come and go", "A new best item", "Two of ten replaced", "Orders of sushi"
-    for title in titles:
-        assert f"**{title}" in inside
-    for name in script.LEARNERS:
-        assert f"`{name}`" in inside
+def test_the_record_has_every_table_and_the_picture() -> None:
+    tables = {table.title: table for table in records.read(records.FOLDER / "doubtsort.json").tables}
+    assert {"Late and unequal answers", "Two of ten replaced", "Orders of sushi"} <= set(tables)
+    assert tables["Items that come and go"].columns == ["lists", *(f"`{name}`" for name in script.LEARNERS)]
     assert 1_000 < script.PICTURE.stat().st_size < 100_000
+
+
+def test_a_tiny_run_writes_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(script, "VISITS", 50)
+    monkeypatch.setattr(script, "LEARNERS", ("greedy",))
+    record, picture = tmp_path / "doubtsort.json", tmp_path / "picture.svg"
+    script.main(["few", "--runs", "2", "--record", str(record), "--picture", str(picture)])
+    (table,) = records.read(record).tables
+    assert (table.title, table.columns[0], len(table.rows)) == ("Late and unequal answers", "learner", 2)
+    assert all(isinstance(cell, records.Figure) and cell.sd is not None for cell in table.rows[0][1:])
+    assert picture.exists()

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import records
 
-from helpers.scripts import ROOT, load_experiment
+from helpers.scripts import load_experiment
 from peekrank import Agent
 from peekrank.experiments.experiment import Experiment
 from peekrank.types import Floats
@@ -139,20 +140,20 @@ def test_tables_show_the_figures(played: Any) -> None:
         f"Value of a round: {at_random:.2f} at random, {best:.2f} with the best fixed ranking, "
         "3.00 if everybody had their own."
     )
-    assert table[4] == "| learner | k = 1 | k = 3 |"
-    (row,) = (line for line in table if line.startswith("| `permftrl` |"))
+    assert table.columns == ["learner", "k = 1", "k = 3"]
+    (row,) = (row for row in table.rows if row[0] == "`permftrl`")
     found = people.figures(played, 3, "permftrl")
     cell = f"{found.regret:,.0f} ± {found.spread:,.0f}; {found.share:.0%}; {found.quality:.2f}"
-    assert row == f"| `permftrl` | does not fit | {cell} |"
-    assert "; 100%; 0.00 |" in table[6]
-    assert table[6].startswith("| `uniform` | ")
+    assert row == ["`permftrl`", "does not fit", records.parse_cell(cell)]
+    name, (_, share, quality), _ = table.rows[0]
+    assert (name, str(share), str(quality)) == ("`uniform`", "100 %", "0.00")
 
 
 def test_learners_that_fit_for_no_k_are_named(orders: Path) -> None:
     setting = people.Setting(people.sushi(orders), "dcg", 40)
     table = people.table(people.play(setting, (1,), 2, 1, lambda _: None))
-    assert table[0] == "### Sushi, `dcg`, 40 rounds (everybody once)"
-    assert table[-1].startswith("Fit for none of these k: `setftrl`, `permftrl`")
+    assert table.title == "Sushi, dcg, 40 rounds (everybody once)"
+    assert table.text[-1].startswith("Fit for none of these k: `setftrl`, `permftrl`")
 
 
 def test_bounds_are_compared_with_uniform(played: Any) -> None:
@@ -162,10 +163,10 @@ def test_bounds_are_compared_with_uniform(played: Any) -> None:
         people.multiple(result, "ftpl") == f"{2 * 3 * sqrt(7 * HORIZON) / at_random:.2g}"
     )  # 2 D sqrt(m T), D = 3
     assert people.multiple(result, "uniform") == people.multiple(result, "permftrl") == ""
-    lines = people.promises([played])
-    assert lines[0].startswith("### What the bounds promise for k = 1")
-    assert f"| `ftpl` | {people.multiple(result, 'ftpl')} |" in lines
-    assert not any("`uniform`" in line for line in lines)
+    table = people.promises([played])
+    assert table.title.startswith("Bounds for k = 1")
+    assert ["`ftpl`", records.parse_cell(people.multiple(result, "ftpl"))] in table.rows
+    assert not any(row[0] == "`uniform`" for row in table.rows)
 
 
 def test_pictures_show_shares(played: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +183,7 @@ def test_pictures_show_shares(played: Any, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.slow
-def test_the_command_fills_a_page(
+def test_the_command_writes_a_record(
     orders: Path,
     ratings: Path,
     tmp_path: Path,
@@ -215,11 +216,13 @@ def test_non_linear_measures_are_refused(orders: Path) -> None:
         people.comparators(experiment, 8)
 
 
-def test_the_page_has_every_table() -> None:
-    page = (ROOT / "docs" / "experiments" / "people.md").read_text(encoding="utf-8")
-    tables = page.partition(people.BEGIN)[2].partition("<!-- end -->")[0]
-    for title, once in (("Sushi", 5_000), ("Jester", 1_473)):
-        for measure in people.MEASURES:
-            for rounds in (once, people.LONG):
-                assert f"### {title}, `{measure}`, {rounds:,} rounds" in tables
-    assert "### What the bounds promise" in tables
+def test_the_record_has_every_table() -> None:
+    *tables, bounds = [table.title for table in records.read(records.FOLDER / "people.json").tables]
+    expected = [
+        f"{title}, {measure}, {rounds:,} rounds"
+        for title, once in (("Sushi", 5_000), ("Jester", 1_473))
+        for measure in people.MEASURES
+        for rounds in (once, people.LONG)
+    ]
+    assert [title.partition(" (")[0] for title in tables] == expected
+    assert bounds.startswith("Bounds for k = 1")

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+import records
 
 from helpers.scripts import load_experiment
 from peekrank import Agent
@@ -469,13 +470,13 @@ def test_claims_hold_and_differ() -> None:
     ]  # fmt: skip
 
 
-def test_the_page_has_every_game_with_its_picture_and_every_learner_has_one() -> None:
-    page = script.PAGE.read_text(encoding="utf-8")
-    for game in rates.GRID:
-        table = page.partition(f"### {game.title}: ")[2].partition("![")[0]
-        rows = [line for line in table.splitlines() if line.startswith("| `")]
-        assert [line.split("`")[1] for line in rows] == list(game.learners)
-        assert f"](../pictures/{game.name}.svg)" in page
+def test_the_record_has_every_game_with_its_picture_and_every_learner_has_one() -> None:
+    claims, *tables = records.read(records.FOLDER / "study.json").tables
+    assert claims.title == "Claims"
+    for game, table in zip(rates.GRID, tables, strict=True):
+        assert table.title.startswith(game.title.replace("`", "") + ": ")
+        assert [row[0] for row in table.rows] == [f"`{name}`" for name in game.learners]
+        assert list(table.pictures) == [f"{game.name}.svg"]
     assert set(rates.PAGES) == FOR_FIXED_ITEMS - FOR_STABLE_RELEVANCE
     for name in (*rates.PAGES, *(game.name for game in rates.GRID)):
         assert 1_000 < (script.PICTURES / f"{name}.svg").stat().st_size < 100_000

@@ -1,4 +1,4 @@
-"""Certificates against the checker of docs/games/index.md: it accepts the right and rejects the changed."""
+"""Certificates against the checker of docs/theory/games.md: it accepts the right and rejects the changed."""
 
 from __future__ import annotations
 
@@ -36,11 +36,12 @@ Proof = dict[str, Any]
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "games" / "index.md").read_text(encoding="utf-8")
+CHECKER = (ROOT / "docs" / "theory" / "games.md").read_text(encoding="utf-8")
 
 
 def printed_checker() -> Callable[[Proof], str]:
-    """The function `check` of docs/games/index.md, as it stands there: NumPy is all that it may use."""
-    examples = doctest.DocTestParser().get_examples(PAGE)
+    """The function `check` of docs/theory/games.md, as it stands there: NumPy is all that it may use."""
+    examples = doctest.DocTestParser().get_examples(CHECKER)
     (source,) = (example.source for example in examples if example.source.startswith("def check("))
     space: dict[str, Any] = {"np": np}
     exec(source, space)  # noqa: S102
@@ -327,10 +328,11 @@ def test_the_page_says_what_its_commands_do(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
     (table,) = re.findall(r"```csv\n(.*?)```", PAGE, flags=re.S)
     Path("pump.csv").write_text(table)
-    commands = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, flags=re.S) for line in block.splitlines()]
-    assert len(commands) == 5
+    blocks = re.findall(r"```sh\n(.*?)```", PAGE.replace("\\\n", ""), flags=re.S)
+    commands = [line for block in blocks for line in block.splitlines()]
+    assert len(commands) == 8
     for command in commands:
-        program, *arguments = shlex.split(command)
+        program, *arguments = shlex.split(command, comments=True)
         assert program == "peekrank"
         if arguments[0] == "simulate":
             arguments += ["--horizon", "500", "--runs", "2"]

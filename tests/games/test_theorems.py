@@ -385,7 +385,7 @@ def test_a_term_that_no_precision_tells_from_zero_is_an_error(monkeypatch: pytes
         interaction_order(measure("ndcg"), 4)
 
 
-# What the proofs on docs/games/rates.md leave to computation, in balls.
+# What the proofs on docs/theory/rates.md leave to computation, in balls.
 
 
 @cache

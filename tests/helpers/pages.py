@@ -9,8 +9,9 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-_BLOCK = re.compile(r"^```(console|python|text|toml)\n(.*?)^```$", re.M | re.S)
+_BLOCK = re.compile(r"^```(console|python|sh|text|toml)\n(.*?)^```$", re.M | re.S)
 _LIKE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+_RULE = re.compile(r"─+")
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -24,9 +25,15 @@ def commands(console: str) -> list[tuple[str, str]]:
     return [(line, printed) for line, _, printed in (part.partition("\n") for part in parts)]
 
 
+def shell_commands(page: Path, program: str) -> list[str]:
+    """The commands of the shell blocks of a page that call this program, comments included."""
+    shell = "".join(content for kind, content in blocks(page) if kind == "sh").replace("\\\n", "")
+    return re.findall(rf"^({program} .*)$", shell, re.M)
+
+
 def is_like(expected: str, printed: str) -> bool:
-    """Whether this was printed, where ... stands for anything, and any blanks for others."""
-    return doctest.OutputChecker().check_output(expected, printed, _LIKE)
+    """Whether this was printed. ``...`` stands for anything, and blanks and rules may have any length."""
+    return doctest.OutputChecker().check_output(_RULE.sub("─", expected), _RULE.sub("─", printed), _LIKE)
 
 
 class Scripts:

@@ -298,7 +298,7 @@ def test_exponentials() -> None:
 
 
 class Twin:
-    """The pseudo-code of docs/learners/nw2.md with dictionaries and dense matrices.
+    """The pseudo-code of docs/theory/finite-games.md with dictionaries and dense matrices.
 
     ``classes`` lists the actions of each class, ``between`` gives for each degenerate action its two classes and
     the weight of the first, ``values`` the estimates by (class, neighbour, action, symbol).

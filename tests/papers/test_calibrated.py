@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import records
 
-from helpers.scripts import ROOT, load_experiment
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.papers.ours import calibrated
 from peekrank.surrogates import NDCGSquared
 from peekrank.types import Floats, Shape
-
-script = load_experiment("calibrated")
 
 
 @pytest.mark.parametrize("cell", calibrated.CELLS, ids=str)
@@ -97,14 +95,15 @@ def test_the_learner_that_sees_all_descends_the_gradient() -> None:
         np.testing.assert_allclose(state.w, w, atol=1e-5)
 
 
-def test_the_table_of_the_page_has_every_row() -> None:
-    page = (ROOT / "docs" / "surrogates" / "index.md").read_text(encoding="utf-8")
-    table = page.partition(script.BEGIN)[2].partition("<!-- end -->")[0].strip().splitlines()
-    assert table[:2] == calibrated.table([]).markdown()
-    rows = [(cell, learner) for cell in calibrated.CELLS for learner in calibrated.LEARNERS]
-    assert len(table) == 2 + len(rows)
-    for row, (cell, learner) in zip(table[2:], rows, strict=True):
-        assert row.startswith(f"| {cell} | {calibrated.pair_of(cell).gap:.4f} | {learner} | ")
+def test_the_record_has_every_row() -> None:
+    (table,) = records.read(records.FOLDER / "surrogates.json").tables
+    assert table.columns == list(calibrated.table([]).heads)
+    expected = [
+        [str(cell), records.parse_cell(f"{calibrated.pair_of(cell).gap:.4f}"), str(learner)]
+        for cell in calibrated.CELLS
+        for learner in calibrated.LEARNERS
+    ]
+    assert [row[:3] for row in table.rows] == expected
 
 
 def test_verdicts_follow_what_was_played() -> None:

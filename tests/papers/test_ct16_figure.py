@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import records
 
 from helpers.scripts import load_experiment
 from peekrank import Agent, Ridge
@@ -147,7 +148,7 @@ def test_a_learner_that_diverges_is_named() -> None:
     played = figure.play("large", lambda _: large, rounds=ROUNDS, runs=2, say=silent)
     assert played.diverged[figure.SQUARED] == 2
     assert played.diverged["ours, k = 1"] == played.diverged[figure.NOTHING] == 0
-    assert any(line.startswith("| squared, k = 1; diverged in 2 of 2 runs |") for line in ct16.table(played))
+    assert "squared, k = 1; diverged in 2 of 2 runs" in [row[0] for row in ct16.tables(played)[0].rows]
 
 
 def test_the_longest_document_has_length_one() -> None:
@@ -158,19 +159,15 @@ def test_the_longest_document_has_length_one() -> None:
     )
 
 
-def test_the_figure_goes_into_a_page(tmp_path: Path) -> None:
-    source, page = tmp_path / "some.txt", tmp_path / "pages" / "page.md"
-    page.parent.mkdir()
+def test_the_figure_goes_into_a_record(tmp_path: Path) -> None:
+    source, record = tmp_path / "some.txt", tmp_path / "ct16.json"
     source.write_text(letor(lists()))
-    page.write_text("before\n<!-- begin: mine -->\nformer table\n<!-- end -->\nafter\n")
-    (tmp_path / "pictures").mkdir()
-    ct16.main(["--data", str(source), "--name", "mine", "--rounds", "30", "--runs", "2", "--page", str(page)])
-    text = page.read_text()
-    assert text.startswith("before\n<!-- begin: mine -->\n\n### mine")
-    assert text.endswith("<!-- end -->\nafter\n")
-    assert "former table" not in text
-    assert "| ours, k = 5 | " in text
-    assert "RankSVM, k = 2" in (tmp_path / "pictures" / "ct16-mine.svg").read_text()
+    outputs = ["--record", str(record), "--pictures", str(tmp_path)]
+    ct16.main(["--data", str(source), "--name", "mine", "--rounds", "30", "--runs", "2", *outputs])
+    where, said = records.read(record).tables
+    assert (where.title, said.title) == ("Figure 1, mine", "Figure 1, mine: statements of the paper")
+    assert "ours, k = 5" in [row[0] for row in where.rows]
+    assert "RankSVM, k = 2" in (tmp_path / "ct16-mine.svg").read_text()
 
 
 def test_one_run_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -283,9 +280,9 @@ def test_the_last_lists_are_for_validation() -> None:
 
 
 def test_tables_of_generated_lists_have_every_learner() -> None:
-    lines = judged.stream_table(LAYOUT, 2, silent)
-    assert len(lines) == 4 + len(module.stream_entries(12))
-    assert all(line.count("±") == 3 for line in lines[4:])
+    table = judged.stream_table(LAYOUT, 2, silent)
+    assert len(table.rows) == len(module.stream_entries(12))
+    assert all(isinstance(cell, records.Figure) and cell.sd is not None for row in table.rows for cell in row[1:])
 
 
 def test_half_a_gap_is_more_than_propensity() -> None:

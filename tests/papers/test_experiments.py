@@ -1,4 +1,4 @@
-"""The scripts of experiments/: small runs of each, and the pages they wrote."""
+"""The scripts of experiments/: small runs of each, and the records they wrote."""
 
 from __future__ import annotations
 
@@ -6,42 +6,47 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import records
 
 from helpers.scripts import load_experiment
 from peekrank.papers.ours import hopeless
-from peekrank.reports.markup import put_into
-
-ROOT = Path(__file__).parents[2]
-
 
 open_rates, script = load_experiment("open_rates"), load_experiment("hopeless")
 
 
 @pytest.mark.slow
-def test_the_page_of_open_rates_is_what_the_script_writes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_record_of_open_rates_is_what_the_script_writes(capsys: pytest.CaptureFixture[str]) -> None:
     open_rates.main(["--check", "--max-m", "4"])
     assert "definitions: ndcg, 2 grades, m = 4 done" in capsys.readouterr().err
 
 
-def test_a_changed_page_of_open_rates_is_noticed(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    right = open_rates.PAGE.read_text(encoding="utf-8")
-    assert "| `ndcg` | 3 | T | T^(2/3) | sqrt(T) |" in right
-    page.write_text(right.replace("| `ndcg` | 3 | T | T^(2/3) |", "| `ndcg` | 3 | T^(2/3) | T^(2/3) |"))
-    with pytest.raises(SystemExit, match=r"from: \| `ndcg` \| 3 \| T \| T\^\(2/3\) \|"):
-        open_rates.main(["--check", "--max-m", "3", "--page", str(page)])
+def test_a_changed_record_of_open_rates_is_noticed(tmp_path: Path) -> None:
+    record = records.read(open_rates.RECORD)
+    rows = record.tables[0].rows
+    (row,) = (row for row in rows if row[:2] == ["`ndcg`", 3])
+    assert row[2:5] == ["T", "T^(2/3)", "sqrt(T)"]
+    row[2] = "T^(2/3)"
+    records.write(tmp_path / "changed.json", record)
+    with pytest.raises(SystemExit, match=r"from: From the definitions, binary relevance: \['`ndcg`', 3, 'T'"):
+        open_rates.main(["--check", "--max-m", "3", "--record", str(tmp_path / "changed.json")])
 
 
-def test_lines_are_compared_in_order() -> None:
-    differs = open_rates.differs
+def test_rows_are_compared_in_order() -> None:
+    def table(letters: str) -> records.Table:
+        return records.Table("t", columns=["letter"], rows=[[letter] for letter in letters])
+
+    def differs(there: str, made: str, *, partly: bool) -> str:
+        record = records.Record("r", "", tables=[table(there)])
+        return str(open_rates.differs(record, [table(made)], partly=partly))
+
     assert differs("abc", "abc", partly=False) == ""
     assert differs("abc", "ac", partly=True) == ""
-    assert differs("abc", "ac", partly=False) == "the page has lines of its own"
-    assert differs("abc", "acb", partly=False) == "b"
-    assert differs("ab", "abc", partly=True) == "c"
+    assert differs("abc", "ac", partly=False) == "t: the record has rows of its own"
+    assert differs("abc", "acb", partly=False) == "t: ['b']"
+    assert differs("ab", "abc", partly=True) == "t: ['c']"
 
 
-def test_a_small_page_is_not_written() -> None:
+def test_a_small_record_is_not_written() -> None:
     with pytest.raises(SystemExit):
         open_rates.main(["--max-m", "3"])
 
@@ -72,26 +77,24 @@ def test_the_pair_of_ct16_is_played_too() -> None:
     assert result.total.mean() >= 0.8 * result.gap
 
 
-def test_tables_go_between_their_marks(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("before\n<!-- begin: a -->\nold\n<!-- end -->\nafter\n")
-    for _ in range(2):
-        put_into(page, "<!-- begin: a -->", ["| new |"])
-        assert page.read_text() == "before\n<!-- begin: a -->\n\n| new |\n\n<!-- end -->\nafter\n"
-    with pytest.raises(ValueError, match="has no lines"):
-        put_into(page, "<!-- begin: b -->", [])
+def test_a_tiny_run_writes_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(script, "CELLS", hopeless.CELLS[:1])
+    monkeypatch.setattr(script, "HORIZONS", (200, 400))
+    script.main(["--runs", "2", "--record", str(tmp_path / "games.json")])
+    (table,) = records.read(tmp_path / "games.json").tables
+    assert table.columns == list(hopeless.table([]).heads)
+    assert [row[2] for row in table.rows] == [f"`{name}`" for name in hopeless.LEARNERS]
 
 
 @pytest.mark.slow
-def test_the_table_of_games_has_every_cell_and_the_certified_gaps() -> None:
-    page = (ROOT / "docs" / "games" / "index.md").read_text(encoding="utf-8")
-    table = page.partition(script.BEGIN)[2].partition("<!-- end -->")[0].strip().splitlines()
-    assert table[:2] == hopeless.table([]).markdown()
-    assert len(table) == 2 + len(hopeless.CELLS) * len(hopeless.LEARNERS)
+def test_the_record_of_hopeless_games_has_every_cell_and_the_certified_gaps() -> None:
+    (table,) = (t for t in records.read(open_rates.RECORD).tables if t.title == "Adversaries played")
+    assert table.columns == list(hopeless.table([]).heads)
+    assert len(table.rows) == len(hopeless.CELLS) * len(hopeless.LEARNERS)
     for n, cell in enumerate(hopeless.CELLS):
-        for row in table[2 + n * len(hopeless.LEARNERS) :][: len(hopeless.LEARNERS)]:
-            assert row.startswith(f"| `{cell.measure}` m = {cell.m}, k = {cell.k}")
-            assert f"| {hopeless.proof_of(cell)['adversaries']['gap']:.4f} |" in row
+        for row in table.rows[n * len(hopeless.LEARNERS) :][: len(hopeless.LEARNERS)]:
+            assert str(row[0]).startswith(f"`{cell.measure}` m = {cell.m}, k = {cell.k}")
+            assert row[1] == records.parse_cell(f"{hopeless.proof_of(cell)['adversaries']['gap']:.4f}")
 
 
 def test_a_tenth_of_random_tops_keeps_every_item_seen() -> None:

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+import records
 
 from helpers import ct15
 from helpers.command_line import peekrank
 from helpers.reproductions import invented
-from helpers.scripts import load_experiment
+from helpers.scripts import ROOT, load_experiment
 from peekrank.data.generated import DatasetShape, make_dataset
 from peekrank.experiments.arena import ArenaResult, run_arena
 from peekrank.experiments.experiment import Experiment, Result
@@ -469,37 +470,34 @@ def test_every_built_in_class_is_part_of_the_code_of_a_reproduction(
     assert asked <= set(manifest["sources"].split())
 
 
-# --- the page
+# --- the record
 
 script = load_experiment("reproduce")
 
 
-def test_the_record_goes_into_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    page = tmp_path / "page.md"
-    marks = [f"{begin}\nformer\n<!-- end -->\n" for begin in (script.BEGIN_TOTALS, script.BEGIN)]
-    page.write_text(f"before\n{''.join(marks)}after\n")
-    options = ["--page", str(page), "--pictures", str(tmp_path / "pictures")]
-    record = Record(tmp_path / "full", quick=False)
-    record.make(ALL["ct16-table-1"], workers=1, progress=lambda *_: None)
+def test_the_record_is_written_from_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record = tmp_path / "reproduce.json"
+    options = ["--record", str(record), "--pictures", str(tmp_path / "pictures")]
+    Record(tmp_path / "full", quick=False).make(ALL["ct16-table-1"], workers=1, progress=lambda *_: None)
     script.main([str(tmp_path / "full"), *options])
-    text = page.read_text()
-    assert "| [ct16-table-1](#ct16-table-1) | CT16 Table 1 | 11 | 1 | 0 s |" in text
-    assert "| CT16 | 11 | 10 | 1 |\n| all | 11 | 10 | 1 |\n" in text
-    assert "<summary>11 claims, 1 differ</summary>\n\n| claim |" in text
-    assert "| best rankings on p | 213 | 213 | holds |" in text
-    assert "| [rates](#rates) | ours | not in this record |  |  |" in text
-    assert "former" not in text
-    assert text.endswith("<!-- end -->\nafter\n")
+    tables = {table.title: table for table in records.read(record).tables}
+    assert tables["Totals"].rows == [["CT16", 11, 10, 1], ["all", 11, 10, 1]]
+    names = {row[0]: row[1:4] for row in tables["Reproductions"].rows}
+    assert names["ct16-table-1"] == ["CT16 Table 1", 11, 1]
+    assert names["rates"] == ["ours", "not in this record", None]
+    assert ["best rankings on p", 213, 213, "holds"] in tables["ct16-table-1"].rows
+    written = record.read_text()
     Record(tmp_path / "quick", quick=True)
     for other, why in (("quick", "is of mode quick"), ("nowhere", "it is not a folder of results")):
         with pytest.raises(SystemExit):
             script.main([str(tmp_path / other), *options])
         assert why in capsys.readouterr().err
-    assert page.read_text() == text
+    assert record.read_text() == written
 
 
-def test_the_page_has_a_section_for_everything() -> None:
-    text = script.PAGE.read_text(encoding="utf-8")
+def test_the_record_and_the_page_have_everything() -> None:
+    tables = {table.title for table in records.read(records.FOLDER / "reproduce.json").tables}
+    page = (ROOT / "docs" / "papers" / "reproduce.md").read_text(encoding="utf-8")
     for name in ALL:
-        assert f"\n### {name}\n" in text
-        assert f"`{name}`" in text.partition(script.BEGIN)[0]
+        assert name in tables
+        assert f"`{name}`" in page

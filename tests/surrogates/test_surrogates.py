@@ -148,7 +148,7 @@ def test_the_calibrated_target_is_what_ndcg_sums() -> None:
     assert NDCGSquared().target(np.array([7, 0], dtype=np.uint8)).tolist() == [1, 0]
 
 
-# --- Theorem 3 of docs/surrogates/index.md: binary relevance, one item is not seen
+# --- Theorem 3 of docs/theory/surrogates.md: binary relevance, one item is not seen
 
 
 def centred(relevance: Floats) -> Floats:
@@ -226,7 +226,7 @@ def test_no_gradient_is_longer_than_the_constant(phi: Surrogate, limits: Limits)
 
 
 def test_constants_are_attained() -> None:
-    """The worst cases of docs/surrogates/index.md: all items alike, or two groups of opposite items."""
+    """The worst cases of docs/theory/surrogates.md: all items alike, or two groups of opposite items."""
 
     def norm(phi: Surrogate, x: list[float], w: float, relevance: list[float]) -> float:
         X = np.array(x)[:, None]

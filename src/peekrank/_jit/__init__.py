@@ -1,6 +1,7 @@
-"""`kernel`: functions that are compiled when they are first used. numba is known to this folder only.
+"""Compile kernels with numba, cache them on disk, and provide SIMD primitives. Only this package imports numba.
 
-It is loaded with the first kernel that is called: importing learners, measures and games takes no compiler.
+`kernel` loads numba with the first kernel that is called, so importing learners, measures and games needs no
+compiler.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Helpers without knowledge of the domain: checks of values, files written whole, signals, text."""
+"""Helpers without domain knowledge: validation of values, atomic files, JSON, signals, text."""

@@ -1,4 +1,4 @@
-"""Advice before the first round: what to expect, which learner to use, and what would help."""
+"""Advice before the first round: whether a measure can be learned, how fast, and with which learner."""
 
 from peekrank.advice.measures import Advice, Change, Evidence, advise
 from peekrank.advice.surrogates import SurrogateAdvice, Witness, advise_surrogate

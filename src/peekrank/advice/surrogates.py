@@ -110,7 +110,7 @@ def advise_surrogate(surrogate: str | Surrogate, m: int, k: int, grades: int = 2
 
     References
     ----------
-    docs/surrogates/index.md; CT16 Theorems 4.1 and 5.2.
+    docs/surrogates.md; CT16 Theorems 4.1 and 5.2.
     """
     phi = surrogate_named(surrogate) if isinstance(surrogate, str) else surrogate
     check_int("m", m, 1, 10**8)
@@ -122,12 +122,12 @@ def advise_surrogate(surrogate: str | Surrogate, m: int, k: int, grades: int = 2
         rate, reason = Rate.SQRT, "all relevances are seen, and it is convex: gradient descent"
     elif _cannot_be_learned(phi, m, k, grades):
         rate = Rate.LINEAR
-        reason = f"hopeless: {answers} cannot tell which scores are best (docs/surrogates/index.md)"
+        reason = f"hopeless: {answers} cannot tell which scores are best (docs/surrogates.md)"
     elif phi.min_k is not None and phi.min_k <= k:
         reason = f"its gradient can be estimated without bias from {answers} (docs/learners/rtopkf.md)"
     elif isinstance(phi, ListNet):  # all but one answer, binary
         reason = (
-            f"its gradient can be estimated without bias from {answers} (docs/surrogates/index.md, Theorem 3), "
+            f"its gradient can be estimated without bias from {answers} (docs/surrogates.md, Theorem 3), "
             "but no learner here does it"
         )
     else:
@@ -142,7 +142,7 @@ def advise_surrogate(surrogate: str | Surrogate, m: int, k: int, grades: int = 2
 
 
 def _cannot_be_learned(phi: Surrogate, m: int, k: int, grades: int) -> bool:
-    """Theorem 2 of docs/surrogates/index.md, for k < m."""
+    """Theorem 2 of docs/theory/surrogates.md, for k < m."""
     match phi:
         case NDCGSquared():
             return True

@@ -1,4 +1,4 @@
-"""What every learner, measure, surrogate and stream must do: run these on your own classes too.
+"""Checks that every learner, measure, surrogate and stream must pass, for your own classes as well.
 
 ``check_learner(MyLearner(...))`` passes silently, or raises a `CheckError` whose message begins with the name of
 the check that failed.

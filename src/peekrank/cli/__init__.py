@@ -1,4 +1,4 @@
-"""The command line. `main` is where it starts: Ctrl-C is taken care of before anything else is imported."""
+"""The command line: one file per command, from parsing to printing. `main` is the entry point."""
 
 from __future__ import annotations
 

@@ -284,7 +284,7 @@ def _tell_certificate(proof: Mapping[str, Any], path: Path, told: Mapping[str, A
     A Text among these is a command, to be copied: it must not be wrapped.
     """
     rate = Rate(proof["rate"])
-    check = "A page of NumPy checks it (docs/games/index.md)."
+    check = "A page of NumPy checks it (docs/theory/games.md)."
     shown: list[RenderableType] = [f"{escape(str(path))} holds the game and the proof: {_PROOFS[rate]}. {check}"]
     if rate is Rate.LINEAR:
         gap = proof["adversaries"]["gap"]

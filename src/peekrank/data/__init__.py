@@ -1,1 +1,1 @@
-"""Judged documents with features."""
+"""Judged documents with features: LETOR text, `.peek` files, tables, scaling and generated data."""

@@ -1,7 +1,7 @@
-"""Running a learner: `Agent` one round at a time, `play` a loop in Python, `simulate` the same loop compiled.
+"""Run a learner: `Agent` one round at a time, `play` in a Python loop, `simulate` in the same loop compiled.
 
-All three call the same two kernels of the learner and draw the same random numbers: their results are equal bit
-for bit. A learner sees its k answers and nothing else.
+All three call the learner's two kernels with the same random numbers, so their results agree bit for bit. A
+learner sees the feedback about its top k items and nothing else.
 """
 
 from peekrank.engine.agent import Agent

@@ -1,1 +1,1 @@
-"""Learners over streams, many times: experiments, sweeps, studies, comparisons."""
+"""Experiments, sweeps, studies, comparisons and the arena: learners on streams, over many runs."""

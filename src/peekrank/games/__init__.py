@@ -1,1 +1,1 @@
-"""Theory as software: finite games of partial monitoring, their classes, and proofs of them."""
+"""Finite games of partial monitoring: losses and feedback, rates, and certificates that prove them."""

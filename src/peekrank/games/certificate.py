@@ -1,4 +1,4 @@
-"""Certificates: what proves the class of a game, in a form that NumPy alone can check (docs/games/index.md).
+"""Certificates: what proves the class of a game, in a form that NumPy alone can check (docs/theory/games.md).
 
 A certificate is a dictionary that JSON can hold. It carries the game itself (losses in floating point, feedback
 symbols as numbers) and its symmetries, and then

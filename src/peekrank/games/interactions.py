@@ -1,4 +1,4 @@
-"""Loss differences expanded over sets of items: what k answers can tell (docs/games/rates.md, Theorem 1)."""
+"""Loss differences expanded over sets of items: what k answers can tell (docs/theory/rates.md, Theorem 1)."""
 
 from __future__ import annotations
 

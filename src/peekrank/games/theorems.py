@@ -1,7 +1,7 @@
 """Rates of ranking games in closed form.
 
 What k answers can tell of two rankings is decided by the terms of their loss difference, one for each set of
-items: a term on more than k items can never be estimated. The proofs are on the page docs/games/rates.md.
+items: a term on more than k items can never be estimated. The proofs are on the page docs/theory/rates.md.
 """
 
 from __future__ import annotations

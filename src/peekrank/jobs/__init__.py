@@ -1,1 +1,1 @@
-"""Long work that can be stopped and resumed."""
+"""Long work that can be interrupted and resumed: executors on threads and Ray, and the results folder."""

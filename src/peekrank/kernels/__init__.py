@@ -1,1 +1,5 @@
-"""Compiled building blocks for writers of learners."""
+"""Compiled building blocks for learners.
+
+They cover sorting, exploration, item statistics, triangular systems, confidence sequences, e-detectors and
+counter-based random numbers.
+"""

@@ -1,4 +1,7 @@
-"""One learner per file, imported when it is first used; `learner` makes one from its specification."""
+"""Learners, one file or folder each, imported on first use. `learner` builds one from its specification.
+
+Learners share `_shared`, `_finite_games` and `_team`, and never import each other.
+"""
 
 from __future__ import annotations
 

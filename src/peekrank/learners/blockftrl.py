@@ -190,7 +190,7 @@ class BlockFTRL:
     most ``E K + A T / sqrt(K)``, which is ``3 E^(1/3) (A T / 2)^(2/3)`` for ``K = (A T / (2 E))^(2/3)``.
     Without a horizon block b has ``2 (E / A) sqrt(b)`` rounds, and the bound is ``(3/2)^(2/3)`` times as large.
 
-    - A block has m rounds at least. Lengths are rounded; docs/learners/blockftrl.md has the full bound.
+    - A block has m rounds at least. Lengths are rounded; docs/theory/ftrl.md has the full bound.
     - Answers count item by item, whenever they come, in the block that is running then. An item without any in a
       block is taken to cost what it did so far, or in the first block what the others do; a block without any
       answer teaches nothing.

@@ -295,7 +295,7 @@ class DoubtSort:
     def stochastic_bound(self, shape: Shape, horizon: int) -> float | None:
         """Bound on the expected regret where relevance is stable and all items are always available.
 
-        The theorem of docs/learners/doubtsort.md for the safe form; None for the others, and with forgetting.
+        The theorem of docs/theory/doubtsort.md for the safe form; None for the others, and with forgetting.
         """
         if self.variant != "safe" or self.decay < 1:
             return None

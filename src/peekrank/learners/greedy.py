@@ -94,7 +94,7 @@ class Greedy:
 
     A baseline that everybody knows. With a falling epsilon it orders the whole list where relevance is stable, at
     the rate T^(2/3). **There is no guarantee where relevance changes: the regret can then be linear**
-    (docs/learners/greedy.md has a stream), for what was seen of an item long ago counts as much as what is seen
+    (docs/learners/baselines.md has a stream), for what was seen of an item long ago counts as much as what is seen
     now, and most of an item's answers come from the rounds in which it stood on top.
 
     Every answer counts, whenever it comes. An item without an answer is taken for an average one.

@@ -82,7 +82,7 @@ class SetFTRL:
     sum n, where L sums, over the items seen so far, ``1[not relevant] / P(seen)``: unbiased for the losses of all.
     Every round explores and exploits at once; none is marked as explored.
 
-    With V = n sqrt(m n) / k for k <= n, and less for more answers (docs/learners/setftrl.md), the expected
+    With V = n sqrt(m n) / k for k <= n, and less for more answers (docs/theory/ftrl.md), the expected
     regret is at most ``(2 - sqrt(n/m)) sqrt(2 sqrt(m n) V T)``, for k <= n less than
     ``2 sqrt(2) n sqrt(m T / k)``. eta is ``sqrt(2 sqrt(m n) / (V T))``, for k <= n ``sqrt(2 k / (n T))``.
     Without a horizon, eta is ``sqrt(sqrt(m n) / (V t))`` after t - 1 answered rounds, and the bound, for every

@@ -69,8 +69,8 @@ class UCB:
 
     The width is the root of ``variance x ln(e + rounds) / (answers + 1)``, as doubtsort has it. A baseline that
     everybody knows. **There is no guarantee for the whole list: the regret is linear where relevance is as stable
-    as can be** (docs/learners/ucb.md has a stream). What is shown most has the smallest width, so that all bounds
-    draw level, and the items below the first k are in no order to speak of.
+    as can be** (docs/learners/baselines.md has a stream). What is shown most has the smallest width, so that all
+    bounds draw level, and the items below the first k are in no order to speak of.
 
     Every answer counts, whenever it comes. An item without an answer is taken for an average one.
 

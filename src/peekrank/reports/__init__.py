@@ -1,1 +1,1 @@
-"""Pictures, tables and pages of results."""
+"""Plots, tables and self-contained HTML pages of results."""

@@ -1,4 +1,4 @@
-r"""Tables for pages and papers, in Markdown and in LaTeX, and lines put into a page between marks.
+r"""Tables for pages and papers, in Markdown and in LaTeX.
 
 What an entry says is taken literally, character by character, but for links and for what stands between backticks:
 that is set in typewriter letters, as names of learners are. `code` puts any text there.
@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
-
-from peekrank._util.atomic import write_whole
 
 _SPAN = re.compile(r"(?<!`)(?P<fence>`+)(?!`)(?P<code>.+?)(?<!`)(?P=fence)(?!`)")
 _LATEX = {
@@ -68,25 +65,6 @@ def row(*entries: object) -> str:
     | a\|b | two\_words\_\* | `p_1` | 2 |
     """
     return "| " + " | ".join(map(_markdown, entries)) + " |"
-
-
-def put_into(page: Path, begin: str, lines: Sequence[str]) -> None:
-    """Write lines into a page, between the line `begin` and the next ``<!-- end -->``, in place of what is there.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     page = Path(folder) / "page.md"
-    ...     _ = page.write_text("<!-- begin --> old <!-- end -->")
-    ...     put_into(page, "<!-- begin -->", ["new"])
-    ...     page.read_text().split()
-    ['<!--', 'begin', '-->', 'new', '<!--', 'end', '-->']
-    """
-    before, mark, rest = page.read_text(encoding="utf-8").partition(begin)
-    _, end, after = rest.partition("<!-- end -->")
-    if not (mark and end):
-        raise ValueError(f"{page} has no lines '{begin}' and '<!-- end -->'")
-    text = "\n".join([before + begin, "", *lines, "", end]) + after
-    write_whole(page, lambda path: path.write_text(text, encoding="utf-8"))
 
 
 def _markdown(entry: object) -> str:

@@ -1,1 +1,1 @@
-"""Ranking as a service that loses nothing: an event log, what is folded from it, and HTTP in front of it."""
+"""The ranking service: configuration, event log, slots that learn, the HTTP API, clients and the dashboard."""

@@ -1,4 +1,4 @@
-"""Sources of rounds: generators, and files of people's preferences."""
+"""Sources of rounds over fixed items: generators, files of preferences, click models and feedback rules."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ is what learners with features estimate from the answers they see, by kernels th
 - *item by item*: the gradient is a sum over items of terms with one relevance each; one answer suffices;
 - *pair by pair*: terms with two relevances; two answers are needed;
 - *whole list*: terms with nearly all relevances or with all; learners here must see the whole list. Which of them
-  could be learned from less, and which cannot, is on docs/surrogates/index.md.
+  could be learned from less, and which cannot, is on docs/surrogates.md.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class ListNet:
     """Cross entropy of softmax(s) relative to softmax(R); learners here need the whole list.
 
     With binary relevance all answers but one would do; with fewer, or with more grades, no learner has sublinear
-    regret in it (docs/surrogates/index.md).
+    regret in it (docs/surrogates.md).
 
     >>> ListNet().gradient(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
     array([0., 0.])

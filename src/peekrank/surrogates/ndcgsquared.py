@@ -37,7 +37,7 @@ class NDCGSquared:
     """Squared error from normalised gains, ``sum_i (s_i - (2^R_i - 1) / Z(R))^2``; needs the whole list.
 
     Z is the largest DCG of the list. The best scores sort as NDCG wants: it is calibrated for NDCG. No learner
-    with top-k feedback, k < m, has sublinear regret in it (docs/surrogates/index.md);
+    with top-k feedback, k < m, has sublinear regret in it (docs/surrogates.md);
     `peekrank.advice.advise_surrogate` gives the witness.
 
     >>> NDCGSquared().gradient(np.zeros(2), np.array([1.0, 0.0]))

@@ -1,4 +1,4 @@
-"""A learner: random rankings now and then, otherwise the items by what the random rankings told."""
+"""A learner: random rankings now and then, otherwise items by the feedback on them."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -11,7 +11,7 @@ from peekrank.types import Features, Floats, Ints, Kernels
 
 
 class State(NamedTuple):
-    """Arrays are memory or workspace, scalars are constants."""
+    """State: arrays are saved or workspace, scalars are constants."""
 
     scores: Floats
     share: float
@@ -45,7 +45,7 @@ def _propensities(s: State, X: Features, ranking: Ints, token: Floats, out: Floa
 
 @dataclass(frozen=True)
 class Sometimes:
-    """Explore in a share of the rounds; otherwise show the items by what was then answered on top."""
+    """Explore in a share of the rounds; otherwise rank by the feedback from these."""
 
     share: float = 0.1
     name: ClassVar[str] = "sometimes"
@@ -53,8 +53,8 @@ class Sometimes:
     variable_length: ClassVar[bool] = False  # ... and keeps a score for each of a fixed set of them
     full_information: ClassVar[bool] = False
     min_k: ClassVar[int] = 1
-    max_grade: ClassVar[int] = 255  # takes all grades
-    horizon: ClassVar[None] = None  # is tuned for no number of rounds, and for no measure
+    max_grade: ClassVar[int] = 255  # accepts all grades
+    horizon: ClassVar[None] = None  # is not tuned to a horizon or a measure
     measure: ClassVar[None] = None
     kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities)
     persistent: ClassVar[tuple[str, ...]] = ("scores",)  # what a saved agent holds; `init` makes all else
@@ -64,19 +64,20 @@ class Sometimes:
             raise ValueError(f"share = {self.share}: must be above 0, and at most 1")
 
     def init(self, shape: Shape) -> State:
-        """The state before the first round."""
-        return State(np.zeros(shape.m), self.share, shape.k, sort_space(shape.m), np.zeros(shape.m, np.int64))
+        """Return the state before the first round."""
+        scores, order = np.zeros(shape.m), np.zeros(shape.m, np.int64)
+        return State(scores, self.share, shape.k, sort_space(shape.m), order)
 
     def fault(self, state: State) -> str:
-        """What is wrong with scores that were read from a file."""
+        """Say what is wrong with scores that were read from a file."""
         return "" if np.isfinite(state.scores).all() else "its scores must be finite"
 
     def scores(self, state: State, X: Features) -> Floats:
-        """What is believed of each item now."""
+        """Return the current estimate of each item."""
         return state.scores
 
     def token_size(self, shape: Shape) -> int:
-        """The mark of a round that explores, and nothing else."""
+        """Return 1: the token only marks rounds that explore."""
         return 1
 
     def n_uniforms(self, shape: Shape) -> int:
@@ -88,4 +89,4 @@ class Sometimes:
         return relevance.astype(np.float64)
 
     def bound(self, shape: Shape, horizon: int) -> None:
-        """None is known."""
+        """Return None: no bound is known."""

@@ -18,9 +18,9 @@ class ReciprocalDiscount(LinearMeasureMixin):
     higher_is_better: ClassVar[bool] = True
 
     def discount(self, m: int) -> Floats:
-        """Weight of each position."""
+        """Return the weight of each position."""
         return np.asarray(np.arange(1.0, m + 1) ** -self.power)
 
     def gain(self, relevance: np.ndarray[Any, Any]) -> Floats:
-        """Weight of each item."""
+        """Return the weight of each item."""
         return relevance.astype(np.float64)

@@ -1,4 +1,4 @@
-"""A stream with a single relevant item, another one each round."""
+"""A stream with a single relevant item per round."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,7 +10,7 @@ from peekrank import Rounds, fixed_items
 
 @dataclass(frozen=True)
 class OneHot:
-    """A single relevant item, drawn anew each round: lower numbers more often."""
+    """One relevant item per round, lower numbers more often."""
 
     m: int = 5
     name: ClassVar[str] = "one-hot"

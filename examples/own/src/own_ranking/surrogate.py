@@ -34,13 +34,13 @@ class Logistic:
     __str__ = format_spec
 
     def value(self, scores: Floats, relevance: Floats) -> float:
-        """Loss of a score vector."""
+        """Return the loss of a score vector."""
         return float(np.sum(np.logaddexp(0, scores) - (relevance > 0) * scores))
 
     def gradient(self, scores: Floats, relevance: Floats) -> Floats:
-        """``1 / (1 + exp(-s)) - 1[R > 0]``."""
+        """Return ``1 / (1 + exp(-s)) - 1[R > 0]``."""
         return np.asarray(1 / (1 + np.exp(-scores)) - (relevance > 0))
 
     def lipschitz(self, limits: Limits) -> float:
-        """``m |x| / (1 + exp(-|x| |w|))``."""
+        """Return ``m |x| / (1 + exp(-|x| |w|))``."""
         return limits.items * limits.norm / (1 + exp(-limits.score))

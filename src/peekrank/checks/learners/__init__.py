@@ -1,4 +1,4 @@
-"""What every learner must do."""
+"""Checks that every learner must pass."""
 
 from __future__ import annotations
 

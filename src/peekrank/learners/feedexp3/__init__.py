@@ -1,1 +1,1 @@
-"""FeedExp3: exponential weights on estimates from feedback, for every finite game that can be learned at all."""
+"""FeedExp3: exponential weights on loss estimates, for every globally observable finite game."""

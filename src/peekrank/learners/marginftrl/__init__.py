@@ -1,1 +1,1 @@
-"""Margin FTRL, for relevance that may change at will: its constants, its plans, and the learner."""
+"""Margin FTRL, which is robust to change: its constants, its exploration plans, and the learner."""

@@ -175,7 +175,7 @@ class MarginFTRL:
 
     With v = w + a the shifted weights, V their sum, ``h = sum_p v(p) ln(m v(p) / V)``, g the largest gain and E
     the sum of w(k) - w(p) over p > k, the expected regret after every T is at most
-    ``2.58 g (h V E)^(1/3) T^(2/3)`` and lower order, which `bound` includes; docs/learners/marginftrl.md has proof
+    ``2.58 g (h V E)^(1/3) T^(2/3)`` and lower order, which `bound` includes; docs/theory/marginftrl.md has proof
     and algorithm.
 
     - Of k answers those that came count. A round without any leaves everything as it was.

@@ -1,1 +1,1 @@
-"""NeighborhoodWatch2, for locally observable games."""
+"""NeighborhoodWatch2, for locally observable finite games."""

@@ -180,7 +180,7 @@ class NW2:
     played, which is not marked as exploration. What is seen of action A becomes, for all k and a whose difference
     A tells of, ``p_k v / P(A) - eta V^2 p_k^2 (sum of 1/P over all that tell of it)``.
 
-    With L, B, V, nu, epsilon and D as on docs/learners/nw2.md and C actions, the expected regret is at most
+    With L, B, V, nu, epsilon and D as on docs/theory/finite-games.md and C actions, the expected regret is at most
     ``(L / eta + eta T B exp(2 eta V nu)) / epsilon + gamma D T``, with ``eta = sqrt(L / ((B + epsilon V C D) T))``
     and ``gamma = eta V C``. For P@n, L = C(m,n) ln(1 + n (m - n)), B = n (n + 1) (1 + n (m - n)) / 4, V = 1/2,
     nu = 2 n, C = n C(m,n), 1 / epsilon = min(n, m - n) and D = n (m - n) / m. Without a horizon eta falls as

@@ -56,7 +56,7 @@ class Tables(NamedTuple):
 
 
 class Constants(NamedTuple):
-    """What the bound is made of; see docs/learners/nw2.md."""
+    """What the bound is made of; see docs/theory/finite-games.md."""
 
     entropy: float  # L, the sum over the classes of ln(1 + number of neighbours)
     slope: float  # 1 / epsilon
@@ -175,7 +175,7 @@ def learning_rates(c: Constants, horizon: int | None) -> tuple[float, float]:
 
 
 def regret_bound(c: Constants, horizon: int, *, anytime: bool) -> float:
-    """The bound; docs/learners/nw2.md has the proof."""
+    """The bound; docs/theory/finite-games.md has the proof."""
     if c.reach == 0:
         return 0.0
     rate, most = learning_rates(c, None if anytime else horizon)

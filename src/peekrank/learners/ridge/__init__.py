@@ -1,1 +1,1 @@
-"""Ridge: Bayesian linear regression of relevance on features; explores where a list is in doubt."""
+"""Ridge: Bayesian linear regression of relevance on features, with exploration where the order is uncertain."""

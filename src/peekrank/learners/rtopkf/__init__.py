@@ -1,1 +1,1 @@
-"""RTop-kF, ranking lists with features from top-k feedback (CT16, Algorithm 1), and better estimators for it."""
+"""RTop-kF (CT16, Algorithm 1): gradient steps on lists with features, from top-k feedback."""

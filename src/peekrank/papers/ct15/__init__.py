@@ -1,1 +1,1 @@
-"""Chaudhuri & Tewari 2015."""
+"""Figures, tables and claims of Chaudhuri & Tewari 2015."""

@@ -1,1 +1,1 @@
-"""What goes beyond the papers."""
+"""Claims of this project that go beyond the papers."""

@@ -2,7 +2,7 @@
 
 The items are fixed, so that scores and weights are the same. The lists are drawn from one of two distributions
 that k answers cannot tell apart. Whatever scores a learner comes to, it loses gap x T or more on the two together
-(docs/surrogates/index.md, Theorem 2). The regret of a learner of the surrogate that sees all grows as sqrt(T) at
+(docs/theory/surrogates.md, Theorem 2). The regret of a learner of the surrogate that sees all grows as sqrt(T) at
 most. Learners of another surrogate, `squared`, aim elsewhere, so theirs is linear even if they see all.
 """
 

@@ -1,1 +1,1 @@
-"""Zhang & Tewari."""
+"""Tables and claims of Zhang & Tewari."""

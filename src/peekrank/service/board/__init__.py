@@ -1,1 +1,1 @@
-"""The board: what a person sees of a running service."""
+"""The dashboard: the page that shows people a running service."""

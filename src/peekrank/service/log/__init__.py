@@ -1,1 +1,1 @@
-"""The log of a service: its records, what a store must do, and the stores there are."""
+"""The event log of a service: its records, the interface of a store, SQLite and PostgreSQL."""
