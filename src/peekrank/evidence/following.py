@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from peekrank._util.text import excerpt
 from peekrank._util.validate import whole
 from peekrank.evidence.alarms import Watch
 from peekrank.evidence.lines import check_record, record_of
-from peekrank.evidence.log import COLUMNS, Log, Source, check_header, log_of_frame, read_log
+from peekrank.evidence.log import COLUMNS, Log, Source, check_header, frame_of_fields, log_of_frame, read_log
 
 _MANY = 4096  # decisions that are looked at together
 _PAUSE = 0.5  # seconds between two looks at a file that grows
@@ -136,7 +135,7 @@ class _Reader:
         """Let the watch observe what is closed."""
         if self.closed:
             columns = {name: [record.get(name) for _, record in self.closed] for name in COLUMNS}
-            frame = pl.DataFrame([pl.Series(name, columns[name], COLUMNS[name], strict=False) for name in COLUMNS])
+            frame = frame_of_fields(columns)
             numbers = np.array([number for number, _ in self.closed])
             log = log_of_frame(frame, Source(self.file, "line", numbers), 0.0, 1.0)
             if log.k.min() < 1:

@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from peekrank._util.atomic import write_whole
+from peekrank._util.extras import extra
 from peekrank._util.reading import read_json
 from peekrank._util.text import excerpt
 from peekrank.evidence.lines import log_of_records
 from peekrank.evidence.log import Log, Source
+
+with extra("cli"):
+    import polars as pl
 
 _SAME = 1e-6  # how far propensities may be from uniform ones
 

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import ArrayLike
 
 from peekrank._util.reading import read_json
@@ -35,6 +34,7 @@ from peekrank.evidence.log import (
     check_header,
     checked,
     frame_of,
+    frame_of_fields,
     header_of,
     log_of_frame,
 )
@@ -97,8 +97,7 @@ def log_of_records(
         for field, values in columns.items():
             values.append(record.get(field))
     source = source._replace(numbers=np.array(numbers, np.int64))
-    frame = pl.DataFrame([pl.Series(field, columns[field], COLUMNS[field], strict=False) for field in COLUMNS])
-    log = log_of_frame(frame, source, lowest, highest)
+    log = log_of_frame(frame_of_fields(columns), source, lowest, highest)
     _add_answers(log, late, source)
     return checked(log, source)
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import polars as pl
 
 from peekrank import __version__
+from peekrank._util.extras import extra
 from peekrank.engine import Agent
 from peekrank.engine.telling import check_places, tell
 from peekrank.evidence.lines import reason_for
 from peekrank.evidence.log import Log, Source, checked
 from peekrank.spec import text_of
 from peekrank.types import Ints, Rounds
+
+with extra("cli"):
+    import polars as pl
 
 
 def record(

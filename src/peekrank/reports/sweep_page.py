@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import polars as pl
 
+from peekrank._util.extras import extra
 from peekrank._util.sources import code_digest
 from peekrank.experiments.comparison import LEVEL
 from peekrank.experiments.experiment import Experiment, Result
@@ -25,6 +25,9 @@ from peekrank.reports.numbers import chance, exponent_text, interval, number, pe
 from peekrank.reports.pages import command, described, first_line, write_page
 from peekrank.reports.style import look, mean_and_deviation
 from peekrank.types import Floats, Ints
+
+with extra("cli"):
+    import polars as pl
 
 MOST_PICTURES = 8  # settings: more would take longer to draw than many a sweep takes to run
 _MOST_POINTS = 400  # of a curve

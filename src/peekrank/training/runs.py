@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 
+from peekrank._util.extras import extra
 from peekrank.data.dataset import Dataset
 from peekrank.engine import problem_shape
 from peekrank.jobs.executor import Threads, Tick
@@ -20,6 +20,9 @@ from peekrank.training.model import save_model
 from peekrank.training.outcome import Outcome
 from peekrank.training.playing import COLUMNS, Done, compile_kernels, content_digest, play_run
 from peekrank.training.training import Material, Training
+
+with extra("cli"):
+    import polars as pl
 
 
 def learn(
