@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from peekrank._util.extras import extra
 from peekrank._util.text import counted
 from peekrank.cli._options import Imports, Quiet, import_all
 from peekrank.cli._outputs import check_outputs, say
@@ -27,8 +28,10 @@ def command(
 ) -> None:
     """Write the decisions of a slot, with chances and answers, to a file that can be evaluated."""
     from peekrank.evidence.log import write_log
-    from peekrank.service.export import exported
-    from peekrank.service.log.open import existing_log
+
+    with extra("serve"):
+        from peekrank.service.export import exported
+        from peekrank.service.log.open import existing_log
 
     import_all(imports)
     speak(quiet=quiet)
