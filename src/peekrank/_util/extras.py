@@ -36,12 +36,16 @@ def extra(name: Extra) -> Iterator[None]:
     """
     try:
         yield
-    except ModuleNotFoundError as error:
+    except MissingExtraError:
+        raise
+    except ImportError as error:
         package = (error.name or "").partition(".")[0]
-        if package in ("", "peekrank"):
+        if package == "peekrank":
             raise
+        known = isinstance(error, ModuleNotFoundError) and package
+        needs = f"needs the package {package}" if known else f"cannot import a package that it needs ({error})"
         raise MissingExtraError(
-            f"peekrank needs the package {package} for {PURPOSES[name]}. Install it with: "
+            f"peekrank {needs} for {PURPOSES[name]}. Install it with: "
             f"pip install 'peekrank[{name}]', or in a clone of the repository: pip install '.[{name}]'",
             name=package,
         ) from None
