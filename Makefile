@@ -12,16 +12,16 @@ QUICK := -m 'not slow and not browser and not ray'
 .PHONY: demo test check lint types imports tests site portable coverage commands calls notebooks stub format bench fuzz mutants kills faults failover minimum dist lock clean
 
 demo: $(RUNS)  ## set up, rank ten items from one answer per round, write peekrank-demo/report.html
-	@echo 'Running the demo. The first time, it compiles its learners.'
-	PYTHONDONTWRITEBYTECODE= $(BIN)/peekrank demo --out peekrank-demo
+	@echo 'Running $(BIN)/peekrank demo; the first time, it compiles its learners'
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/peekrank demo --out peekrank-demo
 
 test: lint types imports tests site  ## set up, then everything that CI runs; 7 minutes on two cores
 
 check: lint  ## set up, then all tests but those that are slow, open a browser or start Ray; 2 minutes on two cores
 	$(BIN)/pytest -n auto --dist worksteal $(QUICK)
 
-# Bytecode is made when a module is first imported (demo), or by all processors at once (tests), instead of one file
-# after the other by pip. The pins name every package, so pip need not look for dependencies.
+# pip would compile bytecode on one processor: the demo leaves that to the first import, the tests use all processors.
+# The pins name every package, so pip does not have to look for dependencies.
 $(RUNS): requirements/demo.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; assert (3, 11) <= sys.version_info < (3, 14), "peekrank needs Python 3.11 to 3.13: make PYTHON=python3.11 ..."'
 	@echo 'Setting up $(VENV), once:'
@@ -34,7 +34,7 @@ $(RUNS): requirements/demo.txt pyproject.toml
 	@touch $@
 
 $(READY): requirements/dev.txt $(RUNS)
-	@echo '- installing the packages of the tests and the documentation'
+	@echo 'Installing the packages of the tests and the documentation, once'
 	@$(PIP) --no-compile --no-deps --require-hashes -r requirements/dev.txt
 	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	@touch $@
