@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from numba.core import types
 from numpy.typing import NDArray
+from peekrank.engine.loop import _loop
 
 import peekrank
 from helpers.scripts import ROOT
@@ -38,7 +39,6 @@ from peekrank._jit import (
 )
 from peekrank._jit.compiler import KernelCache, _typed
 from peekrank._jit.content import content_digest
-from peekrank.engine.loop import _loop
 from peekrank.kernels.sorting import sort_descending
 
 PACKAGE = Path(peekrank.__file__).parent

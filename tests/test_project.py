@@ -12,10 +12,10 @@ import yaml
 
 from helpers.scripts import ROOT
 from peekrank.data import peek
-from peekrank.engine import saved
-from peekrank.evidence import log
+from peekrank.engine import serialization
+from peekrank.evaluation import log
 from peekrank.games import certificate
-from peekrank.jobs import folder
+from peekrank.jobs import results_dir
 from peekrank.training import model
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -47,10 +47,12 @@ def test_a_workflow_runs_what_is_there(workflow: Path) -> None:
 def test_the_suite_runs_with_every_python_that_is_promised() -> None:
     jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8"))["jobs"]
     pythons = jobs["linux"]["strategy"]["matrix"]["python"]
-    promised = [line.rpartition(" ")[2] for line in PROJECT["project"]["classifiers"] if "Python :: 3." in line]
-    assert pythons == promised
+    min_propensity = [
+        line.rpartition(" ")[2] for line in PROJECT["project"]["classifiers"] if "Python :: 3." in line
+    ]
+    assert pythons == min_propensity
     low, high = (int(part.split(".")[1]) for part in re.findall(r"3\.\d+", PROJECT["project"]["requires-python"]))
-    assert [int(version.split(".")[1]) for version in promised] == list(range(low, high))
+    assert [int(version.split(".")[1]) for version in min_propensity] == list(range(low, high))
     assert {job["steps"][-1]["run"].split()[1] for name, job in jobs.items() if name != "smoke"} == {
         "test", "portable", "minimum",
     }  # fmt: skip
@@ -99,8 +101,8 @@ def test_the_table_of_formats_is_that_of_the_code() -> None:
 def test_files_and_targets_that_a_page_names_are_there(page: Path) -> None:
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
     named = re.findall(rf"`((?:{FOLDERS})/[\w./-]+)`", text)
-    places = (ROOT, ROOT / "src", ROOT / "src" / "peekrank")
-    unknown = [file for file in named if not any((place / file).exists() for place in places)]
+    positions = (ROOT, ROOT / "src", ROOT / "src" / "peekrank")
+    unknown = [file for file in named if not any((position / file).exists() for position in positions)]
     assert [file for file in unknown if "mine" not in file and "NAME" not in file] == []
     assert made(text) <= TARGETS
 

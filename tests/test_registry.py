@@ -15,7 +15,7 @@ import pytest
 from helpers.own import MEASURE
 from peekrank import registry
 from peekrank.learners import RTop1F, Uniform
-from peekrank.measures import DCG, LinearForm, Relevance, measure
+from peekrank.measures import DCG, LinearMeasureMixin, Relevance, measure
 from peekrank.registry import KINDS, LEARNERS, MEASURES, STREAMS, SURROGATES, load, origins, register
 from peekrank.streams import CT15
 from peekrank.surrogates import Squared
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("own_registry")
 
 
 @dataclass(frozen=True)
-class Half(LinearForm):
+class Half(LinearMeasureMixin):
     """Half the relevance of all."""
 
     name: ClassVar[str] = "half"
@@ -67,7 +67,7 @@ def test_a_class_is_registered_as_what_it_is() -> None:
     register(Half)  # again
 
 
-def test_a_name_that_is_taken_is_refused_with_both_places() -> None:
+def test_a_name_that_is_taken_is_refused_with_both_positions() -> None:
     @dataclass(frozen=True)
     class Other(DCG):
         name: ClassVar[str] = "dcg"
@@ -204,7 +204,7 @@ def test_two_packages_with_one_name_keep_the_first(tmp_path: Path, monkeypatch: 
         assert type(measure("mine")).__module__ == "own_a"
 
 
-def test_origins_are_digests_of_code_not_of_places(tmp_path: Path) -> None:
+def test_origins_are_digests_of_code_not_of_positions(tmp_path: Path) -> None:
     assert origins(Uniform(), DCG(), CT15(), Squared(), RTop1F(DCG(), 100)) == {}
     digests = []
     for folder, text in (

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from peekrank._util.sources import Sources, text_digest
+from peekrank._util.code_digest import Sources, text_digest
 
 C = TypeVar("C", bound=type[Any])
 T = TypeVar("T")
@@ -101,20 +101,20 @@ class Registry(Mapping[str, type[Any]]):
         """Make a class known by its name; a ValueError if the name is taken, or the class not of this kind."""
         missing = self.missing(cls)
         if missing:
-            raise ValueError(f"{_place(cls)} is no {self.kind}: it has no {', '.join(missing)}")
+            raise ValueError(f"{_position(cls)} is no {self.kind}: it has no {', '.join(missing)}")
         if not (is_dataclass(cls) and cls.__dataclass_params__.frozen):  # type: ignore[attr-defined]
             raise ValueError(
-                f"{_place(cls)} must be a frozen dataclass: its fields are the {self.kind}'s parameters"
+                f"{_position(cls)} must be a frozen dataclass: its fields are the {self.kind}'s parameters"
             )
         name: object = cls.name  # type: ignore[attr-defined]
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise ValueError(f"{_place(cls)} has the name {name!r}: must be letters, digits, _ and -")
+            raise ValueError(f"{_position(cls)} has the name {name!r}: must be letters, digits, _ and -")
         there = self._known.get(name)
         if there is not None and _address(there) != _address(
             cls
         ):  # one that is defined again replaces the old one
             raise ValueError(
-                f"{self.kind} '{name}' is both {_place(there)} and {_place(cls)}: choose another name"
+                f"{self.kind} '{name}' is both {_position(there)} and {_position(cls)}: choose another name"
             )
         self._known[name] = cls
 
@@ -181,7 +181,7 @@ MEASURES = Registry(
         "p": "peekrank.measures.precision:Precision",
         "ndcg": "peekrank.measures.dcg:NDCG",
         "ap": "peekrank.measures.precision:AveragePrecision",
-        "auc": "peekrank.measures.pairs:AUC",
+        "aucloss": "peekrank.measures.pairs:AUCLoss",
         "rbp": "peekrank.measures.cascade:RBP",
         "rr": "peekrank.measures.cascade:ReciprocalRank",
         "err": "peekrank.measures.cascade:ERR",
@@ -206,16 +206,16 @@ STREAMS = Registry(
     "peekrank.types:Stream",
     {
         "ct15": "peekrank.streams.synthetic:CT15",
-        "means": "peekrank.streams.synthetic:Means",
-        "lists": "peekrank.streams.synthetic:Lists",
-        "graded": "peekrank.streams.synthetic:Graded",
+        "bernoulli": "peekrank.streams.synthetic:Bernoulli",
+        "joint": "peekrank.streams.synthetic:Joint",
+        "binomial": "peekrank.streams.synthetic:Binomial",
         "switching": "peekrank.streams.synthetic:Switching",
         "drifting": "peekrank.streams.synthetic:Drifting",
         "available": "peekrank.streams.available:Available",
         "orders": "peekrank.streams.preferences:Orders",
         "ratings": "peekrank.streams.preferences:Ratings",
         "adversary": "peekrank.streams.adversary:Adversary",
-        "clicks": "peekrank.streams.clicked:Clicked",
+        "clicks": "peekrank.streams.click_stream:Clicks",
     },
 )
 KINDS = (LEARNERS, MEASURES, SURROGATES, STREAMS)
@@ -234,7 +234,7 @@ def register(cls: C) -> C:
     ...     name = "first-two"
     ...     n: int = 2
     >>> measure("first-two")
-    FirstTwo(n=2, gains='exponential')
+    FirstTwo(cutoff=2, gains='exponential')
     """
     _nearest_kind(cls).add(cls)
     return cls
@@ -273,7 +273,7 @@ def origins(*values: object) -> dict[str, str]:
     found: dict[str, str] = {}
     for cls in _classes(*values):
         if cls.__module__.partition(".")[0] not in _OURS:
-            file = Path(_place(cls).rpartition(" of ")[2])
+            file = Path(_position(cls).rpartition(" of ")[2])
             found[f"{cls.__qualname__} of {file.name}"] = _digest(cls.__module__)
     return found
 
@@ -356,7 +356,7 @@ def _address(cls: type[Any] | str) -> str:
     return cls if isinstance(cls, str) else f"{cls.__module__}:{cls.__qualname__}"
 
 
-def _place(cls: type[Any] | str) -> str:
+def _position(cls: type[Any] | str) -> str:
     """Where a class is defined, for people."""
     module, _, name = _address(cls).partition(":")
     return f"{name} of {_FILES[module].path if module in _FILES else module}"
@@ -367,11 +367,11 @@ _FILES: dict[str, ImportedFile] = {}  # by the names of their modules
 
 def _read(path: Path) -> ImportedFile:
     """A file to be imported, its module by a name of its own: files in different folders may share theirs."""
-    place = path.resolve()
-    if not place.is_file():
+    position = path.resolve()
+    if not position.is_file():
         raise ValueError(f"{path}: there is no such file to import")
-    name = f"{path.stem}_{hashlib.sha256(str(place).encode()).hexdigest()[:8]}"
-    return _FILES.get(name) or ImportedFile(name, path, place.read_bytes())
+    name = f"{path.stem}_{hashlib.sha256(str(position).encode()).hexdigest()[:8]}"
+    return _FILES.get(name) or ImportedFile(name, path, position.read_bytes())
 
 
 def _run(source: str, action: Callable[[], T]) -> T:

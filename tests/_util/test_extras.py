@@ -59,23 +59,23 @@ from pathlib import Path
 import numpy as np
 import peekrank
 from peekrank import CT15, DCG, NW2, Agent, DoubtSort, Precision, advise, evaluate, learner, simulate
-from peekrank.evidence.lines import LogFile
+from peekrank.evaluation.jsonl import LogWriter
 
 agent = Agent(learner("doubtsort", measure=DCG()), m=5, k=1)
-with LogFile("log.jsonl", agent.learner) as log:
+with LogWriter("log.jsonl", agent.learner) as log:
     decision = agent.rank()
     event = log.decided(decision, k=1)
     agent.update(decision, [1.0])
     log.answered(event, [1.0])
-with LogFile("log.jsonl", agent.learner) as log:  # which reads what is there
+with LogWriter("log.jsonl", agent.learner) as log:  # which reads what is there
     log.decided(agent.rank(), k=1)
 copy = Agent.load(agent.dump())
-assert (copy.order() == agent.order()).all()
+assert (copy.best_ranking() == agent.best_ranking()).all()
 rounds = CT15(m=5).rounds(100, np.random.default_rng(0))
 trace = simulate(DoubtSort(DCG()), rounds, k=1, measure=DCG())
 assert evaluate(DCG(), [2, 0, 1], [0, 1, 1]) == 1.5
 assert advise("dcg", m=10, k=1, horizon=10_000).learner
-assert NW2(Precision(2), horizon=1000).bound(peekrank.Shape(5, 0, 1), 1000)
+assert NW2(Precision(2, mean=False), horizon=1000).bound(peekrank.Shape(5, 0, 1), 1000)
 from peekrank.registry import KINDS
 for kind in KINDS:
     assert all(kind.values())
@@ -118,7 +118,7 @@ PYTHON = {
     "postgresql": (
         "from peekrank.service.log.open import existing_log; existing_log('postgresql://localhost/peekrank')"
     ),
-    "ray": "from peekrank.jobs.ray import Ray; Ray().do_all([1], None, None, None, str)",
+    "ray": "from peekrank.jobs.ray import Ray; Ray().run_all_jobs([1], None, None, None, str)",
 }
 
 

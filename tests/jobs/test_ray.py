@@ -21,7 +21,7 @@ from helpers.own import LEARNER, MEASURE
 from peekrank._util.extras import MissingExtraError
 from peekrank.experiments import sweep_runs
 from peekrank.experiments.experiment import Experiment
-from peekrank.experiments.playing import Curve, play_run, stage_of
+from peekrank.experiments.run import Curve, play_run, run_context
 from peekrank.experiments.sweep import Sweep
 from peekrank.experiments.sweep_runs import run_sweep
 from peekrank.jobs import ray as ray_executor
@@ -30,7 +30,7 @@ from peekrank.jobs.ray import Ray
 
 pytestmark = pytest.mark.ray
 
-SWEEP = Sweep("s", ("rtop1f", "uniform"), ("ct15",), ("dcg", "p@3"), k=(1,), horizons=(300,), runs=3)
+SWEEP = Sweep("s", ("rtop1f", "uniform"), ("ct15",), ("dcg", "p@3+sum"), k=(1,), horizons=(300,), runs=3)
 PATIENCE = 180.0  # seconds: what takes moments takes long where much else is done
 
 
@@ -74,7 +74,7 @@ def played(executor: Executor, stage: Any, runs: int) -> dict[tuple[int, int], b
     def play(run: int, tick: Tick) -> Iterator[Curve]:  # local: nodes do not know this file
         return play_run(stage, run, range(len(stage.learners)), tick)
 
-    executor.do_all(range(runs), play, keep, lambda _: None, str)
+    executor.run_all_jobs(range(runs), play, keep, lambda _: None, str)
     return found
 
 
@@ -129,7 +129,7 @@ import time
 from pathlib import Path
 from peekrank.cli import app as cli
 from peekrank.experiments import sweep_runs
-from peekrank.experiments.playing import play_run
+from peekrank.experiments.run import play_run
 from peekrank.jobs import run_files
 
 def play(stages, job, tick):
@@ -210,7 +210,7 @@ def nothing(*_: object) -> None:
 def test_data_are_sent(executor: Executor, tmp_path: Path) -> None:
     votes = tmp_path / "votes.soc"
     votes.write_text("# NUMBER ALTERNATIVES: 4\n2: 1,2,3,4\n1: 3,1,2,4\n")
-    stage = stage_of(Experiment(("rtop1f", "uniform"), str(votes), "p@1", k=1, horizon=200))
+    stage = run_context(Experiment(("rtop1f", "uniform"), str(votes), "p@1+sum", k=1, horizon=200))
     votes.unlink()  # nobody needs the file any more
     assert played(executor, stage, 3) == played(Threads(), stage, 3)
 
@@ -229,7 +229,7 @@ def test_errors_and_interruptions(
 
     kept: list[int] = []
     with pytest.raises(FloatingPointError, match="no luck") as caught:
-        executor.do_all([1], fail, nothing, nothing, "job {}".format)
+        executor.run_all_jobs([1], fail, nothing, nothing, "job {}".format)
     assert caught.value.__notes__ == ["in job 1"]
     assert attempts.read_text() == "1\n"
 
@@ -237,7 +237,7 @@ def test_errors_and_interruptions(
         raise KeyboardInterrupt
 
     with pytest.raises(InterruptedRunError):
-        executor.do_all([2, 3, 4, 5], fail, lambda _, result: kept.append(result), interrupt, str)
+        executor.run_all_jobs([2, 3, 4, 5], fail, lambda _, result: kept.append(result), interrupt, str)
     assert len(kept) == 1
 
     class Unknown:
@@ -245,13 +245,13 @@ def test_errors_and_interruptions(
             return import_module, ("peekrank.unknown",)
 
     with pytest.raises(ValueError, match=r"No module named 'peekrank.unknown'; nodes need the same peekrank"):
-        executor.do_all([Unknown()], lambda *_: [0], nothing, nothing, str)
+        executor.run_all_jobs([Unknown()], lambda *_: [0], nothing, nothing, str)
     monkeypatch.setattr(ray_executor, "_code", lambda: {"peekrank": "0.0"})
     with pytest.raises(ValueError, match=r"a node of the cluster has peekrank .*, not 0.0; nodes need the same"):
-        executor.do_all([6], fail, lambda _, result: kept.append(result), nothing, str)
+        executor.run_all_jobs([6], fail, lambda _, result: kept.append(result), nothing, str)
     assert len(kept) == 1
     with pytest.raises(ConnectionError, match="cannot join a Ray cluster at address"):
-        Ray(cluster.address).do_all([7], fail, nothing, nothing, str)  # while there is another connection
+        Ray(cluster.address).run_all_jobs([7], fail, nothing, nothing, str)  # while there is another connection
     assert ray().is_initialized()
 
 
@@ -271,10 +271,10 @@ def test_a_job_that_ends_its_process_ends_all(
         return [job]
 
     kept: list[int] = []
-    executor.do_all([1], crash, lambda _, result: kept.append(result), nothing, str)
+    executor.run_all_jobs([1], crash, lambda _, result: kept.append(result), nothing, str)
     assert kept == [1]
     with pytest.raises(ChildProcessError, match=r"job 7: its process died 2 times\."):
-        executor.do_all([7], crash, nothing, nothing, "job {}".format)
+        executor.run_all_jobs([7], crash, nothing, nothing, "job {}".format)
     assert attempts.read_text() == "1177"
 
 
@@ -306,7 +306,7 @@ import sys
 from peekrank.jobs import ray
 assert ray._PATIENCE_OF_RAY.keys() == (shorter := dict.fromkeys(ray._PATIENCE_OF_RAY, "1")).keys()
 ray._PATIENCE_OF_RAY = shorter
-ray.Ray(sys.argv[1]).do_all([1], print, print, print, str)
+ray.Ray(sys.argv[1]).run_all_jobs([1], print, print, print, str)
 """
     with socket.create_server(("", 0)) as server:  # Ray calls this machine by another name
 
@@ -336,4 +336,4 @@ def test_addresses_that_are_none(address: str) -> None:
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtraError, match=r"the package ray for .* pip install 'peekrank\[ray\]'"):
-        Ray().do_all([1], lambda job, _: [job], lambda *_: None, lambda _: None, str)
+        Ray().run_all_jobs([1], lambda job, _: [job], lambda *_: None, lambda _: None, str)

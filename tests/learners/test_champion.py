@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from peekrank.engine.saved import arrays_of
+from peekrank.learners._team.judging import reach
+from peekrank.learners._team.state import CAUTION, CENTRE, CHARGE, WEIGHTS
 
 from helpers.enumeration import outcomes
 from peekrank import (
@@ -27,10 +30,7 @@ from peekrank import (
 )
 from peekrank._jit import machine_code
 from peekrank.engine import drive
-from peekrank.engine.saved import arrays_of
 from peekrank.learners import learner as learner_named
-from peekrank.learners._team.judging import reach
-from peekrank.learners._team.state import CAUTION, CENTRE, CHARGE, WEIGHTS
 from peekrank.spec import text_of
 from peekrank.surrogates import RankSVM
 from peekrank.types import Floats, Learner, Shape

@@ -21,7 +21,7 @@ _KINDS = {"int_parsing": "a whole number", "float_parsing": "a number"}
 
 
 @contextmanager
-def plain_errors() -> Iterator[None]:
+def exit_on_error() -> Iterator[None]:
     """Say what was wrong in a line, and end with code 2; Ctrl-C ends with code 130. Warnings are notes."""
     try:
         with interruptible(), warnings.catch_warnings():
@@ -32,10 +32,10 @@ def plain_errors() -> Iterator[None]:
         raise typer.Exit(141) from None
     except (ValueError, ArithmeticError, OSError, MemoryError, MissingExtraError) as error:
         message = "\n".join([_said(error), *getattr(error, "__notes__", ())])
-        complain(message, "error: ", "bold red")
+        print_error(message, "error: ", "bold red")
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
-        complain("stopped")
+        print_error("stopped")
         raise typer.Exit(130) from None
 
 
@@ -47,8 +47,8 @@ def plain_usage() -> Iterator[None]:
     except _UsageError as error:
         context = getattr(error, "ctx", None)
         if context is not None:
-            complain(f"{context.get_usage()}\nTry '{context.command_path} --help' for help.\n")
-        complain(_misuse(error), "error: ", "bold red")
+            print_error(f"{context.get_usage()}\nTry '{context.command_path} --help' for help.\n")
+        print_error(_misuse(error), "error: ", "bold red")
         raise typer.Exit(2) from None
 
 
@@ -73,7 +73,7 @@ def _said(error: Exception) -> str:
     return str(error) or "not enough memory"
 
 
-def complain(text: str, label: str = "", style: str = "bold") -> None:
+def print_error(text: str, label: str = "", style: str = "bold") -> None:
     """Print to standard error, whole lines however narrow the terminal."""
     Console(stderr=True).print(Text.assemble((label, style), text), soft_wrap=True)
 
@@ -85,6 +85,6 @@ def _say_once() -> Callable[..., None]:
     def note(message: Warning | str, *_: object) -> None:
         if str(message) not in said:
             said.add(str(message))
-            complain(str(message), "note: ")
+            print_error(str(message), "note: ")
 
     return note

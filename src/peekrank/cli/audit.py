@@ -1,4 +1,4 @@
-"""``peekrank audit``."""
+"""``peekrank log audit``."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from rich.text import Text
 
 from peekrank._util.extras import extra
 from peekrank.cli._options import Imports, JsonFile, Quiet, import_all
-from peekrank.cli._outputs import check_outputs, say, write_json
-from peekrank.cli._voice import speak
+from peekrank.cli._outputs import check_outputs, echo, write_json
+from peekrank.cli._verbosity import configure_output
 
 EXAMPLES = """\
 # Is the log what the service made of it?
-peekrank audit peekrank.db"""
+peekrank log audit peekrank.db"""
 JSON_KEYS = {
     "slots": "for each: slot, first, last, equal, different, rankings, machines, passed",
 }
@@ -39,12 +39,12 @@ def command(
         from peekrank.service.log.open import existing_log
 
     import_all(imports)
-    speak(json_file, quiet=quiet)
+    configure_output(json_file, quiet=quiet)
     check_outputs(json_file, read=[Path(log)])
     store = existing_log(log, slot)
     audits = []
     for audit in audited(store, slot):
-        say(Text(str(audit)))
+        echo(Text(str(audit)))
         audits.append(audit)
     store.close()
     write_json(json_file, {"slots": [{**audit._asdict(), "passed": audit.passed} for audit in audits]})

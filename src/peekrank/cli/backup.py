@@ -1,4 +1,4 @@
-"""``peekrank backup``."""
+"""``peekrank log backup``."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from rich.text import Text
 
 from peekrank._util.extras import extra
 from peekrank.cli._options import Quiet
-from peekrank.cli._outputs import check_outputs, say
-from peekrank.cli._voice import speak
+from peekrank.cli._outputs import check_outputs, echo
+from peekrank.cli._verbosity import configure_output
 
 EXAMPLES = """\
 # Copy the log while the service runs.
-peekrank backup peekrank.db monday.db"""
+peekrank log backup peekrank.db monday.db"""
 
 
 def command(
@@ -32,10 +32,10 @@ def command(
     with extra("serve"):
         from peekrank.service.log.sqlite import SQLiteStore
 
-    speak(quiet=quiet)
+    configure_output(quiet=quiet)
     check_outputs(out, read=[log])
     store = SQLiteStore(log)
     store.slots()  # says so if it is no log
     store.backup(out)
     store.close()
-    say(Text(f"Written to {out}"))
+    echo(Text(f"Written to {out}"))

@@ -1,4 +1,4 @@
-"""``peekrank export``."""
+"""``peekrank log export``."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import typer
 from rich.text import Text
 
 from peekrank._util.extras import extra
-from peekrank._util.text import counted
+from peekrank._util.text import pluralize
 from peekrank.cli._options import Imports, Quiet, import_all
-from peekrank.cli._outputs import check_outputs, say
-from peekrank.cli._voice import speak
+from peekrank.cli._outputs import check_outputs, echo
+from peekrank.cli._verbosity import configure_output
 
 EXAMPLES = """\
 # Decisions of a slot, for peekrank evaluate.
-peekrank export peekrank.db home home.parquet"""
+peekrank log export peekrank.db home home.parquet"""
 
 
 def command(
@@ -26,18 +26,18 @@ def command(
     quiet: Quiet = False,
     imports: Imports = None,
 ) -> None:
-    """Write the decisions of a slot, with chances and answers, to a file that can be evaluated."""
-    from peekrank.evidence.log import write_log
+    """Write the decisions of a slot, with propensities and answers, to a file that can be evaluated."""
+    from peekrank.evaluation.log import write_log
 
     with extra("serve"):
         from peekrank.service.export import exported
         from peekrank.service.log.open import existing_log
 
     import_all(imports)
-    speak(quiet=quiet)
+    configure_output(quiet=quiet)
     check_outputs(out, read=[Path(log)])
     store = existing_log(log, [slot])
     found = exported(store, slot)
     store.close()
     write_log(out, found)
-    say(Text(f"{counted(len(found.k), 'decision')} written to {out}"))
+    echo(Text(f"{pluralize(len(found.k), 'decision')} written to {out}"))

@@ -8,8 +8,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from peekrank.cli._options import Imports, JsonFile, import_all
-from peekrank.cli._outputs import check_outputs, say, write_json
-from peekrank.cli._voice import speak
+from peekrank.cli._outputs import check_outputs, echo, write_json
+from peekrank.cli._verbosity import configure_output
 from peekrank.registry import KINDS, Registry
 
 EXAMPLES = """\
@@ -25,13 +25,13 @@ JSON_KEYS = {
 def command(json_file: JsonFile = None, imports: Imports = None) -> None:
     """List all learners, measures, surrogates and streams, with a line on each."""
     import_all(imports)
-    speak(json_file)
+    configure_output(json_file)
     check_outputs(json_file)
     for kind in KINDS:
         table = Table(kind.kind, "what it is", box=None, pad_edge=False)
         for one in _described(kind):
             table.add_row(one["name"], escape(one["what"]))
-        say(table, "")
+        echo(table, "")
     write_json(json_file, {f"{kind.kind}s": _described(kind) for kind in KINDS})
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.random import Generator
 
 from peekrank._util.extras import extra
-from peekrank._util.validate import choice, positive, whole
-from peekrank.data.dataset import About, Dataset
-from peekrank.spec import nearest
+from peekrank._util.validate import check_choice, check_int, check_positive
+from peekrank.data.dataset import Dataset, Provenance
+from peekrank.spec import suggest
 from peekrank.types import Features, Ints
 
 Kind = Literal["linear", "misspecified", "query"]
@@ -22,7 +22,7 @@ _FARTHEST = 3.0  # decades by which a feature may be farther from 0 than its val
 _HEAVIEST = 2.5  # deviation of the logarithm of a heavy-tailed feature, at most
 
 
-class Layout(NamedTuple):
+class DatasetShape(NamedTuple):
     """Size of a data set: queries, fewest and most documents of one, features, share of each grade from 0 on."""
 
     queries: int
@@ -34,15 +34,15 @@ class Layout(NamedTuple):
 # Queries, features, documents in all and shares of grades are nearly those of the originals; only the shares of
 # the last, which has real-valued relevance, are chosen. Lengths of queries are uniform, which they are not there.
 LAYOUTS = {
-    "mq2008": Layout(784, (5, 34), 46, (0.807, 0.132, 0.061)),
-    "mslr": Layout(10_000, (1, 239), 136, (0.520, 0.322, 0.133, 0.018, 0.007)),
-    "yahoo": Layout(19_944, (1, 46), 700, (0.261, 0.359, 0.285, 0.076, 0.019)),
-    "yandex": Layout(9_126, (1, 20), 245, (0.5, 0.3, 0.1, 0.07, 0.03)),
+    "mq2008": DatasetShape(784, (5, 34), 46, (0.807, 0.132, 0.061)),
+    "mslr": DatasetShape(10_000, (1, 239), 136, (0.520, 0.322, 0.133, 0.018, 0.007)),
+    "yahoo": DatasetShape(19_944, (1, 46), 700, (0.261, 0.359, 0.285, 0.076, 0.019)),
+    "yandex": DatasetShape(9_126, (1, 20), 245, (0.5, 0.3, 0.1, 0.07, 0.03)),
 }
 
 
 def make_dataset(
-    layout: Layout | str,
+    layout: DatasetShape | str,
     rng: Generator,
     *,
     kind: Kind = "linear",
@@ -73,7 +73,7 @@ def make_dataset(
     Parameters
     ----------
     layout
-        A `Layout`, or the name of one: mq2008, mslr, yahoo or yandex.
+        A `DatasetShape`, or the name of one: mq2008, mslr, yahoo or yandex.
     rng
         Source of all randomness.
     kind
@@ -85,10 +85,10 @@ def make_dataset(
     values
         What is made of the features, as above.
     """
-    choice("kind", kind, Kind)
-    choice("values", values, Values)
-    positive("noise", noise)
-    positive("scale", scale)
+    check_choice("kind", kind, Kind)
+    check_choice("values", values, Values)
+    check_positive("noise", noise)
+    check_positive("scale", scale)
     name = layout if isinstance(layout, str) else "own"
     shape = _checked(_named(layout) if isinstance(layout, str) else layout)
     queries = max(1, round(shape.queries * scale))
@@ -98,7 +98,9 @@ def make_dataset(
     score = _SCORES[kind](features, lengths, rng) + noise * rng.standard_normal(len(features), dtype=np.float32)
     steps = np.quantile(score, np.minimum(np.cumsum(shape.shares)[:-1], 1))
     relevance = np.searchsorted(steps, score, side="right").astype(np.uint8)
-    about = About(f"{kind} {name}, noise {noise:g}, scale {scale:g}" + (values != "uniform") * f", wild {values}")
+    about = Provenance(
+        f"{kind} {name}, noise {noise:g}, scale {scale:g}" + (values != "uniform") * f", wild {values}"
+    )
     features = _WILD[values](features, rng)
     return Dataset(features, relevance, offsets, np.arange(1, queries + 1), about)
 
@@ -172,17 +174,17 @@ def _projection(features: Features, rng: Generator) -> Features:
     return score
 
 
-def _named(name: str) -> Layout:
+def _named(name: str) -> DatasetShape:
     if name not in LAYOUTS:
-        raise ValueError(f"unknown layout '{name}': {nearest(name, list(LAYOUTS))}")
+        raise ValueError(f"unknown layout '{name}': {suggest(name, list(LAYOUTS))}")
     return LAYOUTS[name]
 
 
-def _checked(layout: Layout) -> Layout:
-    whole("queries", layout.queries, 1)
-    whole("fewest documents", layout.documents[0], 1)
-    whole("most documents", layout.documents[1], layout.documents[0])
-    whole("features", layout.features, 2)
+def _checked(layout: DatasetShape) -> DatasetShape:
+    check_int("queries", layout.queries, 1)
+    check_int("fewest documents", layout.documents[0], 1)
+    check_int("most documents", layout.documents[1], layout.documents[0])
+    check_int("features", layout.features, 2)
     if not 2 <= len(layout.shares) <= 256 or min(layout.shares) < 0 or not abs(sum(layout.shares) - 1) < 1e-6:
         raise ValueError(f"shares = {layout.shares}: must be 2 to 256 shares of grades that add up to 1")
     return layout

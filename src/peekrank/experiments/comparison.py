@@ -15,7 +15,7 @@ from peekrank.types import Floats
 with extra("cli"):
     from scipy.stats import t as student
 
-LEVEL = 0.05  # of the chance that any difference is called one by luck alone
+LEVEL = 0.05  # of the probability that any difference is called one by luck alone
 UNCLEAR, TOO_FEW = "no difference shown", "too few runs: cannot tell"
 _PLAIN = 2.25  # standard deviations between runs: where even such a difference is unclear, runs are too few
 _ROUNDING = 1e-9  # of what is compared: no difference

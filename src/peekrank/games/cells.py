@@ -34,12 +34,12 @@ _NOTHING = 1e-9  # what floating-point programs call zero; exact arithmetic has 
 
 @dataclass(frozen=True)
 class Border:
-    """Two neighbouring Pareto-optimal actions, their N+ (`watching`), and a point where exactly that is best."""
+    """Two neighbouring Pareto-optimal actions, their N+ (`neighborhood`), and a point where exactly that is best."""
 
     i: int
     j: int
     point: NDArray[Any]
-    watching: tuple[int, ...]
+    neighborhood: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def cells(game: Game, progress: Progress = silent) -> Cells:
         Called with what is done, and of how much.
 
     >>> found = cells(Game.of([[0, 1], [1, 0], ["1/2", "1/2"]], [[0, 0]] * 3))
-    >>> found.kind, found.borders[0].watching
+    >>> found.kind, found.borders[0].neighborhood
     (('pareto', 'pareto', 'degenerate'), (0, 1, 2))
     """
     duplicate_of = _duplicates(game)
@@ -213,8 +213,8 @@ def _borders(
         point = _border_point(game, i, j, strict, near)
         if point is None:
             continue
-        watching = np.flatnonzero(np.isin(duplicate_of, np.array([i, j, *between])))
-        yield Border(i, j, point, tuple(map(int, watching)))
+        neighborhood = np.flatnonzero(np.isin(duplicate_of, np.array([i, j, *between])))
+        yield Border(i, j, point, tuple(map(int, neighborhood)))
 
 
 def _facets(game: Game, i: int, others: Ints, inside: Floats, progress: Progress) -> dict[int, Floats | None]:

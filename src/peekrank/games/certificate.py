@@ -85,7 +85,7 @@ def certificate(analysis: Analysis) -> dict[str, Any]:
         "symmetries": [{"actions": a.tolist(), "outcomes": o.tolist()} for a, o in game.symmetries],
     }
     if analysis.rate == Rate.SQRT:
-        found = [o for b in known.borders for o in observers(game, [(b.i, b.j)], signals(game, b.watching))]
+        found = [o for b in known.borders for o in observers(game, [(b.i, b.j)], signals(game, b.neighborhood))]
         few = pair_count(game, known) <= MOST_PAIRS
         proof["neighbours"] = [_border(b) for b in (all_borders(game, known) if few else known.borders)]
         proof["observers"] = [_observer(o) for o in (_everywhere(game, known, found) if few else found)]
@@ -95,12 +95,16 @@ def certificate(analysis: Analysis) -> dict[str, Any]:
     if analysis.rate == Rate.TWO_THIRDS:
         first, *others = (a for a, kind in enumerate(known.kind) if kind == "pareto")
         proof["observers"] = [_observer(o) for o in observers(game, [(a, first) for a in others], everything)]
-    if analysis.blind is not None and analysis.unseen is not None:
-        actions = analysis.blind.watching if analysis.rate == Rate.TWO_THIRDS else range(len(game.actions))
-        proof["blind"] = {
-            **_border(analysis.blind),
+    if analysis.unobservable_pair is not None and analysis.unobservable_direction is not None:
+        actions = (
+            analysis.unobservable_pair.neighborhood
+            if analysis.rate == Rate.TWO_THIRDS
+            else range(len(game.actions))
+        )
+        proof["unobservable_pair"] = {
+            **_border(analysis.unobservable_pair),
             "actions": [int(a) for a in actions],
-            "direction": [int(x) for x in analysis.unseen],
+            "direction": [int(x) for x in analysis.unobservable_direction],
         }
     if analysis.rate == Rate.LINEAR:
         pair = adversaries(analysis, everything)
@@ -132,11 +136,11 @@ def adversaries(analysis: Analysis, seen: Signals | None = None) -> Adversaries:
     ----------
     CT16 Theorem 5.2 gives such a pair for NDCG with m = 3 and k = 1; Piccolboni & Schindelhauer (2001), Theorem 3.
     """
-    game, blind = analysis.game, analysis.blind
+    game, blind = analysis.game, analysis.unobservable_pair
     if analysis.rate != Rate.LINEAR or blind is None:
         raise ValueError(f"the rate of the game is {analysis.rate}: only a hopeless game has such adversaries")
     seen = seen or signals(game, range(len(game.actions)))
-    for i, j, p, q in _candidates(game, blind, seen, analysis.unseen):
+    for i, j, p, q in _candidates(game, blind, seen, analysis.unobservable_direction):
         gap = _gap(game, (i, j), (p, q))
         if gap > 0:
             return Adversaries(list(p), list(q), i, j, gap)
@@ -178,7 +182,7 @@ def all_borders(game: Game, known: Cells) -> list[Border]:
         border = known.borders[n]
         point = np.empty_like(border.point)
         point[outcomes] = border.point
-        found.append(Border(i, j, point, tuple(sorted(int(actions[a]) for a in border.watching))))
+        found.append(Border(i, j, point, tuple(sorted(int(actions[a]) for a in border.neighborhood))))
     return found
 
 
@@ -283,7 +287,7 @@ def _border(border: Border) -> dict[str, Any]:
         "i": border.i,
         "j": border.j,
         "point": [float(x) for x in border.point],
-        "watching": list(border.watching),
+        "neighborhood": list(border.neighborhood),
     }
 
 

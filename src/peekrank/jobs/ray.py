@@ -15,11 +15,11 @@ from functools import cache
 from itertools import islice
 from typing import Any
 
+from peekrank._util.code_digest import package_sources
 from peekrank._util.extras import extra
-from peekrank._util.sources import package_sources
-from peekrank._util.validate import whole
+from peekrank._util.validate import check_int
 from peekrank.jobs.executor import InterruptedRunError, J, R, Tick
-from peekrank.jobs.folder import versions
+from peekrank.jobs.results_dir import versions
 from peekrank.registry import ImportedFile, import_file, imported_files
 
 _PATIENCE = 5.0  # seconds for an address to answer
@@ -54,11 +54,11 @@ class Ray:
     workers: int = 1
 
     def __post_init__(self) -> None:
-        whole("workers", self.workers, 1)
+        check_int("workers", self.workers, 1)
         if self.address not in (None, "auto"):
             _host_and_port(str(self.address))
 
-    def do_all(
+    def run_all_jobs(
         self,
         jobs: Sequence[J],
         compute: Callable[[J, Tick], Iterable[R]],

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from peekrank._util.extras import extra
-from peekrank.jobs.folder import Folder, damaged, read_table
+from peekrank.jobs.results_dir import ResultsDir, damaged, read_table
 from peekrank.types import Ints
 
 with extra("cli"):
@@ -36,10 +36,10 @@ class RunFiles:
     folder
         Where the files are, or will be.
     columns
-        Names and types of the columns of a curve, the first of which, ``at``, tells the round.
+        Names and types of the columns of a curve, the first of which, ``checkpoints``, tells the round.
     """
 
-    def __init__(self, folder: Folder, columns: Mapping[str, Any]) -> None:
+    def __init__(self, folder: ResultsDir, columns: Mapping[str, Any]) -> None:
         self._folder = folder
         self._columns = {"digest": pl.String, "run": pl.Int64, **columns}
         self.curves: dict[str, dict[int, pl.DataFrame]] = defaultdict(dict)
@@ -50,10 +50,10 @@ class RunFiles:
         self._seconds: dict[tuple[str, int], dict[str, float]] = defaultdict(dict)  # likewise
         self._lock = threading.Lock()
 
-    def read(self, digest: str, at: Ints) -> None:
+    def read(self, digest: str, checkpoints: Ints) -> None:
         """Take what the files of a digest hold: runs whose curves are recorded at these rounds."""
         for name in self._files[digest]:
-            self.curves[digest].update(self._read(name, at))
+            self.curves[digest].update(self._read(name, checkpoints))
 
     def add(self, digest: str, run: int, curve: pl.DataFrame, *, seconds: float, runs: int) -> None:
         """Take a finished run, one of so many."""
@@ -87,19 +87,19 @@ class RunFiles:
         name, mine = f"{digest}-{first:06d}", self.curves[digest]
         curves = {run: mine[run] for run in range(first, first + _RUNS) if run in mine}
         if (self._folder.path / "runs" / f"{name}.parquet").exists():
-            curves = {**self._read(name, next(iter(curves.values()))["at"].to_numpy()), **curves}
+            curves = {**self._read(name, next(iter(curves.values()))["checkpoints"].to_numpy()), **curves}
         self._folder.write(name, table(curves, sorted(curves)).select(pl.lit(digest).alias("digest"), pl.all()))
         self._folder.time(self._seconds[digest, first])
         del self._unwritten[digest, first], self._seconds[digest, first]
 
-    def _read(self, name: str, at: Ints) -> dict[int, pl.DataFrame]:
-        path, each = self._folder.path / "runs" / f"{name}.parquet", len(at)
+    def _read(self, name: str, checkpoints: Ints) -> dict[int, pl.DataFrame]:
+        path, each = self._folder.path / "runs" / f"{name}.parquet", len(checkpoints)
         rows = read_table(path, "somebody removed it")
         if dict(rows.schema) != self._columns or rows["digest"].unique().to_list() != [name.partition("-")[0]]:
             raise damaged(path, "does not hold those runs")
         numbers = rows["run"].to_list()[::each]
-        expected = np.repeat(numbers, each), np.tile(at, len(numbers))
-        if not all(map(np.array_equal, (rows["run"], rows["at"]), expected)):
+        expected = np.repeat(numbers, each), np.tile(checkpoints, len(numbers))
+        if not all(map(np.array_equal, (rows["run"], rows["checkpoints"]), expected)):
             raise damaged(path, "does not hold whole runs")
         if not np.isfinite(rows.select(pl.col(pl.Float64)).to_numpy()).all():
             raise damaged(path, "holds values that are not finite")

@@ -17,7 +17,7 @@ from peekrank.papers.ours import arena, bounds, calibrated, hopeless, judged, op
 from peekrank.papers.record import Reproduction
 from peekrank.papers.zt import classification as zt_classification
 from peekrank.papers.zt import tables as zt_tables
-from peekrank.spec import nearest
+from peekrank.spec import suggest
 
 _ITEMS = (
     Reproduction(
@@ -79,7 +79,7 @@ _ITEMS = (
     Reproduction(
         "ct16-estimators",
         "CT16 sections 4.1, 4.2",
-        "gradients estimated from the top without bias, and the chances this takes",
+        "gradients estimated from the top without bias, and the propensities this takes",
         (1, 1),
         ct16_estimators.make,
     ),
@@ -158,5 +158,5 @@ def reproduction(name: str) -> Reproduction:
     'CT15 Table 1'
     """
     if name not in ALL:
-        raise ValueError(f"unknown reproduction '{name}': {nearest(name, ALL)}")
+        raise ValueError(f"unknown reproduction '{name}': {suggest(name, ALL)}")
     return ALL[name]

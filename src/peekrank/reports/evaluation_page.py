@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from peekrank._util.extras import extra
-from peekrank.evidence.evaluation import Estimate, Evaluation
-from peekrank.jobs.folder import write_table
+from peekrank.evaluation.evaluation import Estimate, Evaluation
+from peekrank.jobs.results_dir import write_table
 from peekrank.reports import plots
 from peekrank.reports.pages import write_page
 from peekrank.reports.style import Spread, blank, draw, finish, look, shorten, styled

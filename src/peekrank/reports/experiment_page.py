@@ -14,7 +14,7 @@ import numpy as np
 
 from peekrank._util.extras import extra
 from peekrank.experiments.experiment import Experiment, Result
-from peekrank.jobs.folder import versions
+from peekrank.jobs.results_dir import versions
 from peekrank.measures import DCG
 from peekrank.reports import plots
 from peekrank.reports.pages import command, described, first_line, write_page
@@ -45,7 +45,7 @@ class Roles(NamedTuple):
     uniform: list[str]
 
 
-class Fall(NamedTuple):
+class RegretReduction(NamedTuple):
     """Regret per round of a learner: after some numbers of rounds, and in the last tenth of them alone."""
 
     learner: str
@@ -90,16 +90,22 @@ def repeats_paper(experiment: Experiment) -> bool:
     return isinstance(experiment.parts.stream, CT15) and experiment.parts.measure == DCG() and experiment.k == 1
 
 
-def falls(result: Result, learners: Sequence[str]) -> tuple[list[int], list[Fall]]:
+def regret_reductions(result: Result, learners: Sequence[str]) -> tuple[list[int], list[RegretReduction]]:
     """Regret per round after about a hundredth, a tenth and all of the rounds; and which rounds these are."""
     horizon = result.experiment.horizon
-    columns = np.unique(np.searchsorted(result.at, [max(1, horizon // 100), max(1, horizon // 10), horizon]))
+    columns = np.unique(
+        np.searchsorted(result.checkpoints, [max(1, horizon // 100), max(1, horizon // 10), horizon])
+    )
     found = []
     for name in learners:
         mean = result.regrets(name).mean(axis=0)
-        levels = (mean / result.at)[columns].tolist()
-        found.append(Fall(name, levels, _factor(levels), _slope(result.at, mean, horizon - horizon // 10)))
-    return result.at[columns].tolist(), found
+        levels = (mean / result.checkpoints)[columns].tolist()
+        found.append(
+            RegretReduction(
+                name, levels, _factor(levels), _slope(result.checkpoints, mean, horizon - horizon // 10)
+            )
+        )
+    return result.checkpoints[columns].tolist(), found
 
 
 def _basics(result: Result) -> dict[str, Any]:
@@ -134,7 +140,7 @@ def _settings(result: Result) -> list[tuple[str, str, str, str | None]]:
         ("judged by", plots.measure_label(result), first_line(e.parts.measure)),
         ("rounds", f"{e.horizon:,}", "T, one person each"),
         ("runs of each learner", f"{e.runs:,}", ""),
-        ("rounds in each run", "drawn anew" if e.redraw else "the same", "what people want"),
+        ("rounds in each run", "drawn anew" if not e.same_rounds else "the same", "what people want"),
     ]
     options = (field.name for field in fields(stream) if field.name != "m")  # type: ignore[arg-type]
     rows += [(name.replace("_", " "), str(getattr(stream, name)), "option of the stream") for name in options]
@@ -153,12 +159,12 @@ def _pictures(result: Result) -> dict[str, Any]:
     e, who = result.experiment, roles(result.experiment)
     late = max(1, e.horizon // 10)
     first, versus = who.partial or e.learners, who.partial + who.full if who.partial and who.full else []
-    rounds, _ = early = falls(result, first)
+    rounds, _ = early = regret_reductions(result, first)
     return {
         "roles": who,
         "late": late,
         "early": early,
-        "versus": falls(result, versus),
+        "versus": regret_reductions(result, versus),
         "steps": rounds[-1] / rounds[-2] if len(rounds) > 1 else math.nan,
         "early_svg": plots.inline_svg(plots.average_regret(result, learners=first)),
         "versus_svg": plots.inline_svg(plots.average_regret(result, start=late, learners=versus))
@@ -188,16 +194,16 @@ def _outcomes(result: Result) -> dict[str, Any]:
 def _best_per_round(result: Result) -> float:
     """Value of the best fixed ranking in hindsight, per round; all learners of a run share it."""
     e = result.experiment
-    last = result.curves[e.learners[0]].filter(pl.col("at") == e.horizon)
+    last = result.curves[e.learners[0]].filter(pl.col("checkpoints") == e.horizon)
     sign = 1 if e.parts.measure.higher_is_better else -1
     return float((last["value"] + sign * last["regret"]).to_numpy().mean()) / e.horizon
 
 
 def _below(result: Result, learner: str, level: float) -> int | None:
     """First checkpoint from which on regret per round is below a level; None if it is not at the end."""
-    above = np.flatnonzero(result.regrets(learner).mean(axis=0) / result.at >= level)
+    above = np.flatnonzero(result.regrets(learner).mean(axis=0) / result.checkpoints >= level)
     after = int(above[-1]) + 1 if len(above) else 0
-    return int(result.at[after]) if after < len(result.at) else None
+    return int(result.checkpoints[after]) if after < len(result.checkpoints) else None
 
 
 def _factor(levels: Sequence[float]) -> float:
@@ -206,7 +212,11 @@ def _factor(levels: Sequence[float]) -> float:
     return levels[-2] / levels[-1]
 
 
-def _slope(at: Ints, regret: Floats, since: int) -> float:
+def _slope(checkpoints: Ints, regret: Floats, since: int) -> float:
     """Regret per round after `since` rounds or the nearest checkpoint before it; NaN where there is none."""
-    start = int(np.searchsorted(at, since, side="right")) - 1
-    return float((regret[-1] - regret[start]) / (at[-1] - at[start])) if at[start] < at[-1] else math.nan
+    start = int(np.searchsorted(checkpoints, since, side="right")) - 1
+    return (
+        float((regret[-1] - regret[start]) / (checkpoints[-1] - checkpoints[start]))
+        if checkpoints[start] < checkpoints[-1]
+        else math.nan
+    )

@@ -17,7 +17,7 @@ with extra("cli"):
 
 _PLAIN = {
     "rtop1f": "RTop-1F (CT15, Algorithm 1). Time is cut into blocks. In each block every item has its turn in a "
-    "place that people are asked about. All other rounds sort by the answers of earlier blocks, plus noise.",
+    "position that people are asked about. All other rounds sort by the answers of earlier blocks, plus noise.",
     "ftpl": "Follow the perturbed leader. Sorts the items by all answers so far, plus noise. It is told the "
     "relevance of every item after each round, and so shows what complete feedback would be worth.",
     "uniform": "A random order in every round: what knowing nothing is worth.",
@@ -45,13 +45,13 @@ def write_page(template: str, path: Path, **content: Any) -> None:
 def command(experiment: Experiment, folder: str) -> str:
     """The command line that repeats an experiment.
 
-    >>> command(Experiment(("rtop1f",), "ct15", "dcg", k=1, horizon=100, redraw=False), "results/again")
+    >>> command(Experiment(("rtop1f",), "ct15", "dcg", k=1, horizon=100, same_rounds=True), "results/again")
     'peekrank simulate rtop1f --measure dcg --stream ct15 --k 1 --horizon 100 --runs 10 --seed 0 --same-rounds ...'
     """
     e = experiment
     words = ["peekrank", "simulate", *e.learners, "--measure", e.measure, "--stream", e.stream, "--k", str(e.k)]
     words += ["--horizon", str(e.horizon), "--runs", str(e.runs), "--seed", str(e.seed)]
-    words += ([] if e.redraw else ["--same-rounds"]) + ["--out", folder]
+    words += ([] if not e.same_rounds else ["--same-rounds"]) + ["--out", folder]
     return shlex.join(words)
 
 

@@ -14,9 +14,9 @@ import numpy as np
 
 from peekrank._util.atomic import write_whole
 from peekrank._util.extras import extra
-from peekrank._util.text import counted
+from peekrank._util.text import pluralize
 from peekrank.experiments.experiment import Result
-from peekrank.experiments.findings import Findings
+from peekrank.experiments.study_result import StudyResult
 from peekrank.games.rate import Rate
 from peekrank.games.rate_table import MEANINGS, Table
 from peekrank.measures import measure as measure_named
@@ -36,7 +36,7 @@ from peekrank.reports.style import (
     styled,
     thousands,
 )
-from peekrank.training.outcome import Outcome
+from peekrank.training.result import TrainingResult
 from peekrank.types import Floats, Ints, Measure
 
 with extra("cli"):
@@ -72,8 +72,8 @@ def average_regret(result: Result, *, start: int = 1, learners: Sequence[str] | 
     shown = known if learners is None else learners
     if not shown or not set(shown) <= set(known):
         raise ValueError(f"learners = {list(shown)}: must be some of {list(known)}")
-    late = result.at >= start
-    t = result.at[late]
+    late = result.checkpoints >= start
+    t = result.checkpoints[late]
     with styled():
         figure, axes = blank(*_titles(result, "regret per round"), scale="linear", legend_rows=len(shown))
         axes.axhline(0, color="#666666", linewidth=0.8)
@@ -89,27 +89,27 @@ def cumulative_regret(result: Result) -> Figure:
     """Regret R_t against t on log-log axes, mean and one standard deviation over runs, with bounds and exponents.
 
     A bound is dashed, in the colour of its learner, and its value at t holds for that learner tuned to t rounds.
-    Regret that is not positive has no place on a log axis and is left out.
+    Regret that is not positive has no position on a log axis and is left out.
     """
     names = result.experiment.learners
     spreads = {name: spread_of_runs(result.regrets(name)) for name in names}
-    bounds = {name: bound for name in names if (bound := result.bound(name, result.at)) is not None}
+    bounds = {name: bound for name in names if (bound := result.bound(name, result.checkpoints)) is not None}
     low, high = _log_limits([s.mean for s in spreads.values()], [s.high for s in spreads.values()], bounds)
     exponents = {summary.learner: summary.exponent for summary in result.summaries()}
     looks = [look(position) for position in range(len(names))]
     with styled():
         figure, axes = blank(*_titles(result, "regret"), scale="log", legend_rows=len(names) + bool(bounds))
         axes.set_ylim(low, high)
-        _draw_with_bounds(axes, result.at, spreads, looks, exponents, bounds)
+        _draw_with_bounds(axes, result.checkpoints, spreads, looks, exponents, bounds)
         _legend_with_bounds(figure, axes, looks, [name in bounds for name in names])
         finish(figure, axes)
     return figure
 
 
-def average_quality(outcome: Outcome) -> Figure:
+def average_quality(outcome: TrainingResult) -> Figure:
     """Mean quality of the first t rounds against t, mean and one standard deviation over runs.
 
-    The first hundredth of the rounds, where chance rules, is left out.
+    The first hundredth of the rounds, where propensity rules, is left out.
 
     Parameters
     ----------
@@ -123,12 +123,12 @@ def average_quality(outcome: Outcome) -> Figure:
     training = outcome.training
     title = f"{shorten(outcome.source)}, top {training.k} revealed\n{_averaged(training.runs)}"
     quantity = f"average {_measure_name(training.make_measure())}"
-    shown = outcome.at >= training.rounds / 100
+    shown = outcome.checkpoints >= training.rounds / 100
     with styled():
         figure, axes = blank(title, quantity, scale="linear", legend_rows=len(training.learners))
         for position, name in enumerate(training.learners):
             spread = spread_of_runs(outcome.qualities(name)[:, shown])
-            draw(axes, outcome.at[shown], spread, look(position), label=shorten(name))
+            draw(axes, outcome.checkpoints[shown], spread, look(position), label=shorten(name))
         figure.legend(loc="outside lower left")
         finish(figure, axes)
     return figure
@@ -150,7 +150,7 @@ def rates(table: Table) -> Figure:
                 axes.text(x + 0.5, y + 0.5, cell.rate or "?", color=front, ha="center", va="center", size=8)
         axes.set(xlim=(0, columns), ylim=(rows, 0), xlabel="k, the number of answers seen")
         axes.set_title(
-            f"How regret grows in T rounds: m = {counted(table.m, 'item')},\n"
+            f"How regret grows in T rounds: m = {pluralize(table.m, 'item')},\n"
             f"grades 0 to {table.grades - 1}, the first k are answered"
         )
         spans = [f"{s[0]:,}" if len(s) == 1 else f"{s[0]:,} to {s[-1]:,}" for s in table.spans]
@@ -166,13 +166,13 @@ def rates(table: Table) -> Figure:
     return figure
 
 
-def shown_when(places: Floats, rounds: int, title: str) -> Figure:
+def shown_when(positions: Floats, rounds: int, title: str) -> Figure:
     """Who was shown where, and when: a row for each item, a column for each part of the rounds.
 
     Parameters
     ----------
-    places
-        Mean place, the first being 1, of each item in each of equal parts of the rounds; NaN where it was not
+    positions
+        Mean position, the first being 1, of each item in each of equal parts of the rounds; NaN where it was not
         available. The first row is drawn on top.
     rounds
         How many there were.
@@ -182,9 +182,9 @@ def shown_when(places: Floats, rounds: int, title: str) -> Figure:
     with styled():
         figure, axes = blank(title, "items, the best on top", scale="linear", legend_rows=0)
         axes.grid(visible=False)
-        extent = (0.0, float(rounds), float(len(places)), 0.0)
-        image = axes.imshow(places, cmap="viridis", aspect="auto", interpolation="nearest", extent=extent)
-        bar = figure.colorbar(image, ax=axes, label="mean place; white: not available")
+        extent = (0.0, float(rounds), float(len(positions)), 0.0)
+        image = axes.imshow(positions, cmap="viridis", aspect="auto", interpolation="nearest", extent=extent)
+        bar = figure.colorbar(image, ax=axes, label="mean position; white: not available")
         bar.ax.invert_yaxis()
         finish(figure, axes)
         axes.set_yticks([])
@@ -222,10 +222,10 @@ def inline_svg(figure: Figure) -> str:
         for child in list(element):
             if _local(child.tag) in ("metadata", "style"):  # its style would hold for the whole page
                 element.remove(child)
-    for place, (tag, text) in enumerate(zip(("title", "desc"), _describe(figure), strict=True)):
+    for position, (tag, text) in enumerate(zip(("title", "desc"), _describe(figure), strict=True)):
         element = ElementTree.Element(tag, id=prefix + tag)
         element.text = text
-        root.insert(place, element)
+        root.insert(position, element)
     root.attrib = {
         "viewBox": root.attrib["viewBox"],
         "width": "100%",
@@ -241,7 +241,7 @@ def measure_label(result: Result) -> str:
     return _measure_name(result.experiment.parts.measure)
 
 
-def worst_regret(findings: Findings, *, learners: Sequence[str] | None = None) -> Figure:
+def worst_regret(findings: StudyResult, *, learners: Sequence[str] | None = None) -> Figure:
     """Regret on the worst stream of a family against the horizon, log-log, with bounds and exponents.
 
     Means over runs, with one standard deviation. A learner is tuned anew for each horizon. Thin grey lines have

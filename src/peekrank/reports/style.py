@@ -45,7 +45,7 @@ _STYLE: dict[str, Any] = {
 
 
 class Look(NamedTuple):
-    """How the curve of a learner looks, by its place among the learners."""
+    """How the curve of a learner looks, by its position among the learners."""
 
     position: int
     colour: str
@@ -115,22 +115,22 @@ def draw(axes: Axes, t: Ints, spread: Spread, look: Look, *, label: str) -> Line
     (line,) = axes.plot(
         t, spread.mean, look.dashes, color=look.colour, marker=look.marker, ms=4.5, lw=1.6, label=label
     )
-    line.set_markevery(mark_places(t, look.position, geometric=axes.get_xscale() == "log"))
+    line.set_markevery(mark_positions(t, look.position, geometric=axes.get_xscale() == "log"))
     if not np.isnan(spread.low).all():
         axes.fill_between(t, spread.low, spread.high, color=look.colour, alpha=0.2, linewidth=0)
     return line
 
 
-def mark_places(t: Ints, position: int, *, geometric: bool) -> list[int]:
-    """Where a curve has its markers: all of few points, or six places, other ones than its neighbours'.
+def mark_positions(t: Ints, position: int, *, geometric: bool) -> list[int]:
+    """Where a curve has its markers: all of few points, or six positions, other ones than its neighbours'.
 
-    >>> mark_places(np.arange(1, 101), 0, geometric=False)
+    >>> mark_positions(np.arange(1, 101), 0, geometric=False)
     [3, 19, 36, 52, 69, 85]
     """
     if len(t) <= _FEW_POINTS:
         return list(range(len(t)))
-    places = (np.arange(6) + (position + 0.5) / 4 % 1) / 6
-    wanted = t[0] * (t[-1] / t[0]) ** places if geometric else t[0] + (t[-1] - t[0]) * places
+    positions = (np.arange(6) + (position + 0.5) / 4 % 1) / 6
+    wanted = t[0] * (t[-1] / t[0]) ** positions if geometric else t[0] + (t[-1] - t[0]) * positions
     return [int(i) for i in np.unique(np.searchsorted(t, wanted))]
 
 

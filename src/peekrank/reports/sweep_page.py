@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from peekrank._util.code_digest import code_digest
 from peekrank._util.extras import extra
-from peekrank._util.sources import code_digest
 from peekrank.experiments.comparison import LEVEL
 from peekrank.experiments.experiment import Experiment, Result
 from peekrank.experiments.runs import data_digest
-from peekrank.experiments.sweep_runs import SETTING, Finished
-from peekrank.jobs.folder import versions
+from peekrank.experiments.sweep_runs import SETTING, SweepResult
+from peekrank.jobs.results_dir import versions
 from peekrank.regret import Exponent
 from peekrank.reports import plots
-from peekrank.reports.numbers import chance, exponent_text, interval, number, percent
+from peekrank.reports.numbers import exponent_text, interval, number, p_value_text, percent
 from peekrank.reports.pages import command, described, first_line, write_page
 from peekrank.reports.style import look, mean_and_deviation
 from peekrank.types import Floats, Ints
@@ -44,7 +44,7 @@ class Entry(NamedTuple):
     code: bool = False
 
 
-class Sheet(NamedTuple):
+class TextTable(NamedTuple):
     """A table: its heads, whether each is of numbers, its rows with the setting each is of, and what all share."""
 
     heads: list[tuple[str, bool]]
@@ -53,7 +53,7 @@ class Sheet(NamedTuple):
     same: list[str]
 
 
-def write_sweep_report(finished: Finished, path: Path) -> Path:
+def write_sweep_report(finished: SweepResult, path: Path) -> Path:
     """Write a sweep as one HTML file that needs no network.
 
     Tables need no scripts either; the curves do. The same sweep gives the same bytes.
@@ -88,7 +88,7 @@ def write_sweep_report(finished: Finished, path: Path) -> Path:
         versions={
             "Python": platform.python_version(),
             **versions(),
-            "code": code_digest("peekrank.experiments.playing"),
+            "code": code_digest("peekrank.experiments.run"),
         },
         contents=[
             (text, digest)
@@ -101,7 +101,7 @@ def write_sweep_report(finished: Finished, path: Path) -> Path:
     return path
 
 
-def write_pictures(finished: Finished, folder: Path) -> list[Path]:
+def write_pictures(finished: SweepResult, folder: Path) -> list[Path]:
     """Write regret and regret per round of every setting as PNG and SVG, if these are at most `MOST_PICTURES`.
 
     Files begin with the number of the setting, as the report gives it.
@@ -111,13 +111,13 @@ def write_pictures(finished: Finished, folder: Path) -> list[Path]:
     if len(finished.results) > MOST_PICTURES:
         return []
     paths = []
-    for place, result in enumerate(finished.results, 1):
-        paths += plots.save(plots.cumulative_regret(result), folder, f"{place}-regret")
-        paths += plots.save(plots.average_regret(result), folder, f"{place}-average")
+    for position, result in enumerate(finished.results, 1):
+        paths += plots.save(plots.cumulative_regret(result), folder, f"{position}-regret")
+        paths += plots.save(plots.average_regret(result), folder, f"{position}-average")
     return paths
 
 
-def thin(at: Ints, most: int) -> Ints:
+def thin(checkpoints: Ints, most: int) -> Ints:
     """Which points of a curve to draw: the first, the last, and others that lie evenly on both kinds of axes.
 
     Half of them are spread evenly over a linear axis, half over a logarithmic one.
@@ -125,21 +125,23 @@ def thin(at: Ints, most: int) -> Ints:
     >>> thin(np.arange(1, 1001), 8) + 1
     array([   1,   10,  100,  334,  667, 1000])
     """
-    if len(at) <= most:
-        return np.arange(len(at))
+    if len(checkpoints) <= most:
+        return np.arange(len(checkpoints))
     half = most // 2
-    wanted = np.concatenate([np.geomspace(at[0], at[-1], half), np.linspace(at[0], at[-1], half)])
-    places = np.searchsorted(at, np.rint(wanted)).clip(0, len(at) - 1)
-    return np.unique(np.concatenate([places, [0, len(at) - 1]]))
+    wanted = np.concatenate(
+        [np.geomspace(checkpoints[0], checkpoints[-1], half), np.linspace(checkpoints[0], checkpoints[-1], half)]
+    )
+    positions = np.searchsorted(checkpoints, np.rint(wanted)).clip(0, len(checkpoints) - 1)
+    return np.unique(np.concatenate([positions, [0, len(checkpoints) - 1]]))
 
 
-def _by_setting(table: pl.DataFrame, finished: Finished) -> Iterator[pl.DataFrame]:
+def _by_setting(table: pl.DataFrame, finished: SweepResult) -> Iterator[pl.DataFrame]:
     """The rows of each setting, which all have as many."""
     rows = len(table) // len(finished.results)
     return (table[start : start + rows] for start in range(0, len(table), rows))
 
 
-def _values(name: str, finished: Finished) -> list[str]:
+def _values(name: str, finished: SweepResult) -> list[str]:
     return list(dict.fromkeys(_setting_text(name, result.experiment) for result in finished.results))
 
 
@@ -148,7 +150,7 @@ def _setting_text(name: str, experiment: Experiment) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _first_of(name: str, finished: Finished) -> dict[str, Experiment]:
+def _first_of(name: str, finished: SweepResult) -> dict[str, Experiment]:
     """An experiment for each value of a field."""
     found: dict[str, Experiment] = {}
     for result in finished.results:
@@ -156,11 +158,11 @@ def _first_of(name: str, finished: Finished) -> dict[str, Experiment]:
     return found
 
 
-def _curves(finished: Finished, summary: pl.DataFrame) -> dict[str, Any]:
+def _curves(finished: SweepResult, summary: pl.DataFrame) -> dict[str, Any]:
     """All that the script of the page draws."""
     count = len(finished.results) * len(finished.sweep.learners)
     most = max(_FEWEST_POINTS, min(_MOST_POINTS, _ALL_POINTS // count))
-    looks = [look(place) for place in range(len(finished.sweep.learners))]
+    looks = [look(position) for position in range(len(finished.sweep.learners))]
     bounds: dict[tuple[object, ...], Floats | None] = {}
     return {
         "runs": finished.sweep.runs,
@@ -179,20 +181,20 @@ def _curves(finished: Finished, summary: pl.DataFrame) -> dict[str, Any]:
 def _curves_of(
     result: Result, summary: pl.DataFrame, most: int, bounds: dict[tuple[object, ...], Floats | None]
 ) -> dict[str, Any]:
-    e, drawn = result.experiment, thin(result.at, most)
+    e, drawn = result.experiment, thin(result.checkpoints, most)
     packed, setting = [], (e.measure, e.horizon, e.shape, e.parts.stream.max_grade)
     for name, limit in zip(e.learners, summary["bound"], strict=True):
         problem = (name, *setting)
         if problem not in bounds:  # the same for all streams of a shape
-            bounds[problem] = None if limit is None else result.bound(name, result.at[drawn])
+            bounds[problem] = None if limit is None else result.bound(name, result.checkpoints[drawn])
         packed.append(_packed(result, name, drawn, bounds[problem]))
     exponents = summary.select("exponent", "exponent_low", "exponent_high").rows()
     return {
         "what": ", ".join(f"{name} {_setting_text(name, e)}" for name in SETTING),
         "measure": plots.measure_label(result),
         "gain": e.parts.measure.higher_is_better,
-        "of": len(result.at),
-        "at": result.at[drawn].tolist(),
+        "of": len(result.checkpoints),
+        "checkpoints": result.checkpoints[drawn].tolist(),
         "curves": packed,
         "exponents": [_exponent(*exponent) for exponent in exponents],
         "command": command(e, "results/again"),
@@ -204,14 +206,14 @@ def _packed(result: Result, learner: str, drawn: Ints, bound: Floats | None) -> 
 
     So packed they are a third shorter than as digits, need no reading but where they are drawn, and can be NaN.
     """
-    values = result.curves[learner]["value"].to_numpy().reshape(-1, len(result.at))
+    values = result.curves[learner]["value"].to_numpy().reshape(-1, len(result.checkpoints))
     rows = [*mean_and_deviation(result.regrets(learner)[:, drawn]), *mean_and_deviation(values[:, drawn])]
     if bound is not None:
         rows.append(bound)
     return b64encode(np.concatenate(rows).astype("<f4").tobytes()).decode()
 
 
-def _summary(finished: Finished, table: pl.DataFrame) -> Sheet:
+def _summary(finished: SweepResult, table: pl.DataFrame) -> TextTable:
     heads = [("learner", False), ("regret", True), ("± sd", True), ("regret per round", True),
              ("exponent, 95 %", True), ("bound", True), ("explored", True)]  # fmt: skip
     rows = [
@@ -229,7 +231,7 @@ def _summary(finished: Finished, table: pl.DataFrame) -> Sheet:
     return _sheet(finished, heads, rows, len(table))
 
 
-def _comparisons(finished: Finished, table: pl.DataFrame) -> Sheet:
+def _comparisons(finished: SweepResult, table: pl.DataFrame) -> TextTable:
     heads = [("learner", False), ("minus", False), ("verdict", False), ("difference, 95 %", True),
              ("adjusted p", True), ("p", True)]  # fmt: skip
     rows = [
@@ -238,24 +240,24 @@ def _comparisons(finished: Finished, table: pl.DataFrame) -> Sheet:
             Entry(row["other"], code=True),
             Entry(row["verdict"]),
             Entry(interval(row["difference"], row["low"], row["high"]), row["difference"]),
-            Entry(chance(row["adjusted"]), row["adjusted"]),
-            Entry(chance(row["p"]), row["p"]),
+            Entry(p_value_text(row["adjusted"]), row["adjusted"]),
+            Entry(p_value_text(row["p"]), row["p"]),
         ]
         for row in table[:_MOST_ROWS].iter_rows(named=True)
     ]
     return _sheet(finished, heads, rows, len(table))
 
 
-def _sheet(finished: Finished, heads: list[tuple[str, bool]], rows: list[list[Entry]], total: int) -> Sheet:
+def _sheet(finished: SweepResult, heads: list[tuple[str, bool]], rows: list[list[Entry]], total: int) -> TextTable:
     """Rows with the columns that tell their settings; what is the same in all settings is said once."""
     varying = [name for name in SETTING if len(_values(name, finished)) > 1]
     settings = [
         [_setting_entry(getattr(result.experiment, name)) for name in varying] for result in finished.results
     ]
     each = total // len(finished.results)
-    return Sheet(
+    return TextTable(
         [(name, name in ("k", "horizon")) for name in varying] + heads,
-        [(place // each, settings[place // each] + row) for place, row in enumerate(rows)],
+        [(position // each, settings[position // each] + row) for position, row in enumerate(rows)],
         total,
         [f"{name} {_values(name, finished)[0]}" for name in SETTING if name not in varying],
     )

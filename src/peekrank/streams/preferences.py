@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from peekrank._util.validate import whole
+from peekrank._util.validate import check_int
 from peekrank.streams.fixed import fixed_items
 from peekrank.streams.preference_files import Preferences, read_orders, read_ratings
 from peekrank.types import Floats, Grades, Ints, Rounds
@@ -41,7 +41,7 @@ class Top:
     max_grade: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        whole("rule top: t", self.t, 1)
+        check_int("rule top: t", self.t, 1)
 
     def grades(self, scores: Floats) -> Grades:
         """Grade every person's items."""
@@ -63,7 +63,7 @@ class Quantile:
     q: int
 
     def __post_init__(self) -> None:
-        whole("rule quantile: q", self.q, 2, 256)
+        check_int("rule quantile: q", self.q, 2, 256)
 
     @property
     def max_grade(self) -> int:
@@ -144,7 +144,7 @@ class People:
 
     def rounds(self, n: int, rng: Generator) -> Rounds:
         """Let everyone come once, in random order, and again until there are n rounds."""
-        whole("n", n, 1)
+        check_int("n", n, 1)
         people = np.repeat(np.arange(len(self.counts)), self.counts)
         passes = np.tile(people, (-(-n // len(people)), 1))
         return fixed_items(self.grades[rng.permuted(passes, axis=1).ravel()[:n]])

@@ -1,6 +1,6 @@
 """Generated relevance over a fixed set of items: stationary, graded, switching and drifting.
 
-Every stream here but `Lists` is a table of probabilities and one way of drawing from it: with u uniform on [0, 1),
+Every stream here but `Joint` is a table of probabilities and one way of drawing from it: with u uniform on [0, 1),
 R = sum_g 1[u < P(R >= g)] has the wanted distribution and takes one draw per item.
 """
 
@@ -15,12 +15,12 @@ import numpy as np
 from numpy.random import Generator
 
 from peekrank._util.extras import extra
-from peekrank._util.validate import positive, whole
+from peekrank._util.validate import check_int, check_positive
 from peekrank.streams.fixed import fixed_items, row_chunks
 from peekrank.types import Floats, Ints, Rounds
 
 _LOW, _HIGH = 0.1, 0.9  # probabilities of the graded and drifting streams: no item is ever certain
-_ROUNDING = 1e-9  # that chances may add up to more or less than 1
+_ROUNDING = 1e-9  # that probabilities may add up to more or less than 1
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class CT15:
     noise: float = 0.25
 
     def __post_init__(self) -> None:
-        whole("m", self.m, 2)
+        check_int("m", self.m, 2)
         _noise(self.noise)
 
     def rounds(self, n: int, rng: Generator) -> Rounds:
@@ -66,28 +66,28 @@ class CT15:
 
 
 @dataclass(frozen=True)
-class Means:
+class Bernoulli:
     """Independent coins: item i has the grade, and otherwise 0, with probability means[i] in every round.
 
     >>> rng = np.random.default_rng(0)
-    >>> Means(means=(0.75, 0.5, 0.0)).rounds(1000, rng).relevance.reshape(-1, 3).mean(axis=0)
+    >>> Bernoulli(means=(0.75, 0.5, 0.0)).rounds(1000, rng).relevance.reshape(-1, 3).mean(axis=0)
     array([0.741, 0.509, 0.   ])
 
     Parameters
     ----------
     means
-        The probability of each item, two or more; written ``means:means=0.9+0.5+0.1``.
+        The probability of each item, two or more; written ``bernoulli:means=0.9+0.5+0.1``.
     grade
         The grade of a relevant item, from 1 to 255.
     """
 
-    name: ClassVar[str] = "means"
+    name: ClassVar[str] = "bernoulli"
     d: ClassVar[int] = 0
     means: tuple[float, ...] = (0.9, 0.7, 0.5, 0.3, 0.1)
     grade: int = 1
 
     def __post_init__(self) -> None:
-        whole("grade", self.grade, 1, 255)
+        check_int("grade", self.grade, 1, 255)
         object.__setattr__(self, "means", tuple(map(float, self.means)))
         if len(self.means) < 2:
             raise ValueError(f"means = {self.means}: must be two probabilities or more, one for each item")
@@ -112,41 +112,41 @@ class Means:
 
 
 @dataclass(frozen=True)
-class Lists:
-    """Whole lists of grades, each drawn with its chance: any joint distribution of the items' relevance.
+class Joint:
+    """Whole lists of grades, each drawn with its probability: any joint distribution of the items' relevance.
 
     >>> rng = np.random.default_rng(0)
-    >>> rounds = Lists(lists=("110", "001"), chances=(0.75, 0.25)).rounds(1000, rng)
+    >>> rounds = Joint(lists=("110", "001"), probabilities=(0.75, 0.25)).rounds(1000, rng)
     >>> rounds.relevance.reshape(-1, 3).mean(axis=0)
     array([0.733, 0.733, 0.267])
 
     Parameters
     ----------
     lists
-        Grades of all items, a digit from 0 to 9 for each; written ``lists:lists=110+001,chances=0.75+0.25``.
-    chances
+        Grades of all items, a digit from 0 to 9 for each; written ``joint:lists=110+001,probabilities=0.75+0.25``.
+    probabilities
         The probability of each list; they add up to 1.
     """
 
-    name: ClassVar[str] = "lists"
+    name: ClassVar[str] = "joint"
     d: ClassVar[int] = 0
     lists: tuple[str, ...] = ("10", "01")
-    chances: tuple[float, ...] = (0.75, 0.25)
+    probabilities: tuple[float, ...] = (0.75, 0.25)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lists", tuple(map(str, self.lists)))
-        object.__setattr__(self, "chances", tuple(map(float, self.chances)))
-        for place, digits in enumerate(self.lists):
+        object.__setattr__(self, "probabilities", tuple(map(float, self.probabilities)))
+        for position, digits in enumerate(self.lists):
             if not (digits.isascii() and digits.isdigit()) or not 2 <= len(digits) == len(self.lists[0]):
                 raise ValueError(
-                    f"lists[{place}] = '{digits}': must be a digit for each item, two or more, in every list"
+                    f"lists[{position}] = '{digits}': must be a digit for each item, two or more, in every list"
                 )
-        if len(self.chances) != len(self.lists) or not self.lists:
+        if len(self.probabilities) != len(self.lists) or not self.lists:
             raise ValueError(
-                f"{len(self.chances)} chances for {len(self.lists)} lists: must be one for each, one at least"
+                f"{len(self.probabilities)} probabilities for {len(self.lists)} lists: must be one for each, one at least"
             )
-        if not min(self.chances) >= 0 or not abs(sum(self.chances) - 1) <= _ROUNDING:
-            raise ValueError(f"chances = {self.chances}: must be probabilities that add up to 1")
+        if not min(self.probabilities) >= 0 or not abs(sum(self.probabilities) - 1) <= _ROUNDING:
+            raise ValueError(f"probabilities = {self.probabilities}: must be probabilities that add up to 1")
 
     @property
     def m(self) -> int:
@@ -160,20 +160,20 @@ class Lists:
 
     def rounds(self, n: int, rng: Generator) -> Rounds:
         """Draw n rounds."""
-        whole("n", n, 1)
+        check_int("n", n, 1)
         grades = np.array([[int(digit) for digit in digits] for digits in self.lists], dtype=np.uint8)
-        chances = np.array(self.chances)
-        return fixed_items(grades[rng.choice(len(grades), size=n, p=chances / chances.sum())])
+        probabilities = np.array(self.probabilities)
+        return fixed_items(grades[rng.choice(len(grades), size=n, p=probabilities / probabilities.sum())])
 
 
 @dataclass(frozen=True)
-class Graded:
+class Binomial:
     """Graded relevance: R(i) ~ Binomial(max_grade, p_i), independently.
 
     The p_i are evenly spaced from 0.1 to 0.9 and dealt to the items at random.
 
     >>> rng = np.random.default_rng(0)
-    >>> np.bincount(Graded(m=10, max_grade=3).rounds(1000, rng).relevance)
+    >>> np.bincount(Binomial(m=10, max_grade=3).rounds(1000, rng).relevance)
     array([2218, 2788, 2760, 2234])
 
     Parameters
@@ -184,22 +184,22 @@ class Graded:
         The best grade, from 1 to 255.
     """
 
-    name: ClassVar[str] = "graded"
+    name: ClassVar[str] = "binomial"
     d: ClassVar[int] = 0
     m: int = 10
     max_grade: int = 4
 
     def __post_init__(self) -> None:
-        whole("m", self.m, 2)
-        whole("max_grade", self.max_grade, 1, 255)
+        check_int("m", self.m, 2)
+        check_int("max_grade", self.max_grade, 1, 255)
 
     def rounds(self, n: int, rng: Generator) -> Rounds:
         """Draw n rounds."""
         with extra("cli"):
             from scipy.special import bdtrc
 
-        chance = rng.permutation(np.linspace(_LOW, _HIGH, self.m))
-        tails = bdtrc(np.arange(float(self.max_grade))[:, None], self.max_grade, chance)
+        probability = rng.permutation(np.linspace(_LOW, _HIGH, self.m))
+        tails = bdtrc(np.arange(float(self.max_grade))[:, None], self.max_grade, probability)
         return _draw(n, self.m, rng, lambda _: tails)
 
 
@@ -232,9 +232,9 @@ class Switching:
     segments: int = 5
 
     def __post_init__(self) -> None:
-        whole("m", self.m, 2)
+        check_int("m", self.m, 2)
         _noise(self.noise)
-        whole("segments", self.segments, 1)
+        check_int("segments", self.segments, 1)
 
     def rounds(self, n: int, rng: Generator) -> Rounds:
         """Draw n rounds."""
@@ -270,8 +270,8 @@ class Drifting:
     periods: float = 1.0
 
     def __post_init__(self) -> None:
-        whole("m", self.m, 2)
-        positive("periods", self.periods)
+        check_int("m", self.m, 2)
+        check_positive("periods", self.periods)
 
     def rounds(self, n: int, rng: Generator) -> Rounds:
         """Draw n rounds."""
@@ -286,7 +286,7 @@ class Drifting:
 
 def _draw(n: int, m: int, rng: Generator, tails: Callable[[Ints], Iterable[Floats]]) -> Rounds:
     """Draw n rows of m independent grades; ``tails(t)`` gives P(R_t >= g) for g = 1, 2, ... in turn."""
-    whole("n", n, 1)
+    check_int("n", n, 1)
     relevance = np.zeros((n, m), np.uint8)
     for rows in row_chunks(n, m):
         grades = relevance[rows]

@@ -13,13 +13,13 @@ from peekrank._util.extras import extra
 from peekrank.data.dataset import Dataset
 from peekrank.engine import problem_shape
 from peekrank.jobs.executor import Threads, Tick
-from peekrank.jobs.folder import Belongs, Code, Folder, finished, median_seconds, write_table
-from peekrank.regret import checkpoints
-from peekrank.training.blank import Blank, blank_queries
+from peekrank.jobs.results_dir import Belongs, Code, ResultsDir, finished, median_seconds, write_table
+from peekrank.regret import default_checkpoints
 from peekrank.training.model import save_model
-from peekrank.training.outcome import Outcome
-from peekrank.training.playing import COLUMNS, Done, compile_kernels, content_digest, play_run
-from peekrank.training.training import Material, Training
+from peekrank.training.no_relevant import NoRelevant, queries_without_relevant
+from peekrank.training.result import TrainingResult
+from peekrank.training.run import COLUMNS, Done, compile_kernels, content_digest, play_run
+from peekrank.training.training import Training, TrainTest
 
 with extra("cli"):
     import polars as pl
@@ -27,12 +27,12 @@ with extra("cli"):
 
 def learn(
     training: Training,
-    material: Material,
+    material: TrainTest,
     folder: Path,
     *,
     workers: int = 1,
     progress: Tick = lambda _: None,
-) -> Outcome:
+) -> TrainingResult:
     """Do what is missing of a training in a folder, and write its tables and models.
 
     A run is written when it is finished, in one step, after its models. Results do not depend on the number of
@@ -72,23 +72,23 @@ def learn(
                         model_file(folder, name, run).unlink(missing_ok=True)
                     else:
                         save_model(model, model_file(folder, name, run))
-                claimed.keep(_part(run), done.curves, done.seconds)
+                claimed.save(_part(run), done.curves, done.seconds)
                 there[_part(run)] = done.curves
 
             compute = partial(play_run, training, material)
-            executor.do_all(missing, compute, keep, progress, lambda run: f"run {run} of {training}")
+            executor.run_all_jobs(missing, compute, keep, progress, lambda run: f"run {run} of {training}")
         outcome = _outcome(training, claimed.manifest, there, claimed.seconds())
         write_table(folder / "curves.parquet", outcome.curves)
         write_table(folder / "summary.csv", outcome.summary_table())
     return outcome
 
 
-def read(folder: Path) -> Outcome:
+def read(folder: Path) -> TrainingResult:
     """Read a finished training."""
-    found = Folder.open(folder, "training")
+    found = ResultsDir.open(folder, "training")
     try:
         training = Training(**found.manifest["training"])
-        _source_and_blank(found.manifest)
+        _source_and_no_relevant(found.manifest)
     except (KeyError, TypeError) as error:
         raise ValueError(f"{folder / 'manifest.json'} does not describe a training: {error}") from None
     belongs = _belongs(training)
@@ -110,15 +110,15 @@ def _parts(training: Training) -> list[str]:
 
 
 def _belongs(training: Training) -> Belongs:
-    at, count = checkpoints(training.rounds), len(training.learners)
-    learners = [text for text in training.learners for _ in at]
+    checkpoints, count = default_checkpoints(training.rounds), len(training.learners)
+    learners = [text for text in training.learners for _ in checkpoints]
 
     def belongs(part: str, frame: pl.DataFrame) -> bool:
         return (
             dict(frame.schema) == COLUMNS
             and frame["run"].unique().to_list() == [int(part)]
             and frame["learner"].to_list() == learners
-            and np.array_equal(frame["at"].to_numpy(), np.tile(at, count))
+            and np.array_equal(frame["checkpoints"].to_numpy(), np.tile(checkpoints, count))
         )
 
     return belongs
@@ -139,18 +139,22 @@ def _whole(training: Training, folder: Path, run: int, curves: pl.DataFrame | No
 
 def _outcome(
     training: Training, manifest: dict[str, Any], frames: dict[str, pl.DataFrame], took: dict[str, float]
-) -> Outcome:
+) -> TrainingResult:
     parts = _parts(training)
     curves = pl.concat(frames[part] for part in parts)
-    source, blank = _source_and_blank(manifest)
-    return Outcome(training, source, checkpoints(training.rounds), curves, median_seconds(took, parts), blank)
+    source, no_relevant = _source_and_no_relevant(manifest)
+    return TrainingResult(
+        training, source, default_checkpoints(training.rounds), curves, median_seconds(took, parts), no_relevant
+    )
 
 
-def _source_and_blank(manifest: dict[str, Any]) -> tuple[str, Blank]:
-    return str(manifest["data"]["source"]), Blank(**(manifest["test"] or manifest["data"])["nothing_relevant"])
+def _source_and_no_relevant(manifest: dict[str, Any]) -> tuple[str, NoRelevant]:
+    return str(manifest["data"]["source"]), NoRelevant(
+        **(manifest["test"] or manifest["data"])["nothing_relevant"]
+    )
 
 
-def _claim(training: Training, material: Material, folder: Path) -> Folder:
+def _claim(training: Training, material: TrainTest, folder: Path) -> ResultsDir:
     about = {
         "training": asdict(training),
         "data": _describe(training, material.train, material.preparation.scaling),
@@ -159,8 +163,8 @@ def _claim(training: Training, material: Material, folder: Path) -> Folder:
         else _describe(training, material.test, material.preparation.scaling),
         "seeds": "SeedSequence(seed, spawn_key=(run, 0)) orders the queries, (run, 1) is the learners'",
     }
-    code = Code.of("peekrank.training.playing", values=(*training.make_learners(), training.make_measure()))
-    claimed = Folder.claim(folder, "training", about, code=code, data=("data", "test"))
+    code = Code.of("peekrank.training.run", values=(*training.make_learners(), training.make_measure()))
+    claimed = ResultsDir.create(folder, "training", about, code=code, data=("data", "test"))
     if not finished(folder):
         for model in (folder / "models").glob("*.json"):  # of a run that was never finished
             model.unlink()
@@ -169,9 +173,9 @@ def _claim(training: Training, material: Material, folder: Path) -> Folder:
 
 def _describe(training: Training, data: Dataset, scaling: str) -> dict[str, Any]:
     """What determines the content of a data set, as it is shown: online scaling is still to come."""
-    blank = blank_queries(data, training.make_measure())
-    about = {name: value for name, value in asdict(data.about).items() if name != "oddities"}
+    no_relevant = queries_without_relevant(data, training.make_measure())
+    about = {name: value for name, value in asdict(data.about).items() if name != "warnings"}
     sizes = {"queries": len(data.queries), "documents": len(data.features), "features": data.features.shape[1]}
     return {
-        **about, "scaling": scaling, "content": content_digest(data), **sizes, "nothing_relevant": blank._asdict(),
+        **about, "scaling": scaling, "content": content_digest(data), **sizes, "nothing_relevant": no_relevant._asdict(),
     }  # fmt: skip

@@ -60,7 +60,7 @@ class Constants(NamedTuple):
     entropy: float  # L, the sum over the classes of ln(1 + number of neighbours)
     slope: float  # 1 / epsilon
     variance: float  # B
-    watching: int  # nu, the size of the largest N+
+    neighborhood: int  # nu, the size of the largest N+
     actions: int
     largest: float  # V
     exploring: float  # the most that an action drawn uniformly can lose in a round
@@ -83,7 +83,7 @@ def precision_constants(m: int, n: int) -> Constants:
         entropy=classes * log(1 + swaps),
         slope=least,
         variance=n * (n + 1) * (1 + swaps) / 4,
-        watching=2 * n,
+        neighborhood=2 * n,
         actions=n * classes,
         largest=1 / 2,
         exploring=swaps / m,
@@ -113,9 +113,9 @@ def precision_tables(m: int, n: int, offset: float = 1 / 2) -> Tables:
     number = np.array([[comb(item, p + 1) for p in range(n)] for item in range(m)])  # a set is the sum of these
     target = number[swapped, np.arange(n)].sum(axis=3)
     degree = 1 + n * (m - n)
-    place_of_new = np.count_nonzero(swapped < new[..., None], axis=3)
-    place_of_out = out - np.count_nonzero(swapped < out[..., None], axis=3)
-    reverse = target * degree + 1 + place_of_new * (m - n) + place_of_out
+    position_of_new = np.count_nonzero(swapped < new[..., None], axis=3)
+    position_of_out = out - np.count_nonzero(swapped < out[..., None], axis=3)
+    reverse = target * degree + 1 + position_of_new * (m - n) + position_of_out
     own = np.arange(len(sets))
     every = np.arange(len(sets) * degree).reshape(len(sets), degree)
     leaving = every[:, 1:].reshape(-1, m - n)  # for each action the edges that take its top item away
@@ -180,14 +180,14 @@ def regret_bound(c: Constants, horizon: int, *, anytime: bool) -> float:
     rate, most = learning_rates(c, None if anytime else horizon)
     explored = c.largest * c.actions * c.exploring
     if not anytime:
-        spread = rate * horizon * c.variance * exp(2 * rate * c.largest * c.watching)
+        spread = rate * horizon * c.variance * exp(2 * rate * c.largest * c.neighborhood)
         return c.slope * (c.entropy / rate + spread) + rate * horizon * explored
     steady = (rate / most) ** 2  # rounds before eta begins to fall
     total, squares = most * horizon, most**2 * horizon  # of eta, added up over the rounds
     if horizon > steady:
         total = rate * (2 * sqrt(horizon) - sqrt(steady))
         squares = rate**2 * (1 + log(horizon / steady))
-    excess = (2 * exp(2 * most * c.largest * c.watching) - 1) / most
+    excess = (2 * exp(2 * most * c.largest * c.neighborhood) - 1) / most
     spread = c.variance * (total + excess * squares)
     return c.slope * (c.entropy / min(most, rate / sqrt(horizon)) + spread) + total * explored
 
@@ -211,7 +211,7 @@ def game_tables(measure: Measure | Game, shape: Shape, max_grade: int) -> tuple[
         if theorem.rate in (Rate.TWO_THIRDS, Rate.LINEAR):  # known without writing the game down
             raise ValueError(_refusal(measure, shape, max_grade, theorem.rate, ""))
     game, rankings = finite(measure, shape, max_grade)
-    from peekrank.games.analysis import analyse  # p@n needs none of this
+    from peekrank.games.analysis import analyse  # p@n+sum needs none of this
     from peekrank.games.certificate import all_borders
 
     analysis = analyse(game)
@@ -222,11 +222,11 @@ def game_tables(measure: Measure | Game, shape: Shape, max_grade: int) -> tuple[
     if len(classes) == 1:
         return _nothing_to_learn(rankings[classes[0]], shape.k, max_grade + 1), NOTHING_TO_LEARN
     borders = all_borders(game, analysis.cells)
-    if 2 * sum(len(border.watching) for border in borders) * len(game.symbols) > _MOST_VALUES:
+    if 2 * sum(len(border.neighborhood) for border in borders) * len(game.symbols) > _MOST_VALUES:
         raise ValueError(f"m = {shape.m}: {measure} has {len(borders):,} pairs of neighbours, too many for nw2")
     # of actions with the same losses and the same feedback, one is enough
     different = np.unique(np.column_stack([first_of, game.signals]), axis=0, return_index=True)[1]
-    watched = sorted({a for border in borders for a in border.watching} & set(different.tolist()))
+    watched = sorted({a for border in borders for a in border.neighborhood} & set(different.tolist()))
     degenerate = [a for a in watched if kind[a] == "degenerate"]
     played = [a for c in classes for a in watched if first_of[a] == c] + degenerate
     number = {a: n for n, a in enumerate(played)}
@@ -245,7 +245,7 @@ def game_tables(measure: Measure | Game, shape: Shape, max_grade: int) -> tuple[
     loss = game.loss
     for border in borders:
         i, j = class_of[border.i], class_of[border.j]
-        actions = [a for a in border.watching if a in number]
+        actions = [a for a in border.neighborhood if a in number]
         for a, values in zip(actions, _estimate(game, loss[border.j] - loss[border.i], actions), strict=True):
             told[number[a]] += [(edge_of[i, j], values), (edge_of[j, i], -values)]
             if kind[a] == "degenerate":
@@ -294,11 +294,11 @@ def _game_constants(game: Game, losses: Floats, t: Tables, classes: list[int]) -
     proper = t.source != t.target
     own[:] = V**2 * half * size[t.source] ** 2
     other[proper] = V**2 * half * size[t.target[proper]] ** 2
-    watching = np.where(proper, size[t.source] + size[t.target], size[t.source])
+    neighborhood = np.where(proper, size[t.source] + size[t.target], size[t.source])
     for e in np.concatenate([t.border, t.reverse[t.border]]):
         own[e] += 2 * t.crowd * V**2
         other[e] += 2 * t.crowd * V**2
-        watching[e] += 1
+        neighborhood[e] += 1
     for a in range(len(t.rankings)):
         c = int(np.searchsorted(t.actions, a, side="right")) - 1
         for i in range(t.told_of[a], t.told_of[a + 1]):
@@ -316,7 +316,7 @@ def _game_constants(game: Game, losses: Floats, t: Tables, classes: list[int]) -
         entropy=float(np.log(degree).sum()),
         slope=_slope(game, t, classes),
         variance=max(float(own[row].max() + other[row].sum()) for row in rows),
-        watching=int(watching.max()),
+        neighborhood=int(neighborhood.max()),
         actions=len(t.rankings),
         largest=V,
         exploring=float((losses.mean(axis=0) - least).max()),

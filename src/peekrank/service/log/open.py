@@ -8,7 +8,7 @@ from peekrank._util.extras import extra
 from peekrank.service.config import StoreConfig
 from peekrank.service.log.sqlite import SQLiteStore
 from peekrank.service.log.store import Store, StoreError
-from peekrank.spec import nearest
+from peekrank.spec import suggest
 
 
 def open_store(config: StoreConfig, slots: Sequence[str] = ()) -> Store:
@@ -29,5 +29,5 @@ def existing_log(where: str, slots: Iterable[str] | None = None) -> Store:
         raise ValueError(str(error)) from None
     for slot in slots or ():
         if slot not in known:
-            raise ValueError(f"{where} has no slot '{slot}': {nearest(slot, known)}")
+            raise ValueError(f"{where} has no slot '{slot}': {suggest(slot, known)}")
     return store

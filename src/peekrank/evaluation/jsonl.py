@@ -1,0 +1,372 @@
+"""Logs as JSON lines: a header, a line per decision, and lines of answers that came later.
+
+    {"format": "peekrank-log", "version": 1, "min_feedback": 0.0, "max_feedback": 1.0}
+    {"event": "1", "k": 1, "candidates": ["a", "b"], "position": [1, 0], "propensity": [0.25, 0.75]}
+    {"event": "1", "feedback": {"b": 1}, "time": 1700000000.5}
+
+Such a file only grows, so that a process can write what happens as it happens (`LogWriter`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from peekrank._util.text import excerpt
+from peekrank._util.untrusted_json import read_json
+from peekrank.evaluation.log import (
+    COLUMNS,
+    NAME,
+    REQUIRED,
+    VERSION,
+    Log,
+    Source,
+    check_header,
+    checked,
+    frame_from_log,
+    frame_of_fields,
+    header_from_log,
+    log_from_frame,
+)
+from peekrank.monitoring.alarms import order_shown
+from peekrank.spec import suggest
+from peekrank.types import Decision, Learner
+
+_HALF = re.compile("[\ud800-\udfff]")
+_CHUNK = 4096  # decisions turned into lines at a time
+
+
+def write_lines(path: Path, log: Log) -> None:
+    """Write a log as JSON lines, with the answers in the lines of their decisions."""
+    frame = frame_from_log(log)
+    with path.open("w", encoding="utf-8") as file:
+        file.write(json.dumps(header_from_log(log)) + "\n")
+        for first in range(0, len(frame), _CHUNK):
+            for row in frame[first : first + _CHUNK].iter_rows(named=True):
+                record = {name: value for name, value in row.items() if value is not None}
+                file.write(json.dumps(record, allow_nan=False) + "\n")
+
+
+def read_lines(path: Path) -> Log:
+    """Read a log from JSON lines; a ValueError names file, line and field of what is wrong with it."""
+    try:
+        with path.open("rb") as file:
+            return _read(file, path.name)
+    except FileNotFoundError:
+        raise ValueError(f"{path}: there is no such file") from None
+
+
+def _read(file: IO[bytes], name: str) -> Log:
+    lines = _records(file, name)
+    _, header = next(lines, (1, {}))
+    return log_from_numbered_records(lines, Source(name, "line"), *check_header(header, name))
+
+
+def log_from_numbered_records(
+    records: Iterable[tuple[int, dict[str, Any]]], source: Source, min_feedback: float, max_feedback: float
+) -> Log:
+    """The log of records of decisions and of answers.
+
+    Parameters
+    ----------
+    records
+        The number of a line or of a decision, and its fields.
+    source
+        What errors name, and how they call a record.
+    min_feedback, max_feedback
+        What an answer can be.
+    """
+    columns: dict[str, list[Any]] = {field: [] for field in COLUMNS}
+    numbers: list[int] = []
+    late: list[tuple[int, dict[str, Any]]] = []
+    for number, record in records:
+        if "feedback" in record:
+            late.append((number, record))
+            continue
+        check_record(record, f"{source.file}, {source.unit} {number}")
+        numbers.append(number)
+        for field, values in columns.items():
+            values.append(record.get(field))
+    source = source._replace(numbers=np.array(numbers, np.int64))
+    log = log_from_frame(frame_of_fields(columns), source, min_feedback, max_feedback)
+    _add_answers(log, late, source)
+    return checked(log, source)
+
+
+def _records(file: Iterable[bytes], name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of the lines that are not empty, with their numbers."""
+    for number, line in enumerate(file, 1):
+        if line.strip():
+            yield number, parse_record(line, f"{name}, line {number}")
+
+
+def parse_record(line: bytes, where: str) -> dict[str, Any]:
+    """The object of a line."""
+    try:
+        record = read_json(line)
+    except (ValueError, UnicodeDecodeError) as error:
+        cut = "" if line.endswith(b"\n") else "it is cut off, "
+        raise ValueError(f"{where}: {cut}is no JSON ({excerpt(str(error))})") from None
+    if not isinstance(record, dict):
+        raise ValueError(f'{where}: must be an object, as in {{"event": ...}}')
+    return record
+
+
+_TEXTS, _LISTS = ("event", "learner", "reason"), ("position", "propensity", "feedback", "feedback_time", "pairs")
+
+
+def check_record(record: dict[str, Any], where: str) -> None:
+    """Refuse fields that are unknown, missing, or of another type."""
+    for field, value in record.items():
+        if field not in COLUMNS:
+            raise ValueError(f"{where}: no field '{excerpt(field)}': {suggest(field, COLUMNS)}")
+        if value is not None and (what := _wrong(field, value)):
+            raise ValueError(f"{where}, field '{field}': {what}")
+    for field in REQUIRED:
+        if field not in record:
+            raise ValueError(f"{where}, field '{field}': is missing")
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a value is a text that can be written: JSON may hold halves of characters."""
+    return isinstance(value, str) and not _HALF.search(value)
+
+
+def _wrong(field: str, value: Any) -> str:
+    if field in _TEXTS:
+        return "" if _is_text(value) else "must be a text"
+    if field in ("time", "k"):
+        right = _number(value) and (field == "time" or type(value) is int)
+        return "" if right else "must be a number" if field == "time" else "must be a whole number"
+    if not isinstance(value, list):
+        return "must be a list"
+    if field == "candidates":
+        return "" if all(map(_is_text, value)) else "must be a list of texts"
+    if field == "features":
+        right = all(isinstance(row, list) and all(map(_number, row)) for row in value)
+        return "" if right else "must be a list of lists of numbers"
+    if field == "position":
+        return "" if all(type(part) is int and abs(part) < 2**53 for part in value) else "must be whole numbers"
+    return "" if all(part is None or _number(part) for part in value) else "must be numbers, or null"
+
+
+def _number(value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and abs(value) < 1e300  # which infinity and NaN are not
+
+
+def _add_answers(log: Log, late: list[tuple[int, dict[str, Any]]], source: Source) -> None:
+    """Put answers that came later into the rows they belong to."""
+    events = {name: t for t, name in enumerate(log.events)} if late else {}
+    for line, record in late:
+        where = f"{source.file}, {source.unit} {line}"
+        if not isinstance(record.get("event"), str) or record["event"] not in events:
+            raise ValueError(f"{where}, field 'event': there is no decision of this name")
+        time = record.get("time")
+        if time is not None and not _number(time):
+            raise ValueError(f"{where}, field 'time': must be a number")
+        event = events[record["event"]]
+        rows = range(log.offsets[event], log.offsets[event + 1])
+        for row, answer in _answers(
+            log, record["feedback"], {log.names[log.item[row]]: row for row in rows}, where
+        ):
+            log.feedback[row] = answer
+            log.feedback_time[row] = math.nan if time is None else time
+
+
+def _answers(log: Log, answers: Any, rows: dict[str, int], where: str) -> Iterator[tuple[int, float]]:
+    """Rows and answers of a line of answers, those that are null left out."""
+    where = f"{where}, field 'answers'"
+    if not isinstance(answers, dict) or not all(v is None or _number(v) for v in answers.values()):
+        raise ValueError(f"{where}: must be an object of candidates and numbers")
+    for candidate, answer in answers.items():
+        if candidate not in rows:
+            raise ValueError(f"{where}: '{excerpt(candidate)}' is no candidate of that decision")
+        if not math.isnan(log.feedback[rows[candidate]]):
+            raise ValueError(f"{where}: '{excerpt(candidate)}' is answered twice")
+        if answer is not None:
+            yield rows[candidate], float(answer)
+
+
+class LogWriter:
+    """A log that grows: decisions and answers are appended to a file of JSON lines as they happen.
+
+    A file that is there is continued; half a line that a crash left at its end is removed first.
+
+    Parameters
+    ----------
+    path
+        Where the file is, or will be.
+    learner
+        Who decides, as in ``str(spec)``; a learner's specification, if one is given.
+    version
+        What the learner's specification does not tell: the release of the app, or of the model.
+    min_feedback, max_feedback
+        What an answer can be.
+
+    >>> import tempfile
+    >>> from peekrank import Agent, DCG, DoubtSort
+    >>> from peekrank.evaluation.log import read_log
+    >>> agent, path = Agent(DoubtSort(DCG()), m=3, k=1), Path(tempfile.mkdtemp(), "log.jsonl")
+    >>> with LogWriter(path, agent.learner) as log:
+    ...     decision = agent.rank()
+    ...     event = log.log_decision(decision, k=1, names=["tea", "milk", "rice"])
+    ...     log.log_feedback(event, [1])
+    >>> float(np.nanmax(read_log(path).feedback))
+    1.0
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        learner: Learner | str = "",
+        *,
+        version: str = "",
+        min_feedback: float = 0.0,
+        max_feedback: float = 1.0,
+    ) -> None:
+        from peekrank.spec import format_spec
+
+        self._path = Path(path)
+        text = learner if isinstance(learner, str) else format_spec(learner)
+        self._learner = f"{text} @ {version}" if version else text
+        self._reason = "" if isinstance(learner, str) else why_no_propensities(learner)
+        self._open: dict[str, list[str]] = {}  # what was seen, of decisions without an answer
+        self._count = self._continue() if self._path.exists() else 0
+        check_header(
+            {"format": NAME, "version": VERSION, "min_feedback": min_feedback, "max_feedback": max_feedback},
+            self._path.name,
+        )
+        self._file = self._path.open("a", encoding="utf-8")
+        if self._count == 0 and self._path.stat().st_size == 0:
+            self._write(
+                {"format": NAME, "version": VERSION, "min_feedback": min_feedback, "max_feedback": max_feedback}
+            )
+
+    def _continue(self) -> int:
+        """Cut off half a line at the end of the file, and count its decisions."""
+        content = self._path.read_bytes()
+        whole = content[: content.rfind(b"\n") + 1]
+        if len(whole) < len(content):
+            os.truncate(self._path, len(whole))
+        count = 0
+        for number, record in _records(whole.splitlines(keepends=True), self._path.name):
+            if number == 1:
+                check_header(record, self._path.name)
+            elif "feedback" in record:
+                self._open.pop(str(record.get("event")), None)
+            else:
+                check_record(record, f"{self._path.name}, line {number}")
+                count += 1
+                ranked = sorted(zip(record["position"], record["candidates"], strict=False))
+                self._open[record["event"]] = [name for _, name in ranked[: record["k"]]]
+        return count
+
+    def log_decision(
+        self,
+        decision: Decision,
+        *,
+        k: int,
+        names: Sequence[str] | Mapping[int, str] | None = None,
+        shown: Sequence[int] | None = None,
+        event: str | None = None,
+        time: float | None = None,
+    ) -> str:
+        """Append a decision; the name of the event, to be told with the answers.
+
+        Parameters
+        ----------
+        decision
+            What `Agent.rank` returned.
+        k
+            How many of its items are seen.
+        names
+            Name of each item, by its number; None: the numbers.
+        shown
+            Numbers of the items that the app did show, from the top, k at least; the others follow as ranked.
+            None: all as ranked. Where the two differ, `peekrank monitor` raises an alarm.
+        event
+            Name of the event; None: its number in the file, from 1.
+        time
+            When it was, in seconds; None: not known.
+        """
+        items = np.arange(len(decision.ranking)) if decision.items is None else decision.items
+        candidates = [str(int(i)) if names is None else str(names[int(i)]) for i in items]
+        position = np.empty(len(items), np.int64)
+        ranked = decision.ranking.tolist()
+        order = ranked if shown is None else order_shown([int(item) for item in shown], ranked, k)
+        position[np.searchsorted(items, order)] = np.arange(len(items))
+        self._count += 1
+        propensities = decision.propensities
+        record = {
+            "event": str(self._count) if event is None else event,
+            "time": time,
+            "learner": self._learner,
+            "reason": self._reason if propensities is None else None,
+            "k": min(k, len(items)),
+            "candidates": candidates,
+            "position": position.tolist(),
+            "propensity": None if propensities is None else propensities.tolist(),
+            "features": decision.features.tolist() if decision.features.shape[1] else None,
+        }
+        self._write({name: value for name, value in record.items() if value is not None})
+        self._open[str(record["event"])] = [candidates[row] for row in np.argsort(position)[: record["k"]]]
+        return str(record["event"])
+
+    def log_feedback(self, event: str, feedback: ArrayLike, *, time: float | None = None) -> None:
+        """Append the answers to a decision, once: as `Agent.update` is told them, NaN where there is none.
+
+        Parameters
+        ----------
+        event
+            What `log_decision` returned.
+        feedback
+            The first k items' answers, in the order in which they were shown.
+        time
+            When they came, in seconds; None: not known.
+        """
+        if event not in self._open:
+            raise ValueError(f"event '{excerpt(event)}': there is no decision of this name that waits for answers")
+        seen, told = self._open[event], np.asarray(feedback, np.float64)
+        if told.shape != (len(seen),):
+            raise ValueError(f"feedback of shape {told.shape}: must be {len(seen)} answers, one per item seen")
+        answers = {name: float(a) for name, a in zip(seen, told, strict=True) if not math.isnan(a)}
+        del self._open[event]
+        self._write({"event": event, "feedback": answers} | ({} if time is None else {"time": time}))
+
+    def _write(self, record: dict[str, Any]) -> None:
+        self._file.write(json.dumps(record, allow_nan=False) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        """Write what is left to the disk."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+
+    def __enter__(self) -> LogWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def why_no_propensities(learner: Learner) -> str:
+    """Why a learner's decisions cannot be evaluated; empty if it knows its propensities.
+
+    >>> from peekrank import Thompson, Uniform
+    >>> reason_for(Uniform())
+    ''
+    """
+    if learner.kernels.propensities is not None:
+        return ""
+    return f"{learner.name} cannot tell the propensities of its items to be seen"

@@ -1,0 +1,99 @@
+"""Logs of simulations: an agent lives through rounds, and all that an evaluation needs is written down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from peekrank import __version__
+from peekrank._util.extras import extra
+from peekrank.engine import Agent
+from peekrank.engine.feedback import check_positions, tell
+from peekrank.evaluation.jsonl import why_no_propensities
+from peekrank.evaluation.log import Log, Source, checked
+from peekrank.spec import format_spec
+from peekrank.types import Ints, Rounds
+
+with extra("cli"):
+    import polars as pl
+
+
+def simulate_log(
+    agent: Agent,
+    rounds: Rounds,
+    *,
+    sequence: Ints | None = None,
+    max_feedback: float | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Log:
+    """Let an agent rank and learn, round by round, and log it.
+
+    Parameters
+    ----------
+    agent
+        Who is to live through the rounds; it has learned when it is done.
+    rounds
+        What happens.
+    sequence
+        Number of the list that each round shows; None for all lists in turn.
+    max_feedback
+        The largest grade that is possible; None: the largest that the learner can be told, or that occurs.
+    progress
+        Called with numbers of rounds done.
+
+    >>> from peekrank import CT15, DCG, DoubtSort
+    >>> rounds = CT15(m=5).rounds(100, np.random.default_rng(1))
+    >>> log = record(Agent(DoubtSort(DCG()), m=5, k=2), rounds)
+    >>> len(log.k), bool((log.propensity[log.seen] > 0).all())
+    (100, True)
+    """
+    features, relevance, offsets, items, _ = rounds
+    check_positions(rounds, agent.shape.k)
+    lists = np.arange(len(offsets) - 1) if sequence is None else np.asarray(sequence)
+    lengths = np.diff(offsets)[lists]
+    starts = np.append(0, np.cumsum(lengths))
+    rows = np.repeat(offsets[:-1][lists] - starts[:-1], lengths) + np.arange(starts[-1])
+    by_number = items is not None and not agent.learner.variable_length
+    position, propensity, answer = (
+        np.empty(len(rows), np.int64),
+        np.full(len(rows), np.nan),
+        np.full(len(rows), np.nan),
+    )
+    for t, n in enumerate(lists):
+        here, there = slice(starts[t], starts[t + 1]), slice(offsets[n], offsets[n + 1])
+        if by_number:
+            known = items[there]  # type: ignore[index]
+            decision = agent.rank(available=known)
+            ranking = np.searchsorted(known, decision.ranking)
+        else:
+            decision = agent.rank(features[there] if features.shape[1] else None)
+            ranking = decision.ranking
+        shown = ranking[: agent.shape.k]
+        told = tell(rounds, n, shown, decision.round)
+        agent.update(decision, told)
+        position[here][ranking] = np.arange(lengths[t])
+        answer[here][shown] = told
+        if decision.propensities is not None:
+            propensity[here] = decision.propensities
+        if t % 1000 == 999:
+            progress(1000)
+    progress(len(lists) % 1000)
+    item = (
+        items[rows]
+        if items is not None
+        else rows
+        if features.shape[1]
+        else rows - offsets[:-1][lists].repeat(lengths)
+    )
+    number = len(relevance) if items is None and features.shape[1] else int(item.max()) + 1
+    largest = min(agent.learner.max_grade, max(1, int(relevance.max()))) if max_feedback is None else max_feedback
+    none = np.full(len(lists), np.nan)
+    log = Log(
+        pl.Series("event", np.arange(1, len(lists) + 1)).cast(pl.String), none,
+        np.minimum(agent.shape.k, lengths), np.zeros(len(lists), np.int64), starts, item, position, propensity, answer,
+        np.full(len(rows), np.nan), tuple(map(str, range(number))), (f"{format_spec(agent.learner)} @ {__version__}",),
+        (why_no_propensities(agent.learner) if np.isnan(propensity).any() else "",), 0.0, float(largest),
+        features[rows] if features.shape[1] else None,
+    )  # fmt: skip
+    return checked(log, Source("log"))
