@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from peekrank._util.extras import extra
 from peekrank.cli._options import Quiet
 from peekrank.cli._outputs import check_outputs, echo
 from peekrank.cli._verbosity import configure_output
@@ -28,7 +29,8 @@ def command(
 
     The copy is a log like any other: to restore it, put it in the place of the one that was lost.
     """
-    from peekrank.service.log.sqlite import SQLiteStore
+    with extra("serve"):
+        from peekrank.service.log.sqlite import SQLiteStore
 
     configure_output(quiet=quiet)
     check_outputs(out, read=[log])

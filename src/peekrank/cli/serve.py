@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from peekrank._util.extras import extra
 from peekrank._util.text import pluralize
 from peekrank.cli._options import Imports, import_all
 from peekrank.cli._outputs import echo
@@ -80,13 +81,13 @@ def command(
 
 
 def _need_packages() -> None:
-    """Say what to install where the packages of a service are missing."""
+    """Check that the packages of the service are installed."""
     from importlib.util import find_spec
 
-    missing = [name for name in ("httpx", "msgspec", "prometheus_client", "starlette", "structlog", "uvicorn")
-               if find_spec(name) is None]  # fmt: skip
-    if missing:
-        raise ValueError(f"a service needs further packages ({', '.join(missing)}): pip install 'peekrank[serve]'")
+    with extra("serve"):
+        for name in ("httpx", "msgspec", "prometheus_client", "starlette", "structlog", "uvicorn"):
+            if find_spec(name) is None:
+                raise ModuleNotFoundError(name=name)
 
 
 def _described(config: Config) -> str:
