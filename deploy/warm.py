@@ -9,7 +9,7 @@ from peekrank.service.service import Service
 
 SLOTS = (
     SlotConfig("items", learner="doubtsort", items=("a", "b", "c")),
-    SlotConfig("lists", learner="ridge", features=1, longest=3),
+    SlotConfig("lists", learner="ridge", features=1, max_list_length=3),
 )
 
 start_logs("error")

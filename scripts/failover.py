@@ -39,7 +39,7 @@ class Outcome(NamedTuple):
 
 def service(url: str) -> Service:
     """A service on the log."""
-    slot = SlotConfig("home", learner="doubtsort", items=ITEMS, k=2, wait=3600.0, seed=7)
+    slot = SlotConfig("home", learner="doubtsort", items=ITEMS, k=2, feedback_window=3600.0, seed=7)
     return Service(Config((slot,), store=StoreConfig(url=url, snapshot_every=500)))
 
 
@@ -49,7 +49,7 @@ def work(url: str, name: str) -> None:
         for n in range(1_000_000):
             event = f"{name}-{n}"
             shown = owner.rank("home", RankRequest(event_id=event))
-            owner.feedback(event, FeedbackRequest({shown.ask[0]: n % 2}))
+            owner.feedback(event, FeedbackRequest({shown.top_k[0]: n % 2}))
             print(event, flush=True)  # noqa: T201
 
 

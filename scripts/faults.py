@@ -38,9 +38,17 @@ from peekrank.service.snapshots import folded
 CALLERS = 8
 ITEMS = tuple(f"item-{n}" for n in range(10))
 SLOTS = (
-    SlotConfig("home", learner="doubtsort", items=ITEMS, k=1, wait=0.5),
-    SlotConfig("clicks", learner="marginftrl", items=ITEMS, k=3, wait=0.2, learn="on_close", unanswered=0),
-    SlotConfig("search", learner="ridge", features=4, features_from="registry", k=2, wait=1.0),
+    SlotConfig("home", learner="doubtsort", items=ITEMS, k=1, feedback_window=0.5),
+    SlotConfig(
+        "clicks",
+        learner="marginftrl",
+        items=ITEMS,
+        k=3,
+        feedback_window=0.2,
+        update="on_close",
+        missing_feedback=0,
+    ),
+    SlotConfig("search", learner="ridge", features=4, features_from="registry", k=2, feedback_window=1.0),
 )
 
 
@@ -83,7 +91,7 @@ def _call(service: Service, folder: Path, run: int, caller: int) -> None:
             shown = service.rank(slot, RankRequest(event_id=event))
             file.write(json.dumps([event, slot, shown.ranking]).encode() + b"\n")
             if luck.random() < 0.7:
-                said: dict[str, float | None] = {name: float(luck.randint(0, 1)) for name in shown.ask}
+                said: dict[str, float | None] = {name: float(luck.randint(0, 1)) for name in shown.top_k}
                 with suppress(Problem):  # on a slow machine an answer may come too late
                     service.feedback(event, FeedbackRequest(said))
                     file.write(json.dumps([event, said]).encode() + b"\n")

@@ -44,9 +44,9 @@ CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance,
 SLOTS = (
     SlotConfig("home", learner="doubtsort", items=("tea", "cake", "soup"), k=2, seed=1),
     SlotConfig("fixed", learner="marginftrl", items=("tea", "cake", "soup"), seed=2),
-    SlotConfig("lists", learner="ridge", features=2, context=1, longest=5, k=2, seed=3),
-    SlotConfig("registry", learner="ridge", features=1, features_from="registry", longest=5, seed=4),
-    SlotConfig("clicks", learner="doubtsort", k=3, unanswered=0, learn="on_close", combine="max", seed=5),
+    SlotConfig("lists", learner="ridge", features=2, context=1, max_list_length=5, k=2, seed=3),
+    SlotConfig("registry", learner="ridge", features=1, features_from="registry", max_list_length=5, seed=4),
+    SlotConfig("clicks", learner="doubtsort", k=3, missing_feedback=0, update="on_close", aggregate="max", seed=5),
 )
 EVENTS = tuple(f"e{i}" for i in range(8))
 
@@ -80,7 +80,7 @@ def _read_lines(_: Any, response: Any) -> Any:
 def fuzzed_config(folder: Path) -> Config:
     """A service with a slot of each kind."""
     store = StoreConfig(path=str(folder / "fuzz.db"), synchronous="normal")
-    return Config(SLOTS, ServerConfig(port=0), store, LimitsConfig(open_events=200, items=500))
+    return Config(SLOTS, ServerConfig(port=0), store, LimitsConfig(max_open_events=200, max_items=500))
 
 
 def fuzz(url: str, calls: int, chosen: int) -> Counter[tuple[str, int]]:

@@ -68,7 +68,7 @@ def main() -> None:
             store = StoreConfig(str(Path(folder, "log.db")), synchronous="normal")
             with Service(Config((slot,), store=store, limits=LimitsConfig())) as service:
                 fill(service, events)
-                for path in ("/", "/board/home", "/metrics"):
+                for path in ("/", "/dashboard/home", "/metrics"):
                     took = asyncio.run(times(service, path))
                     middle, longest = statistics.median(took), max(took)
                     print(

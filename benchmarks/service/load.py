@@ -53,7 +53,7 @@ learner = "ridge"
 measure = "dcg"
 features = {features}
 features_from = "registry"
-longest = {longest}
+max_list_length = {max_list_length}
 """
 
 
@@ -124,12 +124,12 @@ CASES = (
     Case("m = 10, FULL", PLAIN.format(synchronous="full", items=json.dumps(NAMES))),
     Case(
         f"m = {LISTS}, d = {FEATURES} from the registry, NORMAL",
-        FEATURED.format(synchronous="normal", features=FEATURES, longest=LISTS),
+        FEATURED.format(synchronous="normal", features=FEATURES, max_list_length=LISTS),
         featured=True,
     ),
     Case(
         f"m = {LISTS}, d = {FEATURES} from the registry, FULL",
-        FEATURED.format(synchronous="full", features=FEATURES, longest=LISTS),
+        FEATURED.format(synchronous="full", features=FEATURES, max_list_length=LISTS),
         featured=True,
     ),
 )
@@ -176,7 +176,7 @@ class Caller(asyncio.Protocol):
             self.due = time.perf_counter()
         event = f"{self.run}-{self.number}-{self.count // 2}"
         if self.count % 2:
-            self.transport.write(message("PUT", f"/v1/events/{event}/feedback", {"answers": [self.count % 3 % 2]}))
+            self.transport.write(message("PUT", f"/v1/events/{event}/feedback", {"grades": [self.count % 3 % 2]}))
         else:
             start = self.count * 7 % (ITEMS - LISTS)
             items = {"items": KNOWN[start : start + LISTS]} if self.featured else {}
@@ -285,7 +285,17 @@ def measure(case: Case, port: int, seconds: float, turns: int) -> Figures:
         else:
             file = Path(folder, "service.toml")
             file.write_text(case.config)
-            started = [sys.executable, "-m", "peekrank", "serve", str(file), "--port", str(port), "--log", "error"]
+            started = [
+                sys.executable,
+                "-m",
+                "peekrank",
+                "serve",
+                str(file),
+                "--port",
+                str(port),
+                "--log-level",
+                "error",
+            ]
         process = subprocess.Popen(started, stdout=subprocess.DEVNULL)  # noqa: S603
         try:
             wait_ready(port)

@@ -64,7 +64,7 @@ def write(config: Config, records: int) -> None:
             for n, future in enumerate(ranked, first):
                 shown = future.result()
                 if n % 20:
-                    answers = FeedbackRequest([float(shown.ask[0] in ITEMS[:3])])
+                    answers = FeedbackRequest([float(shown.top_k[0] in ITEMS[:3])])
                     answered.append(service.submit(Answer(shown.event_id, answers)))
             for future in answered:
                 future.result()
@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="How long a service takes to start.")
     parser.add_argument("--records", type=int, default=1_000_000)
     options = parser.parse_args(arguments)
-    home = SlotConfig("home", learner="doubtsort", items=ITEMS, wait=600.0)
+    home = SlotConfig("home", learner="doubtsort", items=ITEMS, feedback_window=600.0)
     with tempfile.TemporaryDirectory(prefix="replay-") as folder:
         path = str(Path(folder) / "log.db")
         write(Config((home,), store=StoreConfig(path, synchronous="normal")), options.records)

@@ -20,7 +20,7 @@ class Page(BaseHTTPRequestHandler):
             return self.send_error(404)
         shown = service.rank("home")
         items = "".join(f"<li>{escape(item)}</li>" for item in shown.ranking)
-        return self.reply(FORM.format(items=items, first=escape(shown.ask[0]), event=shown.event_id))
+        return self.reply(FORM.format(items=items, first=escape(shown.top_k[0]), event=shown.event_id))
 
     def do_POST(self) -> None:
         sent = parse_qs(self.rfile.read(int(self.headers["content-length"])).decode())

@@ -38,7 +38,7 @@ def test_a_wrong_file_is_told_by_line_and_nearest_name(tmp_path: Path) -> None:
 
 def test_what_to_do_is_said_where_nothing_is_named() -> None:
     assert "--init writes one, --playground needs none" in refused("serve")
-    assert "must be one of debug, info" in refused("serve", "--playground", "--log", "loud")
+    assert "must be one of debug, info" in refused("serve", "--playground", "--log-level", "loud")
 
 
 def test_a_new_key_fits_the_file(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_the_playground_learns_and_ends_at_ctrl_c(tmp_path: Path) -> None:
         assert process.stdout is not None
         line = next(line for line in process.stdout if line.startswith("Board: "))
         board = line.split()[1]
-        slot = board.replace("/board/", "/v1/slots/")
+        slot = board.replace("/dashboard/", "/v1/slots/")
         for _ in range(600):
             seen = httpx.get(slot).json()
             if seen.get("answered", 0) >= 100:

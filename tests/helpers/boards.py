@@ -53,7 +53,7 @@ class BusyService:
         return ItemsReply(
             [
                 ItemReply(
-                    name, retired=i == 2, shown=1000 - i, answers=500 - i, mean=1 - i / 200, recent=_recent(i)
+                    name, retired=i == 2, shown=1000 - i, n_feedback=500 - i, mean=1 - i / 200, recent=_recent(i)
                 )
                 for i, name in enumerate(names)
             ]
@@ -83,7 +83,7 @@ def _busy() -> SlotReply:
         1,
         mode="shadow",
         items=155,
-        version=1_234_567,
+        sequence=1_234_567,
         ranked=1_000_000,
         answered=230_000,
         expired=765_432,

@@ -39,7 +39,7 @@ def test_audits_of_all_slots_pass(tmp_path: Path) -> None:
 
 
 def test_audits_begin_where_the_log_does(tmp_path: Path) -> None:
-    it, clock = service(tmp_path, snapshot_every=50, keep=200.0)
+    it, clock = service(tmp_path, snapshot_every=50, retention=200.0)
     live(it, clock, rounds=200)
     it.close()
     audit = audit_of(existing_log(str(tmp_path / "log.db")), "home")
@@ -118,7 +118,7 @@ def test_exports_have_what_was_shown_and_answered(tmp_path: Path) -> None:
             told = it.event(event)
             assert names[np.argsort(log.place[rows])].tolist() == told.ranking
             answers = {name: None if np.isnan(a) else a for name, a in zip(names, log.answer[rows], strict=True)}
-            assert told.answers == {name: answers[name] for name in told.ask}
+            assert told.grades == {name: answers[name] for name in told.top_k}
             assert np.isclose(np.nansum(log.chance[rows]), log.k[n])
         if slot.features:
             assert log.features is not None

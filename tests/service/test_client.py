@@ -73,7 +73,7 @@ def test_a_round_trip(service: Service) -> None:
     with client(Flaky(application(service))) as calls:
         ranked = calls.rank("home")
         assert calls.feedback(ranked.event_id, [None]).state == "shown"
-        assert calls.feedback(ranked.event_id, {ranked.ask[0]: 1}, shown=ranked.ranking[:2]).slot == "home"
+        assert calls.feedback(ranked.event_id, {ranked.top_k[0]: 1}, shown=ranked.ranking[:2]).slot == "home"
         assert calls.activate(ranked.event_id) == calls.event(ranked.event_id)
         assert calls.put_items("home", ["pie"]).added == 1
         assert calls.retire_items("home", ["tea"]).retired == 1
@@ -84,7 +84,7 @@ def test_a_round_trip(service: Service) -> None:
 
 
 def test_features_travel_as_float32(tmp_path: Path) -> None:
-    slot = SlotConfig("lists", learner="ridge", features=2, context=1, longest=5)
+    slot = SlotConfig("lists", learner="ridge", features=2, context=1, max_list_length=5)
     with (
         Service(replace(config(tmp_path), slots=(slot,))) as service,
         client(Flaky(application(service))) as calls,

@@ -24,8 +24,8 @@ from peekrank.service.slots import Slot
 
 PAGE = Path(__file__).parents[2] / "docs" / "service" / "events.md"
 LEARN: dict[str, dict[str, Any]] = {
-    "on_answer": {"learn": "on_answer"},
-    "on_close": {"learn": "on_close", "unanswered": 0},
+    "immediate": {"update": "immediate"},
+    "on_close": {"update": "on_close", "missing_feedback": 0},
 }
 
 
@@ -33,7 +33,7 @@ def cells() -> list[tuple[str, str, str, str]]:
     """Which way to learn, state, call and what is expected, as the page has it."""
     found, learn, calls = [], "", []
     for line in PAGE.read_text().splitlines():
-        if named := re.match(r'With `learn = "(\w+)"', line):
+        if named := re.match(r'With `update = "(\w+)"', line):
             learn = named[1]
         row = [cell.strip() for cell in line.strip("|").split("|")]
         if row[0] == "state":
@@ -133,10 +133,10 @@ def test_closed_events_teach_nothing() -> None:
 @pytest.mark.parametrize("state", ["open", "shown", "answered", "expired"])
 def test_an_answer_without_a_grade_changes_nothing(state: str, tmp_path: Path) -> None:
     it, clock = service(tmp_path)
-    bring(it, clock, state, "on_answer")
-    number = it.slot("home").version
+    bring(it, clock, state, "immediate")
+    number = it.slot("home").sequence
     assert it.feedback("e", FeedbackRequest([None])).state == state
-    assert it.slot("home").version == number
+    assert it.slot("home").sequence == number
     it.close()
 
 
@@ -236,11 +236,11 @@ def test_any_order_repetition_and_delay(
     outcomes = []
     for schedule in schedules:
         config: Any = {
-            "combine": combine,
-            "learn": "on_close",
-            "unanswered": 0,
+            "aggregate": combine,
+            "update": "on_close",
+            "missing_feedback": 0,
             "max_grade": 2,
-            "wait": float(WAIT),
+            "feedback_window": float(WAIT),
         }
         driver = Driver(SlotConfig("home", learner=learner, items=HOME.items, k=2, **config))
         ranks = [(10.0 * event, event, "rank") for event in range(EVENTS)]
@@ -261,16 +261,16 @@ def test_any_order_repetition_and_delay(
 def test_partial_answers_teach(tmp_path: Path) -> None:
     it, _ = service(tmp_path)
     shown = it.rank("home", RankRequest(event_id="e"))
-    told = it.feedback("e", FeedbackRequest({shown.ask[1]: 1}))
-    assert told.answers == {shown.ask[0]: None, shown.ask[1]: 1.0}
+    told = it.feedback("e", FeedbackRequest({shown.top_k[1]: 1}))
+    assert told.grades == {shown.top_k[0]: None, shown.top_k[1]: 1.0}
     assert it._memory.slots["home"].fold.learner.answers == 1
     it.close()
 
 
 def test_silence_is_missing_or_a_grade(tmp_path: Path) -> None:
-    for unanswered, answers in (("missing", 0), (0, 2)):
-        (tmp_path / str(unanswered)).mkdir()
-        it, clock = service(tmp_path / str(unanswered), learn="on_close", unanswered=unanswered)
+    for missing_feedback, answers in (("missing", 0), (0, 2)):
+        (tmp_path / str(missing_feedback)).mkdir()
+        it, clock = service(tmp_path / str(missing_feedback), update="on_close", missing_feedback=missing_feedback)
         it.rank("home", RankRequest(event_id="e"))
         clock.now += 100
         it.settle()

@@ -19,10 +19,10 @@ from peekrank.service.toml import Document
 
 def told(it: Service, signals: Any, seen: Any = None, event: str = "e") -> list[float | None]:
     """What is kept of signals, by places: `signals` and `seen` are of places, too."""
-    ask = it.rank("home", RankRequest(event_id=event)).ask
+    ask = it.rank("home", RankRequest(event_id=event)).top_k
     named = {ask[place]: report for place, report in signals.items()}
     request = FeedbackRequest(signals=named, seen=None if seen is None else [ask[place] for place in seen])
-    return [it.feedback(event, request).answers[name] for name in ask]
+    return [it.feedback(event, request).grades[name] for name in ask]
 
 
 def test_rules_with_a_cascade(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_a_curve_is_drawn_once_for_each_event(tmp_path: Path) -> None:
 
 def test_signals_and_answers_are_not_mixed(tmp_path: Path) -> None:
     it, _ = service(tmp_path, k=2, feedback="click = 1; cascade")
-    ask = it.rank("home", RankRequest(event_id="e")).ask
+    ask = it.rank("home", RankRequest(event_id="e")).top_k
     wrong = [
         (FeedbackRequest([1]), "signals: this slot takes what people did"),
         (FeedbackRequest(), "signals: this slot takes"),
@@ -68,7 +68,7 @@ def test_signals_and_answers_are_not_mixed(tmp_path: Path) -> None:
         assert problem.value.status == 422
     it.close()
     it, _ = service(tmp_path, k=2)
-    with pytest.raises(Problem, match="answers: this slot takes grades"):
+    with pytest.raises(Problem, match="grades: this slot takes grades"):
         it.feedback("e", FeedbackRequest(signals={}))
     it.close()
 
@@ -82,7 +82,7 @@ def test_signals_and_answers_are_not_mixed(tmp_path: Path) -> None:
         ),
         ("feedback = 'click = 2; seen'", "gives the grade 2; max_grade is 1"),
         ("k = 3\nfeedback = 'click = 1; curve 1 0.5'", "its curve has 2 places, and k is 3"),
-        ("learn = 'on_close'\nfeedback = 'click = 1; curve 1'", "a curve corrects one report"),
+        ("update = 'on_close'\nfeedback = 'click = 1; curve 1'", "a curve corrects one report"),
     ],
 )
 def test_rules_that_cannot_work(line: str, said: str) -> None:

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.postgresql, pytest.mark.slow]
 
 @pytest.fixture
 def shared(url: str) -> Config:
-    return Config((replace(HOME, learn="on_answer"),), store=StoreConfig(url=url, snapshot_every=50))
+    return Config((replace(HOME, update="immediate"),), store=StoreConfig(url=url, snapshot_every=50))
 
 
 def wait_until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
@@ -38,7 +38,7 @@ def wait_until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
 
 def visit(service: Service, event: str, grade: int = 1) -> None:
     shown = service.rank("home", RankRequest(event_id=event))
-    service.feedback(event, FeedbackRequest({shown.ask[0]: grade}))
+    service.feedback(event, FeedbackRequest({shown.top_k[0]: grade}))
 
 
 def visit_either(services: list[Service], event: str, grade: int) -> None:

@@ -68,7 +68,7 @@ def test_rank_then_answer(call: Caller) -> None:
     assert sorted(ranked.ranking) == ["cake", "tea"]
     again = call("POST", "/v1/slots/home/rank", json={"event_id": "e1", "items": ["tea", "cake"]})
     assert again.content == reply.content
-    told = call("PUT", "/v1/events/e1/feedback", json={"answers": [1]})
+    told = call("PUT", "/v1/events/e1/feedback", json={"grades": [1]})
     assert msgspec.json.decode(told.content, type=EventReply).event_id == "e1"
     assert call("POST", "/v1/events/e1/activate").status_code == 200
     assert call("GET", "/v1/events/e1").json()["slot"] == "home"
@@ -80,7 +80,7 @@ def test_msgpack_goes_in_and_out(call: Caller) -> None:
     assert reply.headers["content-type"] == MSGPACK
     assert msgspec.msgpack.decode(reply.content, type=RankReply).explored in (True, False)
     mixed = call("POST", "/v1/slots/home/rank", content=body, headers={"content-type": MSGPACK})
-    assert len(mixed.json()["ask"]) == 1
+    assert len(mixed.json()["top_k"]) == 1
 
 
 def test_items_come_and_go_and_are_listed_in_pages(call: Caller) -> None:
@@ -103,7 +103,7 @@ def test_slots_are_listed(call: Caller) -> None:
 def test_a_batch_has_a_status_per_line(call: Caller) -> None:
     lines = [
         {"call": "rank", "slot": "home", "request": {"event_id": "e1"}},
-        {"call": "feedback", "event_id": "e1", "request": {"answers": [1]}},
+        {"call": "feedback", "event_id": "e1", "request": {"grades": [1]}},
         {"call": "activate", "event_id": "e1"},
         {"call": "rank", "slot": "hone", "request": {}},
         {"call": "sing"},
@@ -213,11 +213,11 @@ def test_metrics_count_calls_and_events(call: Caller) -> None:
     call("POST", "/v1/slots/home/rank", json={})
     call("POST", "/v1/slots/hone/rank", json={})
     page = call("GET", "/metrics").text
-    assert 'peekrank_calls_total{call="rank",status="200"} 1.0' in page
-    assert 'peekrank_calls_total{call="rank",status="404"} 1.0' in page
-    assert 'peekrank_call_seconds_count{call="rank"} 2.0' in page
-    assert 'peekrank_ranked_total{slot="home"} 1.0' in page
-    assert "peekrank_sequence 3.0" in page
+    assert 'peekrank_http_requests_total{call="rank",status="200"} 1.0' in page
+    assert 'peekrank_http_requests_total{call="rank",status="404"} 1.0' in page
+    assert 'peekrank_http_request_duration_seconds_count{call="rank"} 2.0' in page
+    assert 'peekrank_rankings_total{slot="home"} 1.0' in page
+    assert "peekrank_log_sequence 3.0" in page
 
 
 def test_the_trace_is_carried(call: Caller, log: io.StringIO) -> None:
@@ -268,7 +268,7 @@ def with_keys(service: Service) -> dict[str, Caller]:
     return {**callers, "nobody": Caller(app)}
 
 
-BODIES = {"rank": {}, "feedback": {"answers": []}, "put_items": {"items": ["tea"]}}
+BODIES = {"rank": {}, "feedback": {"grades": []}, "put_items": {"items": ["tea"]}}
 
 
 @pytest.mark.parametrize("made", CALLS, ids=lambda made: made.name)
@@ -292,10 +292,10 @@ def test_a_key_for_some_slots_knows_no_others(with_keys: dict[str, Caller], serv
     assert narrow("POST", "/v1/slots/search/rank", json={"event_id": "mine"}).status_code == 200
     problem(narrow("POST", "/v1/slots/home/rank", json={}), 404, "unknown-slot")
     with_keys["web"]("POST", "/v1/slots/home/rank", json={"event_id": "other"})
-    problem(narrow("PUT", "/v1/events/other/feedback", json={"answers": []}), 404, "unknown-event")
+    problem(narrow("PUT", "/v1/events/other/feedback", json={"grades": []}), 404, "unknown-event")
     problem(narrow("POST", "/v1/events/other/activate"), 404, "unknown-event")
     problem(narrow("GET", "/v1/events/other"), 404, "unknown-event")
-    assert narrow("PUT", "/v1/events/mine/feedback", json={"answers": []}).status_code == 200
+    assert narrow("PUT", "/v1/events/mine/feedback", json={"grades": []}).status_code == 200
     lines = '{"call": "rank", "slot": "home", "request": {}}\n{"call": "activate", "event_id": "other"}\n'
     reply = narrow("POST", "/v1/batch", content=lines, headers={"content-type": LINES})
     assert [json.loads(line)["status"] for line in reply.text.splitlines()] == [404, 404]
@@ -308,5 +308,5 @@ def test_no_key_is_in_the_log(
     caller = with_keys["web"]
     caller("POST", "/v1/slots/home/rank", json={})
     caller("GET", "/v1/slots")
-    assert "fault" in log.getvalue()
+    assert "internal error" in log.getvalue()
     assert caller.headers["authorization"].removeprefix("Bearer ") not in log.getvalue()

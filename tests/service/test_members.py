@@ -27,7 +27,7 @@ NAMES = ["doubtsort:measure=dcg", "marginftrl:measure=dcg"]
 def visit(it: Service, first: int, last: int) -> None:
     """Visitors of whom all like c, and nothing else."""
     for n in range(first, last):
-        (asked,) = it.rank("home", RankRequest(event_id=f"e{n}")).ask
+        (asked,) = it.rank("home", RankRequest(event_id=f"e{n}")).top_k
         it.feedback(f"e{n}", FeedbackRequest({asked: int(asked == "c")}))
 
 
@@ -66,7 +66,7 @@ def test_a_champion_goes_on_where_it_stopped(tmp_path: Path) -> None:
 def test_evidence_is_that_of_whole_answers(tmp_path: Path) -> None:
     it, _ = service(tmp_path, replace(TEAM, k=2))
     for n in range(10):
-        asked = it.rank("home", RankRequest(event_id=f"e{n}")).ask
+        asked = it.rank("home", RankRequest(event_id=f"e{n}")).top_k
         it.feedback(f"e{n}", FeedbackRequest(dict.fromkeys(asked[: 1 + n % 2], 1)))
     _, challenger = it.slot("home").members
     it.close()
@@ -106,7 +106,7 @@ def test_the_board_shows_a_champion(tmp_path: Path) -> None:
     start_logs("critical")
     it, _ = service(tmp_path, TEAM)
     visit(it, 0, 20)
-    page = Caller(application(it))("GET", "/board/home").text
+    page = Caller(application(it))("GET", "/dashboard/home").text
     it.close()
     assert Page(page).tags["main"] == 1
     for said in ("Champion and challengers", *NAMES, "challenger"):

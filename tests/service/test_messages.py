@@ -29,8 +29,8 @@ def test_items_are_names_or_names_with_features(form: str) -> None:
 
 @pytest.mark.parametrize("form", DECODE)
 def test_answers_by_item_or_in_order(form: str) -> None:
-    assert read(form, {"answers": {"tea": 1, "cake": None}}, FeedbackRequest).answers == {"tea": 1.0, "cake": None}
-    assert read(form, {"answers": [1, None]}, FeedbackRequest).answers == [1.0, None]
+    assert read(form, {"grades": {"tea": 1, "cake": None}}, FeedbackRequest).grades == {"tea": 1.0, "cake": None}
+    assert read(form, {"grades": [1, None]}, FeedbackRequest).grades == [1.0, None]
 
 
 @pytest.mark.parametrize("form", DECODE)
@@ -70,14 +70,14 @@ def test_features_and_grades_are_finite(number: float) -> None:
     with pytest.raises(msgspec.ValidationError):
         read("msgpack", {"items": [{"id": "tea", "features": [number]}]}, RankRequest)
     with pytest.raises(msgspec.ValidationError):
-        read("msgpack", {"answers": [number]}, FeedbackRequest)
+        read("msgpack", {"grades": [number]}, FeedbackRequest)
 
 
 @pytest.mark.parametrize("form", DECODE)
 @pytest.mark.parametrize("answers", [7, {"tea": -1}, {"tea": "1"}, {"": 1}, [True], {"tea": 256}])
 def test_what_is_no_answer_is_refused(form: str, answers: Any) -> None:
     with pytest.raises(msgspec.ValidationError):
-        read(form, {"answers": answers}, FeedbackRequest)
+        read(form, {"grades": answers}, FeedbackRequest)
 
 
 @pytest.mark.parametrize("form", DECODE)

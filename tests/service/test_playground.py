@@ -25,7 +25,7 @@ def test_what_visitors_like_comes_first(tmp_path: Path) -> None:
     with Service(playground_config(tmp_path, 0)) as service:
         for _ in range(3000):
             shown = service.rank(SLOT, RankRequest())
-            grade = float(100 * rng.random() < TASTES[shown.ask[0]])
+            grade = float(100 * rng.random() < TASTES[shown.top_k[0]])
             service.feedback(shown.event_id, FeedbackRequest([grade]))
         last = [service.rank(SLOT, RankRequest()).ranking[0] for _ in range(50)]
     assert last.count("music") > 25

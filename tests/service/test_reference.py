@@ -27,7 +27,7 @@ def test_the_file_to_begin_with() -> None:
 def test_what_it_shows_in_comments() -> None:
     config = parse_config(Document(uncommented(), "service.toml"))
     home, search = config.slots
-    assert (search.k, search.unanswered, search.d) == (3, 0, 200 + 16 + 4)
+    assert (search.k, search.missing_feedback, search.d) == (3, 0, 200 + 16 + 4)
     assert home.learner == "doubtsort"
     assert config.keys[0].name == "web"
 

@@ -45,10 +45,10 @@ def test_calls_are_answered_and_survive_a_restart(tmp_path: Path) -> None:
     with running(Service(made), made) as one, Client(one.url) as client:
         until_ready(one.url)
         shown = client.rank("home", event_id="e1")
-        assert client.feedback("e1", {shown.ask[0]: 1}).state == "answered"
+        assert client.feedback("e1", {shown.top_k[0]: 1}).state == "answered"
     with running(Service(made), made) as two, Client(two.url) as client:
         assert client.rank("home", event_id="e1") == shown
-        assert client.event("e1").answers == {shown.ask[0]: 1.0}
+        assert client.event("e1").grades == {shown.top_k[0]: 1.0}
         assert client.slot("home").answered == 1
 
 

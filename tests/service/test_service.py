@@ -66,7 +66,9 @@ def test_the_state_is_the_fold_of_the_log(tmp_path: Path) -> None:
 )
 def test_clocked_learners_are_replayed(learner: str, tmp_path: Path) -> None:
     measure = "p@2" if learner == "setftrl" else "dcg"
-    slot = SlotConfig("fixed", learner=learner, measure=measure, items=("a", "b", "c", "d"), k=1, wait=100.0)
+    slot = SlotConfig(
+        "fixed", learner=learner, measure=measure, items=("a", "b", "c", "d"), k=1, feedback_window=100.0
+    )
     it, clock = service(tmp_path, slot)
     live(it, clock, rounds=60)
     fold, _ = folded(it._store, "fixed")
@@ -99,13 +101,15 @@ def test_items_that_come_and_go(tmp_path: Path) -> None:
 
 
 def test_items_are_remembered_beside_their_features(tmp_path: Path) -> None:
-    shop = SlotConfig("shop", learner="ridge", features=1, features_from="registry", item_effects=3, longest=5)
+    shop = SlotConfig(
+        "shop", learner="ridge", features=1, features_from="registry", item_effects=3, max_list_length=5
+    )
     it, _ = service(tmp_path, shop)
     names = ["tea", "milk", "juice", "water"]  # water is one more than are remembered
     it.put_items("shop", ItemsRequest([Item(name, [1.0]) for name in names]))
     for n in range(200):
         asked_about = it.rank("shop", RankRequest(f"e{n}"))
-        it.feedback(f"e{n}", FeedbackRequest({asked_about.ask[0]: int(asked_about.ask[0] == "milk")}))
+        it.feedback(f"e{n}", FeedbackRequest({asked_about.top_k[0]: int(asked_about.top_k[0] == "milk")}))
     fold = it._memory.slots["shop"].fold
     learner: Any = fold.learner.learner
     weights = learner.weights(fold.learner.state)
@@ -119,7 +123,7 @@ def test_items_are_remembered_beside_their_features(tmp_path: Path) -> None:
 
 
 def test_wrong_calls(tmp_path: Path) -> None:
-    it, _ = service(tmp_path, *ALL, replace(HOME, name="strict", new_items="refuse"))
+    it, _ = service(tmp_path, *ALL, replace(HOME, name="strict", new_items="reject"))
     before = it.stats().sequence
     cases: list[tuple[str, RankRequest, int, str]] = [
         ("hme", RankRequest(), 404, "did you mean 'home'"),
@@ -148,10 +152,10 @@ def test_wrong_calls(tmp_path: Path) -> None:
     with problem(413, "at most 100"):
         it.put_items("home", ItemsRequest([str(n) for n in range(101)]))
     shown = it.rank("home", RankRequest(event_id="e"))
-    other = next(name for name in shown.ranking if name not in shown.ask)
-    wrong: list[Any] = [{other: 1}, {"no": 1}, {shown.ask[0]: 2}, {shown.ask[0]: 0.5}, [1, 1, 1]]
+    other = next(name for name in shown.ranking if name not in shown.top_k)
+    wrong: list[Any] = [{other: 1}, {"no": 1}, {shown.top_k[0]: 2}, {shown.top_k[0]: 0.5}, [1, 1, 1]]
     for answers in wrong:
-        with problem(422, "answers:"):
+        with problem(422, "grades:"):
             it.feedback("e", FeedbackRequest(answers))
     assert it.stats().sequence == before + 1
     with problem(409, "another request"):
@@ -185,7 +189,7 @@ def test_events_get_names_of_their_own(tmp_path: Path) -> None:
 
 
 def test_limits(tmp_path: Path) -> None:
-    it, clock = service(tmp_path, open_events=2)
+    it, clock = service(tmp_path, max_open_events=2)
     it.rank("home", RankRequest(event_id="e"))
     it.rank("home", RankRequest())
     with problem(429, "as many as it may have"):
@@ -246,7 +250,7 @@ def test_two_services_on_one_log(tmp_path: Path) -> None:
 
 
 def test_the_timer_closes_events(tmp_path: Path) -> None:
-    it = Service(config(tmp_path, wait=0.05))
+    it = Service(config(tmp_path, feedback_window=0.05))
     it.start()
     it.rank("home", RankRequest(event_id="e"))
     for _ in range(200):
@@ -319,10 +323,10 @@ def refuses_all(it: Service, reason: str) -> None:
         it.rank("home", RankRequest(event_id="again"))
 
 
-def goes_on(it: Service, version: int) -> None:
+def goes_on(it: Service, sequence: int) -> None:
     """Ready again, by itself, from the record after the last that was acknowledged."""
     wait_until(it, ready=True)
-    assert it.rank("home", RankRequest(event_id="again")).version == version + 1
+    assert it.rank("home", RankRequest(event_id="again")).sequence == sequence + 1
     assert taken(folded(it._store, "home")[0]).body == states(it)["home"]
     it.close()
 
@@ -331,38 +335,38 @@ def test_a_log_that_is_gone_and_comes_back(tmp_path: Path) -> None:
     """SQLite would go on writing to a file that has no name any more."""
     it, clock = service(tmp_path)
     live(it, clock, rounds=5)
-    version = it.slot("home").version
+    sequence = it.slot("home").sequence
     (tmp_path / "log.db").rename(tmp_path / "moved.db")
     refuses_all(it, "is gone, or another file is in its place")
     threading.Event().wait(0.2)
     assert not (tmp_path / "log.db").exists()  # no new log was begun
     (tmp_path / "moved.db").rename(tmp_path / "log.db")
-    goes_on(it, version)
+    goes_on(it, sequence)
 
 
 def test_a_disk_that_can_only_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     it, clock = service(tmp_path)
     live(it, clock, rounds=5)
-    version = it.slot("home").version
+    sequence = it.slot("home").sequence
     store: Any = it._store
     with monkeypatch.context() as patch:
         connect = store._connect
         patch.setattr(store, "_connect", lambda write: connect(write=False))
         store._writer.execute("PRAGMA query_only = 1")
         refuses_all(it, "attempt to write a readonly database")
-    goes_on(it, version)
+    goes_on(it, sequence)
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
     it, clock = service(tmp_path)
     live(it, clock, rounds=5)
-    version = it.slot("home").version
+    sequence = it.slot("home").sequence
     store: Any = it._store
     store._writer.execute("PRAGMA max_page_count = 1")  # as many as there are
     long = ItemsRequest([f"{n:0100}" for n in range(90)])
     with problem(503, "database or disk is full"):
         it.put_items("home", long)
-    goes_on(it, version)
+    goes_on(it, sequence)
 
 
 def test_a_fault_of_ours_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -450,7 +454,7 @@ def test_a_change_of_configuration_is_in_the_log(tmp_path: Path) -> None:
     it.rank("home", RankRequest(event_id="open"))
     answers = it._memory.slots["home"].fold.learner.answers
     it.close()
-    it, clock = service(tmp_path, wait=50.0)  # the learner goes on
+    it, clock = service(tmp_path, feedback_window=50.0)  # the learner goes on
     assert it._memory.slots["home"].fold.learner.answers == answers
     assert it.event("open").state == "shown"
     it.close()
@@ -466,7 +470,7 @@ def test_a_change_of_configuration_is_in_the_log(tmp_path: Path) -> None:
 
 
 def test_old_events_are_forgotten_behind_a_snapshot(tmp_path: Path) -> None:
-    it, clock = service(tmp_path, snapshot_every=50, keep=200.0)
+    it, clock = service(tmp_path, snapshot_every=50, retention=200.0)
     it.rank("home", RankRequest(event_id="first"))
     live(it, clock, rounds=200)
     first, _ = it._store.ends("home")
@@ -497,7 +501,7 @@ def test_many_callers_at_once(tmp_path: Path) -> None:
         try:
             for n in range(30):
                 shown = it.rank("home", RankRequest(event_id=f"{caller}-{n}"))
-                it.feedback(shown.event_id, FeedbackRequest({shown.ask[0]: 1}))
+                it.feedback(shown.event_id, FeedbackRequest({shown.top_k[0]: 1}))
         except Exception as error:
             failed.append(error)
 

@@ -45,7 +45,7 @@ def test_the_baseline_is_shown_and_learned_from(tmp_path: Path) -> None:
             asked = request(slot, n, rng)
             shown = it.rank(slot.name, asked)
             assert (shown.ranking, shown.explored) == (asked.baseline, False)
-            assert it.feedback(shown.event_id, FeedbackRequest({shown.ask[0]: 1})).learned
+            assert it.feedback(shown.event_id, FeedbackRequest({shown.top_k[0]: 1})).learned
     for slot in SHADOW:
         told = it.slot(slot.name)
         assert (told.mode, told.explored, told.answered) == ("shadow", 0, 20)
@@ -68,7 +68,7 @@ def test_a_baseline_is_the_list(tmp_path: Path) -> None:
         with pytest.raises(Problem, match="baseline: must") as problem:
             it.rank("home", RankRequest(baseline=baseline))
         assert problem.value.status == 422
-    assert it.rank("home", RankRequest(baseline=["d", "c", "b", "a"])).ask == ["d", "c"]
+    assert it.rank("home", RankRequest(baseline=["d", "c", "b", "a"])).top_k == ["d", "c"]
     it.close()
 
 

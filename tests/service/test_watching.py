@@ -66,7 +66,7 @@ def shows(it: Service, order: Callable[[list[str]], list[str]], rounds: int) -> 
     """Visits to an app that shows lists in some order, and tells so, by people who like d; names of alarms."""
     for _ in range(rounds):
         ranked = it.rank("home", RankRequest())
-        it.feedback(ranked.event_id, FeedbackRequest([int(ranked.ask[0] == "d")], shown=order(ranked.ranking)))
+        it.feedback(ranked.event_id, FeedbackRequest([int(ranked.top_k[0] == "d")], shown=order(ranked.ranking)))
     return [alarm.name for alarm in it.slot("home").alarms]
 
 
@@ -89,7 +89,7 @@ def test_apps_that_sort_by_themselves_raise_an_alarm_if_they_tell(tmp_path: Path
 
 
 def test_what_was_shown_is_told_once_and_with_an_answer(tmp_path: Path) -> None:
-    it, _ = service(tmp_path, k=2, learn="on_close")
+    it, _ = service(tmp_path, k=2, update="on_close")
     ranking = it.rank("home", RankRequest(event_id="e")).ranking
     event = it._memory.slots["home"].fold.open["e"]
     backwards = ranking[::-1]

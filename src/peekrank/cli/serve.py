@@ -51,8 +51,9 @@ def command(
         int | None, typer.Option(help="Port to listen on, instead of the one in the file; 0 takes a free one.")
     ] = None,
     browser: Annotated[bool, typer.Option(help="Whether the playground opens the board.")] = True,
-    log: Annotated[
-        str, typer.Option(metavar="LEVEL", help="What is logged: debug, info, warning or error.")
+    log_level: Annotated[
+        str,
+        typer.Option(metavar="LEVEL", help="Log messages at this level and above: debug, info, warning or error."),
     ] = "info",
     imports: Imports = None,
 ) -> None:
@@ -61,21 +62,21 @@ def command(
     import_all(imports)
     from peekrank.service.logs import LEVELS, start_logs
 
-    if log not in LEVELS:
-        raise ValueError(f"--log {log}: must be one of {', '.join(LEVELS)}")
+    if log_level not in LEVELS:
+        raise ValueError(f"--log-level {log_level}: must be one of {', '.join(LEVELS)}")
     if new_key is not None:
         _new_key(new_key, role)
     elif init:
         _init(file or Path("service.toml"))
     elif playground:
-        start_logs("warning" if log == "info" else log)
+        start_logs("warning" if log_level == "info" else log_level)
         _playground(_free(PORT) if port is None else port, browser)
     elif file is None:
         raise ValueError("name a file, such as service.toml; --init writes one, --playground needs none")
     elif check:
         _check(file)
     else:
-        start_logs(log)
+        start_logs(log_level)
         _serve(file, port)
 
 
@@ -155,7 +156,7 @@ def _playground(port: int, browser: bool) -> None:
         service = Service(config, clock=clock)
         running = Running(service, config, clock=clock, notice=NOTICE)
         visitors = Visitors(service, clock)
-        board = f"{running.url}/board/{SLOT}"
+        board = f"{running.url}/dashboard/{SLOT}"
         say(NOTICE, Text(f"Board: {board} (Ctrl-C ends it)"))
         visitors.start()
         if browser and _has_screen():

@@ -71,10 +71,10 @@ class Border:
         level = WARNING if status == 500 else INFO if seconds >= SLOW else DEBUG
         if not self._log.is_enabled_for(level):
             return
-        said: dict[str, Any] = {"call": call, "status": status, "ms": round(1000 * seconds, 2)}
+        said: dict[str, Any] = {"call": call, "status": status, "duration_ms": round(1000 * seconds, 2)}
         if trace is not None:
             said |= {"trace_id": trace[1], "parent_id": trace[2]}
-        self._log.log(level, "call", **said)
+        self._log.log(level, "request", **said)
 
     def _refused(self, scope: Scope, headers: Headers) -> problems.Problem | None:
         """Why a call is not even looked at: it comes from a web page of somebody else's."""

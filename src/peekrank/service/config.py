@@ -28,10 +28,10 @@ _LONGEST_WAIT = 366 * 86400.0
 
 T = TypeVar("T")
 Synchronous = Literal["full", "normal"]
-Learn = Literal["on_answer", "on_close"]
-Combine = Literal["first", "last", "max", "mean"]
+Update = Literal["immediate", "on_close"]
+Aggregate = Literal["first", "last", "max", "mean"]
 Source = Literal["request", "registry"]
-NewItems = Literal["add", "refuse"]
+NewItems = Literal["add", "reject"]
 Mode = Literal["live", "shadow"]
 Role = Literal["app", "reader", "admin"]
 
@@ -64,18 +64,18 @@ class StoreConfig:
         Synchronous, "`full`: what was acknowledged survives a power cut. `normal`: the end of the process only."
     ] = "full"
     snapshot_every: Annotated[int, "Records between two snapshots: how much a start has to replay."] = 100_000
-    keep: Annotated[float, "How long closed events are kept: `90 days`; 0: for ever."] = 0.0
+    retention: Annotated[float, "How long closed events are kept: `90 days`; 0: for ever."] = 0.0
 
 
 @dataclass(frozen=True)
 class LimitsConfig:
     """How much is taken on."""
 
-    open_events: Annotated[int, "Events of a slot that are not closed."] = 100_000
-    items: Annotated[int, "Items that a slot knows."] = 10_000
-    body: Annotated[int, "Bytes of a call."] = MAX_BODY
-    batch: Annotated[int, "Lines of a batch."] = MAX_LINES
-    queue: Annotated[int, "Calls that wait for the writer."] = 10_000
+    max_open_events: Annotated[int, "Events of a slot that are not closed."] = 100_000
+    max_items: Annotated[int, "Items that a slot knows."] = 10_000
+    max_body_bytes: Annotated[int, "Bytes of a call."] = MAX_BODY
+    max_batch_lines: Annotated[int, "Lines of a batch."] = MAX_LINES
+    max_queue_length: Annotated[int, "Calls that wait for the writer."] = 10_000
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,8 @@ class SlotConfig:
     k: Annotated[int, "How many items, from the top, people are asked about."] = 1
     max_grade: Annotated[int, "The largest grade of an answer: 1 for yes and no."] = 1
     items: Annotated[tuple[str, ...], "The items, or those to begin with."] = ()
-    new_items: Annotated[NewItems, "What happens to an item that is new in a call: `add` it or `refuse`."] = "add"
-    longest: Annotated[int, "Items of the longest list, for a learner of lists."] = 100
+    new_items: Annotated[NewItems, "What happens to an item that is new in a call: `add` it or `reject`."] = "add"
+    max_list_length: Annotated[int, "Items of the longest list, for a learner of lists."] = 100
     features: Annotated[int, "Numbers that describe an item; 0: items are known by name."] = 0
     context: Annotated[int, "Numbers of a call's context, put before those of each item."] = 0
     features_from: Annotated[Source, "Features come with each `request`, or from the `registry` of items."] = (
@@ -99,13 +99,15 @@ class SlotConfig:
         int,
         "Registered items that are remembered beside their features, the first so many: a column for each.",
     ] = 0
-    wait: Annotated[float, "How long answers are waited for, from the ranking on: `30 min`."] = 1800.0
-    unanswered: Annotated[
+    feedback_window: Annotated[float, "How long answers are waited for, from the ranking on: `30 min`."] = 1800.0
+    missing_feedback: Annotated[
         int | Literal["missing"],
-        'What silence means: nothing (`missing`), or a grade; a grade needs learn = "on_close".',
+        'What silence means: nothing (`missing`), or a grade; a grade needs update = "on_close".',
     ] = "missing"
-    learn: Annotated[Learn, "From the first answer at once, or from all when the waiting is over."] = "on_answer"
-    combine: Annotated[Combine, 'How several answers to a question combine, with learn = "on_close".'] = "last"
+    update: Annotated[Update, "From the first answer at once, or from all when the waiting is over."] = "immediate"
+    aggregate: Annotated[Aggregate, 'How several answers to a question combine, with update = "on_close".'] = (
+        "last"
+    )
     mode: Annotated[
         Mode, "`shadow`: the order that each call brings as its `baseline` is shown, and learned from."
     ] = "live"
@@ -196,7 +198,13 @@ def _store(document: Document) -> StoreConfig:
 
 def _limits(document: Document) -> LimitsConfig:
     limits = _table(document, ("limits",), LimitsConfig)
-    highest = {"open_events": MAX_OPEN, "items": 10**6, "body": MAX_BODY, "batch": MAX_LINES, "queue": 10**6}
+    highest = {
+        "max_open_events": MAX_OPEN,
+        "max_items": 10**6,
+        "max_body_bytes": MAX_BODY,
+        "max_batch_lines": MAX_LINES,
+        "max_queue_length": 10**6,
+    }
     for name, most in highest.items():
         _within(document, ("limits", name), getattr(limits, name), 1, most)
     return limits
@@ -222,7 +230,12 @@ def _slot(document: Document, name: str) -> SlotConfig:
     if not _SLOT_NAME.fullmatch(name) or len(name) > MAX_ID:
         document.refuse(place, "a slot's name must be letters, digits and . _ ~ -, a letter or digit first")
     slot = replace(_table(document, place, SlotConfig, left_out={"name"}), name=name)
-    bounds = {"k": (1, MAX_ITEMS), "max_grade": (1, 255), "longest": (1, MAX_ITEMS), "seed": (0, 2**63 - 1)}
+    bounds = {
+        "k": (1, MAX_ITEMS),
+        "max_grade": (1, 255),
+        "max_list_length": (1, MAX_ITEMS),
+        "seed": (0, 2**63 - 1),
+    }
     bounds |= {"features": (0, MAX_FEATURES), "context": (0, MAX_FEATURES), "item_effects": (0, MAX_FEATURES)}
     for key, (low, high) in bounds.items():
         _within(document, (*place, key), getattr(slot, key), low, high)
@@ -233,15 +246,15 @@ def _slot(document: Document, name: str) -> SlotConfig:
 
 
 def _check_waiting(document: Document, place: Place, slot: SlotConfig) -> None:
-    if not 0 < slot.wait <= _LONGEST_WAIT:
-        document.refuse((*place, "wait"), "must be a time above 0 and up to 366 days")
-    if slot.unanswered != "missing":
-        _within(document, (*place, "unanswered"), slot.unanswered, 0, slot.max_grade)
-        if slot.learn == "on_answer":
+    if not 0 < slot.feedback_window <= _LONGEST_WAIT:
+        document.refuse((*place, "feedback_window"), "must be a time above 0 and up to 366 days")
+    if slot.missing_feedback != "missing":
+        _within(document, (*place, "missing_feedback"), slot.missing_feedback, 0, slot.max_grade)
+        if slot.update == "immediate":
             document.refuse(
-                (*place, "unanswered"),
+                (*place, "missing_feedback"),
                 "learning at once would learn from quick answers first: where silence counts as a grade, "
-                'learn = "on_close"',
+                'update = "on_close"',
             )
 
 
@@ -254,9 +267,9 @@ def _check_feedback(document: Document, place: Place, slot: SlotConfig) -> None:
         document.refuse((*place, "feedback"), f"gives the grade {found.max_grade}; max_grade is {slot.max_grade}")
     if found.curve is not None and found.curve.places < slot.k:
         document.refuse((*place, "feedback"), f"its curve has {found.curve.places} places, and k is {slot.k}")
-    if not found.whole and slot.learn == "on_close":
+    if not found.whole and slot.update == "on_close":
         document.refuse(
-            (*place, "feedback"), 'a curve corrects one report of a list: learn = "on_answer", and send it once'
+            (*place, "feedback"), 'a curve corrects one report of a list: update = "immediate", and send it once'
         )
 
 
@@ -299,7 +312,7 @@ def _check_learner(document: Document, place: Place, slot: SlotConfig) -> None:
             document.refuse(
                 (*place, "items"), f"{excerpt(item)!r} is no name of an item: 1 to {MAX_ID} characters"
             )
-    m = slot.longest if lists else max(slot.k, len(slot.items)) if by_name else len(slot.items)
+    m = slot.max_list_length if lists else max(slot.k, len(slot.items)) if by_name else len(slot.items)
     try:
         problem_shape(learner, m=m, k=slot.k, d=slot.d)
     except ValueError as error:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from peekrank.service.config import Combine, Learn
+from peekrank.service.config import Aggregate, Update
 from peekrank.types import Floats
 
 SILENT = -1  # in the place of a grade: this question was not answered
@@ -68,9 +68,9 @@ class Step(NamedTuple):
     problem: str | None = None
 
 
-def _life(learn: Learn) -> dict[tuple[State, Call], Step]:
+def _life(learn: Update) -> dict[tuple[State, Call], Step]:
     """All that can happen: a pair that is not here cannot."""
-    at_once = learn == "on_answer"
+    at_once = learn == "immediate"
     heard = Step(State.ANSWERED, Write.FEEDBACK, teach=True) if at_once else Step(State.SHOWN, Write.FEEDBACK)
     table = {
         (State.OPEN, Call.ACTIVATE): Step(State.SHOWN, Write.SHOWN),
@@ -98,36 +98,36 @@ def _life(learn: Learn) -> dict[tuple[State, Call], Step]:
     return table
 
 
-LIFE: dict[Learn, dict[tuple[State, Call], Step]] = {
-    "on_answer": _life("on_answer"),
+LIFE: dict[Update, dict[tuple[State, Call], Step]] = {
+    "immediate": _life("immediate"),
     "on_close": _life("on_close"),
 }
 
 
-def step(learn: Learn, state: State, call: Call) -> Step:
+def step(learn: Update, state: State, call: Call) -> Step:
     """What a call does to an event.
 
-    >>> step("on_answer", State.SHOWN, Call.NEW_ANSWER)
+    >>> step("immediate", State.SHOWN, Call.NEW_ANSWER)
     Step(state=<State.ANSWERED: 'answered'>, write=<Write.FEEDBACK: 'feedback'>, teach=True, problem=None)
     """
     return LIFE[learn][state, call]
 
 
-def combined(answers: Sequence[bytes], k: int, how: Combine, unanswered: float = np.nan) -> Floats:
-    """How several answers to the same k questions are combined: a grade for each, or `unanswered`.
+def combined(answers: Sequence[bytes], k: int, how: Aggregate, missing_feedback: float = np.nan) -> Floats:
+    """How several answers to the same k questions are combined: a grade for each, or `missing_feedback`.
 
     A mean that is no grade is rounded to the nearest one, and up from the middle.
 
     >>> combined([packed([1, SILENT, 0]), packed([2, 1, SILENT])], 3, "mean")
     array([2., 1., 0.])
-    >>> combined([packed([1, SILENT]), packed([2, SILENT])], 2, "first", unanswered=0.0)
+    >>> combined([packed([1, SILENT]), packed([2, SILENT])], 2, "first", missing_feedback=0.0)
     array([1., 0.])
     """
     if len(answers) == 1:  # as most often
         only: Floats = np.frombuffer(answers[0], dtype="<i2", count=k).astype(np.float64)
-        only[only == SILENT] = unanswered
+        only[only == SILENT] = missing_feedback
         return only
-    out: Floats = np.full(k, unanswered)
+    out: Floats = np.full(k, missing_feedback)
     given = [unpacked(answer) for answer in answers]
     for p in range(k):
         grades = [answer[p] for answer in given if answer[p] != SILENT]
@@ -136,7 +136,7 @@ def combined(answers: Sequence[bytes], k: int, how: Combine, unanswered: float =
     return out
 
 
-_COMBINE: dict[Combine, Callable[[list[int]], int]] = {
+_COMBINE: dict[Aggregate, Callable[[list[int]], int]] = {
     "first": lambda grades: grades[0],
     "last": lambda grades: grades[-1],
     "max": max,

@@ -71,7 +71,7 @@ def _row(fold: Fold, event: Event, answered: dict[str, int]) -> _Decided:
     place = np.empty(len(rows), np.int64)
     place[np.searchsorted(rows, read_numbers(event.shown or body.ranking))] = np.arange(len(rows))
     k = event_k(event)
-    grades = combined(event.answers, k, fold.config.combine)
+    grades = combined(event.answers, k, fold.config.aggregate)
     asked = np.searchsorted(rows, ranking[:k]).tolist()
     said = {
         row: float(grade)

@@ -20,20 +20,20 @@ def grades_told(fold: Fold, event: Event, ranking: list[str], request: FeedbackR
     """The grade for each question of an event, SILENT where there is none."""
     asked, rules = ranking[: event_k(event)], fold.config.form
     if rules.rules:
-        if request.signals is None or request.answers is not None:
+        if request.signals is None or request.grades is not None:
             raise problems.invalid(f"signals: this slot takes what people did ({rules}), not answers", "$.signals")
         return _by_rules(fold, event, asked, request, rules)
-    if request.answers is None or request.signals is not None or request.seen is not None:
-        raise problems.invalid("answers: this slot takes grades, and no signals", "$.answers")
-    if isinstance(request.answers, dict):
-        _check_asked(list(request.answers), asked, "answers")
-        given = [request.answers.get(name) for name in asked]
+    if request.grades is None or request.signals is not None or request.seen is not None:
+        raise problems.invalid("grades: this slot takes grades, and no signals", "$.grades")
+    if isinstance(request.grades, dict):
+        _check_asked(list(request.grades), asked, "grades")
+        given = [request.grades.get(name) for name in asked]
     else:
-        if len(request.answers) > len(asked):
+        if len(request.grades) > len(asked):
             raise problems.invalid(
-                f"answers: {len(request.answers)} were given, and {len(asked)} asked for", "$.answers"
+                f"grades: {len(request.grades)} were given, and {len(asked)} asked for", "$.grades"
             )
-        given = [*request.answers, *[None] * (len(asked) - len(request.answers))]
+        given = [*request.grades, *[None] * (len(asked) - len(request.grades))]
     most = min(fold.learner.learner.max_grade, fold.config.max_grade)
     return [_grade(name, grade, most) for name, grade in zip(asked, given, strict=True)]
 
@@ -61,7 +61,7 @@ def _grade(name: str, grade: float | None, most: int) -> int:
         return SILENT
     if grade != int(grade) or not 0 <= grade <= most:
         raise problems.invalid(
-            f"answers: {grade:g} for {name!r} must be a whole number from 0 to {most}, or null", "$.answers"
+            f"grades: {grade:g} for {name!r} must be a whole number from 0 to {most}, or null", "$.grades"
         )
     return int(grade)
 

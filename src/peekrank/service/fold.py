@@ -187,7 +187,7 @@ class Fold:
 
     def _shown(self, event: str, _: Shown) -> None:
         known = self.open[event]
-        known.state = step(self.config.learn, known.at, Call.ACTIVATE).state.value
+        known.state = step(self.config.update, known.at, Call.ACTIVATE).state.value
 
     def _feedback(self, event: str, body: Feedback) -> None:
         if body.late:
@@ -207,7 +207,7 @@ class Fold:
 
     def _go_on(self, event: Event, call: Call) -> None:
         was = event.at
-        done = step(self.config.learn, was, call)
+        done = step(self.config.update, was, call)
         event.state = done.state.value
         if done.teach:
             self._teach(event)
@@ -242,12 +242,12 @@ class Fold:
 
     def _grades(self, event: Event, silence: float = np.nan) -> Floats:
         """The result of the answers to an event."""
-        return combined(event.answers, event_k(event), self.config.combine, silence)
+        return combined(event.answers, event_k(event), self.config.aggregate, silence)
 
     def _teach(self, event: Event) -> None:
         """Have the learner learn what was said, if anything was."""
         config = self.config
-        silence = np.nan if config.unanswered == "missing" else float(config.unanswered)
+        silence = np.nan if config.missing_feedback == "missing" else float(config.missing_feedback)
         answers = self._grades(event, silence)
         if np.isnan(answers).all():
             return
@@ -285,13 +285,13 @@ class Fold:
         """Events whose waiting time is over, one by one as they are closed."""
         while self.open:
             event = next(iter(self.open.values()))
-            if event.time + int(self.config.wait * SECOND) > now:
+            if event.time + int(self.config.feedback_window * SECOND) > now:
                 return
             yield event.id
 
     def deadline(self, event: Event) -> int:
         """When an event closes."""
-        return event.time + int(self.config.wait * SECOND)
+        return event.time + int(self.config.feedback_window * SECOND)
 
     # Items and settings
 
@@ -328,7 +328,7 @@ def new_agent(config: SlotConfig, known: int) -> Agent:
     """A learner that has seen nothing, for a slot that knows so many items."""
     learner = config.made
     if learner.any_length:
-        m = config.longest
+        m = config.max_list_length
     elif learner.kernels.enter is not None:
         m = max(config.k, known, 1)  # numbers without a name are given one when it comes
     else:
@@ -340,7 +340,7 @@ def identity(config: SlotConfig) -> tuple[Any, ...]:
     """What makes a learner another one: all that its memory depends on."""
     learner = config.made
     fixed = learner.kernels.enter is None and not learner.any_length
-    items = config.items if fixed else config.longest if learner.any_length else None
+    items = config.items if fixed else config.max_list_length if learner.any_length else None
     features = (config.features, config.context, config.features_from, config.item_effects)
     return specification(config), config.k, config.max_grade, items, *features
 

@@ -39,5 +39,5 @@ def guarded(name: str, keys: Keys, role: Role | None, function: Answerer) -> End
 
 def fault(name: str) -> Problem:
     """The exception at hand as a problem: its details are for the log, not for whoever calls."""
-    _log.exception("fault", call=name)
+    _log.exception("internal error", call=name)
     return Problem("internal", "something went wrong here; the log of the service has the details")

@@ -81,7 +81,7 @@ class Memory:
             return followed(self._store, self.slots[name].fold)
         fold, passed = folded(self._store, name)
         for reason in passed:
-            _log.warning("snapshot passed over", reason=reason)
+            _log.warning("snapshot skipped", reason=reason)
         return fold
 
     def drop(self) -> None:
@@ -176,9 +176,9 @@ class Memory:
 
     def _forget(self, slot: Slot) -> None:
         """Delete records that are old enough, and behind the snapshot before the latest."""
-        keep, kept = self._config.store.keep, self._store.snapshots(slot.fold.slot)
+        keep, kept = self._config.store.retention, self._store.snapshots(slot.fold.slot)
         if keep and len(kept) > 1:
-            before = self._clock.now() - int(max(keep, slot.fold.config.wait) * SECOND)
+            before = self._clock.now() - int(max(keep, slot.fold.config.feedback_window) * SECOND)
             while self._store.forget(slot.fold.slot, kept[-1].number, before):
                 pass
 

@@ -118,12 +118,12 @@ class RankRequest(Message, frozen=True):
 class FeedbackRequest(Message, frozen=True):
     """What people said of a list: ``PUT /v1/events/{id}/feedback``."""
 
-    answers: Annotated[
+    grades: Annotated[
         Annotated[dict[ItemId, Grade | None], Meta(max_length=MAX_ITEMS)]
         | Annotated[list[Grade | None], Meta(max_length=MAX_ITEMS)]
         | None,
         described(
-            "Grades by item, or in the order of `ask`. null: was not answered, which is not the same as 0. An "
+            "Grades by item, or in the order of `top_k`. null: was not answered, which is not the same as 0. An "
             "answer to two of five questions is two answers."
         ),
     ] = None
@@ -185,11 +185,11 @@ class RankReply(Message, frozen=True):
 
     event_id: EventId
     ranking: Annotated[list[ItemId], described("All items, the one to show first comes first.")]
-    ask: Annotated[list[ItemId], described("The first k: answers about these can be learned from.")]
+    top_k: Annotated[list[ItemId], described("The first k: answers about these can be learned from.")]
     explored: Annotated[
         bool, described("Whether the list was shown to learn something, not because it seemed best.")
     ]
-    version: Annotated[int, described("Number of the record in the log: a later decision has a larger one.")]
+    sequence: Annotated[int, described("Number of the record in the log: a later decision has a larger one.")]
 
 
 class EventReply(Message, frozen=True):
@@ -199,8 +199,8 @@ class EventReply(Message, frozen=True):
     slot: SlotName
     state: EventState
     ranking: list[ItemId]
-    ask: list[ItemId]
-    answers: Annotated[
+    top_k: list[ItemId]
+    grades: Annotated[
         dict[ItemId, float | None], described("What is known of those asked about; null: no answer.")
     ]
     learned: Annotated[
@@ -218,7 +218,7 @@ class ItemReply(Message, frozen=True):
     retired: bool = False
     features: Features | None = None
     shown: Annotated[int, described("How often it was among the first k of a list that was shown.")] = 0
-    answers: Annotated[int, described("How many answers about it were given in time.")] = 0
+    n_feedback: Annotated[int, described("How many answers about it were given in time.")] = 0
     mean: Annotated[float | None, described("Mean grade of these; null if there are none.")] = None
     recent: Annotated[
         float | None,
@@ -241,7 +241,7 @@ class ChangedReply(Message, frozen=True):
     added: int = 0
     changed: Annotated[int, described("Items that were known and have other features now.")] = 0
     retired: int = 0
-    version: Annotated[int, described("Number of the latest record in the log.")] = 0
+    sequence: Annotated[int, described("Number of the latest record in the log.")] = 0
 
 
 class Interval(Message, frozen=True):
@@ -295,7 +295,7 @@ class SlotReply(Message, frozen=True):
     items: Annotated[int | None, described("Items that have not retired; null where lists bring their own.")] = (
         None
     )
-    version: Annotated[int, described("Number of the latest record of the slot in the log.")] = 0
+    sequence: Annotated[int, described("Number of the latest record of the slot in the log.")] = 0
     ranked: Annotated[int, described("Events that there ever were.")] = 0
     answered: Annotated[int, described("Events with at least one answer in time.")] = 0
     expired: Annotated[int, described("Events that closed without an answer.")] = 0

@@ -12,20 +12,20 @@ from peekrank.service.protocol import Served
 
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
-_COUNTS = {
-    "ranked": "Events that were ranked",
-    "answered": "Events with an answer in time",
-    "expired": "Events that closed without an answer",
-    "late": "Answers that came after closing",
-    "explored": "Events that were spent on exploration",
+_COUNTS = {  # field of a slot: metric and what it counts
+    "ranked": ("rankings", "Rankings returned"),
+    "answered": ("feedback_events", "Events with feedback in time"),
+    "expired": ("expired_events", "Events that closed without feedback"),
+    "late": ("late_feedback", "Grades that arrived after the event was closed"),
+    "explored": ("explorations", "Rankings that explored"),
 }
-_WHOLE = {
-    "epoch": "How often ownership of the log has changed",
-    "sequence": "Number of the latest record of the log",
-    "lag": "Records of the log that are not yet in memory",
-    "snapshot": "Record after which the latest snapshot was made",
-    "queued": "Calls that wait for the writer",
-    "log_bytes": "Size of the log",
+_STATS = {  # field of the statistics: metric and what it is
+    "epoch": ("epoch", "How often ownership of the log has changed"),
+    "sequence": ("log_sequence", "Number of the latest record in the log"),
+    "lag": ("replication_lag_records", "Records in the log that this process has not applied yet"),
+    "snapshot": ("snapshot_sequence", "Number of the last record in the latest snapshot"),
+    "queued": ("queue_length", "Commands waiting for the writer"),
+    "log_bytes": ("log_bytes", "Size of the log in bytes"),
 }
 
 
@@ -42,20 +42,20 @@ class _FromService(Collector):
         slots = self._service.slots()
         if not slots:  # the log is still read
             return
-        for name, text in _COUNTS.items():
+        for field, (name, text) in _COUNTS.items():
             counter = CounterMetricFamily(f"peekrank_{name}", text, labels=["slot"])
             for slot in slots:
-                counter.add_metric([slot.name], getattr(slot, name))
+                counter.add_metric([slot.name], getattr(slot, field))
             yield counter
         waiting = GaugeMetricFamily("peekrank_open_events", "Events that are not closed", labels=["slot"])
-        alarms = GaugeMetricFamily("peekrank_alarms", "Alarms that are on", labels=["slot"])
+        alarms = GaugeMetricFamily("peekrank_active_alarms", "Alarms that are on", labels=["slot"])
         for slot in slots:
             waiting.add_metric([slot.name], slot.open)
             alarms.add_metric([slot.name], len(slot.alarms))
         yield from (waiting, alarms)
         stats = self._service.stats()
-        for name, text in _WHOLE.items():
-            yield GaugeMetricFamily(f"peekrank_{name}", text, getattr(stats, name))
+        for field, (name, text) in _STATS.items():
+            yield GaugeMetricFamily(f"peekrank_{name}", text, getattr(stats, field))
 
 
 class Metrics:
@@ -70,9 +70,15 @@ class Metrics:
     def __init__(self, service: Served) -> None:
         self._registry = CollectorRegistry()
         self._registry.register(_FromService(service))
-        self._calls = Counter("peekrank_calls", "Calls by status", ["call", "status"], registry=self._registry)
+        self._calls = Counter(
+            "peekrank_http_requests", "Calls by status", ["call", "status"], registry=self._registry
+        )
         self._seconds = Histogram(
-            "peekrank_call_seconds", "How long calls take", ["call"], buckets=_BUCKETS, registry=self._registry
+            "peekrank_http_request_duration_seconds",
+            "How long calls take",
+            ["call"],
+            buckets=_BUCKETS,
+            registry=self._registry,
         )
         self._known: dict[tuple[str, int], tuple[Counter, Histogram]] = {}  # looking up labels is slow
 

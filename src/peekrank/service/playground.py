@@ -47,7 +47,9 @@ _TICK = 0.05  # seconds of ours
 
 def playground_config(folder: Path, port: int) -> Config:
     """A service with one slot, on this machine."""
-    slot = SlotConfig(SLOT, learner="doubtsort", measure="dcg", k=1, items=tuple(TASTES), wait=300.0, seed=1)
+    slot = SlotConfig(
+        SLOT, learner="doubtsort", measure="dcg", k=1, items=tuple(TASTES), feedback_window=300.0, seed=1
+    )
     store = StoreConfig(path=str(folder / "playground.db"), synchronous="normal")
     return Config((slot,), ServerConfig(port=port), store)
 
@@ -109,7 +111,7 @@ class Visitors:
             answers, likes = self._rng.random(2)
             when = self._clock() + self._rng.exponential(_HESITATES)
             if answers < _ANSWERS:
-                grade = float(100 * likes < TASTES[shown.ask[0]])
+                grade = float(100 * likes < TASTES[shown.top_k[0]])
                 heapq.heappush(self._answers, (when, shown.event_id, grade))
 
     def _tell(self, now: float) -> None:

@@ -66,7 +66,7 @@ class Service:
     >>> home = SlotConfig("home", learner="doubtsort", items=("tea", "milk", "juice"))
     >>> with Service(Config((home,), store=StoreConfig(f"{folder.name}/peekrank.db"))) as service:
     ...     shown = service.rank("home", RankRequest(event_id="visit-1"))
-    ...     event = service.feedback("visit-1", FeedbackRequest({shown.ask[0]: 1}))
+    ...     event = service.feedback("visit-1", FeedbackRequest({shown.top_k[0]: 1}))
     >>> len(shown.ranking), event.state, event.learned
     (3, 'answered', True)
     >>> folder.cleanup()
@@ -135,7 +135,7 @@ class Service:
         future: Future[Any] = Future()
         if self._reason:
             future.set_exception(self._refusal())
-        elif (waiting := self._queue.qsize()) >= self.config.limits.queue:
+        elif (waiting := self._queue.qsize()) >= self.config.limits.max_queue_length:
             future.set_exception(problems.overloaded(waiting))
         else:
             self._queue.put((command, future))
@@ -297,7 +297,7 @@ class Service:
             _log.error("store failed", reason=str(error))
         else:
             self._reason = "a call failed in a way that it should not; the log is read again"
-            _log.exception("fault")
+            _log.exception("internal error")
 
     def _recover(self) -> None:
         """Fold the log again as soon as it can be read; follow it as long as another process owns it."""
@@ -338,7 +338,7 @@ class Service:
         try:
             self._memory.keep_snapshots(every=1)
         except StoreError as error:  # the next start has more to fold, and that is all
-            _log.warning("no snapshot at the end", reason=str(error))
+            _log.warning("final snapshot failed", reason=str(error))
 
     def _refuse(self, futures: Sequence[Future[Any]], error: Exception | None = None) -> None:
         problem = problems.store_failed(str(error)) if error else self._refusal()

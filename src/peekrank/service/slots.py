@@ -66,8 +66,8 @@ class Slot:
     def rank(self, request: messages.RankRequest) -> RankReply:
         """Rank a list for an event that is new."""
         fold = self.fold
-        if len(fold.open) >= self._limits.open_events:
-            raise problems.too_many_open(fold.slot, self._limits.open_events)
+        if len(fold.open) >= self._limits.max_open_events:
+            raise problems.too_many_open(fold.slot, self._limits.max_open_events)
         body = Ranked(digest_of(request), request.defer, fold.config.k)
         if fold.lists:
             self._fill_list(body, request)
@@ -82,7 +82,7 @@ class Slot:
 
     def _fill_list(self, body: Ranked, request: messages.RankRequest) -> None:
         """A list that brings its items."""
-        items, d, most = request.items, self.fold.config.features, self.fold.config.longest
+        items, d, most = request.items, self.fold.config.features, self.fold.config.max_list_length
         if items is None:
             raise problems.invalid("items: must be given, since every list of this slot has its own", "$.items")
         if len(items) > most:
@@ -98,16 +98,16 @@ class Slot:
         if items is None:
             if not len(fold.items.present):
                 raise problems.invalid("items: none is known yet; name some, or register them", "$.items")
-            if fold.learner.learner.any_length and len(fold.items.present) > fold.config.longest:
-                raise problems.too_large("items of a list", fold.config.longest)
+            if fold.learner.learner.any_length and len(fold.items.present) > fold.config.max_list_length:
+                raise problems.too_large("items of a list", fold.config.max_list_length)
             return
         if not fold.changing:
             self._check_all(items)
             return
         names = [item if isinstance(item, str) else item.id for item in items]
         _check_once(names)
-        if fold.learner.learner.any_length and len(names) > fold.config.longest:
-            raise problems.too_large("items of a list", fold.config.longest)
+        if fold.learner.learner.any_length and len(names) > fold.config.max_list_length:
+            raise problems.too_large("items of a list", fold.config.max_list_length)
         if any(not isinstance(item, str) and item.features is not None for item in items):
             raise problems.invalid("items: this slot takes no features in a call; register them", "$.items")
         unknown = [name for name in names if not fold.items.is_present(name)]
@@ -121,14 +121,14 @@ class Slot:
     def _add(self, body: Ranked, unknown: list[str]) -> None:
         fold = self.fold
         retired = [name for name in unknown if fold.items.number(name) is not None]
-        if retired or fold.config.new_items == "refuse" or fold.learner.learner.any_length:
+        if retired or fold.config.new_items == "reject" or fold.learner.learner.any_length:
             raise problems.unknown_items(unknown, (item.name for item in fold.items.known if item.present))
         self._check_room(len(unknown))
         body.added = unknown
 
     def _check_room(self, more: int) -> None:
-        if len(self.fold.items) + more > self._limits.items:
-            raise problems.too_large("items of a slot", self._limits.items)
+        if len(self.fold.items) + more > self._limits.max_items:
+            raise problems.too_large("items of a slot", self._limits.max_items)
 
     def _check_all(self, items: Sequence[str | messages.Item]) -> None:
         """Refuse a list that is not the list, for a learner that ranks all items every time."""
@@ -184,14 +184,14 @@ class Slot:
     def again(self, event: Event, request: messages.RankRequest) -> RankReply:
         """The stored decision, if it is asked for by the same request."""
         same = bool(event.body.digest) and event.body.digest == digest_of(request)
-        done = step(self.fold.config.learn, event.at, Call.SAME_RANK if same else Call.OTHER_RANK)
+        done = step(self.fold.config.update, event.at, Call.SAME_RANK if same else Call.OTHER_RANK)
         if done.problem:
             raise problems.other_request(event.id)
         return rank_reply(self.fold, event)
 
     def activate(self, event: Event) -> EventReply:
         """Say that a deferred list is shown."""
-        done = step(self.fold.config.learn, event.at, Call.ACTIVATE)
+        done = step(self.fold.config.update, event.at, Call.ACTIVATE)
         if done.write is Write.SHOWN:
             self.write(event.id, Shown())
         return self._told(event, done)
@@ -210,7 +210,7 @@ class Slot:
             if answer in event.late
             else Call.NEW_ANSWER
         )
-        done = step(self.fold.config.learn, event.at, call)
+        done = step(self.fold.config.update, event.at, call)
         if done.write is not None:
             self.write(event.id, Feedback(answer, done.write is Write.LATE, shown))
         return self._told(event, done)
@@ -242,7 +242,7 @@ class Slot:
         other = [n for n, name in enumerate(names) if n not in new and self._features_of(name) != rows[n]]
         if changes := sorted(new + other):
             self.write(None, Items([names[n] for n in changes], b"".join(rows[n] for n in changes)))
-        return ChangedReply(added=len(new), changed=len(other), version=fold.number)
+        return ChangedReply(added=len(new), changed=len(other), sequence=fold.number)
 
     def _features_of(self, name: str) -> bytes:
         return self.fold.items.known[self.fold.items.number(name) or 0].features
@@ -255,7 +255,7 @@ class Slot:
             raise problems.unknown_items(unknown, (item.name for item in fold.items.known))
         if gone := [name for name in dict.fromkeys(ids) if fold.items.is_present(name)]:
             self.write(None, Items(retired=gone))
-        return ChangedReply(retired=len(gone), version=fold.number)
+        return ChangedReply(retired=len(gone), sequence=fold.number)
 
     def _require_registry(self) -> None:
         if self.fold.lists:
@@ -287,7 +287,7 @@ def event_reply(fold: Fold, event: Event) -> EventReply:
     """An event as it stands."""
     ranking = names_of(fold, event)
     asked = ranking[: event.body.k]
-    grades = combined(event.answers, len(asked), fold.config.combine)
+    grades = combined(event.answers, len(asked), fold.config.aggregate)
     answers = {name: None if np.isnan(grade) else float(grade) for name, grade in zip(asked, grades, strict=True)}
     deadline = None if event.at.closed else fold.deadline(event) / SECOND
     return EventReply(event.id, fold.slot, event.at.value, ranking, asked, answers, event.learned, deadline)
@@ -331,7 +331,7 @@ def slot_reply(fold: Fold) -> SlotReply:
         k=config.k,
         mode=config.mode,
         items=None if fold.lists else len(fold.items.present),
-        version=fold.number,
+        sequence=fold.number,
         ranked=counts.ranked,
         answered=counts.answered,
         expired=counts.expired,

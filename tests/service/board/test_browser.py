@@ -27,7 +27,9 @@ def url() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("path", ["/?live=no", "/board/home?live=no", "/board/search?live=no", "/problems/closed"])
+@pytest.mark.parametrize(
+    "path", ["/?live=no", "/dashboard/home?live=no", "/dashboard/search?live=no", "/problems/closed"]
+)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_pages_fit_and_load_nothing(
     browser: Browser, url: str, width: int, path: str, scheme: Literal["light", "dark"]
@@ -69,7 +71,7 @@ def test_the_board_is_walked_by_keyboard(browser: Browser, url: str) -> None:
     assert names == ["peekrank", "paused · resume", "home", "search"]
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Enter")
-    page.wait_for_url("**/board/home?live=no")
+    page.wait_for_url("**/dashboard/home?live=no")
     assert page.locator("h1").inner_text() == "home"
     visit.close()
 

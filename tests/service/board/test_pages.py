@@ -18,7 +18,7 @@ from peekrank.service.logs import start_logs
 from peekrank.service.messages import Interval, Minute, SlotReply
 from peekrank.service.problems import KINDS
 
-PATHS = ["/", "/?live=no", "/board/home", "/board/search?live=no", "/problems/closed"]
+PATHS = ["/", "/?live=no", "/dashboard/home", "/dashboard/search?live=no", "/problems/closed"]
 
 
 @pytest.fixture
@@ -45,12 +45,12 @@ def test_the_overview_tells_the_state_of_the_log_and_of_each_slot(call: Caller) 
     page = call("GET", "/").text
     for said in ("1,234,567", "987.7 MB", "23 %", "3.1 %", "0.490 to 0.530", "Fewer people answer", "What to do:"):
         assert said in page
-    assert 'href="/board/home"' in page
-    assert 'href="/board/search"' in page
+    assert 'href="/dashboard/home"' in page
+    assert 'href="/dashboard/search"' in page
 
 
 def test_a_slot_tells_of_its_learners_and_items(call: Caller) -> None:
-    page = call("GET", "/board/home").text
+    page = call("GET", "/dashboard/home").text
     for said in (
         "challenger",
         "0.450 to 0.510",
@@ -69,7 +69,7 @@ def test_a_page_loads_itself_again_unless_told_not_to(call: Caller) -> None:
     assert '<meta http-equiv="refresh" content="5">' in call("GET", "/").text
     still = call("GET", "/?live=no").text
     assert "refresh" not in still
-    assert 'href="/board/home?live=no"' in still
+    assert 'href="/dashboard/home?live=no"' in still
 
 
 def test_a_service_that_is_not_ready_says_why() -> None:
@@ -78,8 +78,8 @@ def test_a_service_that_is_not_ready_says_why() -> None:
     page = Caller(application(service))("GET", "/").text
     assert "Not ready" in page
     assert service.reason in page
-    assert Caller(application(service))("GET", "/board/home").status_code == 503
-    assert "peekrank_sequence" not in Caller(application(service))("GET", "/metrics").text
+    assert Caller(application(service))("GET", "/dashboard/home").status_code == 503
+    assert "peekrank_log_sequence" not in Caller(application(service))("GET", "/metrics").text
 
 
 def test_a_follower_can_be_looked_at() -> None:
@@ -88,8 +88,8 @@ def test_a_follower_can_be_looked_at() -> None:
     call = Caller(application(service))
     page = call("GET", "/").text
     assert "Follows" in page
-    assert "/board/home" in page
-    assert call("GET", "/board/home").status_code == 200
+    assert "/dashboard/home" in page
+    assert call("GET", "/dashboard/home").status_code == 200
     assert call("GET", "/v1/slots").status_code == 200
     assert "peekrank_ready 0.0" in call("GET", "/metrics").text
     assert call("GET", "/readyz").status_code == 503
@@ -109,10 +109,10 @@ def test_the_board_needs_a_reader_where_there_are_keys() -> None:
     assert refused.status_code == 401
     assert "Basic" in refused.headers["www-authenticate"]
     browser = Caller(app, authorization="Basic " + base64.b64encode(f":{key}".encode()).decode())
-    assert "/board/home" in browser("GET", "/").text
+    assert "/dashboard/home" in browser("GET", "/").text
     few = Caller(app, authorization=f"Bearer {narrow}")
-    assert "/board/home" not in few("GET", "/").text
-    assert few("GET", "/board/home").status_code == 404
+    assert "/dashboard/home" not in few("GET", "/").text
+    assert few("GET", "/dashboard/home").status_code == 404
     assert Caller(app)("GET", "/problems/no-key").status_code == 200
 
 

@@ -43,8 +43,8 @@ def board_routes(service: Served, keys: Keys, clock: Callable[[], float], notice
         return _html(pages.problem_page(kind))
 
     return [
-        Route("/", guarded("board", keys, "reader", overview)),
-        Route("/board/{slot}", guarded("board", keys, "reader", slot)),
+        Route("/", guarded("dashboard", keys, "reader", overview)),
+        Route("/dashboard/{slot}", guarded("dashboard", keys, "reader", slot)),
         Route("/problems/{kind}", guarded("problem", keys, None, problem)),
     ]
 
