@@ -3,7 +3,7 @@
 import tempfile
 
 from peekrank.service.config import Config, SlotConfig, StoreConfig
-from peekrank.service.logs import start_logs
+from peekrank.service.logs import configure_logging
 from peekrank.service.messages import FeedbackRequest, Item, RankRequest
 from peekrank.service.service import Service
 
@@ -12,7 +12,7 @@ SLOTS = (
     SlotConfig("lists", learner="ridge", features=1, max_list_length=3),
 )
 
-start_logs("error")
+configure_logging("error")
 with tempfile.TemporaryDirectory() as folder:
     config = Config(SLOTS, store=StoreConfig(f"{folder}/log.db"))
     with Service(config) as service:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from peekrank.service.openapi import openapi
-from peekrank.service.problems import KINDS
-from peekrank.service.routes import CALLS, Call
+from peekrank.service.problems import PROBLEM_TYPES
+from peekrank.service.routes import ENDPOINTS, Endpoint
 
 PAGE = Path(__file__).parent.parent / "docs" / "service" / "http.md"
 _PURPOSE = """\
@@ -34,30 +34,30 @@ def reference() -> str:
     """The whole page."""
     schemas = openapi()["components"]["schemas"]
     parts = [
-        "# Calls over HTTP",
+        "# Requests over HTTP",
         "<!-- Written by scripts/calls.py; make calls writes it anew. -->",
         _PURPOSE,
-        _table(("call", "role", "what it does"), [_overview(call) for call in CALLS]),
+        _table(("call", "role", "what it does"), [_overview(call) for call in ENDPOINTS]),
         _PAGES,
         "## Each call",
-        *(part for call in CALLS for part in _section(call)),
+        *(part for call in ENDPOINTS for part in _section(call)),
         "## Bodies",
         *(part for name, schema in sorted(schemas.items()) for part in _body(name, schema)),
         "## Problems",
         _PROBLEMS,
-        _table(("type", "status", "title", "meaning"), [_problem(kind) for kind in KINDS]),
+        _table(("type", "status", "title", "meaning"), [_problem(kind) for kind in PROBLEM_TYPES]),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _overview(call: Call) -> list[str]:
+def _overview(call: Endpoint) -> list[str]:
     return [f"[`{call.method} {call.path}`](#{call.name.replace('_', '-')})", call.role or "anybody", call.summary]
 
 
-def _section(call: Call) -> list[str]:
+def _section(call: Endpoint) -> list[str]:
     takes = "" if call.takes is None else f" Takes {_names(call.takes)}."
     queries = [[f"`{query.name}`", "query", query.description] for query in call.queries]
-    statuses = ", ".join(f"`{kind}` ({KINDS[kind].status})" for kind in call.refused)
+    statuses = ", ".join(f"`{kind}` ({PROBLEM_TYPES[kind].status})" for kind in call.refused)
     return [
         f"### {call.name.replace('_', '-')}",
         f"`{call.method} {call.path}`. {call.summary}{takes} Gives {_names(call.gives)}.",
@@ -98,7 +98,7 @@ def _type(schema: dict[str, Any]) -> str:
 
 
 def _problem(kind: str) -> list[str]:
-    status, title, meaning = KINDS[kind]
+    status, title, meaning = PROBLEM_TYPES[kind]
     return [f"`/problems/{kind}`", str(status), title, meaning]
 
 

@@ -22,7 +22,7 @@ from helpers.postgresql import Server
 from peekrank.service.config import Config, SlotConfig, StoreConfig
 from peekrank.service.messages import FeedbackRequest, RankRequest
 from peekrank.service.service import Service
-from peekrank.service.snapshots import folded, taken
+from peekrank.service.snapshots import replay, take_snapshot
 
 ITEMS = tuple("abcdefghij")
 
@@ -34,7 +34,7 @@ class Outcome(NamedTuple):
     acknowledged: int
     lost: int
     differing: int  # takeovers after which memory was not what the log folds to
-    takeovers: list[float]  # seconds from the kill until calls were taken
+    takeovers: list[float]  # seconds from the kill until calls were take_snapshot
 
 
 def service(url: str) -> Service:
@@ -79,8 +79,8 @@ def failover(kills: int, seed: int = 0) -> Outcome:
             owner.communicate()
             acknowledged += len(events)
             lost += sum(follower.event(event).state != "answered" for event in events)
-            fold, _ = folded(follower._store, "home")
-            differing += taken(fold).digest != taken(follower._memory.slots["home"].fold).digest
+            state, _ = replay(follower._store, "home")
+            differing += take_snapshot(state).digest != take_snapshot(follower._manager.slots["home"].state).digest
             follower.close()
     finally:
         server.remove()

@@ -25,15 +25,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from peekrank.service.audit import audited
+from peekrank.service.audit import audit_slots
 from peekrank.service.config import Config, SlotConfig, StoreConfig
-from peekrank.service.log.open import existing_log
+from peekrank.service.log.open import open_log
 from peekrank.service.memory import closed_event
 from peekrank.service.messages import FeedbackRequest, Item, ItemsRequest, RankRequest
 from peekrank.service.problems import Problem
 from peekrank.service.service import Service
 from peekrank.service.slots import names_of
-from peekrank.service.snapshots import folded
+from peekrank.service.snapshots import replay
 
 CALLERS = 8
 ITEMS = tuple(f"item-{n}" for n in range(10))
@@ -118,8 +118,8 @@ def acknowledged(folder: Path, run: int) -> Iterator[list[Any]]:
 
 def looked_for(folder: Path, run: int) -> Found:
     """Look for all that was acknowledged, and audit the log."""
-    store = existing_log(str(folder / "log.db"))
-    folds = {slot: folded(store, slot)[0] for slot in store.slots()}
+    store = open_log(str(folder / "log.db"))
+    states = {slot: replay(store, slot)[0] for slot in store.slots()}
     lost, count = [], 0
     for event, *told in acknowledged(folder, run):
         count += 1
@@ -128,11 +128,11 @@ def looked_for(folder: Path, run: int) -> Found:
         if kept is None:
             lost.append(event)
         elif len(told) == 2:
-            if names_of(folds[told[0]], kept) != told[1]:
+            if names_of(states[told[0]], kept) != told[1]:
                 lost.append(event)
         elif not kept.answers and not kept.late:
             lost.append(f"answer to {event}")
-    different = [str(audit) for audit in audited(store) if not audit.passed]
+    different = [str(audit) for audit in audit_slots(store) if not audit.passed]
     store.close()
     return Found(count, lost, different)
 

@@ -36,8 +36,8 @@ from schemathesis.specs.openapi.checks import (
 from peekrank.service.bodies import LINES, MSGPACK
 from peekrank.service.client import Client
 from peekrank.service.config import Config, LimitsConfig, ServerConfig, SlotConfig, StoreConfig
-from peekrank.service.logs import start_logs
-from peekrank.service.server import Running
+from peekrank.service.logs import configure_logging
+from peekrank.service.server import HttpServer
 from peekrank.service.service import Service
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
@@ -142,10 +142,10 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
     given_ = parser.parse_args()
-    start_logs("error")
+    configure_logging("error")
     with tempfile.TemporaryDirectory() as folder:
         config = fuzzed_config(Path(folder))
-        running = Running(Service(config), config)
+        running = HttpServer(Service(config), config)
         thread = threading.Thread(target=running.run)
         thread.start()
         try:

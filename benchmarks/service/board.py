@@ -18,10 +18,10 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from peekrank.service.commands import Answer, Rank
+from peekrank.service.commands import SubmitFeedback, Rank
 from peekrank.service.config import Config, LimitsConfig, SlotConfig, StoreConfig
 from peekrank.service.http import application
-from peekrank.service.logs import start_logs
+from peekrank.service.logs import configure_logging
 from peekrank.service.messages import FeedbackRequest, RankRequest
 from peekrank.service.service import Service
 
@@ -37,7 +37,7 @@ def fill(service: Service, events: int) -> None:
         ids = [f"e{number}" for number in range(start, min(start + TOGETHER, events))]
         ranked = [service.submit(Rank("home", RankRequest(event_id=event))) for event in ids]
         told = [
-            service.submit(Answer(event, FeedbackRequest([float(rng.random() < 0.4)])))
+            service.submit(SubmitFeedback(event, FeedbackRequest([float(rng.random() < 0.4)])))
             for event, future in zip(ids, ranked, strict=True)
             if future.result()
         ]
@@ -61,7 +61,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--events", type=int, default=1_000_000)
     given = parser.parse_args()
-    start_logs("error")
+    configure_logging("error")
     for events in (1_000, given.events):
         with tempfile.TemporaryDirectory() as folder:
             slot = SlotConfig("home", learner="doubtsort", items=ITEMS, seed=1)

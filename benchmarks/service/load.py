@@ -60,7 +60,7 @@ max_list_length = {max_list_length}
 class Nothing:
     """A service that keeps nothing: the limit that HTTP sets."""
 
-    def not_ready(self) -> str:
+    def unready_reason(self) -> str:
         return ""
 
     def submit(self, command: Command) -> Future[Any]:
@@ -96,9 +96,9 @@ def serve_nothing(port: int) -> None:
     import uvicorn
 
     from peekrank.service.http import application
-    from peekrank.service.logs import start_logs
+    from peekrank.service.logs import configure_logging
 
-    start_logs("error")
+    configure_logging("error")
     uvicorn.run(
         application(Nothing()),
         port=port,

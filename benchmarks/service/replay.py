@@ -19,12 +19,12 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from peekrank.service.commands import Answer, Rank
+from peekrank.service.commands import SubmitFeedback, Rank
 from peekrank.service.config import Config, SlotConfig, StoreConfig
 from peekrank.service.log.sqlite import SQLiteStore
 from peekrank.service.messages import FeedbackRequest, RankRequest
 from peekrank.service.service import Service
-from peekrank.service.snapshots import beginning, folded, followed, taken
+from peekrank.service.snapshots import initial_state, replay, catch_up, take_snapshot
 
 ITEMS = tuple(f"item-{n}" for n in range(10))
 WAVE = 200  # calls that are waiting at a time
@@ -65,7 +65,7 @@ def write(config: Config, records: int) -> None:
                 shown = future.result()
                 if n % 20:
                     answers = FeedbackRequest([float(shown.top_k[0] in ITEMS[:3])])
-                    answered.append(service.submit(Answer(shown.event_id, answers)))
+                    answered.append(service.submit(SubmitFeedback(shown.event_id, answers)))
             for future in answered:
                 future.result()
             if first % (events // 10 // WAVE * WAVE or WAVE) == 0:
@@ -75,16 +75,16 @@ def write(config: Config, records: int) -> None:
 
 
 def start(path: str) -> None:
-    """Fold all of it, and start from the last snapshot."""
+    """SlotState all of it, and start from the last snapshot."""
     store = SQLiteStore(path)
     began, worked = time.perf_counter(), time.process_time()
-    fold = followed(store, beginning(store, "home"))
+    state = catch_up(store, initial_state(store, "home"))
     took, worked = time.perf_counter() - began, time.process_time() - worked
-    _say(f"folded anew: {fold.number:,} records in {took:.1f} s, of which the processor worked {worked:.1f} s")
+    _say(f"folded anew: {state.number:,} records in {took:.1f} s, of which the processor worked {worked:.1f} s")
     began = time.perf_counter()
-    quick, _ = folded(store, "home")
+    quick, _ = replay(store, "home")
     _say(f"from a snapshot: {time.perf_counter() - began:.2f} s")
-    _say(f"equal, bit for bit: {taken(fold).body == taken(quick).body}; {megabytes():.0f} MB")
+    _say(f"equal, bit for bit: {take_snapshot(state).body == take_snapshot(quick).body}; {megabytes():.0f} MB")
 
 
 def _say(text: str) -> None:

@@ -29,7 +29,7 @@ class BusyService:
 
     reason, follows = "", False
 
-    def not_ready(self) -> str:
+    def unready_reason(self) -> str:
         return self.reason
 
     def submit(self, command: Command) -> Future[Any]:

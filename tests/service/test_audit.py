@@ -14,24 +14,24 @@ from helpers.services import HOME, service
 from helpers.traffic import ALL, live, put_some
 from peekrank.evidence.log import read_log
 from peekrank.service import snapshots
-from peekrank.service.audit import audit_of, audited
-from peekrank.service.events import SILENT, packed
-from peekrank.service.export import exported
-from peekrank.service.log.open import existing_log
-from peekrank.service.log.records import Feedback, Kind, Record, decode
+from peekrank.service.audit import audit_slot, audit_slots
+from peekrank.service.events import MISSING, pack_grades
+from peekrank.service.export import export_log
+from peekrank.service.log.open import open_log
+from peekrank.service.log.records import Feedback, RecordType, Record, decode
 from peekrank.service.log.sqlite import SQLiteStore
 from peekrank.service.messages import FeedbackRequest, RankRequest
-from peekrank.service.snapshots import restored, taken
+from peekrank.service.snapshots import restore, take_snapshot
 
 
 def test_audits_of_all_slots_pass(tmp_path: Path) -> None:
     it, clock = service(tmp_path, *ALL, snapshot_every=30)
     put_some(it)
     live(it, clock, rounds=40)
-    running = list(audited(existing_log(str(tmp_path / "log.db"))))  # while the service runs
+    running = list(audit_slots(open_log(str(tmp_path / "log.db"))))  # while the service runs
     assert all(audit.passed and len(audit.equal) == 2 for audit in running)
     it.close()
-    for audit in audited(existing_log(str(tmp_path / "log.db"))):
+    for audit in audit_slots(open_log(str(tmp_path / "log.db"))):
         assert audit.passed
         assert audit.equal[-1] == audit.last
         assert audit.first == 1
@@ -42,7 +42,7 @@ def test_audits_begin_where_the_log_does(tmp_path: Path) -> None:
     it, clock = service(tmp_path, snapshot_every=50, retention=200.0)
     live(it, clock, rounds=200)
     it.close()
-    audit = audit_of(existing_log(str(tmp_path / "log.db")), "home")
+    audit = audit_slot(open_log(str(tmp_path / "log.db")), "home")
     assert audit.passed
     assert audit.first > 1
     assert len(audit.equal) == 1  # the older snapshot is where it began
@@ -71,34 +71,34 @@ def test_audits_notice_what_was_changed(tmp_path: Path, monkeypatch: pytest.Monk
     with monkeypatch.context() as patch:
         elsewhere = {**snapshots.machine(), "cpu": "pdp-11"}
         patch.setattr("peekrank.service.audit.machine", lambda: elsewhere)
-        audit = audit_of(existing_log(str(log)), "home")
+        audit = audit_slot(open_log(str(log)), "home")
         assert audit.passed
         assert "and is 'pdp-11' here" in audit.machines[0]
     changed(log, _OTHER_ANSWER)
-    audit = audit_of(existing_log(str(log)), "home")
+    audit = audit_slot(open_log(str(log)), "home")
     assert "DIFFERENT: the snapshot after record" in str(audit)
     assert "has another agent" in str(audit)
     done = peekrank("audit", str(log))
     assert done.exit_code == 1
     assert "DIFFERENT" in done.output
     changed(log, "UPDATE snapshots SET body = X'00'")
-    assert "is damaged" in str(audit_of(existing_log(str(log)), "home"))
+    assert "is damaged" in str(audit_slot(open_log(str(log)), "home"))
     changed(log, "DELETE FROM log WHERE place % 1024 > 20")
-    assert "is of a record that is not in the log" in str(audit_of(existing_log(str(log)), "home"))
+    assert "is of a record that is not in the log" in str(audit_slot(open_log(str(log)), "home"))
 
 
 def test_a_backup_can_be_restored(tmp_path: Path) -> None:
     it, clock = service(tmp_path)
     live(it, clock)
     assert peekrank("backup", str(tmp_path / "log.db"), str(tmp_path / "copy.db")).exit_code == 0
-    expected = taken(it._memory.slots["home"].fold).body
+    expected = take_snapshot(it._manager.slots["home"].state).body
     live(it, clock, seed=1)
     it.close()
     for part in tmp_path.glob("log.db*"):
         part.unlink()  # the disaster
     (tmp_path / "copy.db").rename(tmp_path / "log.db")
     it, _ = service(tmp_path)
-    assert taken(it._memory.slots["home"].fold).body == expected
+    assert take_snapshot(it._manager.slots["home"].state).body == expected
     assert it.rank("home", RankRequest(event_id="new")).ranking
     it.close()
     assert peekrank("audit", str(tmp_path / "log.db"), "--slot", "home").exit_code == 0
@@ -109,9 +109,9 @@ def test_exports_have_what_was_shown_and_answered(tmp_path: Path) -> None:
     put_some(it)
     live(it, clock, rounds=40)
     for slot in ALL:
-        log = exported(it._store, slot.name)
-        counts = it._memory.slots[slot.name].fold.activity.counts
-        assert counts.answered < len(log.k) < counts.ranked
+        log = export_log(it._store, slot.name)
+        counts = it._manager.slots[slot.name].state.activity.counts
+        assert counts.n_answered < len(log.k) < counts.n_ranked
         for n, event in enumerate(log.events):
             rows = slice(log.offsets[n], log.offsets[n + 1])
             names = np.array(log.names)[log.item[rows]]
@@ -131,7 +131,7 @@ def test_exports_have_places_as_the_app_showed_them(tmp_path: Path) -> None:
     ranking = it.rank("home", RankRequest(event_id="e")).ranking
     other = [ranking[0], ranking[3], ranking[1], ranking[2]]
     it.feedback("e", FeedbackRequest([1, 0], shown=other[:2]))
-    log = exported(it._store, "home")
+    log = export_log(it._store, "home")
     it.close()
     names = np.array(log.names)[log.item]
     assert names[np.argsort(log.place)].tolist() == other
@@ -145,7 +145,7 @@ def test_what_had_no_chance_and_was_shown_cannot_be_evaluated(tmp_path: Path) ->
     it, _ = service(tmp_path, mode="shadow")
     it.rank("home", RankRequest(event_id="e", baseline=["a", "b", "c", "d"]))
     it.feedback("e", FeedbackRequest([1, 0], shown=["a", "d"]))
-    log = exported(it._store, "home")
+    log = export_log(it._store, "home")
     it.close()
     assert np.isnan(log.chance).all()
     assert log.reasons == ("the app showed an item that had no chance to be seen",)
@@ -153,13 +153,13 @@ def test_what_had_no_chance_and_was_shown_cannot_be_evaluated(tmp_path: Path) ->
 
 def test_logs_and_snapshots_of_before_are_read_without_what_was_shown(tmp_path: Path) -> None:
     """Fields that were added at the end are missing in what an older version wrote."""
-    answer = packed([1, SILENT])
-    old = Record("home", 2, 0, Kind.FEEDBACK, "e", msgspec.msgpack.encode([answer, False]))
+    answer = pack_grades([1, MISSING])
+    old = Record("home", 2, 0, RecordType.FEEDBACK, "e", msgspec.msgpack.encode([answer, False]))
     assert decode(old) == Feedback(answer, late=False, shown=b"")
     it, clock = service(tmp_path)
     live(it, clock, rounds=20)
     it.close()
-    store = existing_log(str(tmp_path / "log.db"))
+    store = open_log(str(tmp_path / "log.db"))
     newest = store.snapshots("home")[0]
     parts = msgspec.msgpack.decode(newest.body)
     events, waiting, early = parts[5], parts[7][1], parts[7][5]
@@ -169,9 +169,9 @@ def test_logs_and_snapshots_of_before_are_read_without_what_was_shown(tmp_path: 
         assert one.pop() == b""
     body = msgspec.msgpack.encode(parts)
     before = newest._replace(body=body, digest=sha256(body).digest())
-    assert taken(restored(before)).body == newest.body
+    assert take_snapshot(restore(before)).body == newest.body
     changed(tmp_path / "log.db", "UPDATE snapshots SET body = ?, digest = ?", body, before.digest)
-    assert audit_of(existing_log(str(tmp_path / "log.db")), "home").passed
+    assert audit_slot(open_log(str(tmp_path / "log.db")), "home").passed
 
 
 def test_exports_of_several_learners(tmp_path: Path) -> None:

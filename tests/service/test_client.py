@@ -20,7 +20,7 @@ from peekrank.service.client import AsyncClient, Client
 from peekrank.service.config import SlotConfig
 from peekrank.service.http import application
 from peekrank.service.keys import Key, Keys, new_key
-from peekrank.service.logs import start_logs
+from peekrank.service.logs import configure_logging
 from peekrank.service.messages import BatchActivate, BatchRank, Item, RankRequest
 from peekrank.service.problems import Problem
 from peekrank.service.service import Service
@@ -56,7 +56,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Service]:
-    start_logs("critical")
+    configure_logging("critical")
     with Service(config(tmp_path)) as made:
         yield made
 

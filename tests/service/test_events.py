@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from helpers.services import HOME, SetClock, service
 from peekrank.service.config import LimitsConfig, SlotConfig
-from peekrank.service.events import LIFE, SILENT, Call, State, combined, packed
-from peekrank.service.fold import Fold
+from peekrank.service.events import LIFE, MISSING, Trigger, State, aggregate, pack_grades
+from peekrank.service.state import SlotState
 from peekrank.service.log.records import Settings
 from peekrank.service.messages import FeedbackRequest, RankRequest
 from peekrank.service.problems import Problem
@@ -54,7 +54,7 @@ def bring(it: Service, clock: SetClock, state: str, learn: str) -> None:
         it.feedback("e", first(1))
     if state == "expired" or (state == "answered" and learn == "on_close"):
         clock.now += 100
-        it.settle()
+        it.close_due_events()
 
 
 def before(it: Service, state: str, call: str) -> None:
@@ -76,7 +76,7 @@ def do(it: Service, clock: SetClock, call: str) -> int | None:
     }
     if call == "time is over":
         clock.now += 100
-        it.settle()
+        it.close_due_events()
         return None
     try:
         calls[call]()
@@ -86,7 +86,7 @@ def do(it: Service, clock: SetClock, call: str) -> int | None:
 
 
 def deferred(it: Service) -> bool:
-    return it._memory.known("e")[1].body.deferred
+    return it._manager.known("e")[1].body.deferred
 
 
 @pytest.mark.parametrize(("learn", "state", "call", "expected"), cells())
@@ -124,9 +124,9 @@ def test_the_page_has_all_that_can_happen() -> None:
 
 def test_closed_events_teach_nothing() -> None:
     for table in LIFE.values():
-        assert not any(step.teach for (state, _), step in table.items() if state.closed)
+        assert not any(step.update for (state, _), step in table.items() if state.closed)
         assert not any(
-            step.teach for (state, call), step in table.items() if (state, call) == (State.OPEN, Call.DEADLINE)
+            step.update for (state, call), step in table.items() if (state, call) == (State.OPEN, Trigger.DEADLINE)
         )
 
 
@@ -158,7 +158,7 @@ def naive(answers: list[list[int]], how: str, silence: float) -> list[float]:
     columns = zip(*answers, strict=True) if answers else []
     out = []
     for column in columns:
-        said = [grade for grade in column if grade != SILENT]
+        said = [grade for grade in column if grade != MISSING]
         if not said:
             out.append(silence)
         elif how == "mean":
@@ -174,7 +174,7 @@ def naive(answers: list[list[int]], how: str, silence: float) -> list[float]:
     st.sampled_from(["first", "last", "max", "mean"]),
 )
 def test_combined(answers: list[list[int]], how: Any) -> None:
-    found = combined([packed(answer) for answer in answers], 3, how, -7.0)
+    found = aggregate([pack_grades(answer) for answer in answers], 3, how, -7.0)
     assert found.tolist() == naive(answers, how, -7.0)
 
 
@@ -188,19 +188,19 @@ class Driver:
     """A slot without a service around it: records are taken in and thrown away."""
 
     def __init__(self, config: SlotConfig) -> None:
-        self.fold = Fold("home")
-        self.slot = Slot(self.fold, LimitsConfig())
+        self.state = SlotState("home")
+        self.slot = Slot(self.state, LimitsConfig())
         self.slot.write(None, Settings(config, 7))
 
     def at(self, time: float) -> None:
         self.slot.now = int(time * 1_000_000)
-        for event in self.fold.due(self.slot.now):
+        for event in self.state.due(self.slot.now):
             self.slot.close(event)
 
     def outcome(self) -> tuple[Any, ...]:
-        items = [(item.name, item.shown, item.answers, item.total, item.recent) for item in self.fold.items.known]
-        counts = self.fold.activity.counts
-        return self.fold.learner.dump(), items, counts.answered, counts.expired, counts.answers, counts.explored
+        items = [(item.name, item.shown, item.answers, item.total, item.recent) for item in self.state.items.known]
+        counts = self.state.activity.counts
+        return self.state.agent.dump(), items, counts.n_answered, counts.expired, counts.n_feedback, counts.explored
 
 
 @st.composite
@@ -249,21 +249,21 @@ def test_any_order_repetition_and_delay(
             if call == "rank":
                 driver.slot.rank(RankRequest(event_id=f"e{event}", defer=event % 3 == 2))
             elif call is None:
-                driver.slot.activate(driver.fold.open[f"e{event}"])
+                driver.slot.activate(driver.state.open[f"e{event}"])
             else:
-                driver.slot.answer(driver.fold.open[f"e{event}"], FeedbackRequest(call))
+                driver.slot.answer(driver.state.open[f"e{event}"], FeedbackRequest(call))
         driver.at(10 * EVENTS + WAIT)
-        assert not driver.fold.open
+        assert not driver.state.open
         outcomes.append(driver.outcome())
     assert outcomes[0] == outcomes[1]
 
 
-def test_partial_answers_teach(tmp_path: Path) -> None:
+def test_partial_answers_update_agent(tmp_path: Path) -> None:
     it, _ = service(tmp_path)
     shown = it.rank("home", RankRequest(event_id="e"))
     told = it.feedback("e", FeedbackRequest({shown.top_k[1]: 1}))
     assert told.grades == {shown.top_k[0]: None, shown.top_k[1]: 1.0}
-    assert it._memory.slots["home"].fold.learner.answers == 1
+    assert it._manager.slots["home"].state.agent.answers == 1
     it.close()
 
 
@@ -273,7 +273,7 @@ def test_silence_is_missing_or_a_grade(tmp_path: Path) -> None:
         it, clock = service(tmp_path / str(missing_feedback), update="on_close", missing_feedback=missing_feedback)
         it.rank("home", RankRequest(event_id="e"))
         clock.now += 100
-        it.settle()
-        assert it._memory.slots["home"].fold.learner.answers == answers
-        assert np.isfinite(it._memory.slots["home"].fold.learner.summary().believed).all()
+        it.close_due_events()
+        assert it._manager.slots["home"].state.agent.answers == answers
+        assert np.isfinite(it._manager.slots["home"].state.agent.summary().believed).all()
         it.close()

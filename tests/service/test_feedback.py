@@ -13,7 +13,7 @@ from peekrank.service.config import parse_config
 from peekrank.service.messages import FeedbackRequest, RankRequest
 from peekrank.service.problems import Problem
 from peekrank.service.service import Service
-from peekrank.service.snapshots import folded, taken
+from peekrank.service.snapshots import replay, take_snapshot
 from peekrank.service.toml import Document
 
 
@@ -30,7 +30,7 @@ def test_rules_with_a_cascade(tmp_path: Path) -> None:
     assert told(it, {1: {"click": 1}}) == [0.0, 1.0, None]
     assert told(it, {0: {"click": 1, "purchase": 1}}, event="f") == [2.0, None, None]
     assert told(it, {}, event="g") == [0.0, 0.0, 0.0]  # they looked, and did nothing
-    assert taken(folded(it._store, "home")[0]).body == taken(it._memory.slots["home"].fold).body
+    assert take_snapshot(replay(it._store, "home")[0]).body == take_snapshot(it._manager.slots["home"].state).body
     it.close()
 
 

@@ -19,7 +19,7 @@ from peekrank.service.log.store import NotOwnerError
 from peekrank.service.messages import FeedbackRequest, RankRequest
 from peekrank.service.problems import Problem
 from peekrank.service.service import Service
-from peekrank.service.snapshots import folded, taken
+from peekrank.service.snapshots import replay, take_snapshot
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.slow]
 
@@ -98,8 +98,8 @@ def test_an_owner_that_is_cut_off_follows_the_new_one(shared: Config, server: Se
                 cut_off_owners(server)
         wait_until(lambda: {one.stats().role, two.stats().role} == {"owner", "follower"})
         wait_until(lambda: one.stats().sequence == two.stats().sequence)
-        folds = [folded(one._store, "home")[0], *(it._memory.slots["home"].fold for it in (one, two))]
-        assert len({taken(fold).digest for fold in folds}) == 1
+        states = [replay(one._store, "home")[0], *(it._manager.slots["home"].state for it in (one, two))]
+        assert len({take_snapshot(state).digest for fold in folds}) == 1
         assert one.slot("home").ranked == two.slot("home").answered == 20
     finally:
         one.close()

@@ -9,8 +9,8 @@ import pytest
 from helpers.running import running
 from helpers.scripts import load_script
 from peekrank.service.client import Client
-from peekrank.service.logs import start_logs
-from peekrank.service.routes import CALLS
+from peekrank.service.logs import configure_logging
+from peekrank.service.routes import ENDPOINTS
 from peekrank.service.service import Service
 
 
@@ -18,7 +18,7 @@ from peekrank.service.service import Service
 @pytest.mark.service
 @pytest.mark.filterwarnings("default")  # of the tools
 def test_nothing_that_is_sent_makes_it_fail(tmp_path: Path) -> None:
-    start_logs("critical")
+    configure_logging("critical")
     script = load_script("fuzz_service")
     config = script.fuzzed_config(tmp_path)
     service = Service(config)
@@ -26,6 +26,6 @@ def test_nothing_that_is_sent_makes_it_fail(tmp_path: Path) -> None:
         with Client(one.url, retries=20) as client:
             client.slots()
         seen = script.fuzz(one.url, 500, 0)
-        assert not service.not_ready()
-    assert {label for label, _ in seen} == {f"{call.method} {call.path}" for call in CALLS}
+        assert not service.unready_reason()
+    assert {label for label, _ in seen} == {f"{call.method} {call.path}" for call in ENDPOINTS}
     assert {200, 400, 404, 422} <= {status for _, status in seen} <= {200, 400, 404, 409, 410, 413, 415, 422, 429}

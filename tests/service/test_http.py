@@ -17,9 +17,9 @@ from helpers.running import config
 from peekrank.service.bodies import LINES, MSGPACK
 from peekrank.service.http import application
 from peekrank.service.keys import Key, Keys, new_key
-from peekrank.service.logs import start_logs
+from peekrank.service.logs import configure_logging
 from peekrank.service.messages import MAX_BODY, MAX_LINES, EventReply, RankReply
-from peekrank.service.routes import CALLS
+from peekrank.service.routes import ENDPOINTS
 from peekrank.service.service import Service
 
 TRACE = f"00-{'a' * 32}-{'b' * 16}-01"
@@ -28,7 +28,7 @@ TRACE = f"00-{'a' * 32}-{'b' * 16}-01"
 @pytest.fixture
 def log() -> io.StringIO:
     file = io.StringIO()
-    start_logs("debug", file)
+    configure_logging("debug", file)
     return file
 
 
@@ -271,7 +271,7 @@ def with_keys(service: Service) -> dict[str, Caller]:
 BODIES = {"rank": {}, "feedback": {"grades": []}, "put_items": {"items": ["tea"]}}
 
 
-@pytest.mark.parametrize("made", CALLS, ids=lambda made: made.name)
+@pytest.mark.parametrize("made", ENDPOINTS, ids=lambda made: made.name)
 def test_who_may_make_each_call(with_keys: dict[str, Caller], made: Any) -> None:
     path = made.path.replace("{slot}", "home").replace("{event_id}", "e1")
     with_keys["boss"]("POST", "/v1/slots/home/rank", json={"event_id": "e1"})

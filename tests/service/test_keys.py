@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from peekrank.service.keys import Key, Keys, check_bind, hashed, is_loopback, new_key
+from peekrank.service.keys import Key, Keys, check_bind, hash_key, is_loopback, new_key
 from peekrank.service.problems import Problem
 
 
@@ -14,15 +14,15 @@ def test_keys_are_random_and_only_their_hash_is_kept() -> None:
     (one, kept), (two, _) = new_key("web"), new_key("web")
     assert one != two
     assert len(base64.urlsafe_b64decode(one.split("_", 2)[2] + "=")) == 32
-    assert kept == hashed(one)
+    assert kept == hash_key(one)
     assert one not in repr(Keys([Key("web", "app", kept)]))
 
 
 def test_a_key_is_known_by_bearer_and_basic() -> None:
     text, kept = new_key("web")
     keys = Keys([Key("web", "app", kept), Key("other", "admin", new_key("other")[1])])
-    assert keys.of(f"Bearer {text}").name == "web"
-    assert keys.of("Basic " + base64.b64encode(f"anybody:{text}".encode()).decode()).name == "web"
+    assert keys.authenticate(f"Bearer {text}").name == "web"
+    assert keys.authenticate("Basic " + base64.b64encode(f"anybody:{text}".encode()).decode()).name == "web"
 
 
 @pytest.mark.parametrize(
@@ -42,15 +42,15 @@ def test_a_key_is_known_by_bearer_and_basic() -> None:
 def test_anything_else_is_refused(header: str) -> None:
     keys = Keys([Key("web", "app", new_key("web")[1])])
     with pytest.raises(Problem, match="no key"):
-        keys.of(header)
+        keys.authenticate(header)
 
 
 def test_another_keys_secret_does_not_do() -> None:
     (one, kept), (two, other) = new_key("one"), new_key("two")
     keys = Keys([Key("one", "app", kept), Key("two", "admin", other)])
     with pytest.raises(Problem):
-        keys.of(f"Bearer {one.replace('_one_', '_two_')}")
-    assert keys.of(f"Bearer {two}").role == "admin"
+        keys.authenticate(f"Bearer {one.replace('_one_', '_two_')}")
+    assert keys.authenticate(f"Bearer {two}").role == "admin"
 
 
 def test_without_keys_everybody_may_do_everything() -> None:

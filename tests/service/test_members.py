@@ -10,11 +10,11 @@ import pytest
 from helpers.asgi import Caller
 from helpers.services import HOME, service
 from helpers.strict_html import Page
-from peekrank.service.audit import audit_of
+from peekrank.service.audit import audit_slot
 from peekrank.service.config import SlotConfig, parse_config
 from peekrank.service.http import application
-from peekrank.service.log.open import existing_log
-from peekrank.service.logs import start_logs
+from peekrank.service.log.open import open_log
+from peekrank.service.logs import configure_logging
 from peekrank.service.messages import FeedbackRequest, RankRequest
 from peekrank.service.problems import Problem
 from peekrank.service.service import Service
@@ -51,7 +51,7 @@ def test_a_champion_goes_on_where_it_stopped(tmp_path: Path) -> None:
     visit(it, 120, 150)
     assert it.rank("home", RankRequest(event_id="last")).ranking[0] == "c"
     it.close()
-    assert audit_of(existing_log(str(tmp_path / "log.db")), "home").passed
+    assert audit_slot(open_log(str(tmp_path / "log.db")), "home").passed
 
     whole, _ = service(tmp_path / "whole", TEAM)
     visit(whole, 0, 150)
@@ -87,7 +87,7 @@ def test_lists_in_the_shadow_teach_and_are_no_evidence(tmp_path: Path) -> None:
     it.close()
     assert challenger.value is not None
     assert challenger.value.n == 10
-    assert audit_of(existing_log(str(tmp_path / "log.db")), "home").passed
+    assert audit_slot(open_log(str(tmp_path / "log.db")), "home").passed
 
 
 def test_a_champion_ranks_a_fixed_set_of_items(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_champion_ranks_a_fixed_set_of_items(tmp_path: Path) -> None:
 
 
 def test_the_board_shows_a_champion(tmp_path: Path) -> None:
-    start_logs("critical")
+    configure_logging("critical")
     it, _ = service(tmp_path, TEAM)
     visit(it, 0, 20)
     page = Caller(application(it))("GET", "/dashboard/home").text

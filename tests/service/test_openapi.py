@@ -5,8 +5,8 @@ from __future__ import annotations
 from openapi_spec_validator import validate
 
 from peekrank.service.openapi import openapi
-from peekrank.service.problems import KINDS
-from peekrank.service.routes import CALLS
+from peekrank.service.problems import PROBLEM_TYPES
+from peekrank.service.routes import ENDPOINTS
 
 
 def test_the_document_is_valid() -> None:
@@ -14,10 +14,10 @@ def test_the_document_is_valid() -> None:
 
 
 def test_every_call_is_in_it() -> None:
-    for call in CALLS:
+    for call in ENDPOINTS:
         operation = openapi()["paths"][call.path][call.method.lower()]
         assert operation["operationId"] == call.name
-        statuses = {str(KINDS[kind].status) for kind in call.refused}
+        statuses = {str(PROBLEM_TYPES[kind].status) for kind in call.refused}
         assert statuses <= set(operation["responses"])
         assert ("requestBody" in operation) == (call.takes is not None)
 

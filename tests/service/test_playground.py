@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from peekrank.service.messages import FeedbackRequest, RankRequest
-from peekrank.service.playground import NOTICE, SLOT, SPEED, TASTES, fast_clock, playground_config
+from peekrank.service.playground import BANNER, SLOT, SPEED, TASTES, fast_clock, playground_config
 from peekrank.service.service import Service
 
 
@@ -17,7 +17,7 @@ def test_the_clock_runs_fast_and_never_back() -> None:
     seen = [clock() for _ in range(1000)]
     assert seen == sorted(seen)
     assert SPEED == 60
-    assert "a minute passes every second" in NOTICE
+    assert "a minute passes every second" in BANNER
 
 
 def test_what_visitors_like_comes_first(tmp_path: Path) -> None:

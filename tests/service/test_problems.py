@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from peekrank.service import problems
-from peekrank.service.problems import KINDS, Problem
+from peekrank.service.problems import PROBLEM_TYPES, Problem
 
 SAID = {
     "malformed": problems.malformed("JSON is malformed: invalid character (byte 0)"),
@@ -32,14 +32,14 @@ def test_a_problem_is_of_the_kind_it_says(kind: str) -> None:
     assert problem.kind == kind
     read = msgspec.json.decode(msgspec.json.encode(problem.reply))
     assert read["type"] == f"/problems/{kind}"
-    assert read["status"] == KINDS[kind].status == problem.status
-    assert read["title"] == KINDS[kind].title
+    assert read["status"] == PROBLEM_TYPES[kind].status == problem.status
+    assert read["title"] == PROBLEM_TYPES[kind].title
     assert read["detail"] == str(problem)
 
 
 def test_retries_are_suggested_only_where_they_can_help() -> None:
     assert {kind for kind, problem in SAID.items() if problem.retry_after} == {
-        kind for kind in SAID if KINDS[kind].status in (429, 503)
+        kind for kind in SAID if PROBLEM_TYPES[kind].status in (429, 503)
     }
 
 

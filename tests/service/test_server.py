@@ -18,15 +18,15 @@ from helpers.running import config, running
 from peekrank.service import bodies, server
 from peekrank.service.client import Client
 from peekrank.service.config import ServerConfig
-from peekrank.service.logs import start_logs
+from peekrank.service.logs import configure_logging
 from peekrank.service.problems import Problem
-from peekrank.service.server import Running
+from peekrank.service.server import HttpServer
 from peekrank.service.service import Service
 
 
 @pytest.fixture(autouse=True)
 def _quiet() -> None:
-    start_logs("critical")
+    configure_logging("critical")
 
 
 def until_ready(url: str) -> None:
@@ -83,7 +83,7 @@ def test_a_service_that_cannot_start_ends_the_server_with_its_reason(tmp_path: P
 
     made = config(tmp_path)
     with pytest.raises(ValueError, match="newer version"):
-        Running(Broken(made), made).run()
+        HttpServer(Broken(made), made).run()
 
 
 def test_a_port_that_is_taken_is_an_error_in_a_line(tmp_path: Path) -> None:
@@ -91,13 +91,13 @@ def test_a_port_that_is_taken_is_an_error_in_a_line(tmp_path: Path) -> None:
         made = config(tmp_path)
         port = taken.getsockname()[1]
         with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1, port {port}"):
-            Running(Service(made), type(made)(made.slots, ServerConfig(port=port), made.store))
+            HttpServer(Service(made), type(made)(made.slots, ServerConfig(port=port), made.store))
 
 
 def test_no_bind_beyond_this_machine_without_keys(tmp_path: Path) -> None:
     made = config(tmp_path)
     with pytest.raises(ValueError, match="needs keys"):
-        Running(Service(made), type(made)(made.slots, ServerConfig(host="0.0.0.0"), made.store))  # noqa: S104
+        HttpServer(Service(made), type(made)(made.slots, ServerConfig(host="0.0.0.0"), made.store))  # noqa: S104
 
 
 def test_several_workers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +189,7 @@ def _rank_until_refused(url: str, acknowledged: list[str]) -> None:
 def test_environment_of_signals_is_left_as_it_was(tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGTERM)
     made = config(tmp_path)
-    running_one = Running(Service(made), made)
+    running_one = HttpServer(Service(made), made)
     threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
     running_one.run()
     assert signal.getsignal(signal.SIGTERM) is before

@@ -13,15 +13,15 @@ import pytest
 from helpers.services import HOME, SetClock, config, service
 from helpers.traffic import ALL, live, put_some
 from peekrank import registry
-from peekrank.service.commands import Answer, Rank
+from peekrank.service.commands import SubmitFeedback, Rank
 from peekrank.service.config import SlotConfig
-from peekrank.service.log.records import Kind, Record
+from peekrank.service.log.records import RecordType, Record
 from peekrank.service.log.sqlite import SQLiteStore
 from peekrank.service.log.store import StoreError
 from peekrank.service.messages import FeedbackRequest, Item, ItemsRequest, RankRequest
 from peekrank.service.problems import Problem
 from peekrank.service.service import Service
-from peekrank.service.snapshots import folded, restored, taken
+from peekrank.service.snapshots import replay, restore, take_snapshot
 
 
 def problem(status: int, match: str | None = None) -> Any:
@@ -29,7 +29,7 @@ def problem(status: int, match: str | None = None) -> Any:
 
 
 def states(it: Service) -> dict[str, bytes]:
-    return {name: taken(slot.fold).body for name, slot in it._memory.slots.items()}
+    return {name: take_snapshot(slot.state).body for name, slot in it._manager.slots.items()}
 
 
 def test_the_state_is_the_fold_of_the_log(tmp_path: Path) -> None:
@@ -41,11 +41,11 @@ def test_the_state_is_the_fold_of_the_log(tmp_path: Path) -> None:
     live(it, clock, seed=1)
     expected = states(it)
     for slot in ALL:
-        fold, passed = folded(it._store, slot.name)  # there is no snapshot yet
-        assert taken(fold).body == expected[slot.name]
+        state, passed = replay(it._store, slot.name)  # there is no snapshot yet
+        assert take_snapshot(state).body == expected[slot.name]
         assert passed == []
-        assert fold.activity.counts.differing == 0
-        assert fold.learner.answers > 5
+        assert state.activity.counts.replay_mismatches == 0
+        assert state.agent.answers > 5
     it.close()
     again, clock = service(tmp_path, *ALL)  # from snapshots
     assert states(again) == expected
@@ -54,10 +54,10 @@ def test_the_state_is_the_fold_of_the_log(tmp_path: Path) -> None:
     expected = states(again)
     for slot in ALL:
         for record in again._store.read(slot.name):
-            assert record.time <= again._memory.slots[slot.name].fold.time
+            assert record.time <= again._manager.slots[slot.name].state.time
         snapshot = again._store.snapshots(slot.name)[0]
-        assert restored(snapshot).number == snapshot.number
-        assert taken(folded(again._store, slot.name)[0]).body == expected[slot.name]
+        assert restore(snapshot).number == snapshot.number
+        assert take_snapshot(replay(again._store, slot.name)[0]).body == expected[slot.name]
     again.close()
 
 
@@ -71,10 +71,10 @@ def test_clocked_learners_are_replayed(learner: str, tmp_path: Path) -> None:
     )
     it, clock = service(tmp_path, slot)
     live(it, clock, rounds=60)
-    fold, _ = folded(it._store, "fixed")
-    assert taken(fold).body == states(it)["fixed"]
-    assert fold.activity.counts.differing == 0
-    assert fold.learner.rounds == 60
+    state, _ = replay(it._store, "fixed")
+    assert take_snapshot(state).body == states(it)["fixed"]
+    assert state.activity.counts.replay_mismatches == 0
+    assert state.agent.rounds == 60
     it.close()
 
 
@@ -110,15 +110,15 @@ def test_items_are_remembered_beside_their_features(tmp_path: Path) -> None:
     for n in range(200):
         asked_about = it.rank("shop", RankRequest(f"e{n}"))
         it.feedback(f"e{n}", FeedbackRequest({asked_about.top_k[0]: int(asked_about.top_k[0] == "milk")}))
-    fold = it._memory.slots["shop"].fold
-    learner: Any = fold.learner.learner
-    weights = learner.weights(fold.learner.state)
+    state = it._manager.slots["shop"].state
+    learner: Any = state.agent.learner
+    weights = learner.weights(state.agent.state)
     effects = dict(zip(names, weights, strict=True))  # the feature's weight is all there is of water
     assert effects["milk"] > max(effects["tea"], effects["juice"]) + 0.5
     assert it.rank("shop", RankRequest("last")).ranking[0] == "milk"
     named = it.rank("shop", RankRequest("named", ["water", "juice", "milk"]))
     assert named.ranking.index("milk") < named.ranking.index("juice")
-    assert fold.seen(fold.open["named"]).tolist() == [[0, 1, 0, 1], [0, 0, 1, 1], [0, 0, 0, 1]]
+    assert state.seen(state.open["named"]).tolist() == [[0, 1, 0, 1], [0, 0, 1, 1], [0, 0, 0, 1]]
     it.close()
 
 
@@ -202,13 +202,13 @@ def test_limits(tmp_path: Path) -> None:
 
 def test_memory_does_not_keep_closed_events(tmp_path: Path) -> None:
     it, _ = service(tmp_path, synchronous="normal")
-    it._memory.slots["home"].fold.recent.clear()
+    it._manager.slots["home"].state.recent.clear()
     for n in range(5000):
         it.submit(Rank("home", RankRequest(event_id=f"e{n}")))
-        it.submit(Answer(f"e{n}", FeedbackRequest([1])))
-    it.settle()
-    fold = it._memory.slots["home"].fold
-    assert (len(fold.open), len(fold.recent)) == (0, 4096)
+        it.submit(SubmitFeedback(f"e{n}", FeedbackRequest([1])))
+    it.close_due_events()
+    state = it._manager.slots["home"].state
+    assert (len(state.open), len(state.recent)) == (0, 4096)
     assert it.event("e3").state == "answered"  # from the log
     it.close()
 
@@ -219,10 +219,10 @@ def test_time_never_goes_back(tmp_path: Path) -> None:
     clock.now -= 500
     it.rank("home", RankRequest(event_id="f"))
     clock.now += 99.5
-    it.settle()
+    it.close_due_events()
     assert it.event("e").state == "shown"
     clock.now += 1  # the waiting goes on from where the time was
-    it.settle()
+    it.close_due_events()
     assert it.event("e").state == "expired"
     times = [record.time for record in it._store.read("home")]
     assert times == sorted(times)
@@ -234,7 +234,7 @@ def test_calls_before_and_after(tmp_path: Path) -> None:
     with problem(503, "has not been started"):
         it.rank("home", RankRequest())
     it.start()
-    assert (it.ready(), it.live(), it.not_ready()) == (True, True, "")
+    assert (it.ready(), it.live(), it.unready_reason()) == (True, True, "")
     it.close()
     with problem(503, "stopping"):
         it.rank("home", RankRequest())
@@ -288,7 +288,7 @@ def wait_until(it: Service, *, ready: bool) -> None:
         if it.ready() == ready:
             return
         threading.Event().wait(0.01)
-    raise AssertionError(it.not_ready())
+    raise AssertionError(it.unready_reason())
 
 
 @pytest.mark.parametrize("fails", ["before", "after"])
@@ -309,9 +309,9 @@ def test_what_cannot_be_written_is_not_acknowledged(fails: str, tmp_path: Path) 
         "home", RankRequest(event_id="lost")
     )  # the retry is the same event, whether it was written or not
     assert it.feedback("lost", FeedbackRequest([1])).learned
-    assert sum(r.event == "lost" and r.kind == Kind.RANK for r in it._store.read("home")) == 1
+    assert sum(r.event == "lost" and r.kind == RecordType.RANK for r in it._store.read("home")) == 1
     assert it.rank("home", RankRequest(event_id="lost")) == reply
-    assert taken(folded(it._store, "home")[0]).body == states(it)["home"]
+    assert take_snapshot(replay(it._store, "home")[0]).body == states(it)["home"]
     it.close()
 
 
@@ -327,7 +327,7 @@ def goes_on(it: Service, sequence: int) -> None:
     """Ready again, by itself, from the record after the last that was acknowledged."""
     wait_until(it, ready=True)
     assert it.rank("home", RankRequest(event_id="again")).sequence == sequence + 1
-    assert taken(folded(it._store, "home")[0]).body == states(it)["home"]
+    assert take_snapshot(replay(it._store, "home")[0]).body == states(it)["home"]
     it.close()
 
 
@@ -373,9 +373,9 @@ def test_a_fault_of_ours_changes_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     it, clock = service(tmp_path)
     live(it, clock, rounds=5)
     expected = states(it)
-    fold = it._memory.slots["home"].fold
+    state = it._manager.slots["home"].state
     with monkeypatch.context() as patch:
-        patch.setattr(fold.learner, "update", lambda *_: 1 / 0)
+        patch.setattr(state.agent, "update", lambda *_: 1 / 0)
         it.rank("home", RankRequest(event_id="e"))
         with problem(503):
             it.feedback("e", FeedbackRequest([1]))
@@ -398,8 +398,8 @@ def test_a_learner_that_refuses_to_learn_stops_nothing(tmp_path: Path, monkeypat
         it.rank("home", RankRequest(event_id="e"))
         told = it.feedback("e", FeedbackRequest([1]))
         assert (told.state, told.learned) == ("answered", False)
-        assert taken(folded(it._store, "home")[0]).body == states(it)["home"]
-    assert it._memory.slots["home"].fold.activity.counts.refused == 1
+        assert take_snapshot(replay(it._store, "home")[0]).body == states(it)["home"]
+    assert it._manager.slots["home"].state.activity.counts.rejected_updates == 1
     assert it.ready()
     it.close()
 
@@ -414,7 +414,7 @@ def test_a_stop_without_a_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(it._store, "keep_snapshot", fail)
     it.close()
     with problem(503):
-        it.settle()
+        it.close_due_events()
     it, _ = service(tmp_path)
     assert it.event("e").state == "shown"
     it.close()
@@ -432,19 +432,19 @@ def test_damaged_snapshots_are_passed_over(damaged: int, tmp_path: Path) -> None
         "UPDATE snapshots SET body = zeroblob(length(body)) WHERE place IN "
         "(SELECT place FROM snapshots ORDER BY place DESC LIMIT ?)", (damaged,),
     )  # fmt: skip
-    fold, passed = folded(it._store, "home")
+    state, passed = replay(it._store, "home")
     assert len(passed) == damaged
     assert "is damaged" in passed[0]
-    assert taken(fold).body == expected["home"]
+    assert take_snapshot(state).body == expected["home"]
     it.close()
 
 
 def test_a_newer_snapshot_is_passed_over(tmp_path: Path) -> None:
     it, clock = service(tmp_path)
     live(it, clock, rounds=3)
-    newer = taken(it._memory.slots["home"].fold)._replace(about='{"format": 999}')
+    newer = take_snapshot(it._manager.slots["home"].state)._replace(about='{"format": 999}')
     with pytest.raises(ValueError, match="reads up to"):
-        restored(newer)
+        restore(newer)
     it.close()
 
 
@@ -452,20 +452,20 @@ def test_a_change_of_configuration_is_in_the_log(tmp_path: Path) -> None:
     it, clock = service(tmp_path)
     live(it, clock, rounds=10)
     it.rank("home", RankRequest(event_id="open"))
-    answers = it._memory.slots["home"].fold.learner.answers
+    answers = it._manager.slots["home"].state.agent.answers
     it.close()
     it, clock = service(tmp_path, feedback_window=50.0)  # the learner goes on
-    assert it._memory.slots["home"].fold.learner.answers == answers
+    assert it._manager.slots["home"].state.agent.answers == answers
     assert it.event("open").state == "shown"
     it.close()
     it, clock = service(tmp_path, learner="greedy")  # another one begins anew
-    assert it._memory.slots["home"].fold.learner.answers == 0
+    assert it._manager.slots["home"].state.agent.answers == 0
     assert it.event("open").state == "expired"
-    assert len(it._memory.slots["home"].fold.items) > 4  # items are known still
+    assert len(it._manager.slots["home"].state.items) > 4  # items are known still
     live(it, clock, rounds=5, seed=4)
-    assert taken(folded(it._store, "home")[0]).body == states(it)["home"]
+    assert take_snapshot(replay(it._store, "home")[0]).body == states(it)["home"]
     kinds = [record.kind for record in it._store.read("home")]
-    assert kinds.count(Kind.CONFIG) == 3
+    assert kinds.count(RecordType.CONFIG) == 3
     it.close()
 
 
@@ -475,12 +475,12 @@ def test_old_events_are_forgotten_behind_a_snapshot(tmp_path: Path) -> None:
     live(it, clock, rounds=200)
     first, _ = it._store.ends("home")
     assert first > 1
-    it._memory.slots["home"].fold.recent.clear()
+    it._manager.slots["home"].state.recent.clear()
     with problem(404):
         it.event("first")
     oldest = it._store.snapshots("home")[-1]
     assert first <= oldest.number + 1
-    assert taken(folded(it._store, "home")[0]).body == states(it)["home"]
+    assert take_snapshot(replay(it._store, "home")[0]).body == states(it)["home"]
     it.close()
 
 
@@ -489,7 +489,7 @@ def test_a_log_with_a_gap_is_refused(tmp_path: Path) -> None:
     live(it, clock, rounds=5)
     it._store._writer.execute("DELETE FROM log WHERE place % 1024 = 3")  # type: ignore[attr-defined]
     with pytest.raises(ValueError, match="has a gap: record 2 is followed by 4"):
-        folded(it._store, "home")
+        replay(it._store, "home")
     it.close()
 
 
@@ -512,7 +512,7 @@ def test_many_callers_at_once(tmp_path: Path) -> None:
         thread.join()
     assert failed == []
     assert it.slot("home").answered == 240
-    assert taken(folded(it._store, "home")[0]).body == states(it)["home"]
+    assert take_snapshot(replay(it._store, "home")[0]).body == states(it)["home"]
     it.close()
 
 

@@ -12,10 +12,10 @@ import pytest
 from helpers.services import HOME, service
 from helpers.traffic import FEATURES, REGISTRY, put_some
 from peekrank.service.config import SlotConfig, parse_config
-from peekrank.service.export import exported
+from peekrank.service.export import export_log
 from peekrank.service.messages import FeedbackRequest, Item, RankRequest
 from peekrank.service.problems import Problem
-from peekrank.service.snapshots import folded, taken
+from peekrank.service.snapshots import replay, take_snapshot
 from peekrank.service.toml import Document
 
 SHADOW = tuple(replace(slot, mode="shadow") for slot in (HOME, FEATURES, REGISTRY))
@@ -49,15 +49,15 @@ def test_the_baseline_is_shown_and_learned_from(tmp_path: Path) -> None:
     for slot in SHADOW:
         told = it.slot(slot.name)
         assert (told.mode, told.explored, told.answered) == ("shadow", 0, 20)
-        fold, _ = folded(it._store, slot.name)
-        assert taken(fold).body == taken(it._memory.slots[slot.name].fold).body
-        assert (fold.learner.answers, fold.activity.counts.differing) == (20, 0)
-        log = exported(it._store, slot.name)
+        state, _ = replay(it._store, slot.name)
+        assert take_snapshot(state).body == take_snapshot(it._manager.slots[slot.name].state).body
+        assert (state.agent.answers, state.activity.counts.replay_mismatches) == (20, 0)
+        log = export_log(it._store, slot.name)
         assert np.array_equal(log.chance, log.place < np.repeat(log.k, np.diff(log.offsets)))
     it.close()
     live, _ = service(tmp_path, *(replace(slot, mode="live") for slot in SHADOW))  # what was learned is used
     assert live.slot("home").mode == "live"
-    assert live._memory.slots["home"].fold.learner.answers == 20
+    assert live._manager.slots["home"].state.agent.answers == 20
     assert live.rank("home", RankRequest()).ranking
     live.close()
 

@@ -11,12 +11,12 @@ import pytest
 
 from helpers.services import service
 from helpers.traffic import LISTS
-from peekrank.service.commands import Answer, Rank
+from peekrank.service.commands import SubmitFeedback, Rank
 from peekrank.service.messages import FeedbackRequest, RankRequest
 from peekrank.service.problems import Problem
 from peekrank.service.service import Service
-from peekrank.service.snapshots import folded, taken
-from peekrank.service.watching import Closed, Watched, Watching, _row
+from peekrank.service.snapshots import replay, take_snapshot
+from peekrank.service.monitor import Closed, MonitorSnapshot, SlotMonitor, _row
 
 NAMES = "abcdefghij"
 
@@ -28,8 +28,8 @@ def visits(it: Service, first: int, last: int, liked: float, seed: int) -> list[
     for future in waiting:
         shown = future.result()
         said.append(int(rng.random() < liked))
-        it.submit(Answer(shown.event_id, FeedbackRequest([said[-1]])))
-    it.settle()
+        it.submit(SubmitFeedback(shown.event_id, FeedbackRequest([said[-1]])))
+    it.close_due_events()
     return said
 
 
@@ -52,13 +52,13 @@ def test_alarms_are_raised_and_outlive_a_restart(tmp_path: Path) -> None:
     alarms = it.slot("home").alarms
     assert "lower-grades" in [alarm.name for alarm in alarms]
     assert all(alarm.since == 1000.0 and alarm.cause and alarm.action for alarm in alarms)
-    fold, _ = folded(it._store, "home")
-    assert taken(fold).body == taken(it._memory.slots["home"].fold).body
+    state, _ = replay(it._store, "home")
+    assert take_snapshot(state).body == take_snapshot(it._manager.slots["home"].state).body
     it.close()
     it, _ = service(tmp_path, k=1)
     assert it.slot("home").alarms == alarms
     visits(it, 3000, 3100, 0.1, 3)
-    assert taken(folded(it._store, "home")[0]).body == taken(it._memory.slots["home"].fold).body
+    assert take_snapshot(replay(it._store, "home")[0]).body == take_snapshot(it._manager.slots["home"].state).body
     it.close()
 
 
@@ -80,8 +80,8 @@ def test_apps_that_sort_by_themselves_raise_an_alarm_if_they_tell(tmp_path: Path
     it, _ = service(tmp_path, k=1)
     alarms = shows(it, sorted, 256)
     assert "unexpected-order" in alarms
-    fold, _ = folded(it._store, "home")
-    assert taken(fold).body == taken(it._memory.slots["home"].fold).body
+    state, _ = replay(it._store, "home")
+    assert take_snapshot(state).body == take_snapshot(it._manager.slots["home"].state).body
     it.close()
     it, _ = service(tmp_path, k=1)
     assert [alarm.name for alarm in it.slot("home").alarms] == alarms
@@ -91,14 +91,14 @@ def test_apps_that_sort_by_themselves_raise_an_alarm_if_they_tell(tmp_path: Path
 def test_what_was_shown_is_told_once_and_with_an_answer(tmp_path: Path) -> None:
     it, _ = service(tmp_path, k=2, update="on_close")
     ranking = it.rank("home", RankRequest(event_id="e")).ranking
-    event = it._memory.slots["home"].fold.open["e"]
+    event = it._manager.slots["home"].state.open["e"]
     backwards = ranking[::-1]
     it.feedback("e", FeedbackRequest([None], shown=backwards))  # no answer
     it.feedback("e", FeedbackRequest([1]))
     assert event.shown == b""
     it.feedback("e", FeedbackRequest([1, 0], shown=backwards[:3]))
     it.feedback("e", FeedbackRequest([0, 0], shown=ranking))
-    assert it._memory.slots["home"].fold.items.names(np.frombuffer(event.shown, "<u4").tolist()) == backwards
+    assert it._manager.slots["home"].state.items.names(np.frombuffer(event.shown, "<u4").tolist()) == backwards
     it.close()
 
 
@@ -140,7 +140,7 @@ def test_those_who_answer_at_once_do_not_make_it_seem_that_fewer_do(tmp_path: Pa
 
 def test_waiting_for_one_event_does_not_take_memory() -> None:
     """One visitor thinks for long, and ten thousand others answer meanwhile."""
-    watching, chances = Watching(1, NAMES.__getitem__), np.full(4, 0.5).tobytes()
+    watching, chances = SlotMonitor(1, NAMES.__getitem__), np.full(4, 0.5).tobytes()
     rng = np.random.default_rng(0)
     for n in range(1, 20_000):
         order = rng.permutation(4).astype("<u4").tobytes()
@@ -174,12 +174,12 @@ def test_going_on_from_what_is_remembered() -> None:
         Closed(n, rng.permutation(4).astype("<u4").tobytes(), chances, [float(rng.integers(2)), None])
         for n in range(500)
     ]
-    whole, first = (Watching(1, NAMES.__getitem__) for _ in range(2))
+    whole, first = (SlotMonitor(1, NAMES.__getitem__) for _ in range(2))
     for n in rng.permutation(500).tolist():
         for one in (whole, first):
             one.closed(events[n])
             one.go_on(400, n, str)
         if n in (63, 100, 250):
-            kept = msgspec.msgpack.decode(msgspec.msgpack.encode(first.saved()), type=Watched)
-            first = Watching.restored(kept, NAMES.__getitem__)
+            kept = msgspec.msgpack.decode(msgspec.msgpack.encode(first.saved()), type=MonitorSnapshot)
+            first = SlotMonitor.restore(kept, NAMES.__getitem__)
     assert msgspec.msgpack.encode(first.saved()) == msgspec.msgpack.encode(whole.saved())

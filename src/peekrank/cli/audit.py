@@ -33,15 +33,15 @@ def command(
 
     The service may be running. Ends with code 1 if anything differs.
     """
-    from peekrank.service.audit import audited
-    from peekrank.service.log.open import existing_log
+    from peekrank.service.audit import audit_slots
+    from peekrank.service.log.open import open_log
 
     import_all(imports)
     speak(json_file, quiet=quiet)
     check_outputs(json_file, read=[Path(log)])
-    store = existing_log(log, slot)
+    store = open_log(log, slot)
     audits = []
-    for audit in audited(store, slot):
+    for audit in audit_slots(store, slot):
         say(Text(str(audit)))
         audits.append(audit)
     store.close()

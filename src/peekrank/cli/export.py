@@ -27,14 +27,14 @@ def command(
 ) -> None:
     """Write the decisions of a slot, with chances and answers, to a file that can be evaluated."""
     from peekrank.evidence.log import write_log
-    from peekrank.service.export import exported
-    from peekrank.service.log.open import existing_log
+    from peekrank.service.export import export_log
+    from peekrank.service.log.open import open_log
 
     import_all(imports)
     speak(quiet=quiet)
     check_outputs(out, read=[Path(log)])
-    store = existing_log(log, [slot])
-    found = exported(store, slot)
+    store = open_log(log, [slot])
+    found = export_log(store, slot)
     store.close()
     write_log(out, found)
     say(Text(f"{counted(len(found.k), 'decision')} written to {out}"))

@@ -60,7 +60,7 @@ def command(
     """Run a ranking service over HTTP that learns from answers; none that it confirmed is ever lost."""
     _need_packages()
     import_all(imports)
-    from peekrank.service.logs import LEVELS, start_logs
+    from peekrank.service.logs import LEVELS, configure_logging
 
     if log_level not in LEVELS:
         raise ValueError(f"--log-level {log_level}: must be one of {', '.join(LEVELS)}")
@@ -69,14 +69,14 @@ def command(
     elif init:
         _init(file or Path("service.toml"))
     elif playground:
-        start_logs("warning" if log_level == "info" else log_level)
+        configure_logging("warning" if log_level == "info" else log_level)
         _playground(_free(PORT) if port is None else port, browser)
     elif file is None:
         raise ValueError("name a file, such as service.toml; --init writes one, --playground needs none")
     elif check:
         _check(file)
     else:
-        start_logs(log_level)
+        configure_logging(log_level)
         _serve(file, port)
 
 
@@ -102,10 +102,10 @@ def _described(config: Config) -> str:
 
 def _check(file: Path) -> None:
     from peekrank.service.config import read_config
-    from peekrank.service.keys import check_bind, keys_of
+    from peekrank.service.keys import check_bind, keys_from_config
 
     config = read_config(file)
-    check_bind(config.server.host, keys_of(config))
+    check_bind(config.server.host, keys_from_config(config))
     say(Text(_described(config)))
 
 
@@ -135,29 +135,29 @@ def _serve(file: Path, port: int | None) -> None:
     from dataclasses import replace
 
     from peekrank.service.config import read_config
-    from peekrank.service.server import Running
+    from peekrank.service.server import HttpServer
     from peekrank.service.service import Service
 
     config = read_config(file)
     if port is not None:
         config = replace(config, server=replace(config.server, port=port))
-    running = Running(Service(config), config)
+    running = HttpServer(Service(config), config)
     say(Text(f"Service and board: {running.url}/ (Ctrl-C ends it)"))
     running.run()
 
 
 def _playground(port: int, browser: bool) -> None:
-    from peekrank.service.playground import NOTICE, SLOT, Visitors, fast_clock, playground_config
-    from peekrank.service.server import Running
+    from peekrank.service.playground import BANNER, SLOT, Visitors, fast_clock, playground_config
+    from peekrank.service.server import HttpServer
     from peekrank.service.service import Service
 
     with tempfile.TemporaryDirectory(prefix="peekrank-playground-") as folder:
         clock, config = fast_clock(), playground_config(Path(folder), port)
         service = Service(config, clock=clock)
-        running = Running(service, config, clock=clock, notice=NOTICE)
+        running = HttpServer(service, config, clock=clock, banner=BANNER)
         visitors = Visitors(service, clock)
         board = f"{running.url}/dashboard/{SLOT}"
-        say(NOTICE, Text(f"Board: {board} (Ctrl-C ends it)"))
+        say(BANNER, Text(f"Board: {board} (Ctrl-C ends it)"))
         visitors.start()
         if browser and _has_screen():
             webbrowser.open(board)

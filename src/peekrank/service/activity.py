@@ -11,14 +11,14 @@ _HOUR = 60
 class Counts(Struct, array_like=True):
     """What there was, ever."""
 
-    ranked: int = 0
+    n_ranked: int = 0
     explored: int = 0
-    answered: int = 0  # events with an answer in time
+    n_answered: int = 0  # events with an answer in time
     expired: int = 0
     late: int = 0  # answers
-    answers: int = 0
-    differing: int = 0  # rankings that came out otherwise when the log was folded again
-    refused: int = 0  # events that the learner could not learn from, as it said
+    n_feedback: int = 0
+    replay_mismatches: int = 0  # rankings that came out otherwise when the log was folded again
+    rejected_updates: int = 0  # events that the learner could not learn from, as it said
 
 
 class Minute(Struct, array_like=True):
@@ -47,7 +47,7 @@ class Activity(Struct, array_like=True):
     def ranked(self, time: int, *, explored: bool) -> None:
         """Count a ranking."""
         minute = self.minute(time)
-        self.counts.ranked += 1
+        self.counts.n_ranked += 1
         minute.ranked += 1
         if explored:
             self.counts.explored += 1
@@ -56,8 +56,8 @@ class Activity(Struct, array_like=True):
     def answered(self, time: int, grades: list[int]) -> None:
         """Count an event that was answered, with the grades that count."""
         minute = self.minute(time)
-        self.counts.answered += 1
-        self.counts.answers += len(grades)
+        self.counts.n_answered += 1
+        self.counts.n_feedback += len(grades)
         minute.answered += 1
         minute.value += sum(grades) / len(grades)
 
@@ -67,7 +67,7 @@ def nothing_yet() -> Activity:
 
     >>> activity = nothing_yet()
     >>> activity.ranked(0, explored=True)
-    >>> activity.counts.ranked, activity.minutes[0].explored
+    >>> activity.counts.n_ranked, activity.minutes[0].explored
     (1, 1)
     """
     return Activity(Counts(), [])

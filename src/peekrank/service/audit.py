@@ -1,4 +1,4 @@
-"""Audits: a log is folded again from its beginning, and compared bit for bit with the service's state."""
+"""Audits: a log is folded again from its initial_state, and compared bit for bit with the service's state."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from peekrank._util.text import counted
 from peekrank.service.log.store import Snapshot, Store
-from peekrank.service.snapshots import beginning, differences, followed, machine, taken
+from peekrank.service.snapshots import initial_state, differences, catch_up, machine, take_snapshot
 
 
 class Audit(NamedTuple):
@@ -30,7 +30,7 @@ class Audit(NamedTuple):
     def __str__(self) -> str:
         """The verdict, in a sentence or more."""
         records = counted(self.last - self.first + 1, "record")
-        what = f"{self.slot}: {records} folded, from {self.first:,} to {self.last:,}: "
+        what = f"{self.slot}: {records} replay, from {self.first:,} to {self.last:,}: "
         if self.passed:
             known = " and ".join(f"{number:,}" for number in self.equal) or "none"
             return f"{what}equal (rankings, and snapshots after record {known})"
@@ -41,26 +41,26 @@ class Audit(NamedTuple):
         return f"{what}DIFFERENT: {'; '.join(found)}"
 
 
-def audited(store: Store, slots: list[str] | None = None) -> Iterator[Audit]:
+def audit_slots(store: Store, slots: list[str] | None = None) -> Iterator[Audit]:
     """Audits of some slots, or of all that the store has, one by one."""
     for slot in store.slots() if slots is None else slots:
-        yield audit_of(store, slot)
+        yield audit_slot(store, slot)
 
 
-def audit_of(store: Store, slot: str) -> Audit:
-    """Fold the log of a slot, and stop at each snapshot to compare."""
-    fold = beginning(store, slot)
-    start, differing = fold.number, fold.activity.counts.differing
+def audit_slot(store: Store, slot: str) -> Audit:
+    """SlotState the log of a slot, and stop at each snapshot to compare."""
+    state = initial_state(store, slot)
+    start, differing = state.number, state.activity.counts.replay_mismatches
     equal: list[int] = []
     different: list[str] = []
     known = sorted(store.snapshots(slot), key=lambda snapshot: snapshot.number)
     for snapshot in known:
         if snapshot.number > start or start == 0:
-            followed(store, fold, snapshot.number)
-            _compare(snapshot, taken(fold), equal, different)
-    followed(store, fold)
-    rankings = fold.activity.counts.differing - differing
-    return Audit(slot, start + 1, fold.number, tuple(equal), tuple(different), rankings, _machines(known))
+            catch_up(store, state, snapshot.number)
+            _compare(snapshot, take_snapshot(state), equal, different)
+    catch_up(store, state)
+    rankings = state.activity.counts.replay_mismatches - differing
+    return Audit(slot, start + 1, state.number, tuple(equal), tuple(different), rankings, _machines(known))
 
 
 def _compare(kept: Snapshot, made: Snapshot, equal: list[int], different: list[str]) -> None:

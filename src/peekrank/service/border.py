@@ -26,7 +26,7 @@ SLOW = 1.0  # seconds after which a call is worth a line in the log
 _TRACE = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 
 
-class Border:
+class ServiceMiddleware:
     """An ASGI application around another one.
 
     Parameters

@@ -47,7 +47,7 @@ _AGAIN = {408, 429, 502, 503, 504}  # statuses after which a retry may succeed
 _PAGE = 1000  # items
 
 
-class Ask(NamedTuple, Generic[Reply]):
+class ApiRequest(NamedTuple, Generic[Reply]):
     """A call to make, and how its response is read."""
 
     method: str
@@ -83,7 +83,7 @@ class Retries:
         return self._pause * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
 
 
-class Calls:
+class Requests:
     """What can be asked of a service; a client has these methods, and gives what is read in the end."""
 
     def rank(
@@ -95,7 +95,7 @@ class Calls:
         event_id: str | None = None,
         baseline: Sequence[str] | None = None,
         defer: bool = False,
-    ) -> Ask[RankReply]:
+    ) -> ApiRequest[RankReply]:
         """Rank a list: names of items, or a mapping from names to features; all items of the slot if left out."""
         request = RankRequest(
             event_id=event_id or uuid.uuid4().hex,
@@ -106,7 +106,7 @@ class Calls:
         )
         return _asked("POST", f"{_slot(slot)}/rank", RankReply, request)
 
-    def feedback(self, event_id: str, answers: Answers, *, shown: Sequence[str] | None = None) -> Ask[EventReply]:
+    def feedback(self, event_id: str, answers: Answers, *, shown: Sequence[str] | None = None) -> ApiRequest[EventReply]:
         """Tell what people said: grades by item, or in the order they were asked; None: did not answer.
 
         `shown`: the items as the app showed them, from the top, if that may differ from the ranking.
@@ -121,46 +121,46 @@ class Calls:
         seen: Sequence[str] | None = None,
         *,
         shown: Sequence[str] | None = None,
-    ) -> Ask[EventReply]:
+    ) -> ApiRequest[EventReply]:
         """Tell what people did, by item, to a slot with rules for it; `seen`: what they looked at."""
         done = {item: dict(signs) for item, signs in signals.items()}
         return _told(event_id, FeedbackRequest(signals=done, seen=_names(seen), shown=_names(shown)))
 
-    def activate(self, event_id: str) -> Ask[EventReply]:
+    def activate(self, event_id: str) -> ApiRequest[EventReply]:
         """Say that a deferred list is shown now."""
         return _asked("POST", f"{_event(event_id)}/activate", EventReply)
 
-    def event(self, event_id: str) -> Ask[EventReply]:
+    def event(self, event_id: str) -> ApiRequest[EventReply]:
         """Look at an event."""
         return _asked("GET", _event(event_id), EventReply)
 
-    def batch(self, lines: Iterable[BatchRank | BatchFeedback | BatchActivate]) -> Ask[list[BatchReply]]:
+    def batch(self, lines: Iterable[BatchRank | BatchFeedback | BatchActivate]) -> ApiRequest[list[BatchReply]]:
         """Make many calls at once; each reply has a status of its own."""
-        return Ask("POST", "/v1/batch", _replies, msgspec.json.Encoder().encode_lines(list(lines)), LINES)
+        return ApiRequest("POST", "/v1/batch", _replies, msgspec.json.Encoder().encode_lines(list(lines)), LINES)
 
-    def put_items(self, slot: str, items: Items) -> Ask[ChangedReply]:
+    def put_items(self, slot: str, items: Items) -> ApiRequest[ChangedReply]:
         """Register items, or replace their descriptions."""
         return _asked("PUT", f"{_slot(slot)}/items", ChangedReply, ItemsRequest(_items(items)))
 
-    def retire_items(self, slot: str, names: Iterable[str]) -> Ask[ChangedReply]:
+    def retire_items(self, slot: str, names: Iterable[str]) -> ApiRequest[ChangedReply]:
         """Leave items out from now on."""
         query = urlencode([("id", name) for name in names])
         return _asked("DELETE", f"{_slot(slot)}/items?{query}", ChangedReply)
 
-    def items_after(self, slot: str, after: str = "") -> Ask[ItemsReply]:
+    def items_after(self, slot: str, after: str = "") -> ApiRequest[ItemsReply]:
         """Look at the first items after an id, in the order of ids."""
         query = urlencode({"limit": _PAGE, **({"after": after} if after else {})})
         return _asked("GET", f"{_slot(slot)}/items?{query}", ItemsReply)
 
-    def slots(self) -> Ask[list[SlotReply]]:
+    def slots(self) -> ApiRequest[list[SlotReply]]:
         """Look at all slots."""
-        return Ask("GET", "/v1/slots", lambda response: _read(SlotsReply, response).slots)
+        return ApiRequest("GET", "/v1/slots", lambda response: _read(SlotsReply, response).slots)
 
-    def slot(self, name: str) -> Ask[SlotReply]:
+    def slot(self, name: str) -> ApiRequest[SlotReply]:
         """Look at a slot."""
         return _asked("GET", _slot(name), SlotReply)
 
-    def stats(self) -> Ask[StatsReply]:
+    def stats(self) -> ApiRequest[StatsReply]:
         """Look at where the log of the service stands."""
         return _asked("GET", "/v1/stats", StatsReply)
 
@@ -196,12 +196,12 @@ def _event(event_id: str) -> str:
     return f"/v1/events/{quote(event_id, safe='')}"
 
 
-def _asked(method: str, path: str, gives: type[Reply], body: Any = None) -> Ask[Reply]:
+def _asked(method: str, path: str, gives: type[Reply], body: Any = None) -> ApiRequest[Reply]:
     content = None if body is None else msgspec.msgpack.encode(body)
-    return Ask(method, path, partial(_read, gives), content)
+    return ApiRequest(method, path, partial(_read, gives), content)
 
 
-def _told(event_id: str, request: FeedbackRequest) -> Ask[EventReply]:
+def _told(event_id: str, request: FeedbackRequest) -> ApiRequest[EventReply]:
     return _asked("PUT", f"{_event(event_id)}/feedback", EventReply, request)
 
 

@@ -14,7 +14,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import httpx
 
-from peekrank.service.calls import Ask, Calls, Retries, item
+from peekrank.service.calls import ApiRequest, Requests, Retries, item
 from peekrank.service.messages import ItemReply
 
 __all__ = ["AsyncClient", "Client", "item"]
@@ -23,7 +23,7 @@ Reply = TypeVar("Reply")
 P = ParamSpec("P")
 
 
-def _blocking(call: Callable[Concatenate[Any, P], Ask[Reply]]) -> Callable[Concatenate[Client, P], Reply]:
+def _blocking(call: Callable[Concatenate[Any, P], ApiRequest[Reply]]) -> Callable[Concatenate[Client, P], Reply]:
     @wraps(call)
     def method(self: Client, /, *args: P.args, **options: P.kwargs) -> Reply:
         return self._ask(call(self, *args, **options))
@@ -32,7 +32,7 @@ def _blocking(call: Callable[Concatenate[Any, P], Ask[Reply]]) -> Callable[Conca
 
 
 def _awaited(
-    call: Callable[Concatenate[Any, P], Ask[Reply]],
+    call: Callable[Concatenate[Any, P], ApiRequest[Reply]],
 ) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, Reply]]:
     @wraps(call)
     async def method(self: AsyncClient, /, *args: P.args, **options: P.kwargs) -> Reply:
@@ -46,7 +46,7 @@ def _headers(key: str | None) -> dict[str, str]:
 
 
 class Client:
-    """A client that blocks; threads may share one. What it can be asked is described in `Calls`.
+    """A client that blocks; threads may share one. What it can be asked is described in `Requests`.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class Client:
         """Give connections back."""
         self._http.close()
 
-    def _ask(self, ask: Ask[Reply]) -> Reply:
+    def _ask(self, ask: ApiRequest[Reply]) -> Reply:
         request, retries = ask.request(self._http), Retries(self._retries)
         while True:
             try:
@@ -97,18 +97,18 @@ class Client:
                     return ask.read(response)
             time.sleep(pause)
 
-    rank = _blocking(Calls.rank)
-    feedback = _blocking(Calls.feedback)
-    report = _blocking(Calls.report)
-    activate = _blocking(Calls.activate)
-    event = _blocking(Calls.event)
-    batch = _blocking(Calls.batch)
-    put_items = _blocking(Calls.put_items)
-    retire_items = _blocking(Calls.retire_items)
-    items_after = _blocking(Calls.items_after)
-    slots = _blocking(Calls.slots)
-    slot = _blocking(Calls.slot)
-    stats = _blocking(Calls.stats)
+    rank = _blocking(Requests.rank)
+    feedback = _blocking(Requests.feedback)
+    report = _blocking(Requests.report)
+    activate = _blocking(Requests.activate)
+    event = _blocking(Requests.event)
+    batch = _blocking(Requests.batch)
+    put_items = _blocking(Requests.put_items)
+    retire_items = _blocking(Requests.retire_items)
+    items_after = _blocking(Requests.items_after)
+    slots = _blocking(Requests.slots)
+    slot = _blocking(Requests.slot)
+    stats = _blocking(Requests.stats)
 
     def items(self, slot: str) -> Iterator[ItemReply]:
         """All items of a slot, asked for in pages."""
@@ -120,7 +120,7 @@ class Client:
 
 
 class AsyncClient:
-    """A client to await. What it can be asked is described in `Calls`.
+    """A client to await. What it can be asked is described in `Requests`.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ class AsyncClient:
         """Give connections back."""
         await self._http.aclose()
 
-    async def _ask(self, ask: Ask[Reply]) -> Reply:
+    async def _ask(self, ask: ApiRequest[Reply]) -> Reply:
         request, retries = ask.request(self._http), Retries(self._retries)
         while True:
             try:
@@ -171,18 +171,18 @@ class AsyncClient:
                     return ask.read(response)
             await asyncio.sleep(pause)
 
-    rank = _awaited(Calls.rank)
-    feedback = _awaited(Calls.feedback)
-    report = _awaited(Calls.report)
-    activate = _awaited(Calls.activate)
-    event = _awaited(Calls.event)
-    batch = _awaited(Calls.batch)
-    put_items = _awaited(Calls.put_items)
-    retire_items = _awaited(Calls.retire_items)
-    items_after = _awaited(Calls.items_after)
-    slots = _awaited(Calls.slots)
-    slot = _awaited(Calls.slot)
-    stats = _awaited(Calls.stats)
+    rank = _awaited(Requests.rank)
+    feedback = _awaited(Requests.feedback)
+    report = _awaited(Requests.report)
+    activate = _awaited(Requests.activate)
+    event = _awaited(Requests.event)
+    batch = _awaited(Requests.batch)
+    put_items = _awaited(Requests.put_items)
+    retire_items = _awaited(Requests.retire_items)
+    items_after = _awaited(Requests.items_after)
+    slots = _awaited(Requests.slots)
+    slot = _awaited(Requests.slot)
+    stats = _awaited(Requests.stats)
 
     async def items(self, slot: str) -> AsyncIterator[ItemReply]:
         """All items of a slot, asked for in pages."""

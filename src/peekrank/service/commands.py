@@ -14,7 +14,7 @@ class Rank(NamedTuple):
     request: RankRequest
 
 
-class Answer(NamedTuple):
+class SubmitFeedback(NamedTuple):
     """Tell the answers to an event; the result is an `EventReply`."""
 
     event_id: str
@@ -41,4 +41,4 @@ class RetireItems(NamedTuple):
     ids: tuple[str, ...]
 
 
-Command = Rank | Answer | Activate | PutItems | RetireItems
+Command = Rank | SubmitFeedback | Activate | PutItems | RetireItems

@@ -117,19 +117,19 @@ class SlotConfig:
     seed: Annotated[int, "Which randomness; 0: the service draws it once, and keeps it in the log."] = 0
 
     @property
-    def judge(self) -> Measure:
+    def measure_object(self) -> Measure:
         """The measure."""
         return measure_named(self.measure)
 
     @property
-    def form(self) -> Form:
+    def feedback_rules(self) -> Form:
         """What becomes of what people tell."""
         return _form(self.feedback)
 
     @property
-    def made(self) -> Learner:
+    def learner_object(self) -> Learner:
         """The learner, its open fields filled from the slot."""
-        return learner_named(self.learner, measure=self.judge, max_grade=self.max_grade)
+        return learner_named(self.learner, measure=self.measure_object, max_grade=self.max_grade)
 
     @property
     def d(self) -> int:
@@ -260,7 +260,7 @@ def _check_waiting(document: Document, place: Place, slot: SlotConfig) -> None:
 
 def _check_feedback(document: Document, place: Place, slot: SlotConfig) -> None:
     try:
-        found = slot.form
+        found = slot.feedback_rules
     except ValueError as error:
         document.refuse((*place, "feedback"), str(error))
     if found.rules and found.max_grade > slot.max_grade:
@@ -276,12 +276,12 @@ def _check_feedback(document: Document, place: Place, slot: SlotConfig) -> None:
 def _check_learner(document: Document, place: Place, slot: SlotConfig) -> None:
     """Refuse what cannot be learned: the learner says why."""
     try:
-        judge = slot.judge
+        measure_object = slot.measure_object
     except ValueError as error:
         document.refuse((*place, "measure"), str(error))
-    del judge
+    del measure_object
     try:
-        learner = slot.made
+        learner = slot.learner_object
     except ValueError as error:
         document.refuse((*place, "learner"), str(error))
     if learner.full_information:
@@ -382,4 +382,4 @@ def _seconds(document: Document, place: Place, value: Any) -> float:
 
 def specification(slot: SlotConfig) -> str:
     """The learner of a slot, all of its fields told."""
-    return text_of(slot.made)
+    return text_of(slot.learner_object)

@@ -17,7 +17,7 @@ import numpy as np
 from peekrank.service.config import Aggregate, Update
 from peekrank.types import Floats
 
-SILENT = -1  # in the place of a grade: this question was not answered
+MISSING = -1  # in the place of a grade: this question was not answered
 
 
 class State(Enum):
@@ -34,7 +34,7 @@ class State(Enum):
         return self in (State.ANSWERED, State.EXPIRED)
 
 
-class Call(Enum):
+class Trigger(Enum):
     """What can happen to an event that exists."""
 
     SAME_RANK = "rank, same body"
@@ -64,73 +64,73 @@ class Step(NamedTuple):
 
     state: State
     write: Write | None = None
-    teach: bool = False
+    update: bool = False
     problem: str | None = None
 
 
-def _life(learn: Update) -> dict[tuple[State, Call], Step]:
+def _life(learn: Update) -> dict[tuple[State, Trigger], Step]:
     """All that can happen: a pair that is not here cannot."""
     at_once = learn == "immediate"
-    heard = Step(State.ANSWERED, Write.FEEDBACK, teach=True) if at_once else Step(State.SHOWN, Write.FEEDBACK)
+    heard = Step(State.ANSWERED, Write.FEEDBACK, update=True) if at_once else Step(State.SHOWN, Write.FEEDBACK)
     table = {
-        (State.OPEN, Call.ACTIVATE): Step(State.SHOWN, Write.SHOWN),
-        (State.OPEN, Call.NEW_ANSWER): heard,
-        (State.OPEN, Call.DEADLINE): Step(State.EXPIRED, Write.CLOSE),
-        (State.SHOWN, Call.ACTIVATE): Step(State.SHOWN),
-        (State.SHOWN, Call.NEW_ANSWER): heard,
-        (State.SHOWN, Call.DEADLINE): Step(State.EXPIRED, Write.CLOSE, teach=not at_once),
-        (State.ANSWERED, Call.ACTIVATE): Step(State.ANSWERED),
-        (State.ANSWERED, Call.SAME_ANSWER): Step(State.ANSWERED),
-        (State.ANSWERED, Call.NEW_ANSWER): Step(State.ANSWERED, problem="other-answer")
+        (State.OPEN, Trigger.ACTIVATE): Step(State.SHOWN, Write.SHOWN),
+        (State.OPEN, Trigger.NEW_ANSWER): heard,
+        (State.OPEN, Trigger.DEADLINE): Step(State.EXPIRED, Write.CLOSE),
+        (State.SHOWN, Trigger.ACTIVATE): Step(State.SHOWN),
+        (State.SHOWN, Trigger.NEW_ANSWER): heard,
+        (State.SHOWN, Trigger.DEADLINE): Step(State.EXPIRED, Write.CLOSE, update=not at_once),
+        (State.ANSWERED, Trigger.ACTIVATE): Step(State.ANSWERED),
+        (State.ANSWERED, Trigger.SAME_ANSWER): Step(State.ANSWERED),
+        (State.ANSWERED, Trigger.NEW_ANSWER): Step(State.ANSWERED, problem="other-answer")
         if at_once
         else Step(State.ANSWERED, Write.LATE, problem="closed"),
-        (State.ANSWERED, Call.SAME_LATE_ANSWER): Step(State.ANSWERED, problem="closed"),
-        (State.EXPIRED, Call.ACTIVATE): Step(State.EXPIRED, problem="closed"),
-        (State.EXPIRED, Call.NEW_ANSWER): Step(State.EXPIRED, Write.LATE, problem="closed"),
-        (State.EXPIRED, Call.SAME_LATE_ANSWER): Step(State.EXPIRED, problem="closed"),
+        (State.ANSWERED, Trigger.SAME_LATE_ANSWER): Step(State.ANSWERED, problem="closed"),
+        (State.EXPIRED, Trigger.ACTIVATE): Step(State.EXPIRED, problem="closed"),
+        (State.EXPIRED, Trigger.NEW_ANSWER): Step(State.EXPIRED, Write.LATE, problem="closed"),
+        (State.EXPIRED, Trigger.SAME_LATE_ANSWER): Step(State.EXPIRED, problem="closed"),
     }
     if not at_once:
-        table[State.SHOWN, Call.SAME_ANSWER] = Step(State.SHOWN)
-        table[State.SHOWN, Call.DEADLINE_ANSWERED] = Step(State.ANSWERED, Write.CLOSE, teach=True)
+        table[State.SHOWN, Trigger.SAME_ANSWER] = Step(State.SHOWN)
+        table[State.SHOWN, Trigger.DEADLINE_ANSWERED] = Step(State.ANSWERED, Write.CLOSE, update=True)
     for state in State:
-        table[state, Call.SAME_RANK] = Step(state)
-        table[state, Call.OTHER_RANK] = Step(state, problem="other-request")
+        table[state, Trigger.SAME_RANK] = Step(state)
+        table[state, Trigger.OTHER_RANK] = Step(state, problem="other-request")
     return table
 
 
-LIFE: dict[Update, dict[tuple[State, Call], Step]] = {
+LIFE: dict[Update, dict[tuple[State, Trigger], Step]] = {
     "immediate": _life("immediate"),
     "on_close": _life("on_close"),
 }
 
 
-def step(learn: Update, state: State, call: Call) -> Step:
+def step(learn: Update, state: State, call: Trigger) -> Step:
     """What a call does to an event.
 
-    >>> step("immediate", State.SHOWN, Call.NEW_ANSWER)
-    Step(state=<State.ANSWERED: 'answered'>, write=<Write.FEEDBACK: 'feedback'>, teach=True, problem=None)
+    >>> step("immediate", State.SHOWN, Trigger.NEW_ANSWER)
+    Step(state=<State.ANSWERED: 'answered'>, write=<Write.FEEDBACK: 'feedback'>, update=True, problem=None)
     """
     return LIFE[learn][state, call]
 
 
-def combined(answers: Sequence[bytes], k: int, how: Aggregate, missing_feedback: float = np.nan) -> Floats:
+def aggregate(answers: Sequence[bytes], k: int, how: Aggregate, missing_feedback: float = np.nan) -> Floats:
     """How several answers to the same k questions are combined: a grade for each, or `missing_feedback`.
 
     A mean that is no grade is rounded to the nearest one, and up from the middle.
 
-    >>> combined([packed([1, SILENT, 0]), packed([2, 1, SILENT])], 3, "mean")
+    >>> aggregate([pack_grades([1, MISSING, 0]), pack_grades([2, 1, MISSING])], 3, "mean")
     array([2., 1., 0.])
-    >>> combined([packed([1, SILENT]), packed([2, SILENT])], 2, "first", missing_feedback=0.0)
+    >>> aggregate([pack_grades([1, MISSING]), pack_grades([2, MISSING])], 2, "first", missing_feedback=0.0)
     array([1., 0.])
     """
     if len(answers) == 1:  # as most often
         only: Floats = np.frombuffer(answers[0], dtype="<i2", count=k).astype(np.float64)
-        only[only == SILENT] = missing_feedback
+        only[only == MISSING] = missing_feedback
         return only
     out: Floats = np.full(k, missing_feedback)
-    given = [unpacked(answer) for answer in answers]
+    given = [unpack_grades(answer) for answer in answers]
     for p in range(k):
-        grades = [answer[p] for answer in given if answer[p] != SILENT]
+        grades = [answer[p] for answer in given if answer[p] != MISSING]
         if grades:
             out[p] = _COMBINE[how](grades)
     return out
@@ -144,15 +144,15 @@ _COMBINE: dict[Aggregate, Callable[[list[int]], int]] = {
 }
 
 
-def packed(answer: Sequence[int]) -> bytes:
-    """Grades, or SILENT, for each question: what is kept of an answer, and tells it from others."""
+def pack_grades(answer: Sequence[int]) -> bytes:
+    """Grades, or MISSING, for each question: what is kept of an answer, and tells it from others."""
     return np.array(answer, dtype="<i2").tobytes()
 
 
-def unpacked(answer: bytes) -> list[int]:
+def unpack_grades(answer: bytes) -> list[int]:
     """The grades of an answer.
 
-    >>> unpacked(packed([3, SILENT]))
+    >>> unpack_grades(pack_grades([3, MISSING]))
     [3, -1]
     """
     found: list[int] = np.frombuffer(answer, dtype="<i2").tolist()

@@ -7,8 +7,8 @@ import numpy as np
 from peekrank.evidence.alarms import order_shown
 from peekrank.kernels.philox import fill_uniforms
 from peekrank.service import problems
-from peekrank.service.events import SILENT
-from peekrank.service.fold import Event, Fold, event_k
+from peekrank.service.events import MISSING
+from peekrank.service.state import Event, SlotState, event_k
 from peekrank.service.log.records import numbers, read_numbers
 from peekrank.service.messages import FeedbackRequest
 from peekrank.streams.forms import Form
@@ -16,13 +16,13 @@ from peekrank.streams.forms import Form
 _BEYOND = 2**62  # numbers of draws for answers begin here; those of rankings are far below
 
 
-def grades_told(fold: Fold, event: Event, ranking: list[str], request: FeedbackRequest) -> list[int]:
-    """The grade for each question of an event, SILENT where there is none."""
-    asked, rules = ranking[: event_k(event)], fold.config.form
+def parse_grades(state: SlotState, event: Event, ranking: list[str], request: FeedbackRequest) -> list[int]:
+    """The grade for each question of an event, MISSING where there is none."""
+    asked, rules = ranking[: event_k(event)], state.config.feedback_rules
     if rules.rules:
         if request.signals is None or request.grades is not None:
             raise problems.invalid(f"signals: this slot takes what people did ({rules}), not answers", "$.signals")
-        return _by_rules(fold, event, asked, request, rules)
+        return _by_rules(state, event, asked, request, rules)
     if request.grades is None or request.signals is not None or request.seen is not None:
         raise problems.invalid("grades: this slot takes grades, and no signals", "$.grades")
     if isinstance(request.grades, dict):
@@ -34,11 +34,11 @@ def grades_told(fold: Fold, event: Event, ranking: list[str], request: FeedbackR
                 f"grades: {len(request.grades)} were given, and {len(asked)} asked for", "$.grades"
             )
         given = [*request.grades, *[None] * (len(asked) - len(request.grades))]
-    most = min(fold.learner.learner.max_grade, fold.config.max_grade)
+    most = min(state.agent.learner.max_grade, state.config.max_grade)
     return [_grade(name, grade, most) for name, grade in zip(asked, given, strict=True)]
 
 
-def shown_told(event: Event, ranking: list[str], request: FeedbackRequest) -> bytes:
+def parse_shown(event: Event, ranking: list[str], request: FeedbackRequest) -> bytes:
     """The list as the app showed it, in the numbers of its ranking; empty if the app does not tell."""
     if request.shown is None:
         return b""
@@ -58,7 +58,7 @@ def _check_asked(names: list[str], asked: list[str], field: str) -> None:
 
 def _grade(name: str, grade: float | None, most: int) -> int:
     if grade is None:
-        return SILENT
+        return MISSING
     if grade != int(grade) or not 0 <= grade <= most:
         raise problems.invalid(
             f"grades: {grade:g} for {name!r} must be a whole number from 0 to {most}, or null", "$.grades"
@@ -66,7 +66,7 @@ def _grade(name: str, grade: float | None, most: int) -> int:
     return int(grade)
 
 
-def _by_rules(fold: Fold, event: Event, asked: list[str], request: FeedbackRequest, rules: Form) -> list[int]:
+def _by_rules(state: SlotState, event: Event, asked: list[str], request: FeedbackRequest, rules: Form) -> list[int]:
     """Grades by rules; what a curve corrects is drawn by the event's number: a repeated call is the same."""
     signals = request.signals or {}
     _check_asked(list(signals), asked, "signals")
@@ -77,6 +77,6 @@ def _by_rules(fold: Fold, event: Event, asked: list[str], request: FeedbackReque
     except ValueError as error:
         raise problems.invalid(f"signals: {error}", "$.signals") from None
     uniforms = np.empty(len(asked))
-    fill_uniforms(fold.key, _BEYOND + event.round, uniforms)
+    fill_uniforms(state.key, _BEYOND + event.round, uniforms)
     grades = rules.as_grades(estimates, uniforms)
-    return [SILENT if np.isnan(grade) else int(grade) for grade in grades]
+    return [MISSING if np.isnan(grade) else int(grade) for grade in grades]

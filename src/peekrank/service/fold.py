@@ -1,6 +1,6 @@
 """The state of a slot: the fold of its records, in the order of their numbers.
 
-A live call and a replay both end in `Fold.apply`: there is no other code that changes a state. Randomness is a
+A live call and a replay both end in `SlotState.apply`: there is no other code that changes a state. Randomness is a
 function of the slot's key and of how many lists were ranked before (`kernels.philox`), time is that of the record,
 and an event ends because a record says so.
 """
@@ -20,7 +20,7 @@ from peekrank.kernels.philox import fill_uniforms
 from peekrank.service.activity import Activity, nothing_yet
 from peekrank.service.clock import SECOND
 from peekrank.service.config import SlotConfig, specification
-from peekrank.service.events import SILENT, Call, State, combined, step, unpacked
+from peekrank.service.events import MISSING, Trigger, State, aggregate, step, unpack_grades
 from peekrank.service.items import Items
 from peekrank.service.log.records import (
     Body,
@@ -34,7 +34,7 @@ from peekrank.service.log.records import (
     read_numbers,
 )
 from peekrank.service.log.records import Items as ItemsBody
-from peekrank.service.watching import Closed, Watching
+from peekrank.service.monitor import Closed, SlotMonitor
 from peekrank.types import Decision, Features, Floats, Ints
 
 _RECENT = 4096  # closed events that are still in memory; more than a batch can close
@@ -50,7 +50,7 @@ class Event(Struct, array_like=True):
     body: Ranked
     round: int = 0  # of the learner
     features: bytes = b""  # float32 of the registry, as they were
-    answers: list[bytes] = []  # `events.packed`, in time
+    answers: list[bytes] = []  # `events.pack_grades`, in time
     late: list[bytes] = []
     learned: bool = False
     shown: bytes = b""  # the list as the app showed it; empty: as it was ranked, as far as is known
@@ -61,7 +61,7 @@ class Event(Struct, array_like=True):
         return State(self.state)
 
 
-class Fold:
+class SlotState:
     """A slot as its log has made it so far.
 
     Parameters
@@ -75,12 +75,12 @@ class Fold:
         self.number = self.time = 0  # of the last record
         self.settings: Settings | None = None
         self.since = 0  # the record that the learner began with
-        self.agent: Agent | None = None
+        self._agent: Agent | None = None
         self.items = Items([])
         self.open: OrderedDict[str, Event] = OrderedDict()  # by time, hence by deadline
         self.recent: OrderedDict[str, Event] = OrderedDict()  # closed, in no snapshot
         self.activity: Activity = nothing_yet()
-        self.watching = Watching(1, None)
+        self.monitor = SlotMonitor(1, None)
         self._draw = machine_code(fill_uniforms, 0, 0, np.empty(1))
 
     @property
@@ -96,21 +96,25 @@ class Fold:
         return self.settings.key if self.settings else 0
 
     @property
-    def learner(self) -> Agent:
+    def agent(self) -> Agent:
         """The learner at work."""
-        if self.agent is None:
+        if self._agent is None:
             raise ValueError(f"the log of slot {self.slot!r} does not begin with a configuration")
-        return self.agent
+        return self._agent
+
+    @agent.setter
+    def agent(self, agent: Agent) -> None:
+        self._agent = agent
 
     @property
     def lists(self) -> bool:
         """Whether each list brings its own items, of which nothing is kept."""
-        return self.learner.learner.any_length and self.config.features_from == "request"
+        return self.agent.learner.any_length and self.config.features_from == "request"
 
     @property
     def changing(self) -> bool:
         """Whether items may come and go."""
-        learner = self.learner.learner
+        learner = self.agent.learner
         return learner.kernels.enter is not None or learner.any_length
 
     @property
@@ -129,9 +133,9 @@ class Fold:
         for name in body.added:
             self._put(name, b"")
         X, chosen, given = self._candidates(body)
-        agent = self.learner
+        agent = self.agent
         uniforms = np.empty(agent.draws(len(chosen) if chosen is not None else None))
-        self._draw(self.key, self.activity.counts.ranked, uniforms)
+        self._draw(self.key, self.activity.counts.n_ranked, uniforms)
         kept = b""
         if X is not None and given is not None:
             kept, X = X.tobytes(), self._described(X, given)
@@ -147,7 +151,7 @@ class Fold:
 
     def _candidates(self, body: Ranked) -> tuple[Features | None, Ints | None, Ints | None]:
         """Features of the list, its items if the learner knows them, and if only the registry does."""
-        agent = self.learner
+        agent = self.agent
         if not agent.learner.any_length:
             if agent.learner.kernels.enter is None:
                 return None, None, None
@@ -181,42 +185,42 @@ class Fold:
             body.ranking, body.token = ranking, token
             body.chances = b"" if decision.chances is None else decision.chances.astype("<f8").tobytes()
         elif body.ranking != ranking or body.token != token:
-            self.activity.counts.differing += 1  # what was shown was shown: the record is what is learned from
+            self.activity.counts.replay_mismatches += 1  # what was shown was shown: the record is what is learned from
 
     # Answers
 
     def _shown(self, event: str, _: Shown) -> None:
         known = self.open[event]
-        known.state = step(self.config.update, known.at, Call.ACTIVATE).state.value
+        known.state = step(self.config.update, known.at, Trigger.ACTIVATE).state.value
 
     def _feedback(self, event: str, body: Feedback) -> None:
         if body.late:
-            self.activity.counts.late += sum(grade != SILENT for grade in unpacked(body.answer))
-            self.watching.late()
+            self.activity.counts.late += sum(grade != MISSING for grade in unpack_grades(body.answer))
+            self.monitor.late()
             if event in self.recent:
                 self.recent[event].late = [*self.recent[event].late, body.answer]
             return
         known = self.open[event]
         known.answers = [*known.answers, body.answer]
         known.shown = known.shown or body.shown
-        self._go_on(known, Call.NEW_ANSWER)
+        self._go_on(known, Trigger.NEW_ANSWER)
 
     def _closed(self, event: str, _: Close) -> None:
         known = self.open[event]
-        self._go_on(known, Call.DEADLINE_ANSWERED if known.answers else Call.DEADLINE)
+        self._go_on(known, Trigger.DEADLINE_ANSWERED if known.answers else Trigger.DEADLINE)
 
-    def _go_on(self, event: Event, call: Call) -> None:
+    def _go_on(self, event: Event, call: Trigger) -> None:
         was = event.at
         done = step(self.config.update, was, call)
         event.state = done.state.value
-        if done.teach:
-            self._teach(event)
+        if done.update:
+            self._update_agent(event)
         if done.state.closed:
             self._count(event, seen=was is State.SHOWN or bool(event.answers))
             self._forget(event)
             first = next(iter(self.open.values()), None)
-            before = first.round if first else self.learner.rounds + 1
-            self.watching.go_on(before, self.time, self.learner.trouble)
+            before = first.round if first else self.agent.rounds + 1
+            self.monitor.go_on(before, self.time, self.agent.trouble)
 
     def _forget(self, event: Event) -> None:
         """A closed event is in the log; the last ones stay at hand."""
@@ -230,7 +234,7 @@ class Fold:
         grades = [None if grade != grade else grade for grade in self._grades(event).tolist()]
         if seen:
             body = event.body
-            self.watching.closed(Closed(event.round, body.ranking, body.chances, grades, event.shown))
+            self.monitor.closed(Closed(event.round, body.ranking, body.chances, grades, event.shown))
         if not event.answers:
             self.activity.counts.expired += 1
             return
@@ -242,9 +246,9 @@ class Fold:
 
     def _grades(self, event: Event, silence: float = np.nan) -> Floats:
         """The result of the answers to an event."""
-        return combined(event.answers, event_k(event), self.config.aggregate, silence)
+        return aggregate(event.answers, event_k(event), self.config.aggregate, silence)
 
-    def _teach(self, event: Event) -> None:
+    def _update_agent(self, event: Event) -> None:
         """Have the learner learn what was said, if anything was."""
         config = self.config
         silence = np.nan if config.missing_feedback == "missing" else float(config.missing_feedback)
@@ -252,15 +256,15 @@ class Fold:
         if np.isnan(answers).all():
             return
         try:
-            self.learner.update(self._decision(event), answers)
+            self.agent.update(self._decision(event), answers)
         except ValueError:  # it refuses, before it changes anything: a token that overflowed, for instance
-            self.activity.counts.refused += 1
+            self.activity.counts.rejected_updates += 1
         else:
             event.learned = True
 
     def _decision(self, event: Event) -> Decision:
         """What the learner decided, from what was kept of it."""
-        body, agent = event.body, self.learner
+        body, agent = event.body, self.agent
         ranking, token = read_numbers(body.ranking), read_floats(body.token)
         if not agent.learner.any_length:
             chosen = np.sort(ranking) if agent.learner.kernels.enter is not None else None
@@ -304,7 +308,7 @@ class Fold:
 
     def _put(self, name: str, features: bytes) -> None:
         number = self.items.put(name, features)
-        agent = self.learner
+        agent = self.agent
         if agent.learner.kernels.enter is not None and number >= agent.shape.m:
             agent.add(number + 1 - agent.shape.m)
 
@@ -312,13 +316,13 @@ class Fold:
         """Go on as configured; another learner starts from scratch, and learns nothing from old decisions."""
         before, self.settings = self.settings, body
         if before is None or identity(before.config) != identity(body.config):
-            fixed = body.config.made
+            fixed = body.config.learner_object
             if fixed.kernels.enter is None and not fixed.any_length:
                 self.items = Items([])
             self.open.clear()
             self.since = self.number
             self.agent = new_agent(body.config, len(self.items))
-            self.watching = Watching(body.config.max_grade, self.name_of)
+            self.monitor = SlotMonitor(body.config.max_grade, self.name_of)
         for name in body.config.items:
             if self.items.number(name) is None and not self.lists:
                 self._put(name, b"")
@@ -326,7 +330,7 @@ class Fold:
 
 def new_agent(config: SlotConfig, known: int) -> Agent:
     """A learner that has seen nothing, for a slot that knows so many items."""
-    learner = config.made
+    learner = config.learner_object
     if learner.any_length:
         m = config.max_list_length
     elif learner.kernels.enter is not None:
@@ -338,7 +342,7 @@ def new_agent(config: SlotConfig, known: int) -> Agent:
 
 def identity(config: SlotConfig) -> tuple[Any, ...]:
     """What makes a learner another one: all that its memory depends on."""
-    learner = config.made
+    learner = config.learner_object
     fixed = learner.kernels.enter is None and not learner.any_length
     items = config.items if fixed else config.max_list_length if learner.any_length else None
     features = (config.features, config.context, config.features_from, config.item_effects)
@@ -360,10 +364,10 @@ def event_k(event: Event) -> int:
 
 
 _APPLY: dict[type[Any], Callable[..., None]] = {
-    Ranked: Fold._ranked,
-    Shown: Fold._shown,
-    Feedback: Fold._feedback,
-    Close: Fold._closed,
-    ItemsBody: Fold._items,
-    Settings: Fold._configured,
+    Ranked: SlotState._ranked,
+    Shown: SlotState._shown,
+    Feedback: SlotState._feedback,
+    Close: SlotState._closed,
+    ItemsBody: SlotState._items,
+    Settings: SlotState._configured,
 }

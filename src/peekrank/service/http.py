@@ -16,7 +16,7 @@ from starlette.routing import Route
 from starlette.types import Lifespan
 
 from peekrank.service import problems
-from peekrank.service.board.routes import board_routes
+from peekrank.service.board.routes import dashboard_routes
 from peekrank.service.bodies import (
     JSON,
     LINES,
@@ -27,9 +27,9 @@ from peekrank.service.bodies import (
     encoded_problem,
     read_body,
 )
-from peekrank.service.border import Border
-from peekrank.service.commands import Activate, Answer, Command, PutItems, Rank, RetireItems
-from peekrank.service.guard import Answerer, Endpoint, fault, guarded
+from peekrank.service.border import ServiceMiddleware
+from peekrank.service.commands import Activate, SubmitFeedback, Command, PutItems, Rank, RetireItems
+from peekrank.service.guard import Handler, StarletteHandler, internal_error, authenticated
 from peekrank.service.keys import Key, Keys
 from peekrank.service.messages import (
     MAX_ITEMS,
@@ -50,13 +50,13 @@ from peekrank.service.messages import (
 from peekrank.service.metrics import TYPE, Metrics
 from peekrank.service.openapi import openapi
 from peekrank.service.problems import Problem
-from peekrank.service.protocol import Served, readable
-from peekrank.service.routes import CALLS, PAGE, PARAMETERS, Call
+from peekrank.service.protocol import ServiceProtocol, readable
+from peekrank.service.routes import ENDPOINTS, PAGE, PARAMETERS, Endpoint
 
 Read = TypeVar("Read")
 
 
-class Asked(NamedTuple):
+class RequestContext(NamedTuple):
     """A call as it came: who makes it, what is in its path, and its body."""
 
     key: Key
@@ -73,7 +73,7 @@ class Asked(NamedTuple):
         return name
 
 
-class Calls:
+class Endpoints:
     """What is done for each call; the names of the methods are those of the table.
 
     Parameters
@@ -82,7 +82,7 @@ class Calls:
         What answers.
     """
 
-    def __init__(self, service: Served) -> None:
+    def __init__(self, service: ServiceProtocol) -> None:
         self._service = service
 
     async def _do(self, command: Command) -> Any:
@@ -98,24 +98,24 @@ class Calls:
 
         return await asyncio.to_thread(look)
 
-    async def rank(self, asked: Asked) -> RankReply:
+    async def rank(self, asked: RequestContext) -> RankReply:
         """Rank a list."""
         reply: RankReply = await self._do(Rank(asked.slot, asked.body))
         return reply
 
-    async def feedback(self, asked: Asked) -> EventReply:
+    async def feedback(self, asked: RequestContext) -> EventReply:
         """Take the answers to an event."""
         reply: EventReply = await self._do(
-            Answer(await self._event_of(asked.key, asked.path["event_id"]), asked.body)
+            SubmitFeedback(await self._event_of(asked.key, asked.path["event_id"]), asked.body)
         )
         return reply
 
-    async def activate(self, asked: Asked) -> EventReply:
+    async def activate(self, asked: RequestContext) -> EventReply:
         """Begin to wait for answers."""
         reply: EventReply = await self._do(Activate(await self._event_of(asked.key, asked.path["event_id"])))
         return reply
 
-    async def event(self, asked: Asked) -> EventReply:
+    async def event(self, asked: RequestContext) -> EventReply:
         """Look at an event."""
         event_id = await self._event_of(asked.key, asked.path["event_id"])
         return await self._look(self._service.event, event_id)
@@ -126,7 +126,7 @@ class Calls:
             raise problems.unknown_event(event_id)
         return event_id
 
-    async def batch(self, asked: Asked) -> Response:
+    async def batch(self, asked: RequestContext) -> Response:
         """Make many calls, all of them waiting for the same commits."""
         sent = asked.request.headers.get("content-type", "")
         if sent.partition(";")[0].strip().lower() not in (LINES, "application/jsonl"):
@@ -144,7 +144,7 @@ class Calls:
         except Problem as problem:
             return BatchReply(problem.status, problem=problem.reply)
         except Exception:
-            return BatchReply(500, problem=fault("batch").reply)
+            return BatchReply(500, problem=internal_error("batch").reply)
         return BatchReply(200, reply=done) if isinstance(done, RankReply) else BatchReply(200, event=done)
 
     async def _command(self, key: Key, line: BatchRank | BatchFeedback | BatchActivate) -> Command:
@@ -153,18 +153,18 @@ class Calls:
                 raise problems.unknown_slot(line.slot, key.slots)
             return Rank(line.slot, line.request)
         event_id = await self._event_of(key, line.event_id)
-        return Activate(event_id) if isinstance(line, BatchActivate) else Answer(event_id, line.request)
+        return Activate(event_id) if isinstance(line, BatchActivate) else SubmitFeedback(event_id, line.request)
 
-    async def slots(self, asked: Asked) -> SlotsReply:
+    async def slots(self, asked: RequestContext) -> SlotsReply:
         """List the slots that the key is for."""
         slots = await self._look(self._service.slots)
         return SlotsReply([slot for slot in slots if asked.key.sees(slot.name)])
 
-    async def slot(self, asked: Asked) -> SlotReply:
+    async def slot(self, asked: RequestContext) -> SlotReply:
         """Look at a slot."""
         return await self._look(self._service.slot, asked.slot)
 
-    async def items(self, asked: Asked) -> ItemsReply:
+    async def items(self, asked: RequestContext) -> ItemsReply:
         """List items of a slot."""
         given = asked.request.query_params
         limit = given.get("limit", str(PAGE))
@@ -173,41 +173,41 @@ class Calls:
         after = given.get("after", "")
         return await self._look(self._service.items, asked.slot, after=after, limit=int(limit))
 
-    async def put_items(self, asked: Asked) -> Any:
+    async def put_items(self, asked: RequestContext) -> Any:
         """Register items."""
         return await self._do(PutItems(asked.slot, asked.body))
 
-    async def retire_items(self, asked: Asked) -> Any:
+    async def retire_items(self, asked: RequestContext) -> Any:
         """Retire items."""
         ids = asked.request.query_params.getlist("id")
         if not 1 <= len(ids) <= MAX_ITEMS:
             raise problems.invalid(f"id: 1 to {MAX_ITEMS} items can be retired at once, as in ?id=tea&id=cake")
         return await self._do(RetireItems(asked.slot, tuple(ids)))
 
-    async def stats(self, asked: Asked) -> StatsReply:  # noqa: ARG002 - calls are alike
+    async def stats(self, asked: RequestContext) -> StatsReply:  # noqa: ARG002 - calls are alike
         """Look at the service."""
         return await self._look(self._service.stats)
 
-    async def live(self, asked: Asked) -> HealthReply:  # noqa: ARG002
+    async def live(self, asked: RequestContext) -> HealthReply:  # noqa: ARG002
         """Say that the process works."""
         return HealthReply(ok=True)
 
-    async def ready(self, asked: Asked) -> HealthReply:  # noqa: ARG002
+    async def ready(self, asked: RequestContext) -> HealthReply:  # noqa: ARG002
         """Say whether calls are answered."""
-        if reason := self._service.not_ready():
+        if reason := self._service.unready_reason():
             raise problems.not_ready(reason)
         return HealthReply(ok=True)
 
 
 def application(
-    service: Served,
+    service: ServiceProtocol,
     keys: Keys | None = None,
     *,
     hosts: frozenset[str] = frozenset(),
     lifespan: Lifespan[Starlette] | None = None,
     clock: Callable[[], float] = time.time,
-    notice: str = "",
-) -> Border:
+    banner: str = "",
+) -> ServiceMiddleware:
     """The application that a server runs.
 
     Parameters
@@ -222,23 +222,23 @@ def application(
         What is done when the server starts and stops.
     clock
         The service's time, for the board.
-    notice
+    banner
         What stands above every page of the board.
     """
-    keys, metrics, calls = keys or Keys(), Metrics(service), Calls(service)
-    by_path: dict[str, dict[str, Endpoint]] = {}
-    for call in CALLS:
+    keys, metrics, calls = keys or Keys(), Metrics(service), Endpoints(service)
+    by_path: dict[str, dict[str, StarletteHandler]] = {}
+    for call in ENDPOINTS:
         answer = _answer(call, getattr(calls, call.name))
-        by_path.setdefault(call.path, {})[call.method] = guarded(call.name, keys, call.role, answer)
+        by_path.setdefault(call.path, {})[call.method] = authenticated(call.name, keys, call.role, answer)
     routes = [Route(path, _by_method(endpoints), methods=list(endpoints)) for path, endpoints in by_path.items()]
-    routes.append(Route("/metrics", guarded("metrics", keys, "reader", _metrics_page(metrics))))
-    routes.append(Route("/openapi.json", guarded("openapi", keys, None, _description)))
-    routes += board_routes(service, keys, clock, notice)
+    routes.append(Route("/metrics", authenticated("metrics", keys, "reader", _metrics_page(metrics))))
+    routes.append(Route("/openapi.json", authenticated("openapi", keys, None, _description)))
+    routes += dashboard_routes(service, keys, clock, banner)
     app = Starlette(routes=routes, exception_handlers={HTTPException: _refused}, lifespan=lifespan)
-    return Border(app, metrics, hosts)
+    return ServiceMiddleware(app, metrics, hosts)
 
 
-def _by_method(endpoints: dict[str, Endpoint]) -> Endpoint:
+def _by_method(endpoints: dict[str, StarletteHandler]) -> StarletteHandler:
     """One function for all methods of an address."""
     if len(endpoints) == 1:
         return next(iter(endpoints.values()))
@@ -249,14 +249,14 @@ def _by_method(endpoints: dict[str, Endpoint]) -> Endpoint:
     return endpoint
 
 
-def _answer(call: Call, function: Callable[[Asked], Awaitable[Any]]) -> Answerer:
+def _answer(call: Endpoint, function: Callable[[RequestContext], Awaitable[Any]]) -> Handler:
     """Decode what is asked, have it answered, encode the reply."""
     takes = None if call.name == "batch" else call.takes
 
     async def answer(request: Request, key: Key) -> Response:
         path = _checked_path(request.path_params)
         body = None if takes is None else await decode_body(request, takes)
-        reply = await function(Asked(key, request, path, body))
+        reply = await function(RequestContext(key, request, path, body))
         return reply if isinstance(reply, Response) else encoded(reply, request)
 
     return answer
@@ -272,7 +272,7 @@ def _checked_path(given: dict[str, str]) -> dict[str, str]:
     return given
 
 
-def _metrics_page(metrics: Metrics) -> Answerer:
+def _metrics_page(metrics: Metrics) -> Handler:
     async def page(_: Request, __: Key) -> Response:
         return Response(await asyncio.to_thread(metrics.page), media_type=TYPE)
 

@@ -55,20 +55,20 @@ def new_key(name: str) -> tuple[str, str]:
     """A new key, and the hash of it that belongs into the configuration.
 
     >>> key, kept = new_key("web")
-    >>> key.startswith("peek_web_"), len(kept), hashed(key) == kept
+    >>> key.startswith("peek_web_"), len(kept), hash_key(key) == kept
     (True, 71, True)
     """
-    checked_name(name)
+    check_name(name)
     key = f"peek_{name}_{secrets.token_urlsafe(32)}"
-    return key, hashed(key)
+    return key, hash_key(key)
 
 
-def hashed(key: str) -> str:
+def hash_key(key: str) -> str:
     """What is kept of a key."""
     return f"sha256:{sha256(key.encode()).hexdigest()}"
 
 
-def checked_name(name: str) -> None:
+def check_name(name: str) -> None:
     """Raise a ValueError unless this can be the name of a key."""
     if not _NAME.fullmatch(name):
         raise ValueError(f"name of a key {name!r}: must be 1 to 40 small letters, digits and hyphens")
@@ -84,9 +84,9 @@ class Keys:
 
     >>> text, kept = new_key("web")
     >>> keys = Keys([Key("web", "app", kept)])
-    >>> keys.of(f"Bearer {text}").role
+    >>> keys.authenticate(f"Bearer {text}").role
     'app'
-    >>> keys.of("Bearer peek_web_guess")
+    >>> keys.authenticate("Bearer peek_web_guess")
     Traceback (most recent call last):
     peekrank.service.problems.Problem: no key of this service was sent: Authorization: Bearer KEY
     """
@@ -94,7 +94,7 @@ class Keys:
     def __init__(self, keys: Iterable[Key] = ()) -> None:
         self._by_name: dict[str, Key] = {}
         for key in keys:
-            checked_name(key.name)
+            check_name(key.name)
             if key.name in self._by_name:
                 raise ValueError(f"two keys are named {key.name!r}: each needs a name of its own")
             if key.role not in ROLES:
@@ -110,20 +110,20 @@ class Keys:
     def __bool__(self) -> bool:
         return bool(self._by_name)
 
-    def of(self, authorization: str) -> Key:
+    def authenticate(self, authorization: str) -> Key:
         """The key that a header names, or a `Problem`; whatever is sent, a comparison takes the same time."""
         if not self._by_name:
             return ANYBODY
         sent = _sent(authorization)
         parts = sent.split("_", 2)
         known = self._by_name.get(parts[1]) if len(parts) == 3 else None
-        same = compare_digest(hashed(sent), known.hash if known else f"sha256:{_NOBODY}")
+        same = compare_digest(hash_key(sent), known.hash if known else f"sha256:{_NOBODY}")
         if known is None or not same:
             raise Problem("no-key", "no key of this service was sent: Authorization: Bearer KEY")
         return known
 
 
-def keys_of(config: Config) -> Keys:
+def keys_from_config(config: Config) -> Keys:
     """The keys that a configuration names."""
     return Keys(Key(key.name, key.role, key.hash, frozenset(key.slots)) for key in config.keys)
 

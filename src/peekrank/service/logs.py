@@ -13,7 +13,7 @@ from structlog.tracebacks import ExceptionDictTransformer
 LEVELS = ("debug", "info", "warning", "error", "critical")
 
 
-def start_logs(level: str = "info", file: TextIO | None = None) -> None:
+def configure_logging(level: str = "info", file: TextIO | None = None) -> None:
     """Have everything at or above a level told, a line each.
 
     Parameters

@@ -13,20 +13,20 @@ import structlog
 
 from peekrank.service import problems
 from peekrank.service.clock import SECOND, Clock
-from peekrank.service.commands import Activate, Answer, Command, PutItems, Rank
+from peekrank.service.commands import Activate, SubmitFeedback, Command, PutItems, Rank
 from peekrank.service.config import Config
-from peekrank.service.fold import Event, Fold
+from peekrank.service.state import Event, SlotState
 from peekrank.service.log.records import Feedback, Ranked, Record, Settings, decode
 from peekrank.service.log.store import Store
 from peekrank.service.messages import RankReply
 from peekrank.service.slots import Slot
-from peekrank.service.snapshots import folded, followed, taken
+from peekrank.service.snapshots import replay, catch_up, take_snapshot
 
 _log = structlog.get_logger()
 _IDLE = 1.0  # seconds between looks at the clock
 
 
-class Memory:
+class SlotManager:
     """What a service knows.
 
     Parameters
@@ -48,17 +48,17 @@ class Memory:
     # From the log
 
     def load(self) -> None:
-        """Fold the log of each slot, and write down what is configured otherwise now."""
+        """SlotState the log of each slot, and write down what is configured otherwise now."""
         slots: dict[str, Slot] = {}
         for config in self._config.slots:
-            fold = self._fold(config.name)
-            self._clock.not_before(fold.time)
-            slot = slots[config.name] = Slot(fold, self._config.limits)
-            before = fold.settings
+            state = self._replay(config.name)
+            self._clock.not_before(state.time)
+            slot = slots[config.name] = Slot(state, self._config.limits)
+            before = state.settings
             if before is None or before.config != config:
                 slot.now = self._clock.now()
                 slot.write(None, Settings(config, config.seed or (before.key if before else secrets.randbits(63))))
-            self.snapshots[config.name] = fold.number
+            self.snapshots[config.name] = state.number
         if written := [record for slot in slots.values() for record in slot.written]:
             self._store.append(written)
             for slot in slots.values():
@@ -68,21 +68,21 @@ class Memory:
     def follow(self) -> None:
         """Take in what the owner has written since the last look."""
         for config in self._config.slots:
-            fold = self._fold(config.name)
-            if fold.settings is not None:  # else the owner does not have this slot yet
-                self.slots[config.name] = Slot(fold, self._config.limits)
+            state = self._replay(config.name)
+            if state.settings is not None:  # else the owner does not have this slot yet
+                self.slots[config.name] = Slot(state, self._config.limits)
         if not self.following:
             _log.info("following", slots=list(self.slots))
         self.following = True
 
-    def _fold(self, name: str) -> Fold:
+    def _replay(self, name: str) -> SlotState:
         """A slot as the log has it now: what was followed goes on, anything else is folded again."""
         if self.following and name in self.slots:
-            return followed(self._store, self.slots[name].fold)
-        fold, passed = folded(self._store, name)
+            return catch_up(self._store, self.slots[name].state)
+        state, passed = replay(self._store, name)
         for reason in passed:
             _log.warning("snapshot skipped", reason=reason)
-        return fold
+        return state
 
     def drop(self) -> None:
         """Forget what may be ahead of the log."""
@@ -92,8 +92,8 @@ class Memory:
 
     def idle(self) -> float:
         """Seconds until the next event is due, or until the clock is to be looked at."""
-        oldest = [(slot.fold, next(iter(slot.fold.open.values()), None)) for slot in self.slots.values()]
-        times = [fold.deadline(event) for fold, event in oldest if event is not None]
+        oldest = [(slot.state, next(iter(slot.state.open.values()), None)) for slot in self.slots.values()]
+        times = [state.deadline(event) for state, event in oldest if event is not None]
         left = (min(times) - self._clock.now()) / SECOND if times else _IDLE
         return min(_IDLE, max(0.0, left))
 
@@ -102,14 +102,14 @@ class Memory:
         now = self._clock.now()
         for slot in self.slots.values():
             slot.now = now
-            for event in slot.fold.due(now):
+            for event in slot.state.due(now):
                 slot.close(event)
 
     def do(self, command: Command) -> Any:
         """The result of a command; a `Problem` if it cannot be done."""
         if isinstance(command, Rank):
             return self._rank(command)
-        if isinstance(command, Answer):
+        if isinstance(command, SubmitFeedback):
             slot, event = self.known(command.event_id)
             return slot.answer(event, command.request)
         if isinstance(command, Activate):
@@ -126,7 +126,7 @@ class Memory:
             return slot.rank(request)
         if known[0] is not slot:
             raise problems.other_request(known[1].id)
-        return slot.again(known[1], request)
+        return slot.repeat_rank(known[1], request)
 
     def commit(self) -> None:
         """Write what was done since the last time; a StoreError if the log does not take it."""
@@ -156,7 +156,7 @@ class Memory:
     def _find(self, event_id: str) -> tuple[Slot, Event] | None:
         """An event and its slot, from memory or, if it was closed long ago, from the log."""
         for slot in self.slots.values():
-            if event := slot.fold.open.get(event_id) or slot.fold.recent.get(event_id):
+            if event := slot.state.open.get(event_id) or slot.state.recent.get(event_id):
                 return slot, event
         records = self._store.of_event(event_id)
         if not records or records[0].slot not in self.slots:
@@ -169,17 +169,17 @@ class Memory:
     def keep_snapshots(self, every: int) -> None:
         """Keep a snapshot of each slot with so many records since its last, and forget what is old."""
         for name, slot in self.slots.items():
-            if slot.fold.number - self.snapshots[name] >= every:
-                self._store.keep_snapshot(taken(slot.fold))
-                self.snapshots[name] = slot.fold.number
+            if slot.state.number - self.snapshots[name] >= every:
+                self._store.keep_snapshot(take_snapshot(slot.state))
+                self.snapshots[name] = slot.state.number
                 self._forget(slot)
 
     def _forget(self, slot: Slot) -> None:
         """Delete records that are old enough, and behind the snapshot before the latest."""
-        keep, kept = self._config.store.retention, self._store.snapshots(slot.fold.slot)
+        keep, kept = self._config.store.retention, self._store.snapshots(slot.state.slot)
         if keep and len(kept) > 1:
-            before = self._clock.now() - int(max(keep, slot.fold.config.feedback_window) * SECOND)
-            while self._store.forget(slot.fold.slot, kept[-1].number, before):
+            before = self._clock.now() - int(max(keep, slot.state.config.feedback_window) * SECOND)
+            while self._store.forget(slot.state.slot, kept[-1].number, before):
                 pass
 
 

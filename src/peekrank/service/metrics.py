@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from peekrank.service.protocol import Served
+from peekrank.service.protocol import ServiceProtocol
 
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
@@ -32,12 +32,12 @@ _STATS = {  # field of the statistics: metric and what it is
 class _FromService(Collector):
     """What a service says of itself."""
 
-    def __init__(self, service: Served) -> None:
+    def __init__(self, service: ServiceProtocol) -> None:
         self._service = service
 
     def collect(self) -> Iterator[Metric]:
         """Read everything, in a moment."""
-        ready = not self._service.not_ready()
+        ready = not self._service.unready_reason()
         yield GaugeMetricFamily("peekrank_ready", "Whether calls are answered", float(ready))
         slots = self._service.slots()
         if not slots:  # the log is still read
@@ -67,7 +67,7 @@ class Metrics:
         Whose metrics these are.
     """
 
-    def __init__(self, service: Served) -> None:
+    def __init__(self, service: ServiceProtocol) -> None:
         self._registry = CollectorRegistry()
         self._registry.register(_FromService(service))
         self._calls = Counter(

@@ -10,8 +10,8 @@ import msgspec
 from peekrank import __version__
 from peekrank.service.bodies import JSON, LINES, MSGPACK, PROBLEM
 from peekrank.service.messages import ProblemReply
-from peekrank.service.problems import KINDS
-from peekrank.service.routes import CALLS, PARAMETERS, Call, Query
+from peekrank.service.problems import PROBLEM_TYPES
+from peekrank.service.routes import ENDPOINTS, PARAMETERS, Endpoint, Query
 
 _REFERENCE = "#/components/schemas/{name}"
 _DESCRIPTION = (
@@ -28,10 +28,10 @@ def openapi() -> dict[str, Any]:
     >>> sorted(openapi()["paths"])[0], openapi()["openapi"]
     ('/livez', '3.1.0')
     """
-    bodies = [kind for call in CALLS for kind in (call.takes, call.gives) if kind is not None]
+    bodies = [kind for call in ENDPOINTS for kind in (call.takes, call.gives) if kind is not None]
     _, schemas = msgspec.json.schema_components([*bodies, ProblemReply], ref_template=_REFERENCE)
     paths: dict[str, Any] = {}
-    for call in CALLS:
+    for call in ENDPOINTS:
         paths.setdefault(call.path, {})[call.method.lower()] = _operation(call)
     return {
         "openapi": "3.1.0",
@@ -51,7 +51,7 @@ def _schema(kind: Any) -> dict[str, Any]:
     return schema
 
 
-def _operation(call: Call) -> dict[str, Any]:
+def _operation(call: Endpoint) -> dict[str, Any]:
     forms = (LINES,) if call.name == "batch" else (JSON, MSGPACK)
     made: dict[str, Any] = {
         "operationId": call.name,
@@ -69,7 +69,7 @@ def _content(kind: Any, forms: tuple[str, ...]) -> dict[str, Any]:
     return {form: {"schema": _schema(kind)} for form in forms}
 
 
-def _path_parameters(call: Call) -> list[dict[str, Any]]:
+def _path_parameters(call: Endpoint) -> list[dict[str, Any]]:
     return [
         {"name": name, "in": "path", "required": True, "schema": _schema(kind)}
         for name, kind in PARAMETERS.items()
@@ -90,12 +90,12 @@ def _query_parameter(query: Query) -> dict[str, Any]:
     }
 
 
-def _refusals(call: Call) -> dict[str, Any]:
+def _refusals(call: Endpoint) -> dict[str, Any]:
     """What is replied when a call is refused, by status."""
     kinds = [*call.refused, *(("no-key", "not-allowed") if call.role else ()), "internal"]
     by_status: dict[str, list[str]] = {}
     for kind in kinds:
-        by_status.setdefault(str(KINDS[kind].status), []).append(KINDS[kind].title)
+        by_status.setdefault(str(PROBLEM_TYPES[kind].status), []).append(PROBLEM_TYPES[kind].title)
     content = {PROBLEM: {"schema": _schema(ProblemReply)}}
     return {
         status: {"description": ". Or: ".join(titles) + ".", "content": content}

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
-from peekrank.service.commands import Answer, Rank
+from peekrank.service.commands import SubmitFeedback, Rank
 from peekrank.service.config import Config, ServerConfig, SlotConfig, StoreConfig
 from peekrank.service.messages import FeedbackRequest, RankReply, RankRequest
 from peekrank.service.service import Service
 
 SLOT = "exercises"
 SPEED = 60  # seconds of the playground in one of ours
-NOTICE = (
+BANNER = (
     "Playground: visitors are simulated, and a minute passes every second. Nobody has told the service what "
     "helps them; they are asked about the first exercise only, and two in five answer."
 )
@@ -95,7 +95,7 @@ class Visitors:
         last = self._clock()
         while not self._stopped.wait(_TICK):
             now = self._clock()
-            if not self._service.not_ready():
+            if not self._service.unready_reason():
                 passed = min(now - last, 4 * _TICK * SPEED)  # after a standstill, not everybody comes at once
                 for _ in range(self._rng.poisson(_PER_SECOND * passed)):
                     self._service.submit(Rank(SLOT, RankRequest())).add_done_callback(self._look)
@@ -119,4 +119,4 @@ class Visitors:
         with self._lock:
             while self._answers and self._answers[0][0] <= now:
                 _, event_id, grade = heapq.heappop(self._answers)
-                self._service.submit(Answer(event_id, FeedbackRequest([grade])))
+                self._service.submit(SubmitFeedback(event_id, FeedbackRequest([grade])))

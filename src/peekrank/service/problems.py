@@ -14,7 +14,7 @@ from peekrank._util.text import counted, excerpt
 from peekrank.service.messages import MAX_BODY, MAX_ID, ProblemReply
 
 
-class Kind(NamedTuple):
+class ProblemType(NamedTuple):
     """A kind of problem: its HTTP status, a title, and what it means for whoever calls."""
 
     status: int
@@ -22,71 +22,71 @@ class Kind(NamedTuple):
     meaning: str
 
 
-KINDS = {
-    "malformed": Kind(
+PROBLEM_TYPES = {
+    "malformed": ProblemType(
         400, "The body cannot be read", "It is not JSON, or not msgpack. Sent again, it fails again."
     ),
-    "no-key": Kind(401, "A key is needed", "Send `Authorization: Bearer KEY` with a key that this service knows."),
-    "not-allowed": Kind(
+    "no-key": ProblemType(401, "A key is needed", "Send `Authorization: Bearer KEY` with a key that this service knows."),
+    "not-allowed": ProblemType(
         403, "The key does not allow this", "Keys have a role and slots; this call needs another one."
     ),
-    "no-such-page": Kind(404, "There is nothing at this address", "`/openapi.json` lists all addresses."),
-    "unknown-slot": Kind(404, "There is no such slot", "Slots are named in the configuration of the service."),
-    "unknown-event": Kind(
+    "no-such-page": ProblemType(404, "There is nothing at this address", "`/openapi.json` lists all addresses."),
+    "unknown-slot": ProblemType(404, "There is no such slot", "Slots are named in the configuration of the service."),
+    "unknown-event": ProblemType(
         404,
         "There is no such event",
         "It was never ranked here, or it closed so long ago that it is no longer kept.",
     ),
-    "unknown-item": Kind(404, "There is no such item", "Register items before they are ranked or retired."),
-    "wrong-host": Kind(
+    "unknown-item": ProblemType(404, "There is no such item", "Register items before they are ranked or retired."),
+    "wrong-host": ProblemType(
         421,
         "The call was not meant for this service",
         "Call it by its own name, and not from a page of another site.",
     ),
-    "wrong-method": Kind(405, "This address takes other methods", "The header `Allow` names them."),
-    "too-slow": Kind(408, "The body came too slowly", "The connection may be bad. Nothing was done: retry."),
-    "other-request": Kind(
+    "wrong-method": ProblemType(405, "This address takes other methods", "The header `Allow` names them."),
+    "too-slow": ProblemType(408, "The body came too slowly", "The connection may be bad. Nothing was done: retry."),
+    "other-request": ProblemType(
         409,
         "This event was ranked for another request",
         "An event id belongs to one request. Repeating it gives the stored decision; another one needs a new id.",
     ),
-    "other-answer": Kind(
+    "other-answer": ProblemType(
         409,
         "This event has another answer",
         "The first answer counts, and the same one may be repeated. Nothing was changed.",
     ),
-    "closed": Kind(
+    "closed": ProblemType(
         410,
         "This event is closed",
         "Its waiting time was over. A late answer is logged and counted, but not learned.",
     ),
-    "too-large": Kind(
+    "too-large": ProblemType(
         413, "The call is too large", "Limits are in `/openapi.json`. Features of items can be registered."
     ),
-    "wrong-type": Kind(415, "No such form of body", "Send `application/json` or `application/msgpack`."),
-    "invalid": Kind(
+    "wrong-type": ProblemType(415, "No such form of body", "Send `application/json` or `application/msgpack`."),
+    "invalid": ProblemType(
         422, "The body does not say what is needed", "`detail` and `field` say what is wrong and where."
     ),
-    "too-many-open": Kind(
+    "too-many-open": ProblemType(
         429,
         "Too many events are open",
         "Each is kept until it is answered or its waiting time is over. Retry later, or raise the slot's limit.",
     ),
-    "overloaded": Kind(
+    "overloaded": ProblemType(
         503, "The service is overloaded", "More calls wait than are taken on. Nothing was done: retry."
     ),
-    "not-ready": Kind(
+    "not-ready": ProblemType(
         503, "The service is not ready", "It still reads its log, or it is stopping. Nothing was done: retry."
     ),
-    "not-owner": Kind(
+    "not-owner": ProblemType(
         503, "Another machine decides for this slot", "A follower serves reads only. Retry at the owner."
     ),
-    "store": Kind(
+    "store": ProblemType(
         503,
         "The log cannot be written",
         "What cannot be kept is not acknowledged. The service recovers by itself once its store is back: retry.",
     ),
-    "internal": Kind(
+    "internal": ProblemType(
         500, "A fault of the service", "This should not happen. The log of the service has the details."
     ),
 }
@@ -105,7 +105,7 @@ class Problem(Exception):  # noqa: N818 - the word of RFC 9457
     ) -> None:
         super().__init__(detail)
         self.kind, self.detail, self.field, self.retry_after = kind, detail, field, retry_after
-        self.status, self.title, self.meaning = KINDS[kind]
+        self.status, self.title, self.meaning = PROBLEM_TYPES[kind]
 
     @property
     def reply(self) -> ProblemReply:
@@ -128,7 +128,7 @@ def problem_of(reply: ProblemReply) -> Problem:
     """
     kind = reply.type.rpartition("/")[2]
     return Problem(
-        kind if kind in KINDS else "internal", reply.detail, field=reply.field, retry_after=reply.retry_after
+        kind if kind in PROBLEM_TYPES else "internal", reply.detail, field=reply.field, retry_after=reply.retry_after
     )
 
 

@@ -10,13 +10,13 @@ from peekrank.service.commands import Command
 from peekrank.service.messages import EventReply, ItemsReply, SlotReply, StatsReply
 
 
-def readable(service: Served) -> None:
+def readable(service: ServiceProtocol) -> None:
     """Raise a `Problem` unless the service has its log in memory: it can be looked at while it follows, too."""
-    if (reason := service.not_ready()) and not service.slots():
+    if (reason := service.unready_reason()) and not service.slots():
         raise problems.not_ready(reason)
 
 
-class Served(Protocol):
+class ServiceProtocol(Protocol):
     """A service in process. A read may wait for a commit under way: an event loop leaves it to a thread."""
 
     def submit(self, command: Command) -> Future[Any]:
@@ -43,6 +43,6 @@ class Served(Protocol):
         """Where the log stands."""
         ...
 
-    def not_ready(self) -> str:
+    def unready_reason(self) -> str:
         """Why calls are not answered at present; empty if they are."""
         ...

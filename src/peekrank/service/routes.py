@@ -37,12 +37,12 @@ class Query(NamedTuple):
     repeated: bool = False
 
 
-class Call(NamedTuple):
+class Endpoint(NamedTuple):
     """A call: its address, who may make it, what it takes and gives, and what it is refused for."""
 
     method: str
     path: str
-    name: str  # of the method of `Calls` that answers it
+    name: str  # of the method of `Endpoints` that answers it
     summary: str
     role: Role | None  # None: anybody
     gives: Any
@@ -60,8 +60,8 @@ IDS = Query("id", ItemId, "Item to retire; can be repeated.", repeated=True)
 _WRITES = ("not-ready", "not-owner", "store", "overloaded")
 _BODY = ("malformed", "invalid", "wrong-type", "too-large", "too-slow")
 
-CALLS = (
-    Call(
+ENDPOINTS = (
+    Endpoint(
         "POST",
         "/v1/slots/{slot}/rank",
         "rank",
@@ -71,7 +71,7 @@ CALLS = (
         RankRequest,
         (*_BODY, *_WRITES, "unknown-slot", "unknown-item", "other-request", "too-many-open"),
     ),
-    Call(
+    Endpoint(
         "PUT",
         "/v1/events/{event_id}/feedback",
         "feedback",
@@ -81,7 +81,7 @@ CALLS = (
         FeedbackRequest,
         (*_BODY, *_WRITES, "unknown-event", "unknown-item", "other-answer", "closed"),
     ),
-    Call(
+    Endpoint(
         "POST",
         "/v1/events/{event_id}/activate",
         "activate",
@@ -91,9 +91,9 @@ CALLS = (
         None,
         (*_WRITES, "invalid", "unknown-event", "closed"),
     ),
-    Call("GET", "/v1/events/{event_id}", "event", "Look at an event.", "app", EventReply, None,
+    Endpoint("GET", "/v1/events/{event_id}", "event", "Look at an event.", "app", EventReply, None,
          ("invalid", "unknown-event", "not-ready")),
-    Call(
+    Endpoint(
         "POST",
         "/v1/batch",
         "batch",
@@ -103,12 +103,12 @@ CALLS = (
         BatchLine,
         ("malformed", "wrong-type", "too-large", "too-slow"),
     ),
-    Call("GET", "/v1/slots", "slots", "List the slots.", "reader", SlotsReply, None, ("not-ready",)),
-    Call("GET", "/v1/slots/{slot}", "slot", "Look at a slot.", "reader", SlotReply, None,
+    Endpoint("GET", "/v1/slots", "slots", "List the slots.", "reader", SlotsReply, None, ("not-ready",)),
+    Endpoint("GET", "/v1/slots/{slot}", "slot", "Look at a slot.", "reader", SlotReply, None,
          ("invalid", "unknown-slot", "not-ready")),
-    Call("GET", "/v1/slots/{slot}/items", "items", "List the items of a slot, in order of their ids.", "reader",
+    Endpoint("GET", "/v1/slots/{slot}/items", "items", "List the items of a slot, in order of their ids.", "reader",
          ItemsReply, None, ("invalid", "unknown-slot", "not-ready"), (LIMIT, AFTER)),
-    Call(
+    Endpoint(
         "PUT",
         "/v1/slots/{slot}/items",
         "put_items",
@@ -118,7 +118,7 @@ CALLS = (
         ItemsRequest,
         (*_BODY, *_WRITES, "unknown-slot"),
     ),
-    Call(
+    Endpoint(
         "DELETE",
         "/v1/slots/{slot}/items",
         "retire_items",
@@ -129,9 +129,9 @@ CALLS = (
         (*_WRITES, "invalid", "unknown-slot", "unknown-item"),
         (IDS,),
     ),
-    Call("GET", "/v1/stats", "stats", "Look at the service as a whole.", "reader", StatsReply, None,
+    Endpoint("GET", "/v1/stats", "stats", "Look at the service as a whole.", "reader", StatsReply, None,
          ("not-ready",)),
-    Call("GET", "/livez", "live", "Whether the process works.", None, HealthReply),
-    Call("GET", "/readyz", "ready", "Whether calls are answered: after the log is read, until the stop.", None,
+    Endpoint("GET", "/livez", "live", "Whether the process works.", None, HealthReply),
+    Endpoint("GET", "/readyz", "ready", "Whether calls are answered: after the log is read, until the stop.", None,
          HealthReply, None, ("not-ready", "store")),
 )  # fmt: skip

@@ -20,11 +20,11 @@ import uvicorn
 from starlette.applications import Starlette
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from peekrank.service.border import Border
+from peekrank.service.border import ServiceMiddleware
 from peekrank.service.config import Config, read_config
 from peekrank.service.http import application
-from peekrank.service.keys import check_bind, is_loopback, keys_of
-from peekrank.service.logs import start_logs
+from peekrank.service.keys import check_bind, is_loopback, keys_from_config
+from peekrank.service.logs import configure_logging
 from peekrank.service.service import Service
 
 HEADER_SECONDS = 10.0  # that a caller may take to send its first header
@@ -77,7 +77,7 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-class Running:
+class HttpServer:
     """A service and its server: `run` returns when it was told to stop, and everything is written.
 
     Parameters
@@ -88,14 +88,14 @@ class Running:
         Where to listen, and who may call.
     clock
         The service's time, for the board.
-    notice
+    banner
         What stands above every page of the board.
     """
 
     def __init__(
-        self, service: Service, config: Config, *, clock: Callable[[], float] = time.time, notice: str = ""
+        self, service: Service, config: Config, *, clock: Callable[[], float] = time.time, banner: str = ""
     ) -> None:
-        keys = keys_of(config)
+        keys = keys_from_config(config)
         check_bind(config.server.host, keys)
         self._socket = _listen(config.server.host, config.server.port)
         self.port: int = self._socket.getsockname()[1]
@@ -108,7 +108,7 @@ class Running:
             hosts=_HERE if not keys and is_loopback(config.server.host) else frozenset(),
             lifespan=lifespan(service, self._failed),
             clock=clock,
-            notice=notice,
+            banner=banner,
         )
         self._server = _Server(_settings(app))
 
@@ -180,7 +180,7 @@ def _listen(host: str, port: int) -> socket.socket:
         raise OSError(f"cannot listen on {host}, port {port}: {error.strerror or error}") from None
 
 
-def app() -> Border:
+def app() -> ServiceMiddleware:
     """The application for a server of one's own, such as ``uvicorn --factory peekrank.service.server:app``.
 
     Reads the configuration that the environment variable PEEKRANK_SERVICE names.
@@ -196,6 +196,6 @@ def app() -> Border:
             "the environment variable PEEKRANK_SERVICE must name a configuration, such as service.toml"
         )
     config = read_config(path)
-    start_logs()
+    configure_logging()
     service = Service(config)
-    return application(service, keys_of(config), lifespan=lifespan(service, lambda _: None))
+    return application(service, keys_from_config(config), lifespan=lifespan(service, lambda _: None))

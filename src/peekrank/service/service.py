@@ -20,11 +20,11 @@ import structlog
 
 from peekrank.service import messages, problems
 from peekrank.service.clock import Clock
-from peekrank.service.commands import Activate, Answer, Command, PutItems, Rank, RetireItems
+from peekrank.service.commands import Activate, SubmitFeedback, Command, PutItems, Rank, RetireItems
 from peekrank.service.config import Config
 from peekrank.service.log.open import open_store
 from peekrank.service.log.store import NotOwnerError, Store, StoreError
-from peekrank.service.memory import Memory
+from peekrank.service.memory import SlotManager
 from peekrank.service.messages import EventReply, ItemsReply, RankReply, SlotReply, StatsReply
 from peekrank.service.problems import Problem
 from peekrank.service.slots import event_reply, items_reply, slot_reply
@@ -36,7 +36,7 @@ _FOLLOW = 0.25  # seconds between looks at what the owner has written, and at wh
 _RETRY = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)  # seconds between attempts to reach the store
 
 
-class _Settle(NamedTuple):
+class _CloseDueEvents(NamedTuple):
     """Close what is due."""
 
 
@@ -78,7 +78,7 @@ class Service:
         self.config = config
         self._clock = Clock(clock)
         self._store = store or open_store(config.store, [slot.name for slot in config.slots])
-        self._memory = Memory(config, self._clock, self._store)
+        self._manager = SlotManager(config, self._clock, self._store)
         self._queue: SimpleQueue[_Waiting] = SimpleQueue()
         self._lock = threading.Lock()  # held while memory is ahead of the log: nobody reads then
         self._reason = "the service has not been started"
@@ -97,7 +97,7 @@ class Service:
         self._reason = "the log is being read"
         self._stopping.clear()
         try:
-            self._own()
+            self._become_owner()
         except NotOwnerError:
             if not self._store.shared:
                 raise
@@ -148,7 +148,7 @@ class Service:
 
     def feedback(self, event_id: str, request: messages.FeedbackRequest) -> EventReply:
         """Tell the answers to an event."""
-        reply: EventReply = self.submit(Answer(event_id, request)).result()
+        reply: EventReply = self.submit(SubmitFeedback(event_id, request)).result()
         return reply
 
     def activate(self, event_id: str) -> EventReply:
@@ -166,17 +166,17 @@ class Service:
         reply: messages.ChangedReply = self.submit(RetireItems(slot, tuple(ids))).result()
         return reply
 
-    def settle(self) -> None:
+    def close_due_events(self) -> None:
         """Close what is due now, without waiting for the timer."""
         if self._reason:
             raise self._refusal()
         future: Future[Any] = Future()
-        self._queue.put((_Settle(), future))
+        self._queue.put((_CloseDueEvents(), future))
         future.result()
 
     # Looks
 
-    def not_ready(self) -> str:
+    def unready_reason(self) -> str:
         """Why calls are not answered at present; empty if they are."""
         return self._reason
 
@@ -191,32 +191,32 @@ class Service:
     def event(self, event_id: str) -> EventReply:
         """An event as it stands."""
         with self._lock:
-            slot, event = self._memory.known(event_id)
-            return event_reply(slot.fold, event)
+            slot, event = self._manager.known(event_id)
+            return event_reply(slot.state, event)
 
     def slots(self) -> list[SlotReply]:
         """All slots, in the order of the configuration."""
         with self._lock:
-            return [slot_reply(slot.fold) for slot in self._memory.slots.values()]
+            return [slot_reply(slot.state) for slot in self._manager.slots.values()]
 
     def slot(self, name: str) -> SlotReply:
         """A slot."""
         with self._lock:
-            return slot_reply(self._memory.slot(name).fold)
+            return slot_reply(self._manager.slot(name).state)
 
     def items(self, slot: str, *, after: str = "", limit: int = 100) -> ItemsReply:
         """Items of a slot in order of their ids, from the first after `after`."""
         with self._lock:
-            return items_reply(self._memory.slot(slot).fold, after, limit)
+            return items_reply(self._manager.slot(slot).state, after, limit)
 
     def stats(self) -> StatsReply:
         """Where the log stands."""
         with self._lock:
             return StatsReply(
-                role="follower" if self._memory.following else "owner",
+                role="follower" if self._manager.following else "owner",
                 epoch=self._store.epoch,
-                sequence=sum(slot.fold.number for slot in self._memory.slots.values()),
-                snapshot=sum(self._memory.snapshots.values()),
+                sequence=sum(slot.state.number for slot in self._manager.slots.values()),
+                snapshot=sum(self._manager.snapshots.values()),
                 queued=self._queue.qsize(),
                 log_bytes=self._log_bytes(),
                 started=self._started,
@@ -235,11 +235,11 @@ class Service:
         while True:
             if self._reason and not self._stopping.is_set():
                 self._recover()
-            batch = self._take()
+            batch = self._next_batch()
             stop = bool(batch) and isinstance(batch[-1][0], _Stop)
-            decides = bool(self._memory.slots) and not self._memory.following
+            decides = bool(self._manager.slots) and not self._manager.following
             if decides:
-                self._work(batch[:-1] if stop else batch)
+                self._process_batch(batch[:-1] if stop else batch)
             else:
                 self._refuse([future for _, future in batch])
             if stop:
@@ -247,51 +247,51 @@ class Service:
                     self._keep_last_snapshots()
                 return
 
-    def _take(self) -> list[_Waiting]:
+    def _next_batch(self) -> list[_Waiting]:
         """All that waits, or nothing if an event is due before anything comes."""
         batch: list[_Waiting] = []
         try:
-            batch.append(self._queue.get(timeout=self._memory.idle()))
+            batch.append(self._queue.get(timeout=self._manager.idle()))
             while len(batch) < _BATCH and not isinstance(batch[-1][0], _Stop):
                 batch.append(self._queue.get_nowait())
         except Empty:
             pass
         return batch
 
-    def _work(self, batch: list[_Waiting]) -> None:
+    def _process_batch(self, batch: list[_Waiting]) -> None:
         """Do what was asked for, write it, and tell those who asked; all or nothing."""
         done: list[tuple[Future[Any], Any]] = []
         with self._lock:
             try:
                 if self._store.epoch == 0:
                     raise NotOwnerError("the connection that owned the log was lost")
-                self._memory.begin()
+                self._manager.begin()
                 for command, future in batch:
                     done.append((future, self._outcome(command)))
-                self._memory.commit()
+                self._manager.commit()
             except Exception as error:
-                self._drop(error)
+                self._discard_state(error)
                 self._refuse([future for _, future in batch], error)
                 return
         for future, outcome in done:
-            _tell(future, outcome)
+            _resolve(future, outcome)
         try:
-            self._memory.keep_snapshots(self.config.store.snapshot_every)
+            self._manager.keep_snapshots(self.config.store.snapshot_every)
         except StoreError as error:
-            self._drop(error)
+            self._discard_state(error)
 
     def _outcome(self, command: Any) -> Any:
         """The result of a command: a reply or a problem. Anything else that is raised is a fault of ours."""
         try:
-            return None if isinstance(command, _Settle) else self._memory.do(command)
+            return None if isinstance(command, _CloseDueEvents) else self._manager.do(command)
         except Problem as problem:
             return problem
 
     # The store fails, and comes back
 
-    def _drop(self, error: Exception) -> None:
+    def _discard_state(self, error: Exception) -> None:
         """Forget what may be ahead of the log."""
-        self._memory.drop()
+        self._manager.drop()
         if isinstance(error, StoreError):
             self._reason = f"the log cannot be written: {error}"
             _log.error("store failed", reason=str(error))
@@ -300,19 +300,19 @@ class Service:
             _log.exception("internal error")
 
     def _recover(self) -> None:
-        """Fold the log again as soon as it can be read; follow it as long as another process owns it."""
+        """SlotState the log again as soon as it can be read; follow it as long as another process owns it."""
         for attempt in range(1_000_000_000):
             pause = _RETRY[min(attempt, len(_RETRY) - 1)]
             try:
                 try:
-                    self._own()
+                    self._become_owner()
                 except NotOwnerError:
                     if not self._store.shared:
                         raise
                     self._follow()
                     pause = _FOLLOW
             except (StoreError, ValueError) as error:
-                self._memory.drop()
+                self._manager.drop()
                 self._reason = f"the log cannot be read: {error}"
             if not self._reason:
                 _log.info("recovered", attempts=attempt + 1, epoch=self._store.epoch)
@@ -321,32 +321,32 @@ class Service:
             if self._stopping.wait(pause):
                 return
 
-    def _own(self) -> None:
+    def _become_owner(self) -> None:
         """Become the owner, fold what is missing, and take calls."""
         self._store.acquire()
         with self._lock:
-            self._memory.load()
+            self._manager.load()
         self._reason = ""
 
     def _follow(self) -> None:
         """Take in what the owner has written since the last look."""
         with self._lock:
-            self._memory.follow()
+            self._manager.follow()
         self._reason = "another process owns the log; this one follows, and would take over"
 
     def _keep_last_snapshots(self) -> None:
         try:
-            self._memory.keep_snapshots(every=1)
-        except StoreError as error:  # the next start has more to fold, and that is all
+            self._manager.keep_snapshots(every=1)
+        except StoreError as error:  # the next start has more to state, and that is all
             _log.warning("final snapshot failed", reason=str(error))
 
     def _refuse(self, futures: Sequence[Future[Any]], error: Exception | None = None) -> None:
         problem = problems.store_failed(str(error)) if error else self._refusal()
         for future in futures:
-            _tell(future, problem)
+            _resolve(future, problem)
 
     def _refusal(self) -> Problem:
-        return problems.not_owner() if self._memory.following else problems.not_ready(self._reason)
+        return problems.not_owner() if self._manager.following else problems.not_ready(self._reason)
 
     def _refuse_rest(self) -> None:
         while True:
@@ -360,7 +360,7 @@ class Service:
             self._refuse([future])
 
 
-def _tell(future: Future[Any], outcome: Any) -> None:
+def _resolve(future: Future[Any], outcome: Any) -> None:
     if not future.set_running_or_notify_cancel():
         return  # whoever asked has gone; what was done is in the log
     if isinstance(outcome, Problem):

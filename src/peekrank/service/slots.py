@@ -17,9 +17,9 @@ import numpy as np
 from peekrank.service import messages, problems
 from peekrank.service.clock import SECOND
 from peekrank.service.config import LimitsConfig
-from peekrank.service.events import SILENT, Call, Step, Write, combined, packed, step
-from peekrank.service.feedback import grades_told, shown_told
-from peekrank.service.fold import Event, Fold, event_k
+from peekrank.service.events import MISSING, Trigger, Step, Write, aggregate, pack_grades, step
+from peekrank.service.feedback import parse_grades, parse_shown
+from peekrank.service.state import Event, SlotState, event_k
 from peekrank.service.log.records import (
     Body,
     Close,
@@ -29,7 +29,7 @@ from peekrank.service.log.records import (
     Record,
     Shown,
     encode,
-    kind_of,
+    record_type,
     numbers,
     read_numbers,
 )
@@ -44,45 +44,45 @@ class Slot:
 
     Parameters
     ----------
-    fold
+    state
         The state, which this slot changes by records only.
     limits
         How much is taken on.
     """
 
-    def __init__(self, fold: Fold, limits: LimitsConfig) -> None:
-        self.fold, self._limits = fold, limits
+    def __init__(self, state: SlotState, limits: LimitsConfig) -> None:
+        self.state, self._limits = state, limits
         self.written: list[Record] = []  # taken in, and not yet in the store
         self.now = 0  # time of the next record
 
     def write(self, event: str | None, body: Body) -> None:
         """Take a record in, and have it written."""
-        number = self.fold.number + 1
-        self.fold.apply(number, self.now, event, body)
-        self.written.append(Record(self.fold.slot, number, self.now, kind_of(body), event, encode(body)))
+        number = self.state.number + 1
+        self.state.apply(number, self.now, event, body)
+        self.written.append(Record(self.state.slot, number, self.now, record_type(body), event, encode(body)))
 
     # Rankings
 
     def rank(self, request: messages.RankRequest) -> RankReply:
         """Rank a list for an event that is new."""
-        fold = self.fold
-        if len(fold.open) >= self._limits.max_open_events:
-            raise problems.too_many_open(fold.slot, self._limits.max_open_events)
-        body = Ranked(digest_of(request), request.defer, fold.config.k)
-        if fold.lists:
-            self._fill_list(body, request)
+        state = self.state
+        if len(state.open) >= self._limits.max_open_events:
+            raise problems.too_many_open(state.slot, self._limits.max_open_events)
+        body = Ranked(digest_of(request), request.defer, state.config.k)
+        if state.lists:
+            self._set_list(body, request)
         else:
-            self._fill_items(body, request.items)
-        self._fill_context(body, request.context)
-        if fold.config.mode == "shadow":
-            self._fill_baseline(body, request.baseline)
+            self._set_items(body, request.items)
+        self._set_context(body, request.context)
+        if state.config.mode == "shadow":
+            self._set_baseline(body, request.baseline)
         event = request.event_id or secrets.token_urlsafe(12).lstrip("-_") + "0"
         self.write(event, body)
-        return rank_reply(fold, fold.open[event])
+        return rank_reply(state, state.open[event])
 
-    def _fill_list(self, body: Ranked, request: messages.RankRequest) -> None:
+    def _set_list(self, body: Ranked, request: messages.RankRequest) -> None:
         """A list that brings its items."""
-        items, d, most = request.items, self.fold.config.features, self.fold.config.max_list_length
+        items, d, most = request.items, self.state.config.features, self.state.config.max_list_length
         if items is None:
             raise problems.invalid("items: must be given, since every list of this slot has its own", "$.items")
         if len(items) > most:
@@ -92,84 +92,84 @@ class Slot:
         if d:
             body.features = b"".join(_features(item, n, d) for n, item in enumerate(items))
 
-    def _fill_items(self, body: Ranked, items: Sequence[str | messages.Item] | None) -> None:
+    def _set_items(self, body: Ranked, items: Sequence[str | messages.Item] | None) -> None:
         """Items that are known, all or some of them, or that become known."""
-        fold = self.fold
+        state = self.state
         if items is None:
-            if not len(fold.items.present):
+            if not len(state.items.present):
                 raise problems.invalid("items: none is known yet; name some, or register them", "$.items")
-            if fold.learner.learner.any_length and len(fold.items.present) > fold.config.max_list_length:
-                raise problems.too_large("items of a list", fold.config.max_list_length)
+            if state.agent.learner.any_length and len(state.items.present) > state.config.max_list_length:
+                raise problems.too_large("items of a list", state.config.max_list_length)
             return
-        if not fold.changing:
+        if not state.changing:
             self._check_all(items)
             return
         names = [item if isinstance(item, str) else item.id for item in items]
         _check_once(names)
-        if fold.learner.learner.any_length and len(names) > fold.config.max_list_length:
-            raise problems.too_large("items of a list", fold.config.max_list_length)
+        if state.agent.learner.any_length and len(names) > state.config.max_list_length:
+            raise problems.too_large("items of a list", state.config.max_list_length)
         if any(not isinstance(item, str) and item.features is not None for item in items):
             raise problems.invalid("items: this slot takes no features in a call; register them", "$.items")
-        unknown = [name for name in names if not fold.items.is_present(name)]
+        unknown = [name for name in names if not state.items.is_present(name)]
         if unknown:
             self._add(body, unknown)
-        known = len(fold.items)
+        known = len(state.items)
         later = {name: known + n for n, name in enumerate(body.added)}
-        chosen = [later[name] if name in later else fold.items.number(name) for name in names]
+        chosen = [later[name] if name in later else state.items.number(name) for name in names]
         body.items = numbers(np.sort(np.array(chosen, dtype=np.int64)))
 
     def _add(self, body: Ranked, unknown: list[str]) -> None:
-        fold = self.fold
-        retired = [name for name in unknown if fold.items.number(name) is not None]
-        if retired or fold.config.new_items == "reject" or fold.learner.learner.any_length:
-            raise problems.unknown_items(unknown, (item.name for item in fold.items.known if item.present))
+        state = self.state
+        retired = [name for name in unknown if state.items.number(name) is not None]
+        if retired or state.config.new_items == "reject" or state.agent.learner.any_length:
+            raise problems.unknown_items(unknown, (item.name for item in state.items.known if item.present))
         self._check_room(len(unknown))
         body.added = unknown
 
     def _check_room(self, more: int) -> None:
-        if len(self.fold.items) + more > self._limits.max_items:
+        if len(self.state.items) + more > self._limits.max_items:
             raise problems.too_large("items of a slot", self._limits.max_items)
 
     def _check_all(self, items: Sequence[str | messages.Item]) -> None:
         """Refuse a list that is not the list, for a learner that ranks all items every time."""
-        fold = self.fold
+        state = self.state
         names = {item if isinstance(item, str) else item.id for item in items}
-        if names != {item.name for item in fold.items.known} or len(items) != len(names):
+        if names != {item.name for item in state.items.known} or len(items) != len(names):
             raise problems.invalid(
-                f"items: {fold.learner.learner.name} ranks all {len(fold.items)} items of the slot every time; "
+                f"items: {state.agent.learner.name} ranks all {len(state.items)} items of the slot every time; "
                 "leave them out, or take a learner whose items come and go, as doubtsort",
                 "$.items",
             )
 
-    def _fill_baseline(self, body: Ranked, baseline: Sequence[str] | None) -> None:
+    def _set_baseline(self, body: Ranked, baseline: Sequence[str] | None) -> None:
         """The order that the caller shows, while this slot only looks on."""
-        fold = self.fold
+        state = self.state
         if baseline is None:
             raise problems.invalid("baseline: must be given, since this slot is in shadow mode", "$.baseline")
-        known = len(fold.items)
+        known = len(state.items)
         numbered = (
             {name: place for place, name in enumerate(body.names)}
-            if fold.lists
+            if state.lists
             else {name: known + n for n, name in enumerate(body.added)}
         )
         order = [numbered[name] if name in numbered else self._number(name) for name in baseline]
         listed = (
             range(len(body.names))
-            if fold.lists
+            if state.lists
             else read_numbers(body.items)
             if body.items
-            else fold.items.present
+            else state.items.present
         )
         if sorted(order) != sorted(listed):
             raise problems.invalid("baseline: must hold the items of the list, each once", "$.baseline")
         body.baseline = numbers(np.array(order, dtype=np.int64))
 
     def _number(self, name: str) -> int:
-        number = None if self.fold.lists else self.fold.items.number(name)
+        number = None if self.state.lists else self.state.items.number(name)
         return -1 if number is None else number
 
-    def _fill_context(self, body: Ranked, context: Any) -> None:
-        wanted = self.fold.config.context
+    def _set_context(self, body: Ranked, context: Any) -> None:
+        wanted = self.state.config.context
         if context is None and not wanted:
             return
         body.context = b"" if context is None else _float32(context)
@@ -181,121 +181,121 @@ class Slot:
 
     # Answers
 
-    def again(self, event: Event, request: messages.RankRequest) -> RankReply:
+    def repeat_rank(self, event: Event, request: messages.RankRequest) -> RankReply:
         """The stored decision, if it is asked for by the same request."""
         same = bool(event.body.digest) and event.body.digest == digest_of(request)
-        done = step(self.fold.config.update, event.at, Call.SAME_RANK if same else Call.OTHER_RANK)
+        done = step(self.state.config.update, event.at, Trigger.SAME_RANK if same else Trigger.OTHER_RANK)
         if done.problem:
             raise problems.other_request(event.id)
-        return rank_reply(self.fold, event)
+        return rank_reply(self.state, event)
 
     def activate(self, event: Event) -> EventReply:
         """Say that a deferred list is shown."""
-        done = step(self.fold.config.update, event.at, Call.ACTIVATE)
+        done = step(self.state.config.update, event.at, Trigger.ACTIVATE)
         if done.write is Write.SHOWN:
             self.write(event.id, Shown())
-        return self._told(event, done)
+        return self._reply(event, done)
 
     def answer(self, event: Event, request: messages.FeedbackRequest) -> EventReply:
         """Take an answer; one in which nothing was answered changes nothing."""
-        ranking = names_of(self.fold, event)
-        answer = packed(grades_told(self.fold, event, ranking, request))
-        shown = shown_told(event, ranking, request)
-        if answer == packed([SILENT] * event_k(event)):
-            return event_reply(self.fold, event)
+        ranking = names_of(self.state, event)
+        answer = pack_grades(parse_grades(self.state, event, ranking, request))
+        shown = parse_shown(event, ranking, request)
+        if answer == pack_grades([MISSING] * event_k(event)):
+            return event_reply(self.state, event)
         call = (
-            Call.SAME_ANSWER
+            Trigger.SAME_ANSWER
             if answer in event.answers
-            else Call.SAME_LATE_ANSWER
+            else Trigger.SAME_LATE_ANSWER
             if answer in event.late
-            else Call.NEW_ANSWER
+            else Trigger.NEW_ANSWER
         )
-        done = step(self.fold.config.update, event.at, call)
+        done = step(self.state.config.update, event.at, call)
         if done.write is not None:
             self.write(event.id, Feedback(answer, done.write is Write.LATE, shown))
-        return self._told(event, done)
+        return self._reply(event, done)
 
     def close(self, event: str) -> None:
         """Write that the waiting time of an event is over."""
         self.write(event, Close())
 
-    def _told(self, event: Event, done: Step) -> EventReply:
+    def _reply(self, event: Event, done: Step) -> EventReply:
         if done.problem == "other-answer":
             raise problems.other_answer(event.id)
         if done.problem == "closed":
             raise problems.closed(event.id)
-        return event_reply(self.fold, event)
+        return event_reply(self.state, event)
 
     # Items
 
     def put_items(self, request: messages.ItemsRequest) -> ChangedReply:
         """Register items, bring them back, or replace their descriptions."""
-        fold, d = self.fold, self.fold.config.features
+        state, d = self.state, self.state.config.features
         self._require_registry()
         names = [item if isinstance(item, str) else item.id for item in request.items]
         _check_once(names)
         rows = [_features(item, n, d) if d else b"" for n, item in enumerate(request.items)]
         if not d and any(not isinstance(item, str) and item.features is not None for item in request.items):
             raise problems.invalid("items: this slot knows items by name, and takes no features", "$.items")
-        new = [n for n, name in enumerate(names) if not fold.items.is_present(name)]
-        self._check_room(sum(fold.items.number(name) is None for name in names))
+        new = [n for n, name in enumerate(names) if not state.items.is_present(name)]
+        self._check_room(sum(state.items.number(name) is None for name in names))
         other = [n for n, name in enumerate(names) if n not in new and self._features_of(name) != rows[n]]
         if changes := sorted(new + other):
             self.write(None, Items([names[n] for n in changes], b"".join(rows[n] for n in changes)))
-        return ChangedReply(added=len(new), changed=len(other), sequence=fold.number)
+        return ChangedReply(added=len(new), changed=len(other), sequence=state.number)
 
     def _features_of(self, name: str) -> bytes:
-        return self.fold.items.known[self.fold.items.number(name) or 0].features
+        return self.state.items.known[self.state.items.number(name) or 0].features
 
     def retire_items(self, ids: Sequence[str]) -> ChangedReply:
         """Leave items out from now on; those that are out already are no mistake."""
-        fold = self.fold
+        state = self.state
         self._require_registry()
-        if unknown := [name for name in ids if fold.items.number(name) is None]:
-            raise problems.unknown_items(unknown, (item.name for item in fold.items.known))
-        if gone := [name for name in dict.fromkeys(ids) if fold.items.is_present(name)]:
+        if unknown := [name for name in ids if state.items.number(name) is None]:
+            raise problems.unknown_items(unknown, (item.name for item in state.items.known))
+        if gone := [name for name in dict.fromkeys(ids) if state.items.is_present(name)]:
             self.write(None, Items(retired=gone))
-        return ChangedReply(retired=len(gone), sequence=fold.number)
+        return ChangedReply(retired=len(gone), sequence=state.number)
 
     def _require_registry(self) -> None:
-        if self.fold.lists:
+        if self.state.lists:
             raise problems.invalid("this slot keeps no items: every list brings its own")
-        if not self.fold.changing:
+        if not self.state.changing:
             raise problems.invalid(
-                f"{self.fold.learner.learner.name} ranks a fixed set of items; doubtsort lets them come and go"
+                f"{self.state.agent.learner.name} ranks a fixed set of items; doubtsort lets them come and go"
             )
 
 
 # Replies
 
 
-def names_of(fold: Fold, event: Event) -> list[str]:
+def names_of(state: SlotState, event: Event) -> list[str]:
     """The ranking of an event, in names."""
     ranking = np.frombuffer(event.body.ranking, dtype="<u4").tolist()
     if event.body.names:
         return [event.body.names[place] for place in ranking]
-    return fold.items.names(ranking)
+    return state.items.names(ranking)
 
 
-def rank_reply(fold: Fold, event: Event) -> RankReply:
+def rank_reply(state: SlotState, event: Event) -> RankReply:
     """What to show."""
-    ranking = names_of(fold, event)
+    ranking = names_of(state, event)
     return RankReply(event.id, ranking, ranking[: event.body.k], event.body.explored, event.number)
 
 
-def event_reply(fold: Fold, event: Event) -> EventReply:
+def event_reply(state: SlotState, event: Event) -> EventReply:
     """An event as it stands."""
-    ranking = names_of(fold, event)
+    ranking = names_of(state, event)
     asked = ranking[: event.body.k]
-    grades = combined(event.answers, len(asked), fold.config.aggregate)
+    grades = aggregate(event.answers, len(asked), state.config.aggregate)
     answers = {name: None if np.isnan(grade) else float(grade) for name, grade in zip(asked, grades, strict=True)}
-    deadline = None if event.at.closed else fold.deadline(event) / SECOND
-    return EventReply(event.id, fold.slot, event.at.value, ranking, asked, answers, event.learned, deadline)
+    deadline = None if event.at.closed else state.deadline(event) / SECOND
+    return EventReply(event.id, state.slot, event.at.value, ranking, asked, answers, event.learned, deadline)
 
 
-def items_reply(fold: Fold, after: str, limit: int) -> ItemsReply:
+def items_reply(state: SlotState, after: str, limit: int) -> ItemsReply:
     """Items in order of their names, from the first after a name."""
-    rest = sorted((item for item in fold.items.known if item.name > after), key=lambda item: item.name)
+    rest = sorted((item for item in state.items.known if item.name > after), key=lambda item: item.name)
     shown = [
         ItemReply(
             item.name,
@@ -311,9 +311,9 @@ def items_reply(fold: Fold, after: str, limit: int) -> ItemsReply:
     return ItemsReply(shown, shown[-1].id if len(rest) > limit else None)
 
 
-def slot_reply(fold: Fold) -> SlotReply:
+def slot_reply(state: SlotState) -> SlotReply:
     """A slot, and what has happened in it."""
-    counts, config = fold.activity.counts, fold.config
+    counts, config = state.activity.counts, state.config
     minutes = [
         messages.Minute(
             one.number * 60.0,
@@ -322,27 +322,27 @@ def slot_reply(fold: Fold) -> SlotReply:
             one.explored,
             one.value / one.answered if one.answered else None,
         )
-        for one in fold.activity.minutes
+        for one in state.activity.minutes
     ]
     return SlotReply(
-        name=fold.slot,
+        name=state.slot,
         learner=config.learner,
         measure=config.measure,
         k=config.k,
         mode=config.mode,
-        items=None if fold.lists else len(fold.items.present),
-        sequence=fold.number,
-        ranked=counts.ranked,
-        answered=counts.answered,
+        items=None if state.lists else len(state.items.present),
+        sequence=state.number,
+        ranked=counts.n_ranked,
+        answered=counts.n_answered,
         expired=counts.expired,
         late=counts.late,
         explored=counts.explored,
-        open=len(fold.open),
-        value=fold.watching.value(),
-        members=members(fold),
+        open=len(state.open),
+        value=state.monitor.value(),
+        members=members(state),
         alarms=[
             messages.Alarm(alarm.name, alarm.since / SECOND, alarm.cause, alarm.action)
-            for alarm in fold.watching.alarms
+            for alarm in state.monitor.alarms
         ],
         minutes=minutes,
     )
@@ -355,9 +355,9 @@ class _Team(Protocol):
     def standings(self, state: Any) -> Sequence[Any]: ...
 
 
-def members(fold: Fold) -> list[messages.Member]:
+def members(state: SlotState) -> list[messages.Member]:
     """The learners of a slot that has several, each with what it is worth more than the one in charge."""
-    agent = fold.learner
+    agent = state.agent
     if not isinstance(agent.learner, _Team):
         return []
     return [

@@ -20,15 +20,15 @@ from msgspec import Struct
 from peekrank import __version__
 from peekrank.engine import Agent
 from peekrank.service.activity import Activity
-from peekrank.service.fold import Event, Fold
+from peekrank.service.state import Event, SlotState
 from peekrank.service.items import Item, Items
 from peekrank.service.log.records import FORMAT, Settings, decode
 from peekrank.service.log.store import Snapshot, Store
-from peekrank.service.watching import Watched, Watching
+from peekrank.service.monitor import MonitorSnapshot, SlotMonitor
 
 
 class _Saved(Struct, array_like=True):
-    """All that a fold is."""
+    """All that a state is."""
 
     time: int
     since: int
@@ -37,7 +37,7 @@ class _Saved(Struct, array_like=True):
     items: list[Item]
     open: list[Event]
     activity: Activity
-    watched: Watched
+    monitor: MonitorSnapshot
 
 
 _ENCODER, _DECODER = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(_Saved)
@@ -56,22 +56,22 @@ def _cpu() -> str:
     return f"{llvm.get_host_cpu_name()}, {platform.machine()}"
 
 
-def taken(fold: Fold) -> Snapshot:
+def take_snapshot(state: SlotState) -> Snapshot:
     """A snapshot of a fold as it is."""
     body = _ENCODER.encode(
         _Saved(
-            fold.time,
-            fold.since,
-            fold.settings,  # type: ignore[arg-type]
-            fold.learner.dump(),
-            fold.items.known,
-            list(fold.open.values()),
-            fold.activity,
-            fold.watching.saved(),
+            state.time,
+            state.since,
+            state.settings,  # type: ignore[arg-type]
+            state.agent.dump(),
+            state.items.known,
+            list(state.open.values()),
+            state.activity,
+            state.monitor.saved(),
         )
     )
     about = json.dumps({"format": FORMAT, **machine()})
-    return Snapshot(fold.slot, fold.number, about, body, sha256(body).digest())
+    return Snapshot(state.slot, state.number, about, body, sha256(body).digest())
 
 
 def differences(one: bytes, other: bytes) -> list[str]:
@@ -82,7 +82,7 @@ def differences(one: bytes, other: bytes) -> list[str]:
     return [name for name in _Saved.__struct_fields__ if getattr(first, name) != getattr(second, name)]
 
 
-def restored(snapshot: Snapshot) -> Fold:
+def restore(snapshot: Snapshot) -> SlotState:
     """The fold that a snapshot was taken of; a ValueError if it cannot be had from it."""
     found = json.loads(snapshot.about)
     if found.get("format", 0) > FORMAT:
@@ -93,61 +93,61 @@ def restored(snapshot: Snapshot) -> Fold:
         saved: _Saved = _DECODER.decode(snapshot.body)
     except msgspec.MsgspecError as error:
         raise ValueError(f"the snapshot cannot be read: {error}") from None
-    fold = Fold(snapshot.slot)
-    fold.number, fold.time = snapshot.number, saved.time
-    fold.since, fold.settings, fold.activity = saved.since, saved.settings, saved.activity
-    fold.items = Items(saved.items)
-    fold.agent = Agent.load(saved.agent, saved.settings.config.made)
-    fold.watching = Watching.restored(saved.watched, fold.name_of)
-    fold.open = OrderedDict((event.id, event) for event in saved.open)
-    return fold
+    state = SlotState(snapshot.slot)
+    state.number, state.time = snapshot.number, saved.time
+    state.since, state.settings, state.activity = saved.since, saved.settings, saved.activity
+    state.items = Items(saved.items)
+    state.agent = Agent.load(saved.agent, saved.settings.config.learner_object)
+    state.monitor = SlotMonitor.restore(saved.monitor, state.name_of)
+    state.open = OrderedDict((event.id, event) for event in saved.open)
+    return state
 
 
-def beginning(store: Store, slot: str) -> Fold:
+def initial_state(store: Store, slot: str) -> SlotState:
     """A slot before the first record that is there: as it was made, or as the oldest snapshot has it."""
     first, _ = store.ends(slot)
     if first == 1:
-        return Fold(slot)
+        return SlotState(slot)
     usable = [snapshot for snapshot in store.snapshots(slot) if snapshot.number >= first - 1]
     if not usable:
         raise ValueError(
             f"the log of slot {slot!r} begins with record {first}, and there is no snapshot of what was before: "
             "restore a backup"
         )
-    return restored(usable[-1])
+    return restore(usable[-1])
 
 
-def folded(store: Store, slot: str) -> tuple[Fold, list[str]]:
+def replay(store: Store, slot: str) -> tuple[SlotState, list[str]]:
     """A slot as its log has it, from the newest snapshot that can be used on; and what was passed over."""
     passed: list[str] = []
     first, _ = store.ends(slot)
     for snapshot in store.snapshots(slot):
         try:
-            fold = restored(snapshot)
+            state = restore(snapshot)
         except ValueError as error:
             passed.append(f"snapshot {snapshot.number} of slot {slot!r} is not used: {error}")
             continue
-        return followed(store, fold), passed
+        return catch_up(store, state), passed
     if first > 1:
         raise ValueError(
             f"the log of slot {slot!r} begins with record {first}, and no snapshot can be used: restore a backup"
         )
-    return followed(store, Fold(slot)), passed
+    return catch_up(store, SlotState(slot)), passed
 
 
-def followed(store: Store, fold: Fold, until: int | None = None) -> Fold:
+def catch_up(store: Store, state: SlotState, until: int | None = None) -> SlotState:
     """A fold after it took in the records that it has not seen, as far as one, or all."""
-    for record in store.read(fold.slot, fold.number):
+    for record in store.read(state.slot, state.number):
         if until is not None and record.number > until:
             break
-        if record.number != fold.number + 1:
+        if record.number != state.number + 1:
             raise ValueError(
-                f"the log of slot {fold.slot!r} has a gap: record {fold.number} is followed by {record.number}"
+                f"the log of slot {state.slot!r} has a gap: record {state.number} is followed by {record.number}"
             )
         try:
-            fold.apply(record.number, record.time, record.event, decode(record))
+            state.apply(record.number, record.time, record.event, decode(record))
         except KeyError:
             raise ValueError(
-                f"record {record.number} of slot {fold.slot!r} is about event {record.event!r}, which is not open"
+                f"record {record.number} of slot {state.slot!r} is about event {record.event!r}, which is not open"
             ) from None
-    return fold
+    return state

@@ -47,7 +47,7 @@ class Raised(Struct, array_like=True):
     action: str
 
 
-class Watched(Struct, array_like=True):
+class MonitorSnapshot(Struct, array_like=True):
     """All that is remembered."""
 
     max_grade: int
@@ -59,7 +59,7 @@ class Watched(Struct, array_like=True):
     stride: int = 1  # one of so many events is looked at
 
 
-class Watching:
+class SlotMonitor:
     """Observes a slot.
 
     Parameters
@@ -138,14 +138,14 @@ class Watching:
                 return
         self.alarms = [*self.alarms, alarm][-_MOST:]
 
-    def saved(self) -> Watched:
+    def saved(self) -> MonitorSnapshot:
         """What is remembered."""
         evidence = [part.tobytes() for bound in self._interval for part in _changing(bound)]
         accounts = {name: (list(part.shape), part.tobytes()) for name, part in self._watch.arrays().items()}
-        return Watched(self._max_grade, self._waiting, self.alarms, evidence, accounts, self._early, self._stride)
+        return MonitorSnapshot(self._max_grade, self._waiting, self.alarms, evidence, accounts, self._early, self._stride)
 
     @classmethod
-    def restored(cls, saved: Watched, name_of: Callable[[int], str] | None) -> Watching:
+    def restore(cls, saved: MonitorSnapshot, name_of: Callable[[int], str] | None) -> SlotMonitor:
         """One that goes on from what is remembered."""
         made = cls(saved.max_grade, name_of)
         made._early, made._stride = saved.early, saved.stride

@@ -12,7 +12,7 @@ from helpers.boards import BusyService
 from helpers.served import served
 from helpers.visits import Visit
 from peekrank.service.http import application
-from peekrank.service.logs import start_logs
+from peekrank.service.logs import configure_logging
 
 pytestmark = pytest.mark.browser
 
@@ -21,7 +21,7 @@ WIDTHS = [390, 1280]
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    start_logs("critical")
+    configure_logging("critical")
     with served(application(BusyService())) as address:
         yield address
 

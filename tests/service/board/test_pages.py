@@ -11,19 +11,19 @@ import pytest
 from helpers.asgi import Caller
 from helpers.boards import BusyService
 from helpers.strict_html import Page
-from peekrank.service.board import pages, pictures
+from peekrank.service.board import pages, charts
 from peekrank.service.http import application
 from peekrank.service.keys import Key, Keys, new_key
-from peekrank.service.logs import start_logs
+from peekrank.service.logs import configure_logging
 from peekrank.service.messages import Interval, Minute, SlotReply
-from peekrank.service.problems import KINDS
+from peekrank.service.problems import PROBLEM_TYPES
 
 PATHS = ["/", "/?live=no", "/dashboard/home", "/dashboard/search?live=no", "/problems/closed"]
 
 
 @pytest.fixture
 def call() -> Caller:
-    start_logs("critical")
+    configure_logging("critical")
     return Caller(application(BusyService()))
 
 
@@ -96,7 +96,7 @@ def test_a_follower_can_be_looked_at() -> None:
 
 
 def test_every_problem_has_a_page(call: Caller) -> None:
-    for kind, problem in KINDS.items():
+    for kind, problem in PROBLEM_TYPES.items():
         assert problem.title in call("GET", f"/problems/{kind}").text
     assert call("GET", "/problems/nothing").status_code == 404
 
@@ -117,7 +117,7 @@ def test_the_board_needs_a_reader_where_there_are_keys() -> None:
 
 
 def test_a_notice_and_another_clock() -> None:
-    app = application(BusyService(), clock=lambda: 0.0, notice="Simulated <visitors>")
+    app = application(BusyService(), clock=lambda: 0.0, banner="Simulated <visitors>")
     page = Caller(app)("GET", "/").text
     assert "Simulated &lt;visitors&gt;" in page
     assert 'class="ranked"' not in page  # all of that is in the future
@@ -133,7 +133,7 @@ def test_shares_are_of_what_they_should_be() -> None:
 
 
 def test_bars_stand_in_their_minute() -> None:
-    svg = pictures.traffic([Minute(0.0, 4, 1), Minute(59 * 60.0, 2, 2), Minute(-60.0, 99)], 59 * 60 + 30.0)
+    svg = charts.traffic([Minute(0.0, 4, 1), Minute(59 * 60.0, 2, 2), Minute(-60.0, 99)], 59 * 60 + 30.0)
     assert re.findall(r'class="(\w+)" x="([\d.]+)" y="([\d.]+)"', svg) == [
         ("ranked", "0.5", "0.0"),
         ("answered", "0.5", "90.0"),
@@ -144,7 +144,7 @@ def test_bars_stand_in_their_minute() -> None:
 
 def test_the_curve_stays_within_the_picture() -> None:
     minutes = [Minute(60.0 * i, value=(-1) ** i * i) for i in range(60)]
-    svg = pictures.values(minutes, Interval(0.0, -80.0, 80.0, 9), 59 * 60.0)
+    svg = charts.values(minutes, Interval(0.0, -80.0, 80.0, 9), 59 * 60.0)
     heights = [float(pair.split(",")[1]) for pair in re.findall(r'points="([^"]*)"', svg)[0].split()]
     assert len(heights) == 60
-    assert 0 <= min(heights) < max(heights) <= pictures.HEIGHT
+    assert 0 <= min(heights) < max(heights) <= charts.HEIGHT

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from peekrank.service.board import pictures
+from peekrank.service.board import charts
 from peekrank.service.messages import ItemReply, SlotReply, StatsReply
-from peekrank.service.problems import KINDS
+from peekrank.service.problems import PROBLEM_TYPES
 
 SHOWN = 100  # items on a page
 
@@ -35,13 +35,13 @@ class Card(NamedTuple):
 def card(slot: SlotReply, now: float) -> Card:
     """A slot as a page shows it."""
     closed = slot.answered + slot.expired
-    low, high = pictures.value_range(slot.minutes, slot.value, now)
+    low, high = charts.value_range(slot.minutes, slot.value, now)
     return Card(
         slot,
         slot.answered / closed if closed else None,
         slot.explored / slot.ranked if slot.ranked else None,
-        Markup(pictures.traffic(slot.minutes, now)),  # noqa: S704 - numbers, and words that are escaped
-        Markup(pictures.values(slot.minutes, slot.value, now)),  # noqa: S704
+        Markup(charts.traffic(slot.minutes, now)),  # noqa: S704 - numbers, and words that are escaped
+        Markup(charts.values(slot.minutes, slot.value, now)),  # noqa: S704
         max((minute.ranked for minute in slot.minutes), default=0),
         low,
         high,
@@ -53,7 +53,7 @@ class View(NamedTuple):
 
     now: float
     live: bool = True
-    notice: str = ""
+    banner: str = ""
 
 
 def overview(slots: Sequence[SlotReply], stats: StatsReply | None, reason: str, view: View) -> str:
@@ -70,7 +70,7 @@ def slot_page(slot: SlotReply, items: Sequence[ItemReply], view: View) -> str:
 
 def problem_page(kind: str) -> str:
     """What a problem means: what its `type` links to."""
-    return _render("problem.html", kind=kind, problem=KINDS[kind], view=View(0.0, live=False))
+    return _render("problem.html", kind=kind, problem=PROBLEM_TYPES[kind], view=View(0.0, live=False))
 
 
 @cache

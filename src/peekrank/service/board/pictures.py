@@ -1,4 +1,4 @@
-"""Small pictures as SVG, drawn by the server: colours are classes, so that light and dark come from the page.
+"""Small charts as SVG, drawn by the server: colours are classes, so that light and dark come from the page.
 
 Pictures are stretched to the width that there is. Words and numbers therefore stand beside them, in the page.
 """

@@ -11,21 +11,21 @@ from starlette.routing import Route
 
 from peekrank.service import problems
 from peekrank.service.board import pages
-from peekrank.service.guard import guarded
+from peekrank.service.guard import authenticated
 from peekrank.service.keys import Key, Keys
 from peekrank.service.messages import MAX_ITEMS, ItemReply, SlotReply
-from peekrank.service.problems import KINDS
-from peekrank.service.protocol import Served, readable
+from peekrank.service.problems import PROBLEM_TYPES
+from peekrank.service.protocol import ServiceProtocol, readable
 
 
-def board_routes(service: Served, keys: Keys, clock: Callable[[], float], notice: str) -> list[Route]:
-    """The pages of the board, at the time that the service has, under a notice if there is one."""
+def dashboard_routes(service: ServiceProtocol, keys: Keys, clock: Callable[[], float], banner: str) -> list[Route]:
+    """The pages of the board, at the time that the service has, under a banner if there is one."""
 
     def view(request: Request) -> pages.View:
-        return pages.View(clock(), request.query_params.get("live") != "no", notice)
+        return pages.View(clock(), request.query_params.get("live") != "no", banner)
 
     async def overview(request: Request, key: Key) -> Response:
-        reason, slots = service.not_ready(), await asyncio.to_thread(service.slots)
+        reason, slots = service.unready_reason(), await asyncio.to_thread(service.slots)
         stats = await asyncio.to_thread(service.stats) if slots else None
         return _html(pages.overview([slot for slot in slots if key.sees(slot.name)], stats, reason, view(request)))
 
@@ -38,18 +38,18 @@ def board_routes(service: Served, keys: Keys, clock: Callable[[], float], notice
 
     async def problem(request: Request, _: Key) -> Response:
         kind = request.path_params["kind"]
-        if kind not in KINDS:
+        if kind not in PROBLEM_TYPES:
             raise problems.no_such_page(request.url.path)
         return _html(pages.problem_page(kind))
 
     return [
-        Route("/", guarded("dashboard", keys, "reader", overview)),
-        Route("/dashboard/{slot}", guarded("dashboard", keys, "reader", slot)),
-        Route("/problems/{kind}", guarded("problem", keys, None, problem)),
+        Route("/", authenticated("dashboard", keys, "reader", overview)),
+        Route("/dashboard/{slot}", authenticated("dashboard", keys, "reader", slot)),
+        Route("/problems/{kind}", authenticated("problem", keys, None, problem)),
     ]
 
 
-def _slot_and_items(service: Served, name: str) -> tuple[SlotReply, list[ItemReply]]:
+def _slot_and_items(service: ServiceProtocol, name: str) -> tuple[SlotReply, list[ItemReply]]:
     readable(service)
     found = service.slot(name)
     return found, [] if found.items is None else service.items(name, limit=MAX_ITEMS).items

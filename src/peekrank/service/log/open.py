@@ -21,7 +21,7 @@ def open_store(config: StoreConfig, slots: Sequence[str] = ()) -> Store:
     return PostgreSQLStore(config.url, slots)
 
 
-def existing_log(where: str, slots: Iterable[str] | None = None) -> Store:
+def open_log(where: str, slots: Iterable[str] | None = None) -> Store:
     """A log to read, in a file or at ``postgresql://...``; a ValueError if it is not there, or lacks a slot."""
     store = open_store(StoreConfig(url=where) if "://" in where else StoreConfig(path=where))
     try:

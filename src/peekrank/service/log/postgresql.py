@@ -21,7 +21,7 @@ import psycopg
 from psycopg import sql
 
 from peekrank.service.log.records import FORMAT, Record
-from peekrank.service.log.store import NotOwnerError, Snapshot, StoreError, guarded
+from peekrank.service.log.store import NotOwnerError, Snapshot, StoreError, store_method
 
 _LOCKS = 0x7065656B  # "peek": the first half of the keys of our advisory locks
 _SILENCE = 8  # seconds after which the server drops an owner that says nothing
@@ -51,7 +51,7 @@ _OPTIONS = {
 }
 
 
-_told = guarded(psycopg.Error)
+_method = store_method(psycopg.Error)
 
 
 class PostgreSQLStore:
@@ -88,7 +88,7 @@ class PostgreSQLStore:
 
     # Ownership
 
-    @_told
+    @_method
     def acquire(self) -> None:
         """Become the owner of all slots, or of none: NotOwnerError if another process owns one of them."""
         if self._epochs:
@@ -127,7 +127,7 @@ class PostgreSQLStore:
             with suppress(StoreError):
                 self._beat(stopped)
 
-    @_told
+    @_method
     def _beat(self, stopped: Event) -> None:
         if self._connection is not None and not stopped.is_set():
             self._connection.execute("SELECT 1")
@@ -147,7 +147,7 @@ class PostgreSQLStore:
 
     # Records
 
-    @_told
+    @_method
     def append(self, records: Sequence[Record]) -> None:
         """Keep records in one transaction, if this process still owns their slots."""
         slots, numbers, times, kinds, events, bodies = zip(*records, strict=True)
@@ -171,7 +171,7 @@ class PostgreSQLStore:
             yield from rows
             after = rows[-1].number
 
-    @_told
+    @_method
     def _some(self, slot: str, after: int) -> list[Record]:
         found = self._reading().execute(
             "SELECT number, time, kind, event, body FROM peekrank_log WHERE slot = %s AND number > %s "
@@ -180,7 +180,7 @@ class PostgreSQLStore:
         )
         return [Record(slot, *row) for row in found]
 
-    @_told
+    @_method
     def of_event(self, event: str) -> list[Record]:
         """All records of an event."""
         found = self._reading().execute(
@@ -190,12 +190,12 @@ class PostgreSQLStore:
         )
         return [Record(*row) for row in found]
 
-    @_told
+    @_method
     def slots(self) -> list[str]:
         """Names of all slots that have a record."""
         return [name for (name,) in self._reading().execute("SELECT name FROM peekrank_slots ORDER BY id")]
 
-    @_told
+    @_method
     def ends(self, slot: str) -> tuple[int, int]:
         """Numbers of the first and last record."""
         found = self._reading().execute(
@@ -206,7 +206,7 @@ class PostgreSQLStore:
 
     # Snapshots and retention
 
-    @_told
+    @_method
     def keep_snapshot(self, snapshot: Snapshot) -> None:
         """Keep a snapshot, and the one before."""
         slot = self._id(snapshot.slot)
@@ -222,7 +222,7 @@ class PostgreSQLStore:
                 {"slot": slot},
             )
 
-    @_told
+    @_method
     def snapshots(self, slot: str) -> list[Snapshot]:
         """Snapshots of a slot, the newest first."""
         found = self._reading().execute(
@@ -231,7 +231,7 @@ class PostgreSQLStore:
         )
         return [Snapshot(slot, *row) for row in found]
 
-    @_told
+    @_method
     def forget(self, slot: str, up_to: int, before: int) -> int:
         """Delete old records, some at a time, so that nobody waits for long."""
         with self._writing() as connection:
@@ -243,7 +243,7 @@ class PostgreSQLStore:
             )
             return done.rowcount
 
-    @_told
+    @_method
     def size(self) -> int:
         """Bytes of the tables and their indices."""
         return int(
@@ -265,7 +265,7 @@ class PostgreSQLStore:
     def _connected(self) -> psycopg.Connection[Any]:
         if self._connection is None:
             self._connection = psycopg.connect(self._url, autocommit=True, **_OPTIONS)  # type: ignore[arg-type]
-            # The server must notice as soon as we do that the other end is gone: then it frees the lock.
+            # The server must banner as soon as we do that the other end is gone: then it frees the lock.
             for name in ("idle", "interval", "count"):
                 setting = sql.Identifier(f"tcp_keepalives_{name}")
                 value = sql.Literal(_OPTIONS[f"keepalives_{name}"])

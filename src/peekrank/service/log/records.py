@@ -20,7 +20,7 @@ from peekrank.types import Floats, Ints
 FORMAT = 1  # of bodies and snapshots
 
 
-class Kind(IntEnum):
+class RecordType(IntEnum):
     """Kinds of records."""
 
     RANK = 1
@@ -75,7 +75,7 @@ class Shown(Struct, array_like=True):
 class Feedback(Struct, array_like=True):
     """An answer came."""
 
-    answer: bytes  # `events.packed`
+    answer: bytes  # `events.pack_grades`
     late: bool = False
     shown: bytes = b""  # the whole list as the app showed it, as a ranking; empty: as it was ranked, or not told
 
@@ -100,28 +100,28 @@ class Settings(Struct, array_like=True):
 
 
 Body = Ranked | Shown | Feedback | Close | Items | Settings
-KINDS: dict[int, type[Any]] = {
-    Kind.RANK: Ranked,
-    Kind.SHOWN: Shown,
-    Kind.FEEDBACK: Feedback,
-    Kind.CLOSE: Close,
-    Kind.ITEM: Items,
-    Kind.CONFIG: Settings,
+RECORD_TYPES: dict[int, type[Any]] = {
+    RecordType.RANK: Ranked,
+    RecordType.SHOWN: Shown,
+    RecordType.FEEDBACK: Feedback,
+    RecordType.CLOSE: Close,
+    RecordType.ITEM: Items,
+    RecordType.CONFIG: Settings,
 }
-_KIND_OF = {body: kind for kind, body in KINDS.items()}
-_DECODERS = {kind: msgspec.msgpack.Decoder(body) for kind, body in KINDS.items()}
+_TYPE_OF = {body: kind for kind, body in RECORD_TYPES.items()}
+_DECODERS = {kind: msgspec.msgpack.Decoder(body) for kind, body in RECORD_TYPES.items()}
 encode = msgspec.msgpack.Encoder().encode
 
 
-def kind_of(body: Body) -> int:
+def record_type(body: Body) -> int:
     """The kind of record that has such a body."""
-    return _KIND_OF[type(body)]
+    return _TYPE_OF[type(body)]
 
 
 def decode(record: Record) -> Body:
     """The body of a record; a ValueError if it cannot be read.
 
-    >>> decode(Record("home", 1, 0, Kind.CLOSE, "e1", encode(Close())))
+    >>> decode(Record("home", 1, 0, RecordType.CLOSE, "e1", encode(Close())))
     Close()
     """
     try:

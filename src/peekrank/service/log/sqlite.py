@@ -1,6 +1,6 @@
 """The log in a SQLite file, in WAL mode: what is committed survives the end of the process.
 
-``synchronous = "full"`` waits until the disk has it, so that a power cut loses nothing either. A record's place in
+``synchronous = "full"`` waits until the disk has it, so that a power cut loses nothing either. A record's position in
 its table is its slot and number in one integer: appending is appending, and reading a slot is reading on.
 """
 
@@ -15,18 +15,18 @@ from threading import RLock
 from typing import Any
 
 from peekrank.service.log.records import FORMAT, Record
-from peekrank.service.log.store import NotOwnerError, Snapshot, StoreError, guarded
+from peekrank.service.log.store import NotOwnerError, Snapshot, StoreError, store_method
 
 _SLOT = 2**40  # numbers of records of a slot are below
 _TABLES = """
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS slots (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE IF NOT EXISTS log (
-    place INTEGER PRIMARY KEY, time INTEGER NOT NULL, kind INTEGER NOT NULL, event TEXT, body BLOB NOT NULL
+    position INTEGER PRIMARY KEY, time INTEGER NOT NULL, kind INTEGER NOT NULL, event TEXT, body BLOB NOT NULL
 );
 CREATE INDEX IF NOT EXISTS events ON log (event) WHERE event IS NOT NULL;
 CREATE TABLE IF NOT EXISTS snapshots (
-    place INTEGER PRIMARY KEY, about TEXT NOT NULL, body BLOB NOT NULL, digest BLOB NOT NULL
+    position INTEGER PRIMARY KEY, about TEXT NOT NULL, body BLOB NOT NULL, digest BLOB NOT NULL
 );
 INSERT OR IGNORE INTO about VALUES ('epoch', 0);
 """
@@ -34,7 +34,7 @@ _SQLITE = b"SQLite format 3\0"  # what its files begin with
 _CHUNK = 1000  # records that are read at a time
 
 
-_told = guarded(sqlite3.Error)
+_method = store_method(sqlite3.Error)
 
 
 class SQLiteStore:
@@ -67,7 +67,7 @@ class SQLiteStore:
     def _failed(self, error: Exception) -> str:
         return f"{self.path.name}: {error}"
 
-    @_told
+    @_method
     def acquire(self) -> None:
         """Become the owner: a lock that ends with the process, whatever ends it, and an epoch that is raised."""
         self.close()
@@ -149,13 +149,13 @@ class SQLiteStore:
             self._check_format(self._reader)
         return self._reader
 
-    @_told
+    @_method
     def append(self, records: Sequence[Record]) -> None:
         """Keep records in one transaction, if this process still owns the log."""
         if self._writer is None:
             raise NotOwnerError(f"{self.path} was opened to be read")
         self._check_file()
-        rows = [(self._place(r.slot) + r.number, r.time, r.kind, r.event, r.body) for r in records]
+        rows = [(self._offset(r.slot) + r.number, r.time, r.kind, r.event, r.body) for r in records]
         with _Transaction(self._writer) as writer:
             self._check_epoch(writer)
             writer.executemany("INSERT INTO log VALUES (?, ?, ?, ?, ?)", rows)
@@ -163,13 +163,13 @@ class SQLiteStore:
     def _check_file(self) -> None:
         """Refuse to write to a file that was deleted or moved: SQLite would, and nobody could read it."""
         if not self.path.exists() or self.path.stat().st_ino != self._inode:
-            raise StoreError(f"{self.path} is gone, or another file is in its place")
+            raise StoreError(f"{self.path} is gone, or another file is in its position")
 
     def _check_epoch(self, writer: sqlite3.Connection) -> None:
         if _one(writer, "SELECT value FROM about WHERE name = 'epoch'") != self._epoch:
             raise NotOwnerError(f"{self.path} was taken over by another process")
 
-    def _place(self, slot: str) -> int:
+    def _offset(self, slot: str) -> int:
         """Where the records of a slot begin; a new slot is given its own range."""
         if slot not in self._ids:
             connection = self._reading()
@@ -187,46 +187,46 @@ class SQLiteStore:
             yield from rows
             after = rows[-1].number
 
-    @_told
+    @_method
     def _some(self, slot: str, after: int) -> list[Record]:
-        first = self._place(slot)
+        first = self._offset(slot)
         found = self._reading().execute(
-            "SELECT place, time, kind, event, body FROM log WHERE place > ? AND place < ? ORDER BY place LIMIT ?",
+            "SELECT position, time, kind, event, body FROM log WHERE position > ? AND position < ? ORDER BY position LIMIT ?",
             (first + after, first + _SLOT, _CHUNK),
         )
-        return [Record(slot, place - first, *rest) for place, *rest in found]
+        return [Record(slot, position - first, *rest) for position, *rest in found]
 
-    @_told
+    @_method
     def of_event(self, event: str) -> list[Record]:
         """All records of an event."""
         found = self._reading().execute(
-            "SELECT slots.name, place % ?, time, kind, event, body FROM log JOIN slots ON slots.id = place / ? "
-            "WHERE event = ? ORDER BY place",
+            "SELECT slots.name, position % ?, time, kind, event, body FROM log JOIN slots ON slots.id = position / ? "
+            "WHERE event = ? ORDER BY position",
             (_SLOT, _SLOT, event),
         )
         return [Record(*row) for row in found]
 
-    @_told
+    @_method
     def slots(self) -> list[str]:
         """Names of all slots that have a record."""
         return [name for (name,) in self._reading().execute("SELECT name FROM slots ORDER BY id")]
 
-    @_told
+    @_method
     def ends(self, slot: str) -> tuple[int, int]:
         """Numbers of the first and last record."""
-        first = self._place(slot)
+        first = self._offset(slot)
         found = self._reading().execute(
-            "SELECT min(place), max(place) FROM log WHERE place > ? AND place < ?", (first, first + _SLOT)
+            "SELECT min(position), max(position) FROM log WHERE position > ? AND position < ?", (first, first + _SLOT)
         )
         low, high = found.fetchone()
         return (1, 0) if low is None else (low - first, high - first)
 
-    @_told
+    @_method
     def keep_snapshot(self, snapshot: Snapshot) -> None:
         """Keep a snapshot, and the one before."""
         if self._writer is None:
             raise NotOwnerError(f"{self.path} was opened to be read")
-        first = self._place(snapshot.slot)
+        first = self._offset(snapshot.slot)
         with _Transaction(self._writer) as writer:
             self._check_epoch(writer)
             writer.execute(
@@ -234,30 +234,30 @@ class SQLiteStore:
                 (first + snapshot.number, snapshot.about, snapshot.body, snapshot.digest),
             )
             writer.execute(
-                "DELETE FROM snapshots WHERE place > ?1 AND place < ?2 AND place NOT IN "
-                "(SELECT place FROM snapshots WHERE place > ?1 AND place < ?2 ORDER BY place DESC LIMIT 2)",
+                "DELETE FROM snapshots WHERE position > ?1 AND position < ?2 AND position NOT IN "
+                "(SELECT position FROM snapshots WHERE position > ?1 AND position < ?2 ORDER BY position DESC LIMIT 2)",
                 (first, first + _SLOT),
             )
 
-    @_told
+    @_method
     def snapshots(self, slot: str) -> list[Snapshot]:
         """Snapshots of a slot, the newest first."""
-        first = self._place(slot)
+        first = self._offset(slot)
         found = self._reading().execute(
-            "SELECT place, about, body, digest FROM snapshots WHERE place > ? AND place < ? ORDER BY place DESC",
+            "SELECT position, about, body, digest FROM snapshots WHERE position > ? AND position < ? ORDER BY position DESC",
             (first, first + _SLOT),
         )
-        return [Snapshot(slot, place - first, *rest) for place, *rest in found]
+        return [Snapshot(slot, position - first, *rest) for position, *rest in found]
 
-    @_told
+    @_method
     def forget(self, slot: str, up_to: int, before: int) -> int:
         """Delete old records, some at a time, so that nobody waits for long."""
         if self._writer is None:
             raise NotOwnerError(f"{self.path} was opened to be read")
-        first = self._place(slot)
+        first = self._offset(slot)
         last = _one(
             self._writer,
-            "SELECT place FROM log WHERE place > ? AND place <= ? AND time < ? ORDER BY place DESC LIMIT 1",
+            "SELECT position FROM log WHERE position > ? AND position <= ? AND time < ? ORDER BY position DESC LIMIT 1",
             (first, first + up_to, before),
         )
         if last is None:
@@ -265,19 +265,19 @@ class SQLiteStore:
         with _Transaction(self._writer) as writer:
             self._check_epoch(writer)
             done = writer.execute(
-                "DELETE FROM log WHERE place IN (SELECT place FROM log WHERE place > ? AND place <= ? "
-                "ORDER BY place LIMIT 10000)",
+                "DELETE FROM log WHERE position IN (SELECT position FROM log WHERE position > ? AND position <= ? "
+                "ORDER BY position LIMIT 10000)",
                 (first, last),
             )
             return done.rowcount
 
-    @_told
+    @_method
     def size(self) -> int:
         """Bytes of the file and of its write-ahead log."""
         there = [Path(f"{self.path}{suffix}") for suffix in ("", "-wal")]
         return sum(file.stat().st_size for file in there if file.exists())
 
-    @_told
+    @_method
     def backup(self, target: Path) -> None:
         """Copy the log as it is now to another file, while it is written; the copy is whole or not there."""
         part = target.with_name(f".{target.name}.{os.getpid()}.part")

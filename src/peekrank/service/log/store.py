@@ -19,7 +19,7 @@ class NotOwnerError(StoreError):
     """Somebody else owns the log: of two processes that write, one would undo what the other acknowledged."""
 
 
-def guarded(*errors: type[Exception]) -> Callable[[F], F]:
+def store_method(*errors: type[Exception]) -> Callable[[F], F]:
     """Decorate methods of a store: one call at a time, and errors of a driver or a disk as a StoreError.
 
     The store has a `_lock`, and `_failed`, which takes such an error and says it in words.
