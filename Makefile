@@ -78,7 +78,7 @@ bench: $(READY)  ## print the figures of docs/benchmarks.md and other pages
 	$(BIN)/python benchmarks/sweeps.py
 	$(BIN)/python benchmarks/reports.py
 	$(BIN)/python benchmarks/service/load.py
-	$(BIN)/python benchmarks/service/board.py
+	$(BIN)/python benchmarks/service/dashboard.py
 	$(BIN)/python benchmarks/watching.py
 	$(BIN)/python benchmarks/peers
 

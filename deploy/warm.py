@@ -2,10 +2,10 @@
 
 import tempfile
 
+from peekrank.service.api.messages import FeedbackRequest, Item, RankRequest
+from peekrank.service.api.structured_logging import configure_logging
 from peekrank.service.config import Config, SlotConfig, StoreConfig
-from peekrank.service.logs import configure_logging
-from peekrank.service.messages import FeedbackRequest, Item, RankRequest
-from peekrank.service.service import Service
+from peekrank.service.core.service import Service
 
 SLOTS = (
     SlotConfig("items", learner="doubtsort", items=("a", "b", "c")),

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from peekrank.service.openapi import openapi
-from peekrank.service.problems import PROBLEM_TYPES
-from peekrank.service.routes import ENDPOINTS, Endpoint
+from peekrank.service.api.openapi import openapi
+from peekrank.service.api.problems import PROBLEM_TYPES
+from peekrank.service.api.routes import ENDPOINTS, Endpoint
 
 PAGE = Path(__file__).parent.parent / "docs" / "service" / "http.md"
 _PURPOSE = """\

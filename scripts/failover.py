@@ -19,10 +19,10 @@ import time
 from typing import NamedTuple
 
 from helpers.postgresql import Server
+from peekrank.service.api.messages import FeedbackRequest, RankRequest
 from peekrank.service.config import Config, SlotConfig, StoreConfig
-from peekrank.service.messages import FeedbackRequest, RankRequest
-from peekrank.service.service import Service
-from peekrank.service.snapshots import replay, take_snapshot
+from peekrank.service.core.service import Service
+from peekrank.service.core.snapshots import replay, take_snapshot
 
 ITEMS = tuple("abcdefghij")
 

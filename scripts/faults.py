@@ -25,15 +25,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from peekrank.service.audit import audit_slots
+from peekrank.service.api.messages import FeedbackRequest, Item, ItemsRequest, RankRequest
+from peekrank.service.api.problems import Problem
 from peekrank.service.config import Config, SlotConfig, StoreConfig
-from peekrank.service.log.open import open_log
-from peekrank.service.memory import closed_event
-from peekrank.service.messages import FeedbackRequest, Item, ItemsRequest, RankRequest
-from peekrank.service.problems import Problem
-from peekrank.service.service import Service
-from peekrank.service.slots import names_of
-from peekrank.service.snapshots import replay
+from peekrank.service.core.audit import audit_slots
+from peekrank.service.core.service import Service
+from peekrank.service.core.slot_manager import closed_event
+from peekrank.service.core.slots import names_of
+from peekrank.service.core.snapshots import replay
+from peekrank.service.event_log.open import open_log
 
 CALLERS = 8
 ITEMS = tuple(f"item-{n}" for n in range(10))

@@ -33,12 +33,12 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from peekrank.service.bodies import LINES, MSGPACK
+from peekrank.service.api.codec import LINES, MSGPACK
+from peekrank.service.api.server import HttpServer
+from peekrank.service.api.structured_logging import configure_logging
 from peekrank.service.client import Client
 from peekrank.service.config import Config, LimitsConfig, ServerConfig, SlotConfig, StoreConfig
-from peekrank.service.logs import configure_logging
-from peekrank.service.server import HttpServer
-from peekrank.service.service import Service
+from peekrank.service.core.service import Service
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 SLOTS = (

@@ -27,8 +27,8 @@ from typing import Any, NamedTuple
 
 import uvloop
 
-from peekrank.service.commands import Command, PutItems, Rank
-from peekrank.service.messages import ChangedReply, EventReply, ItemsReply, RankReply, SlotReply, StatsReply
+from peekrank.service.api.messages import ChangedReply, EventReply, ItemsReply, RankReply, SlotReply, StatsReply
+from peekrank.service.core.commands import Command, PutItems, Rank
 
 CONNECTIONS = 16
 LISTS, ITEMS, FEATURES = 20, 200, 16  # of the case with features: items of a list, of the registry, numbers each
@@ -95,8 +95,8 @@ def serve_nothing(port: int) -> None:
     """The same application and server as ever, before nothing."""
     import uvicorn
 
-    from peekrank.service.http import application
-    from peekrank.service.logs import configure_logging
+    from peekrank.service.api.endpoints import application
+    from peekrank.service.api.structured_logging import configure_logging
 
     configure_logging("error")
     uvicorn.run(

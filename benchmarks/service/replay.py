@@ -19,12 +19,12 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from peekrank.service.commands import SubmitFeedback, Rank
+from peekrank.service.api.messages import FeedbackRequest, RankRequest
 from peekrank.service.config import Config, SlotConfig, StoreConfig
-from peekrank.service.log.sqlite import SQLiteStore
-from peekrank.service.messages import FeedbackRequest, RankRequest
-from peekrank.service.service import Service
-from peekrank.service.snapshots import initial_state, replay, catch_up, take_snapshot
+from peekrank.service.core.commands import Rank, SubmitFeedback
+from peekrank.service.core.service import Service
+from peekrank.service.core.snapshots import catch_up, initial_state, replay, take_snapshot
+from peekrank.service.event_log.sqlite import SQLiteStore
 
 ITEMS = tuple(f"item-{n}" for n in range(10))
 WAVE = 200  # calls that are waiting at a time

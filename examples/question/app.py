@@ -5,8 +5,7 @@ from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs
 
-from peekrank.service.client import Client
-from peekrank.service.problems import Problem
+from peekrank.service.client import Client, Problem
 
 service = Client(sys.argv[1])
 FORM = """<!DOCTYPE html><meta charset=utf-8><title>Today</title><ol>{items}</ol>

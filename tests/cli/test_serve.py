@@ -14,7 +14,7 @@ import pytest
 
 from helpers.command_line import peekrank, refused
 from peekrank.service.config import read_config
-from peekrank.service.keys import hash_key, keys_from_config
+from peekrank.service.api.keys import hash_key, keys_from_config
 
 
 def test_a_file_to_begin_with_is_right(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_a_new_key_fits_the_file(tmp_path: Path) -> None:
     assert tomllib.loads(table)["keys"] == [{"name": "web", "role": "reader", "hash": hash_key(key)}]
     file = tmp_path / "service.toml"
     file.write_text(f'{table}[slots.home]\nitems = ["tea", "cake"]\n')
-    assert keys_from_config(read_config(file)).of(f"Bearer {key}").role == "reader"
+    assert keys_from_config(read_config(file)).authenticate(f"Bearer {key}").role == "reader"
     assert "small letters" in refused("serve", "--new-key", "A B")
     assert "must be 'reader' or 'app' or 'admin'" in refused("serve", "--new-key", "web", "--role", "boss")
 

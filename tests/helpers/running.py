@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from peekrank.service.api.server import HttpServer
 from peekrank.service.config import Config, ServerConfig, SlotConfig, StoreConfig
-from peekrank.service.server import HttpServer
-from peekrank.service.service import Service
+from peekrank.service.core.service import Service
 
 ITEMS = ("tea", "cake", "soup")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from peekrank.service.config import Config, LimitsConfig, SlotConfig, StoreConfig
-from peekrank.service.log.store import Store
-from peekrank.service.service import Service
+from peekrank.service.core.service import Service
+from peekrank.service.event_log.store import Store
 
 HOME = SlotConfig("home", learner="doubtsort", items=("a", "b", "c", "d"), k=2, feedback_window=100.0, seed=7)
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from helpers.services import HOME, SetClock
+from peekrank.service.api.messages import FeedbackRequest, Item, ItemsRequest, RankRequest
+from peekrank.service.api.problems import Problem
 from peekrank.service.config import SlotConfig
-from peekrank.service.messages import FeedbackRequest, Item, ItemsRequest, RankRequest
-from peekrank.service.problems import Problem
-from peekrank.service.service import Service
+from peekrank.service.core.service import Service
 
 FEATURES = SlotConfig("search", learner="ridge", features=3, max_list_length=8, k=2, feedback_window=100.0, seed=3)
 REGISTRY = replace(FEATURES, name="shop", features_from="registry", item_effects=4, context=2, k=2)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from peekrank.service.messages import FeedbackRequest, RankRequest
+from peekrank.service.api.messages import FeedbackRequest, RankRequest
+from peekrank.service.core.service import Service
 from peekrank.service.playground import BANNER, SLOT, SPEED, TASTES, fast_clock, playground_config
-from peekrank.service.service import Service
 
 
 def test_the_clock_runs_fast_and_never_back() -> None:

@@ -33,8 +33,8 @@ def command(
 
     The service may be running. Ends with code 1 if anything differs.
     """
-    from peekrank.service.audit import audit_slots
-    from peekrank.service.log.open import open_log
+    from peekrank.service.core.audit import audit_slots
+    from peekrank.service.event_log.open import open_log
 
     import_all(imports)
     speak(json_file, quiet=quiet)

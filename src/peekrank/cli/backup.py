@@ -28,7 +28,7 @@ def command(
 
     The copy is a log like any other: to restore it, put it in the place of the one that was lost.
     """
-    from peekrank.service.log.sqlite import SQLiteStore
+    from peekrank.service.event_log.sqlite import SQLiteStore
 
     speak(quiet=quiet)
     check_outputs(out, read=[log])

@@ -27,8 +27,8 @@ def command(
 ) -> None:
     """Write the decisions of a slot, with chances and answers, to a file that can be evaluated."""
     from peekrank.evidence.log import write_log
-    from peekrank.service.export import export_log
-    from peekrank.service.log.open import open_log
+    from peekrank.service.core.export import export_log
+    from peekrank.service.event_log.open import open_log
 
     import_all(imports)
     speak(quiet=quiet)

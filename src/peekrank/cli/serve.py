@@ -60,7 +60,7 @@ def command(
     """Run a ranking service over HTTP that learns from answers; none that it confirmed is ever lost."""
     _need_packages()
     import_all(imports)
-    from peekrank.service.logs import LEVELS, configure_logging
+    from peekrank.service.api.structured_logging import LEVELS, configure_logging
 
     if log_level not in LEVELS:
         raise ValueError(f"--log-level {log_level}: must be one of {', '.join(LEVELS)}")
@@ -101,8 +101,8 @@ def _described(config: Config) -> str:
 
 
 def _check(file: Path) -> None:
+    from peekrank.service.api.keys import check_bind, keys_from_config
     from peekrank.service.config import read_config
-    from peekrank.service.keys import check_bind, keys_from_config
 
     config = read_config(file)
     check_bind(config.server.host, keys_from_config(config))
@@ -110,7 +110,7 @@ def _check(file: Path) -> None:
 
 
 def _init(file: Path) -> None:
-    from peekrank.service.reference import example
+    from peekrank.service.config.reference import example
 
     if file.exists():
         raise ValueError(f"{file} is there already: it is not overwritten")
@@ -119,7 +119,7 @@ def _init(file: Path) -> None:
 
 
 def _new_key(name: str, role: str) -> None:
-    from peekrank.service.keys import Key, Keys, new_key
+    from peekrank.service.api.keys import Key, Keys, new_key
 
     key, kept = new_key(name)
     Keys([Key(name, role, kept)])  # type: ignore[arg-type] # checked there
@@ -134,9 +134,9 @@ def _new_key(name: str, role: str) -> None:
 def _serve(file: Path, port: int | None) -> None:
     from dataclasses import replace
 
+    from peekrank.service.api.server import HttpServer
     from peekrank.service.config import read_config
-    from peekrank.service.server import HttpServer
-    from peekrank.service.service import Service
+    from peekrank.service.core.service import Service
 
     config = read_config(file)
     if port is not None:
@@ -147,9 +147,9 @@ def _serve(file: Path, port: int | None) -> None:
 
 
 def _playground(port: int, browser: bool) -> None:
+    from peekrank.service.api.server import HttpServer
+    from peekrank.service.core.service import Service
     from peekrank.service.playground import BANNER, SLOT, Visitors, fast_clock, playground_config
-    from peekrank.service.server import HttpServer
-    from peekrank.service.service import Service
 
     with tempfile.TemporaryDirectory(prefix="peekrank-playground-") as folder:
         clock, config = fast_clock(), playground_config(Path(folder), port)

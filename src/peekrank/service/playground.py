@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from peekrank.service.commands import SubmitFeedback, Rank
+from peekrank.service.api.messages import FeedbackRequest, RankReply, RankRequest
 from peekrank.service.config import Config, ServerConfig, SlotConfig, StoreConfig
-from peekrank.service.messages import FeedbackRequest, RankReply, RankRequest
-from peekrank.service.service import Service
+from peekrank.service.core.commands import Rank, SubmitFeedback
+from peekrank.service.core.service import Service
 
 SLOT = "exercises"
 SPEED = 60  # seconds of the playground in one of ours

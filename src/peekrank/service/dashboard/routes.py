@@ -1,0 +1,59 @@
+"""Addresses of the board, for whoever may read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from peekrank.service.api import problems
+from peekrank.service.api.auth import authenticated
+from peekrank.service.api.keys import Key, Keys
+from peekrank.service.api.messages import MAX_ITEMS, ItemReply, SlotReply
+from peekrank.service.api.problems import PROBLEM_TYPES
+from peekrank.service.core.protocol import ServiceProtocol, readable
+from peekrank.service.dashboard import pages
+
+
+def dashboard_routes(service: ServiceProtocol, keys: Keys, clock: Callable[[], float], banner: str) -> list[Route]:
+    """The pages of the board, at the time that the service has, under a banner if there is one."""
+
+    def view(request: Request) -> pages.View:
+        return pages.View(clock(), request.query_params.get("live") != "no", banner)
+
+    async def overview(request: Request, key: Key) -> Response:
+        reason, slots = service.unready_reason(), await asyncio.to_thread(service.slots)
+        stats = await asyncio.to_thread(service.stats) if slots else None
+        return _html(pages.overview([slot for slot in slots if key.sees(slot.name)], stats, reason, view(request)))
+
+    async def slot(request: Request, key: Key) -> Response:
+        name = request.path_params["slot"]
+        if not key.sees(name):
+            raise problems.unknown_slot(name, key.slots)
+        found, items = await asyncio.to_thread(_slot_and_items, service, name)
+        return _html(pages.slot_page(found, items, view(request)))
+
+    async def problem(request: Request, _: Key) -> Response:
+        kind = request.path_params["kind"]
+        if kind not in PROBLEM_TYPES:
+            raise problems.no_such_page(request.url.path)
+        return _html(pages.problem_page(kind))
+
+    return [
+        Route("/", authenticated("dashboard", keys, "reader", overview)),
+        Route("/dashboard/{slot}", authenticated("dashboard", keys, "reader", slot)),
+        Route("/problems/{kind}", authenticated("problem", keys, None, problem)),
+    ]
+
+
+def _slot_and_items(service: ServiceProtocol, name: str) -> tuple[SlotReply, list[ItemReply]]:
+    readable(service)
+    found = service.slot(name)
+    return found, [] if found.items is None else service.items(name, limit=MAX_ITEMS).items
+
+
+def _html(page: str) -> Response:
+    return HTMLResponse(page, headers={"content-security-policy": pages.policy()})

@@ -1,0 +1,99 @@
+"""Bodies are checked as they are read, alike in JSON and msgpack."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+import pytest
+
+from peekrank.service.api import messages
+from peekrank.service.api.messages import MAX_ID, FeedbackRequest, Item, RankRequest
+
+DECODE = {"json": msgspec.json, "msgpack": msgspec.msgpack}
+
+
+def read(form: str, value: Any, into: Any) -> Any:
+    module = DECODE[form]
+    return module.decode(module.encode(value), type=into)
+
+
+@pytest.mark.parametrize("form", DECODE)
+def test_items_are_names_or_names_with_features(form: str) -> None:
+    request = read(form, {"items": ["tea", {"id": "cake", "features": [1, -0.5]}]}, RankRequest)
+    assert request == RankRequest(items=["tea", Item("cake", [1.0, -0.5])])
+    binary = read(form, {"items": [Item("tea", b"\0\0\x80\x3f")]}, RankRequest)
+    assert binary.items[0].features == b"\0\0\x80\x3f"
+
+
+@pytest.mark.parametrize("form", DECODE)
+def test_answers_by_item_or_in_order(form: str) -> None:
+    assert read(form, {"grades": {"tea": 1, "cake": None}}, FeedbackRequest).grades == {"tea": 1.0, "cake": None}
+    assert read(form, {"grades": [1, None]}, FeedbackRequest).grades == [1.0, None]
+
+
+@pytest.mark.parametrize("form", DECODE)
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"item": ["tea"]},
+        {"items": []},
+        {"items": [""]},
+        {"items": ["a\n"]},
+        {"items": ["a\0b"]},
+        {"items": ["x" * (MAX_ID + 1)]},
+        {"items": [7]},
+        {"items": ["x"] * (messages.MAX_ITEMS + 1)},
+        {"items": [{"id": "tea", "features": []}]},
+        {"items": [{"id": "tea", "feature": [1]}]},
+        {"items": [{"id": "tea", "features": [1e39]}]},
+        {"items": [{"id": "tea", "features": [1.0] * (messages.MAX_FEATURES + 1)}]},
+        {"event_id": ""},
+        {"event_id": "../etc"},
+        {"event_id": "a/b"},
+        {"event_id": "a\n"},
+        {"event_id": "é"},
+        {"event_id": 1},
+        {"defer": "yes"},
+        {"defer": 1},
+    ],
+    ids=lambda body: repr(body)[:40],
+)
+def test_what_cannot_be_meant_is_refused(form: str, body: Any) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        read(form, body, RankRequest)
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_features_and_grades_are_finite(number: float) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        read("msgpack", {"items": [{"id": "tea", "features": [number]}]}, RankRequest)
+    with pytest.raises(msgspec.ValidationError):
+        read("msgpack", {"grades": [number]}, FeedbackRequest)
+
+
+@pytest.mark.parametrize("form", DECODE)
+@pytest.mark.parametrize("answers", [7, {"tea": -1}, {"tea": "1"}, {"": 1}, [True], {"tea": 256}])
+def test_what_is_no_answer_is_refused(form: str, answers: Any) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        read(form, {"grades": answers}, FeedbackRequest)
+
+
+@pytest.mark.parametrize("form", DECODE)
+def test_lines_of_a_batch_are_told_apart_by_their_call(form: str) -> None:
+    line = read(form, {"call": "activate", "event_id": "e1"}, messages.BatchLine)
+    assert line == messages.BatchActivate("e1")
+    line = read(form, {"call": "rank", "slot": "home", "request": {}}, messages.BatchLine)
+    assert line == messages.BatchRank("home", RankRequest())
+    with pytest.raises(msgspec.ValidationError, match="call"):
+        read(form, {"call": "sing"}, messages.BatchLine)
+
+
+def test_every_field_is_described_or_named_by_a_described_type() -> None:
+    kinds = [
+        kind for kind in vars(messages).values() if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+    ]
+    _, schemas = msgspec.json.schema_components(kinds)
+    assert all(schema["description"] for schema in schemas.values())
+    assert schemas["RankReply"]["properties"]["explored"]["description"].startswith("Whether the list was shown")

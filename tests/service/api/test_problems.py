@@ -1,0 +1,64 @@
+"""Problems say what is wrong and what would be right."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from peekrank.service.api import problems
+from peekrank.service.api.problems import PROBLEM_TYPES, Problem
+
+SAID = {
+    "malformed": problems.malformed("JSON is malformed: invalid character (byte 0)"),
+    "invalid": problems.invalid("Expected `str`, got `int`", "$.items[0]"),
+    "unknown-slot": problems.unknown_slot("hone", ["search", "home"]),
+    "unknown-event": problems.unknown_event("e1"),
+    "unknown-item": problems.unknown_items(["tee"], ["tea", "coffee"]),
+    "other-request": problems.other_request("e1"),
+    "other-answer": problems.other_answer("e1"),
+    "closed": problems.closed("e1"),
+    "too-large": problems.too_large("1,001 items", 1000),
+    "too-many-open": problems.too_many_open("home", 10),
+    "overloaded": problems.overloaded(1),
+    "not-ready": problems.not_ready("the log is still read"),
+    "not-owner": problems.not_owner(),
+    "store": problems.store_failed("database or disk is full"),
+}
+
+
+@pytest.mark.parametrize("kind", SAID)
+def test_a_problem_is_of_the_kind_it_says(kind: str) -> None:
+    problem = SAID[kind]
+    assert problem.kind == kind
+    read = msgspec.json.decode(msgspec.json.encode(problem.reply))
+    assert read["type"] == f"/problems/{kind}"
+    assert read["status"] == PROBLEM_TYPES[kind].status == problem.status
+    assert read["title"] == PROBLEM_TYPES[kind].title
+    assert read["detail"] == str(problem)
+
+
+def test_retries_are_suggested_only_where_they_can_help() -> None:
+    assert {kind for kind, problem in SAID.items() if problem.retry_after} == {
+        kind for kind in SAID if PROBLEM_TYPES[kind].status in (429, 503)
+    }
+
+
+def test_the_nearest_name_is_given() -> None:
+    assert (
+        "did you mean 'home'? Known: 'home', 'search'" in problems.unknown_slot("hone", ["search", "home"]).detail
+    )
+    assert problems.unknown_slot("x", []).detail == "there is no slot 'x'. This service has none."
+    assert "did you mean 'tea'?" in SAID["unknown-item"].detail
+    many = problems.unknown_items([f"n{i}" for i in range(9)], ["tea"]).detail
+    assert "9 items that are not known: 'n0', 'n1', 'n2', 'n3', 'n4' and 4 more." in many
+
+
+def test_what_strangers_send_is_shown_short_and_without_control_characters() -> None:
+    said = problems.unknown_event("\x1b[31m" + "e" * 5000).detail
+    assert "\x1b" not in said
+    assert len(said) < 200
+
+
+def test_a_problem_can_be_raised() -> None:
+    with pytest.raises(Problem, match="another request"):
+        raise problems.other_request("e1")
