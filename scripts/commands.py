@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from peekrank.cli._help import explained
-from peekrank.cli.app import COMMANDS, command_named
+from peekrank.cli.app import COMMANDS, command_module, command_named
 
 PAGE = Path(__file__).parent.parent / "docs" / "commands.md"
 _PURPOSE = """\
@@ -20,7 +19,7 @@ one of these codes:
 | code | when |
 |---|---|
 | 0 | all is well |
-| 1 | `audit` found something that differs |
+| 1 | `log audit` found something that differs |
 | 2 | an error in what the command was given, or in what it found there; it is named on standard error |
 | 130 | Ctrl-C |
 | 141 | nobody reads on, as when `head` has enough |
@@ -32,7 +31,7 @@ is unknown or not finite is `null`. `--quiet` prints neither answer nor progress
 
 def reference() -> str:
     """The whole page."""
-    overview = [(f"[`{name}`](#peekrank-{name})", line) for name, line in COMMANDS.items()]
+    overview = [(f"[`{name}`](#peekrank-{name.replace(' ', '-')})", line) for name, line in COMMANDS.items()]
     parts = [
         "# Commands",
         "<!-- Written by scripts/commands.py; make commands writes it anew. -->",
@@ -49,7 +48,7 @@ def _section(name: str, command: Any) -> list[str]:
     usage = " ".join([f"peekrank {name}", *command.collect_usage_pieces(context)])
     parameters = [one for one in command.get_params(context) if one.name != "help"]
     rows = [(f"`{spelled}`", what, default) for spelled, what, default in map(explained, parameters)]
-    keys = getattr(import_module(f"peekrank.cli.{name}"), "JSON_KEYS", {})
+    keys = getattr(command_module(name), "JSON_KEYS", {})
     named = [(", ".join(f"`{key}`" for key in some.split(", ")), what) for some, what in keys.items()]
     return [
         f"## peekrank {name}",

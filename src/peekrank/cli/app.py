@@ -23,7 +23,7 @@ COMMANDS = {
     "data": "Describe a file of judged documents with features, and convert it into a form that opens at once.",
     "learn": "Train rankers on judged documents, revealing k judgements per round, and save them.",
     "rank": "Rank the documents of each query by a learned model; print qid, document, position and score.",
-    "serve": "Run a ranking service over HTTP that learns from answers; none that it confirmed is ever lost.",
+    "serve": "Run a ranking service that learns from answers.",
     "simulate": "Run learners over a stream, and compare their regret.",
     "sweep": "Run learners over all combinations of streams, measures, k and horizons, and tell which are better.",
     "compare": "Tell which learners are better, over runs or folds, and which differences may be chance.",
@@ -33,9 +33,9 @@ COMMANDS = {
     "positions": "Estimate how likely people are to look at each position, from items shown at several of them.",
     "watch": "Watch a log for faults: lists shown otherwise, answers that change, too little exploration.",
     "game": "Tell how fast regret must grow, and why: whether a problem can be learned at all.",
-    "audit": "Replay the log of a service, and check that it gives what the service had, bit for bit.",
-    "backup": "Copy the log of a service to another file, while the service runs.",
-    "export": "Write the decisions of a slot, with chances and answers, to a file that can be evaluated.",
+    "log audit": "Rebuild a service's state from its log, and check that it is identical.",
+    "log backup": "Copy a service's log while the service runs.",
+    "log export": "Write the decisions of a slot to a file for `peekrank evaluate`.",
     "warm": "Compile learners and measures ahead of time, so that no process has to wait: for container images.",
 }
 GROUPS = {
@@ -45,16 +45,21 @@ GROUPS = {
     "Experiment": ("simulate", "sweep", "compare", "rates", "reproduce"),
     "Evidence": ("evaluate", "positions", "watch"),
     "Theory": ("game",),
-    "Service": ("audit", "backup", "export"),
+    "Service": ("log audit", "log backup", "log export"),
     "Machine": ("warm",),
 }
 
 
+def command_module(name: str) -> Any:
+    """Import the module of a command: `log audit` is in `log_audit.py`."""
+    return import_module(f"peekrank.cli.{name.replace(' ', '_').replace('-', '_')}")
+
+
 def command_named(name: str) -> Any:
     """The command of this name, whole, from the module of this name."""
-    module = import_module(f"peekrank.cli.{name}")
+    module = command_module(name)
     one = typer.Typer(add_completion=False, rich_markup_mode=None)
-    one.command(name, cls=Command)(plain_errors()(module.command))
+    one.command(name.rpartition(" ")[2], cls=Command)(plain_errors()(module.command))
     made = typer.main.get_command(one)
     made.complete(module.command, module.EXAMPLES)  # type: ignore[attr-defined] # a Command
     return made
@@ -64,7 +69,8 @@ class _Later(TyperCommand):
     """A command as ``peekrank --help`` needs it: its name and a line; what is parsed and run is the whole one."""
 
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
-        return command_named(str(self.name)).make_context(info_name, args, parent, **extra)
+        group = f"{parent.info_name} " if parent is not None and parent.parent is not None else ""
+        return command_named(f"{group}{self.name}").make_context(info_name, args, parent, **extra)
 
 
 app = typer.Typer(
@@ -74,9 +80,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+log_app = typer.Typer(cls=Group, add_completion=False, rich_markup_mode=None)
 for _group, _names in GROUPS.items():
     for _name in _names:
-        app.command(_name, cls=_Later, help=COMMANDS[_name], rich_help_panel=_group)(lambda: None)
+        _app = log_app if _name.startswith("log ") else app
+        _last = _name.rpartition(" ")[2]
+        _app.command(_last, cls=_Later, help=COMMANDS[_name], rich_help_panel=_group)(lambda: None)
+app.add_typer(log_app, name="log", help="Audit, back up or export a service's log.", rich_help_panel="Service")
 
 
 @app.callback(invoke_without_command=True)

@@ -1,4 +1,4 @@
-"""``peekrank export``."""
+"""``peekrank log export``."""
 
 from __future__ import annotations
 
@@ -14,18 +14,21 @@ from peekrank.cli._outputs import check_outputs, say
 from peekrank.cli._voice import speak
 
 EXAMPLES = """\
-# Decisions of a slot, for peekrank evaluate.
-peekrank export peekrank.db home home.parquet"""
+# Write the decisions of a slot for peekrank evaluate.
+peekrank log export peekrank.db home home.parquet"""
 
 
 def command(
-    log: Annotated[str, typer.Argument(help="The log of a service: its SQLite file, or postgresql://...")],
-    slot: Annotated[str, typer.Argument(help="Whose decisions to write.")],
-    out: Annotated[Path, typer.Argument(help="The file to write: .parquet, or JSON lines.")],
+    log: Annotated[str, typer.Argument(help="Log of the service: its SQLite file or postgresql://...")],
+    slot: Annotated[str, typer.Argument(help="Slot whose decisions to write.")],
+    out: Annotated[Path, typer.Argument(help="File to write: .parquet or JSON lines.")],
     quiet: Quiet = False,
     imports: Imports = None,
 ) -> None:
-    """Write the decisions of a slot, with chances and answers, to a file that can be evaluated."""
+    """Write the decisions of a slot to a file for `peekrank evaluate`.
+
+    Each decision has its propensities and the feedback that arrived in time.
+    """
     from peekrank.evidence.log import write_log
     from peekrank.service.core.export import export_log
     from peekrank.service.event_log.open import open_log
@@ -34,7 +37,7 @@ def command(
     speak(quiet=quiet)
     check_outputs(out, read=[Path(log)])
     store = open_log(log, [slot])
-    found = export_log(store, slot)
+    decisions = export_log(store, slot)
     store.close()
-    write_log(out, found)
-    say(Text(f"{counted(len(found.k), 'decision')} written to {out}"))
+    write_log(out, decisions)
+    say(Text(f"Wrote {counted(len(decisions.k), 'decision')} to {out}"))

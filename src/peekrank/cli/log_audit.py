@@ -1,4 +1,4 @@
-"""``peekrank audit``."""
+"""``peekrank log audit``."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from peekrank.cli._outputs import check_outputs, say, write_json
 from peekrank.cli._voice import speak
 
 EXAMPLES = """\
-# Is the log what the service made of it?
-peekrank audit peekrank.db"""
+# Check that the log gives the state that the service had.
+peekrank log audit peekrank.db"""
 JSON_KEYS = {
-    "slots": "for each: slot, first, last, equal, different, rankings, machines, passed",
+    "slots": "for each slot: slot, first, last, equal, different, rankings, machines, passed",
 }
 
 
 def command(
-    log: Annotated[str, typer.Argument(help="The log of a service: its SQLite file, or postgresql://...")],
+    log: Annotated[str, typer.Argument(help="Log of the service: its SQLite file or postgresql://...")],
     slot: Annotated[
-        list[str] | None, typer.Option(help="A slot to audit; can be repeated.", show_default="all")
+        list[str] | None, typer.Option(help="Audit this slot only. Can be repeated.", show_default="all")
     ] = None,
     json_file: JsonFile = None,
     quiet: Quiet = False,
     imports: Imports = None,
 ) -> None:
-    """Replay the log of a service, and check that it gives what the service had, bit for bit.
+    """Rebuild a service's state from its log, and check that it is identical.
 
-    The service may be running. Ends with code 1 if anything differs.
+    The service may be running. The exit code is 1 if anything differs.
     """
     from peekrank.service.core.audit import audit_slots
     from peekrank.service.event_log.open import open_log

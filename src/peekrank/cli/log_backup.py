@@ -1,4 +1,4 @@
-"""``peekrank backup``."""
+"""``peekrank log backup``."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from peekrank.cli._voice import speak
 
 EXAMPLES = """\
 # Copy the log while the service runs.
-peekrank backup peekrank.db monday.db"""
+peekrank log backup peekrank.db monday.db"""
 
 
 def command(
-    log: Annotated[Path, typer.Argument(help="The log of a service: its SQLite file.")],
-    out: Annotated[Path, typer.Argument(help="The file to write.")],
+    log: Annotated[Path, typer.Argument(help="Log of the service: its SQLite file.")],
+    out: Annotated[Path, typer.Argument(help="File to write.")],
     quiet: Quiet = False,
 ) -> None:
-    """Copy the log of a service to another file, while the service runs.
+    """Copy a service's log while the service runs.
 
-    A log in PostgreSQL is backed up with its database, by `pg_dump` for instance.
+    The copy is an ordinary log. To restore it, replace the lost file with it.
 
-    The copy is a log like any other: to restore it, put it in the place of the one that was lost.
+    A log in PostgreSQL is backed up with its database, for example by `pg_dump`.
     """
     from peekrank.service.event_log.sqlite import SQLiteStore
 
     speak(quiet=quiet)
     check_outputs(out, read=[log])
     store = SQLiteStore(log)
-    store.slots()  # says so if it is no log
+    store.slots()  # raises StoreError if the file is not a log
     store.backup(out)
     store.close()
-    say(Text(f"Written to {out}"))
+    say(Text(f"Wrote {out}"))
