@@ -1,4 +1,4 @@
-"""Have everything compiled that a service needs beside its learner, by running one for a moment."""
+"""Compile everything that a service needs beside its learner, by running one for a moment."""
 
 import tempfile
 
@@ -18,5 +18,5 @@ with tempfile.TemporaryDirectory() as folder:
     with Service(config) as service:
         for _ in range(200):
             for slot, items in (("items", None), ("lists", [Item("a", [0.0]), Item("b", [1.0])])):
-                shown = service.rank(slot, RankRequest(items=items))
-                service.feedback(shown.event_id, FeedbackRequest([1]))
+                reply = service.rank(slot, RankRequest(items=items))
+                service.feedback(reply.event_id, FeedbackRequest([1]))

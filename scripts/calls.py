@@ -1,4 +1,4 @@
-"""Write docs/service/http.md, the reference of all calls over HTTP, from the table that routes are made from."""
+"""Write docs/service/http.md, the HTTP reference, and the field tables of docs/service/configuration.md."""
 
 from __future__ import annotations
 
@@ -9,38 +9,39 @@ from typing import Any
 from peekrank.service.api.openapi import openapi
 from peekrank.service.api.problems import PROBLEM_TYPES
 from peekrank.service.api.routes import ENDPOINTS, Endpoint
+from peekrank.service.config.reference import reference as configuration
 
-PAGE = Path(__file__).parent.parent / "docs" / "service" / "http.md"
+DOCS = Path(__file__).parent.parent / "docs" / "service"
+PAGE = DOCS / "http.md"
 _PURPOSE = """\
-Every call, with what it takes and gives. The service itself tells the same to programs: `/openapi.json` is
+This page lists every HTTP call with its request, reply and problems. `/openapi.json` has the same content as
 OpenAPI 3.1.
 
-Bodies are JSON, or msgpack (`Content-Type: application/msgpack`); replies are JSON unless `Accept` asks for
-msgpack. A field that is not listed is refused. Where a service has keys, send `Authorization: Bearer KEY`; the
-role that a key needs stands beside each call, and `admin` may make them all. A `traceparent` is carried into the
-reply and the log."""
+Requests and replies are JSON. The service rejects unknown fields. If it has keys, send
+`Authorization: Bearer KEY`. The table gives the role that each call needs; `admin` may make all calls. The service
+passes a `traceparent` header on to the reply and the log."""
 _PROBLEMS = """\
-What goes wrong is told as `application/problem+json` (RFC 9457): `type`, `title`, `status`, `detail`, and where it
-helps `field` and `retry_after`. The `type` is an address that the service answers with the sentence below. After
-408, 429 and 503 the same call may be repeated."""
+The service reports problems as `application/problem+json` (RFC 9457): `type`, `title`, `status`, `detail`, and
+sometimes `field` and `retry_after`. The service serves the explanation below at the address in `type`. After 408,
+429 and 503, repeat the same call."""
 _PAGES = """\
-`GET /metrics` has Prometheus metrics (role `reader`), `GET /` is the board (`reader`), `GET /openapi.json` is the
-description (anybody)."""
-_FIELDS = ("field", "type", "what")
+`GET /metrics` returns Prometheus metrics (role `reader`), `GET /` the dashboard (`reader`), and
+`GET /openapi.json` the OpenAPI description (no key needed)."""
+_FIELDS = ("field", "type", "meaning")
 _SAFE = re.compile(r"\|")
 
 
 def reference() -> str:
-    """The whole page."""
+    """Build the HTTP reference."""
     schemas = openapi()["components"]["schemas"]
     parts = [
-        "# Requests over HTTP",
-        "<!-- Written by scripts/calls.py; make calls writes it anew. -->",
+        "# HTTP reference",
+        "<!-- Written by scripts/calls.py. `make calls` updates it. -->",
         _PURPOSE,
-        _table(("call", "role", "what it does"), [_overview(call) for call in ENDPOINTS]),
+        _table(("call", "role", "purpose"), [_overview(endpoint) for endpoint in ENDPOINTS]),
         _PAGES,
-        "## Each call",
-        *(part for call in ENDPOINTS for part in _section(call)),
+        "## Calls",
+        *(part for endpoint in ENDPOINTS for part in _section(endpoint)),
         "## Bodies",
         *(part for name, schema in sorted(schemas.items()) for part in _body(name, schema)),
         "## Problems",
@@ -50,38 +51,45 @@ def reference() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _overview(call: Endpoint) -> list[str]:
-    return [f"[`{call.method} {call.path}`](#{call.name.replace('_', '-')})", call.role or "anybody", call.summary]
+def with_fields(page: str) -> str:
+    """Replace the field tables at the end of the configuration page."""
+    start = page.index("### `[slots.NAME]`")
+    return page[:start] + configuration() + "\n"
 
 
-def _section(call: Endpoint) -> list[str]:
-    takes = "" if call.takes is None else f" Takes {_names(call.takes)}."
-    queries = [[f"`{query.name}`", "query", query.description] for query in call.queries]
-    statuses = ", ".join(f"`{kind}` ({PROBLEM_TYPES[kind].status})" for kind in call.refused)
+def _overview(endpoint: Endpoint) -> list[str]:
+    link = f"[`{endpoint.method} {endpoint.path}`](#{endpoint.name.replace('_', '-')})"
+    return [link, endpoint.role or "none", endpoint.summary]
+
+
+def _section(endpoint: Endpoint) -> list[str]:
+    request = "" if endpoint.request is None else f" Takes {_names(endpoint.request)}."
+    queries = [[f"`{query.name}`", "query", query.description] for query in endpoint.queries]
+    statuses = ", ".join(f"`{kind}` ({PROBLEM_TYPES[kind].status})" for kind in endpoint.problems)
     return [
-        f"### {call.name.replace('_', '-')}",
-        f"`{call.method} {call.path}`. {call.summary}{takes} Gives {_names(call.gives)}.",
+        f"### {endpoint.name.replace('_', '-')}",
+        f"`{endpoint.method} {endpoint.path}`. {endpoint.summary}{request} Returns {_names(endpoint.reply)}.",
         *([_table(_FIELDS, queries)] if queries else []),
         *([f"Problems: {statuses}."] if statuses else []),
     ]
 
 
-def _names(kind: Any) -> str:
-    kinds = getattr(kind, "__args__", (kind,))
-    return " or ".join(f"[{one.__name__}](#{one.__name__.lower()})" for one in kinds)
+def _names(body: Any) -> str:
+    bodies = getattr(body, "__args__", (body,))
+    return " or ".join(f"[{one.__name__}](#{one.__name__.lower()})" for one in bodies)
 
 
 def _body(name: str, schema: dict[str, Any]) -> list[str]:
-    needed = schema.get("required", ())
+    required = schema.get("required", ())
     rows = [
-        [f"`{field}`{' (needed)' if field in needed else ''}", _type(one), one.get("description", "")]
+        [f"`{field}`{' (required)' if field in required else ''}", _type(one), one.get("description", "")]
         for field, one in schema["properties"].items()
     ]
     return [f"### {name}", schema["description"], _table(_FIELDS, rows)]
 
 
 def _type(schema: dict[str, Any]) -> str:
-    """What a field holds, in a few words."""
+    """Describe the type of a field in a few words."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"
@@ -94,7 +102,7 @@ def _type(schema: dict[str, Any]) -> str:
     if schema.get("type") == "object":
         return f"map to {_type(schema.get('additionalProperties', {}))}"
     kind = str(schema.get("type", ""))
-    return {"integer": "whole number", "string": "text", "boolean": "true or false"}.get(kind, kind)
+    return {"integer": "integer", "string": "text", "boolean": "true or false"}.get(kind, kind)
 
 
 def _problem(kind: str) -> list[str]:
@@ -109,3 +117,5 @@ def _table(head: tuple[str, ...], rows: list[list[str]]) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(reference(), encoding="utf-8")
+    page = DOCS / "configuration.md"
+    page.write_text(with_fields(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A page that asks one question: python app.py http://127.0.0.1:8000 8080, then open http://127.0.0.1:8080/."""
+"""An app that asks one question. Run python app.py http://127.0.0.1:8000 8080, and open http://127.0.0.1:8080/."""
 
 import sys
 from html import escape
@@ -17,15 +17,15 @@ class Page(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path != "/":
             return self.send_error(404)
-        shown = service.rank("home")
-        items = "".join(f"<li>{escape(item)}</li>" for item in shown.ranking)
-        return self.reply(FORM.format(items=items, first=escape(shown.top_k[0]), event=shown.event_id))
+        reply = service.rank("home")
+        items = "".join(f"<li>{escape(item)}</li>" for item in reply.ranking)
+        return self.reply(FORM.format(items=items, first=escape(reply.top_k[0]), event=reply.event_id))
 
     def do_POST(self) -> None:
         sent = parse_qs(self.rfile.read(int(self.headers["content-length"])).decode())
         try:
             service.feedback(sent["event"][0], [int(sent["answer"][0])])
-        except Problem as problem:  # answered before, or too late
+        except Problem as problem:  # already answered, or too late
             return self.reply(f"Not counted: {escape(problem.title)}. <a href=/>Another one</a>")
         return self.reply("Thank you. <a href=/>Another one</a>")
 

@@ -49,7 +49,7 @@ def test_a_new_key_fits_the_file(tmp_path: Path) -> None:
     file = tmp_path / "service.toml"
     file.write_text(f'{table}[slots.home]\nitems = ["tea", "cake"]\n')
     assert keys_from_config(read_config(file)).authenticate(f"Bearer {key}").role == "reader"
-    assert "small letters" in refused("serve", "--new-key", "A B")
+    assert "lower-case letters" in refused("serve", "--new-key", "A B")
     assert "must be 'reader' or 'app' or 'admin'" in refused("serve", "--new-key", "web", "--role", "boss")
 
 

@@ -41,7 +41,7 @@ def test_a_key_is_known_by_bearer_and_basic() -> None:
 )
 def test_anything_else_is_refused(header: str) -> None:
     keys = Keys([Key("web", "app", new_key("web")[1])])
-    with pytest.raises(Problem, match="no key"):
+    with pytest.raises(Problem, match="send a key"):
         keys.authenticate(header)
 
 
@@ -62,9 +62,9 @@ def test_without_keys_everybody_may_do_everything() -> None:
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        (Key("Web", "app", "sha256:" + "0" * 64), "small letters"),
+        (Key("Web", "app", "sha256:" + "0" * 64), "lower-case letters"),
         (Key("web", "boss", "sha256:" + "0" * 64), "'reader' or 'app' or 'admin'"),  # type: ignore[arg-type]
-        (Key("web", "app", "peek_web_secret"), "must be as `peekrank serve --new-key web` prints it"),
+        (Key("web", "app", "peek_web_secret"), "must be the line that `peekrank serve --new-key web` prints"),
     ],
 )
 def test_a_wrong_key_is_refused_without_showing_it(key: Key, message: str) -> None:
@@ -75,7 +75,7 @@ def test_a_wrong_key_is_refused_without_showing_it(key: Key, message: str) -> No
 
 def test_two_keys_of_one_name_are_refused() -> None:
     key = Key("web", "app", new_key("web")[1])
-    with pytest.raises(ValueError, match="two keys are named 'web'"):
+    with pytest.raises(ValueError, match="two keys are called 'web'"):
         Keys([key, key])
 
 

@@ -1,4 +1,4 @@
-"""Bodies are checked as they are read, alike in JSON and msgpack."""
+"""Bodies are validated as they are decoded."""
 
 from __future__ import annotations
 
@@ -9,31 +9,26 @@ import msgspec
 import pytest
 
 from peekrank.service.api import messages
-from peekrank.service.api.messages import MAX_ID, FeedbackRequest, Item, RankRequest
-
-DECODE = {"json": msgspec.json, "msgpack": msgspec.msgpack}
-
-
-def read(form: str, value: Any, into: Any) -> Any:
-    module = DECODE[form]
-    return module.decode(module.encode(value), type=into)
+from peekrank.service.api.limits import MAX_FEATURES, MAX_ID, MAX_ITEMS
+from peekrank.service.api.messages import FeedbackRequest, Item, RankRequest
 
 
-@pytest.mark.parametrize("form", DECODE)
-def test_items_are_names_or_names_with_features(form: str) -> None:
-    request = read(form, {"items": ["tea", {"id": "cake", "features": [1, -0.5]}]}, RankRequest)
+def read(value: Any, into: Any) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(value), type=into)
+
+
+def test_items_are_names_or_names_with_features() -> None:
+    request = read({"items": ["tea", {"id": "cake", "features": [1, -0.5]}]}, RankRequest)
     assert request == RankRequest(items=["tea", Item("cake", [1.0, -0.5])])
-    binary = read(form, {"items": [Item("tea", b"\0\0\x80\x3f")]}, RankRequest)
+    binary = read({"items": [Item("tea", b"\0\0\x80\x3f")]}, RankRequest)
     assert binary.items[0].features == b"\0\0\x80\x3f"
 
 
-@pytest.mark.parametrize("form", DECODE)
-def test_answers_by_item_or_in_order(form: str) -> None:
-    assert read(form, {"grades": {"tea": 1, "cake": None}}, FeedbackRequest).grades == {"tea": 1.0, "cake": None}
-    assert read(form, {"grades": [1, None]}, FeedbackRequest).grades == [1.0, None]
+def test_answers_by_item_or_in_order() -> None:
+    assert read({"grades": {"tea": 1, "cake": None}}, FeedbackRequest).grades == {"tea": 1.0, "cake": None}
+    assert read({"grades": [1, None]}, FeedbackRequest).grades == [1.0, None]
 
 
-@pytest.mark.parametrize("form", DECODE)
 @pytest.mark.parametrize(
     "body",
     [
@@ -44,11 +39,11 @@ def test_answers_by_item_or_in_order(form: str) -> None:
         {"items": ["a\0b"]},
         {"items": ["x" * (MAX_ID + 1)]},
         {"items": [7]},
-        {"items": ["x"] * (messages.MAX_ITEMS + 1)},
+        {"items": ["x"] * (MAX_ITEMS + 1)},
         {"items": [{"id": "tea", "features": []}]},
         {"items": [{"id": "tea", "feature": [1]}]},
         {"items": [{"id": "tea", "features": [1e39]}]},
-        {"items": [{"id": "tea", "features": [1.0] * (messages.MAX_FEATURES + 1)}]},
+        {"items": [{"id": "tea", "features": [1.0] * (MAX_FEATURES + 1)}]},
         {"event_id": ""},
         {"event_id": "../etc"},
         {"event_id": "a/b"},
@@ -60,34 +55,32 @@ def test_answers_by_item_or_in_order(form: str) -> None:
     ],
     ids=lambda body: repr(body)[:40],
 )
-def test_what_cannot_be_meant_is_refused(form: str, body: Any) -> None:
+def test_what_cannot_be_meant_is_refused(body: Any) -> None:
     with pytest.raises(msgspec.ValidationError):
-        read(form, body, RankRequest)
+        read(body, RankRequest)
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 def test_features_and_grades_are_finite(number: float) -> None:
     with pytest.raises(msgspec.ValidationError):
-        read("msgpack", {"items": [{"id": "tea", "features": [number]}]}, RankRequest)
+        msgspec.convert({"items": [{"id": "tea", "features": [number]}]}, RankRequest)
     with pytest.raises(msgspec.ValidationError):
-        read("msgpack", {"grades": [number]}, FeedbackRequest)
+        msgspec.convert({"grades": [number]}, FeedbackRequest)
 
 
-@pytest.mark.parametrize("form", DECODE)
 @pytest.mark.parametrize("answers", [7, {"tea": -1}, {"tea": "1"}, {"": 1}, [True], {"tea": 256}])
-def test_what_is_no_answer_is_refused(form: str, answers: Any) -> None:
+def test_what_is_no_answer_is_refused(answers: Any) -> None:
     with pytest.raises(msgspec.ValidationError):
-        read(form, {"grades": answers}, FeedbackRequest)
+        read({"grades": answers}, FeedbackRequest)
 
 
-@pytest.mark.parametrize("form", DECODE)
-def test_lines_of_a_batch_are_told_apart_by_their_call(form: str) -> None:
-    line = read(form, {"call": "activate", "event_id": "e1"}, messages.BatchLine)
+def test_lines_of_a_batch_are_told_apart_by_their_call() -> None:
+    line = read({"call": "activate", "event_id": "e1"}, messages.BatchLine)
     assert line == messages.BatchActivate("e1")
-    line = read(form, {"call": "rank", "slot": "home", "request": {}}, messages.BatchLine)
+    line = read({"call": "rank", "slot": "home", "request": {}}, messages.BatchLine)
     assert line == messages.BatchRank("home", RankRequest())
     with pytest.raises(msgspec.ValidationError, match="call"):
-        read(form, {"call": "sing"}, messages.BatchLine)
+        read({"call": "sing"}, messages.BatchLine)
 
 
 def test_every_field_is_described_or_named_by_a_described_type() -> None:
@@ -96,4 +89,4 @@ def test_every_field_is_described_or_named_by_a_described_type() -> None:
     ]
     _, schemas = msgspec.json.schema_components(kinds)
     assert all(schema["description"] for schema in schemas.values())
-    assert schemas["RankReply"]["properties"]["explored"]["description"].startswith("Whether the list was shown")
+    assert schemas["RankReply"]["properties"]["explored"]["description"].startswith("Whether the learner explored")

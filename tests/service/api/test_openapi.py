@@ -17,14 +17,14 @@ def test_every_call_is_in_it() -> None:
     for call in ENDPOINTS:
         operation = openapi()["paths"][call.path][call.method.lower()]
         assert operation["operationId"] == call.name
-        statuses = {str(PROBLEM_TYPES[kind].status) for kind in call.refused}
+        statuses = {str(PROBLEM_TYPES[kind].status) for kind in call.problems}
         assert statuses <= set(operation["responses"])
-        assert ("requestBody" in operation) == (call.takes is not None)
+        assert ("requestBody" in operation) == (call.request is not None)
 
 
 def test_every_body_is_described_field_by_field() -> None:
     schemas = openapi()["components"]["schemas"]
     for name, schema in schemas.items():
         assert schema["description"], name
-    assert schemas["RankRequest"]["properties"]["defer"]["description"].startswith("The list may never be seen")
+    assert schemas["RankRequest"]["properties"]["defer"]["description"].startswith("The list may never be shown")
     assert schemas["RankRequest"]["additionalProperties"] is False

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from peekrank.service.api import problems
+from peekrank.service.api.codec import problem_reply
 from peekrank.service.api.problems import PROBLEM_TYPES, Problem
 
 SAID = {
@@ -30,7 +31,7 @@ SAID = {
 def test_a_problem_is_of_the_kind_it_says(kind: str) -> None:
     problem = SAID[kind]
     assert problem.kind == kind
-    read = msgspec.json.decode(msgspec.json.encode(problem.reply))
+    read = msgspec.json.decode(msgspec.json.encode(problem_reply(problem)))
     assert read["type"] == f"/problems/{kind}"
     assert read["status"] == PROBLEM_TYPES[kind].status == problem.status
     assert read["title"] == PROBLEM_TYPES[kind].title
@@ -47,10 +48,10 @@ def test_the_nearest_name_is_given() -> None:
     assert (
         "did you mean 'home'? Known: 'home', 'search'" in problems.unknown_slot("hone", ["search", "home"]).detail
     )
-    assert problems.unknown_slot("x", []).detail == "there is no slot 'x'. This service has none."
+    assert problems.unknown_slot("x", []).detail == "no slot is called 'x'. This service has no slots."
     assert "did you mean 'tea'?" in SAID["unknown-item"].detail
     many = problems.unknown_items([f"n{i}" for i in range(9)], ["tea"]).detail
-    assert "9 items that are not known: 'n0', 'n1', 'n2', 'n3', 'n4' and 4 more." in many
+    assert "9 unknown items: 'n0', 'n1', 'n2', 'n3', 'n4' and 4 more." in many
 
 
 def test_what_strangers_send_is_shown_short_and_without_control_characters() -> None:
@@ -60,5 +61,5 @@ def test_what_strangers_send_is_shown_short_and_without_control_characters() -> 
 
 
 def test_a_problem_can_be_raised() -> None:
-    with pytest.raises(Problem, match="another request"):
+    with pytest.raises(Problem, match="a different request"):
         raise problems.other_request("e1")

@@ -104,7 +104,7 @@ def test_several_workers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     file = tmp_path / "service.toml"
     file.write_text('[slots.home]\nitems = ["tea", "cake"]\n')
     monkeypatch.delenv("PEEKRANK_SERVICE", raising=False)
-    with pytest.raises(ValueError, match="PEEKRANK_SERVICE must name"):
+    with pytest.raises(ValueError, match="set the environment variable PEEKRANK_SERVICE"):
         server.app()
     monkeypatch.setenv("PEEKRANK_SERVICE", str(file))
     assert server.app() is not None

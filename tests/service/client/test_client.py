@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import subprocess
+import sys
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import MISSING, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import numpy as np
 import pytest
 
 from helpers.asgi import Caller
 from helpers.running import config
+from peekrank.service.api import messages
 from peekrank.service.api.endpoints import application
 from peekrank.service.api.keys import Key, Keys, new_key
-from peekrank.service.api.messages import BatchActivate, BatchRank, Item, RankRequest
+from peekrank.service.api.messages import Item, RankRequest
 from peekrank.service.api.problems import Problem
 from peekrank.service.api.structured_logging import configure_logging
-from peekrank.service.client import AsyncClient, Client
+from peekrank.service.client import AsyncClient, Client, replies
 from peekrank.service.client._requests import Requests
 from peekrank.service.config import SlotConfig
 from peekrank.service.core.service import Service
+
+BATCH_RANK = {"call": "rank", "slot": "home", "request": {"event_id": "e1"}}
+UNKNOWN = {"call": "activate", "event_id": "no"}
 
 
 class Flaky(httpx.BaseTransport, httpx.AsyncBaseTransport):
@@ -92,7 +99,7 @@ def test_features_travel_as_float32(tmp_path: Path) -> None:
         calls.rank("lists", {"tea": np.array([0.1, 2]), "cake": [1, 2]}, context=[3], event_id="e1")
         with_numbers = RankRequest("e2", [Item("tea", [0.1, 2.0]), Item("cake", [1.0, 2.0])], context=[3.0])
         assert sorted(service.rank("lists", with_numbers).ranking) == sorted(calls.event("e1").ranking)
-        with pytest.raises(Problem, match="3 numbers, and this slot takes 2"):
+        with pytest.raises(Problem, match="got 3 numbers, expected 2"):
             calls.rank("lists", {"tea": [1, 2, 3]}, context=[3])
         with pytest.raises(Problem, match="finite"):
             calls.rank("lists", {"tea": [1, np.nan]}, context=[3])
@@ -134,14 +141,19 @@ def test_problems_are_raised_and_not_retried(service: Service) -> None:
 
 
 def test_something_else_at_the_address_is_told() -> None:
-    with client(Flaky(None, 1, status=200)) as calls, pytest.raises(Problem, match="is the address right"):
+    with client(Flaky(None, 1, status=200)) as calls, pytest.raises(Problem, match="Check the address"):
         calls.rank("home")
 
 
 def test_a_batch(service: Service) -> None:
     with client(Flaky(application(service))) as calls:
-        replies = calls.batch([BatchRank("home", RankRequest("e1")), BatchActivate("e1"), BatchActivate("no")])
+        replies = calls.batch([BATCH_RANK, {"call": "activate", "event_id": "e1"}, UNKNOWN])
     assert [reply.status for reply in replies] == [200, 200, 404]
+    assert replies[0].reply is not None
+    assert replies[0].reply.event_id == "e1"
+    assert replies[1].event is not None
+    assert replies[2].problem is not None
+    assert replies[2].problem.type == "/problems/unknown-event"
 
 
 def test_keys_are_sent(service: Service) -> None:
@@ -149,7 +161,7 @@ def test_keys_are_sent(service: Service) -> None:
     app = application(service, Keys([Key("web", "app", kept)]))
     with client(Flaky(app), key=key) as calls:
         assert calls.rank("home").ranking
-    with client(Flaky(app)) as calls, pytest.raises(Problem, match="no key"):
+    with client(Flaky(app)) as calls, pytest.raises(Problem, match="send a key"):
         calls.rank("home")
     assert Caller(app)("GET", "/livez").status_code == 200
 
@@ -169,7 +181,7 @@ def test_the_awaited_client_does_the_same(service: Service) -> None:
             assert (await calls.slot("search")).name == "search"
             assert [one.id async for one in calls.items("home")] == ["cake", "pie", "soup", "tea"]
             assert (await calls.stats()).role == "owner"
-            assert (await calls.batch([BatchActivate("no")]))[0].status == 404
+            assert (await calls.batch([UNKNOWN]))[0].status == 404
             with pytest.raises(Problem):
                 await calls.event("nowhere")
 
@@ -197,3 +209,41 @@ def test_both_clients_have_every_call() -> None:
                 method = getattr(made, name)
                 assert inspect.signature(method) == inspect.signature(call)
                 assert method.__doc__ == call.__doc__
+
+
+def test_replies_have_the_fields_and_defaults_of_the_messages() -> None:
+    classes = [one for one in vars(replies).values() if is_dataclass(one) and isinstance(one, type)]
+    assert len(classes) == 14
+    for cls in classes:
+        message: Any = getattr(messages, cls.__name__)
+        assert [one.name for one in fields(cls)] == list(message.__struct_fields__)
+        defaults = [
+            one.default_factory() if one.default_factory is not MISSING else one.default
+            for one in fields(cls)
+            if one.default is not MISSING or one.default_factory is not MISSING
+        ]
+        assert defaults == _defaults(message)
+
+
+def _defaults(message: Any) -> list[Any]:
+    return [
+        one.default_factory() if one.default_factory is not msgspec.NODEFAULT else one.default
+        for one in msgspec.structs.fields(message)
+        if not one.required
+    ]
+
+
+def test_a_client_needs_httpx_and_no_other_package_of_the_service() -> None:
+    code = """
+import sys
+for name in ("msgspec", "starlette", "structlog", "prometheus_client", "uvicorn", "jinja2", "polars"):
+    sys.modules[name] = None
+import httpx
+from peekrank.service.client import AsyncClient, Client, Problem, item
+
+reply = {"event_id": "e", "ranking": ["tea"], "top_k": ["tea"], "explored": False, "sequence": 1}
+transport = httpx.MockTransport(lambda request: httpx.Response(200, json=reply))
+print(Client("http://localhost", transport=transport).rank("home", {"tea": [1.0]}).top_k)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("['tea']\n", "")

@@ -73,24 +73,24 @@ def test_audits_notice_what_was_changed(tmp_path: Path, monkeypatch: pytest.Monk
         patch.setattr("peekrank.service.core.audit.machine", lambda: elsewhere)
         audit = audit_slot(open_log(str(log)), "home")
         assert audit.passed
-        assert "and is 'pdp-11' here" in audit.machines[0]
+        assert "and is 'pdp-11' now" in audit.machines[0]
     changed(log, _OTHER_ANSWER)
     audit = audit_slot(open_log(str(log)), "home")
     assert "DIFFERENT: the snapshot after record" in str(audit)
-    assert "has another agent" in str(audit)
-    done = peekrank("audit", str(log))
+    assert "has a different agent" in str(audit)
+    done = peekrank("log", "audit", str(log))
     assert done.exit_code == 1
     assert "DIFFERENT" in done.output
     changed(log, "UPDATE snapshots SET body = X'00'")
     assert "is damaged" in str(audit_slot(open_log(str(log)), "home"))
     changed(log, "DELETE FROM log WHERE id % 1024 > 20")
-    assert "is of a record that is not in the log" in str(audit_slot(open_log(str(log)), "home"))
+    assert "belongs to a record that is not in the log" in str(audit_slot(open_log(str(log)), "home"))
 
 
 def test_a_backup_can_be_restored(tmp_path: Path) -> None:
     it, clock = service(tmp_path)
     live(it, clock)
-    assert peekrank("backup", str(tmp_path / "log.db"), str(tmp_path / "copy.db")).exit_code == 0
+    assert peekrank("log", "backup", str(tmp_path / "log.db"), str(tmp_path / "copy.db")).exit_code == 0
     expected = take_snapshot(it._manager.slots["home"].state).body
     live(it, clock, seed=1)
     it.close()
@@ -101,7 +101,7 @@ def test_a_backup_can_be_restored(tmp_path: Path) -> None:
     assert take_snapshot(it._manager.slots["home"].state).body == expected
     assert it.rank("home", RankRequest(event_id="new")).ranking
     it.close()
-    assert peekrank("audit", str(tmp_path / "log.db"), "--slot", "home").exit_code == 0
+    assert peekrank("log", "audit", str(tmp_path / "log.db"), "--slot", "home").exit_code == 0
 
 
 def test_exports_have_what_was_shown_and_answered(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_exports_have_what_was_shown_and_answered(tmp_path: Path) -> None:
     it.close()
 
 
-def test_exports_have_places_as_the_app_showed_them(tmp_path: Path) -> None:
+def test_exports_have_positions_as_the_app_showed_them(tmp_path: Path) -> None:
     it, _ = service(tmp_path)
     ranking = it.rank("home", RankRequest(event_id="e")).ranking
     other = [ranking[0], ranking[3], ranking[1], ranking[2]]
@@ -141,14 +141,14 @@ def test_exports_have_places_as_the_app_showed_them(tmp_path: Path) -> None:
     assert np.isclose(log.chance.sum(), 2)
 
 
-def test_what_had_no_chance_and_was_shown_cannot_be_evaluated(tmp_path: Path) -> None:
+def test_items_shown_with_propensity_zero_cannot_be_evaluated(tmp_path: Path) -> None:
     it, _ = service(tmp_path, mode="shadow")
     it.rank("home", RankRequest(event_id="e", baseline=["a", "b", "c", "d"]))
     it.feedback("e", FeedbackRequest([1, 0], shown=["a", "d"]))
     log = export_log(it._store, "home")
     it.close()
     assert np.isnan(log.chance).all()
-    assert log.reasons == ("the app showed an item that had no chance to be seen",)
+    assert log.reasons == ("the app showed an item whose propensity was zero",)
 
 
 def test_logs_and_snapshots_of_before_are_read_without_what_was_shown(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_exports_of_several_learners(tmp_path: Path) -> None:
     live(it, clock, rounds=10, seed=1)
     it.close()
     out = tmp_path / "log.parquet"
-    assert peekrank("export", str(tmp_path / "log.db"), "home", str(out)).exit_code == 0
+    assert peekrank("log", "export", str(tmp_path / "log.db"), "home", str(out)).exit_code == 0
     log = read_log(out)
     assert [text.partition(":")[0] for text in log.learners] == ["doubtsort", "thompson"]
     assert len(set(log.events)) == len(log.events)
@@ -192,9 +192,9 @@ def test_exports_of_several_learners(tmp_path: Path) -> None:
 def test_commands_refuse_what_is_no_log(tmp_path: Path) -> None:
     log = str(tmp_path / "log.db")
     for arguments in (["audit", log], ["backup", log, "x.db"], ["export", log, "home", "x.parquet"]):
-        assert "there is no such log" in refused(*arguments)
+        assert "no such file" in refused("log", *arguments)
     it, _ = service(tmp_path, HOME)
     it.close()
-    assert "has no slot 'hme': did you mean 'home'" in refused("audit", log, "--slot", "hme")
-    assert "each output needs a file of its own" in refused("backup", log, log)
-    assert "has no decision" in refused("export", log, "home", str(tmp_path / "x.parquet"))
+    assert "has no slot 'hme': did you mean 'home'" in refused("log", "audit", log, "--slot", "hme")
+    assert "each output needs a file of its own" in refused("log", "backup", log, log)
+    assert "has no decision" in refused("log", "export", log, "home", str(tmp_path / "x.parquet"))

@@ -16,7 +16,7 @@ from helpers.services import HOME, SetClock, service
 from peekrank.service.api.messages import FeedbackRequest, RankRequest
 from peekrank.service.api.problems import Problem
 from peekrank.service.config import LimitsConfig, SlotConfig
-from peekrank.service.core.events import LIFE, MISSING, State, Trigger, aggregate, pack_grades
+from peekrank.service.core.events import MISSING, TRANSITIONS, State, Trigger, aggregate, pack_grades
 from peekrank.service.core.service import Service
 from peekrank.service.core.slot_state import SlotState
 from peekrank.service.core.slots import Slot
@@ -86,7 +86,7 @@ def do(it: Service, clock: SetClock, call: str) -> int | None:
 
 
 def deferred(it: Service) -> bool:
-    return it._manager.known("e")[1].body.deferred
+    return it._manager.event("e")[1].body.deferred
 
 
 @pytest.mark.parametrize(("learn", "state", "call", "expected"), cells())
@@ -115,7 +115,7 @@ def test_every_cell(learn: str, state: str, call: str, expected: str, tmp_path: 
 
 def test_the_page_has_all_that_can_happen() -> None:
     assert len(cells()) == 7 * (4 + 5)
-    for learn, table in LIFE.items():
+    for learn, table in TRANSITIONS.items():
         assert {state for state, _ in table} == set(State)
         possible = [cell for way, _, _, cell in cells() if way == learn and cell != "-"]
         # the page tells late answers apart that the table takes for one, and has a row more
@@ -123,7 +123,7 @@ def test_the_page_has_all_that_can_happen() -> None:
 
 
 def test_closed_events_teach_nothing() -> None:
-    for table in LIFE.values():
+    for table in TRANSITIONS.values():
         assert not any(step.update for (state, _), step in table.items() if state.closed)
         assert not any(
             step.update for (state, call), step in table.items() if (state, call) == (State.OPEN, Trigger.DEADLINE)
@@ -198,7 +198,9 @@ class Driver:
             self.slot.close(event)
 
     def outcome(self) -> tuple[Any, ...]:
-        items = [(item.name, item.shown, item.answers, item.total, item.recent) for item in self.state.items.known]
+        items = [
+            (item.name, item.shown, item.n_feedback, item.total, item.recent) for item in self.state.items.known
+        ]
         counts = self.state.activity.counts
         return (
             self.state.agent.dump(),
@@ -258,7 +260,7 @@ def test_any_order_repetition_and_delay(
             elif call is None:
                 driver.slot.activate(driver.state.open[f"e{event}"])
             else:
-                driver.slot.answer(driver.state.open[f"e{event}"], FeedbackRequest(call))
+                driver.slot.submit_feedback(driver.state.open[f"e{event}"], FeedbackRequest(call))
         driver.at(10 * EVENTS + WAIT)
         assert not driver.state.open
         outcomes.append(driver.outcome())

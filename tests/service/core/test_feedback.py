@@ -56,10 +56,10 @@ def test_signals_and_answers_are_not_mixed(tmp_path: Path) -> None:
     it, _ = service(tmp_path, k=2, feedback="click = 1; cascade")
     ask = it.rank("home", RankRequest(event_id="e")).top_k
     wrong = [
-        (FeedbackRequest([1]), "signals: this slot takes what people did"),
-        (FeedbackRequest(), "signals: this slot takes"),
+        (FeedbackRequest([1]), "signals is missing: this slot expects signals"),
+        (FeedbackRequest(), "signals is missing: this slot expects"),
         (FeedbackRequest(signals={ask[0]: {"clik": 1}}), "no rule for the signal 'clik': did you mean 'click'"),
-        (FeedbackRequest(signals={"no": {"click": 1}}), "'no' is not among those asked about"),
+        (FeedbackRequest(signals={"no": {"click": 1}}), "'no' is not among the first k items"),
         (FeedbackRequest(signals={}, seen=[ask[0]]), "`seen` must be given with examination 'seen'"),
     ]
     for request, said in wrong:
@@ -68,7 +68,7 @@ def test_signals_and_answers_are_not_mixed(tmp_path: Path) -> None:
         assert problem.value.status == 422
     it.close()
     it, _ = service(tmp_path, k=2)
-    with pytest.raises(Problem, match="grades: this slot takes grades"):
+    with pytest.raises(Problem, match="grades is missing: this slot expects grades"):
         it.feedback("e", FeedbackRequest(signals={}))
     it.close()
 
@@ -80,8 +80,8 @@ def test_signals_and_answers_are_not_mixed(tmp_path: Path) -> None:
             "feedback = 'click = 1'",
             "slots.home.feedback = 'click = 1': 'click = 1' does not say who",
         ),
-        ("feedback = 'click = 2; seen'", "gives the grade 2; max_grade is 1"),
-        ("k = 3\nfeedback = 'click = 1; curve 1 0.5'", "its curve has 2 places, and k is 3"),
+        ("feedback = 'click = 2; seen'", "gives the grade 2, but max_grade is 1"),
+        ("k = 3\nfeedback = 'click = 1; curve 1 0.5'", "the curve has 2 positions, but k is 3"),
         ("update = 'on_close'\nfeedback = 'click = 1; curve 1'", "a curve corrects one report"),
     ],
 )

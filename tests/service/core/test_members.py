@@ -92,7 +92,7 @@ def test_lists_in_the_shadow_teach_and_are_no_evidence(tmp_path: Path) -> None:
 
 def test_a_champion_ranks_a_fixed_set_of_items(tmp_path: Path) -> None:
     it, _ = service(tmp_path, TEAM)
-    with pytest.raises(Problem, match="champion ranks all 4 items of the slot every time"):
+    with pytest.raises(Problem, match="champion always ranks all 4 items of the slot"):
         it.rank("home", RankRequest(items=["a", "b"]))
     it.close()
     text = f"[slots.home]\nlearner = '{TEAM.learner}'"
@@ -102,7 +102,7 @@ def test_a_champion_ranks_a_fixed_set_of_items(tmp_path: Path) -> None:
     assert slot == SlotConfig("home", learner=TEAM.learner, items=("a", "b"))
 
 
-def test_the_board_shows_a_champion(tmp_path: Path) -> None:
+def test_the_dashboard_shows_a_champion(tmp_path: Path) -> None:
     configure_logging("critical")
     it, _ = service(tmp_path, TEAM)
     visit(it, 0, 20)

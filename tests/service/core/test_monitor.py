@@ -1,4 +1,4 @@
-"""What a slot is worth, and alarms about it: from the events of a log, and the same after a restart."""
+"""Value and alarms of a slot: a function of the log, and the same after a restart."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from helpers.traffic import LISTS
 from peekrank.service.api.messages import FeedbackRequest, RankRequest
 from peekrank.service.api.problems import Problem
 from peekrank.service.core.commands import Rank, SubmitFeedback
-from peekrank.service.core.monitor import Closed, MonitorSnapshot, SlotMonitor, _row
+from peekrank.service.core.monitor import ClosedEvent, MonitorSnapshot, SlotMonitor, _row
 from peekrank.service.core.service import Service
 from peekrank.service.core.snapshots import replay, take_snapshot
 
@@ -113,10 +113,10 @@ def test_what_cannot_have_been_shown_is_refused(tmp_path: Path, shown: list[str]
     it.close()
 
 
-def test_watching_takes_places_from_what_was_shown() -> None:
+def test_positions_come_from_the_list_that_was_shown() -> None:
     """Two items are always ranked a, b, with chances of one half; the app shows b first."""
     ranked, shown = (np.array(order, "<u4").tobytes() for order in ([4, 7], [7, 4]))
-    event = Closed(1, ranked, np.full(2, 0.5).tobytes(), [1.0], shown)
+    event = ClosedEvent(1, ranked, np.full(2, 0.5).tobytes(), [1.0], shown)
     items, _, places, answers = _row(event)
     assert (items.tolist(), places.tolist()) == ([4, 7], [1, 0])
     assert answers[0] == 1.0
@@ -140,21 +140,21 @@ def test_those_who_answer_at_once_do_not_make_it_seem_that_fewer_do(tmp_path: Pa
 
 def test_waiting_for_one_event_does_not_take_memory() -> None:
     """One visitor thinks for long, and ten thousand others answer meanwhile."""
-    watching, chances = SlotMonitor(1, NAMES.__getitem__), np.full(4, 0.5).tobytes()
+    monitor, chances = SlotMonitor(1, NAMES.__getitem__), np.full(4, 0.5).tobytes()
     rng = np.random.default_rng(0)
     for n in range(1, 20_000):
         order = rng.permutation(4).astype("<u4").tobytes()
-        watching.closed(Closed(n, order, chances, [float(rng.random() < 0.3), None]))
-        watching.go_on(0, n, str)
-    kept = watching.saved()
+        monitor.close(ClosedEvent(n, order, chances, [float(rng.random() < 0.3), None]))
+        monitor.advance(0, n, str)
+    kept = monitor.snapshot()
     assert 2048 <= len(kept.early) <= 4096
     assert kept.stride == 8
     assert all(event.number % 8 == 0 for event in kept.early)
-    watching.go_on(20_000, 0, str)
-    value = watching.value()
+    monitor.advance(20_000, 0, str)
+    value = monitor.value()
     assert value is not None
     assert value.low < 0.3 < value.high
-    assert watching.alarms == []
+    assert monitor.alarms == []
 
 
 def test_lists_with_items_of_their_own_have_a_value(tmp_path: Path) -> None:
@@ -171,15 +171,15 @@ def test_lists_with_items_of_their_own_have_a_value(tmp_path: Path) -> None:
 def test_going_on_from_what_is_remembered() -> None:
     rng, chances = np.random.default_rng(0), np.full(4, 0.5).tobytes()
     events = [
-        Closed(n, rng.permutation(4).astype("<u4").tobytes(), chances, [float(rng.integers(2)), None])
+        ClosedEvent(n, rng.permutation(4).astype("<u4").tobytes(), chances, [float(rng.integers(2)), None])
         for n in range(500)
     ]
     whole, first = (SlotMonitor(1, NAMES.__getitem__) for _ in range(2))
     for n in rng.permutation(500).tolist():
         for one in (whole, first):
-            one.closed(events[n])
-            one.go_on(400, n, str)
+            one.close(events[n])
+            one.advance(400, n, str)
         if n in (63, 100, 250):
-            kept = msgspec.msgpack.decode(msgspec.msgpack.encode(first.saved()), type=MonitorSnapshot)
+            kept = msgspec.msgpack.decode(msgspec.msgpack.encode(first.snapshot()), type=MonitorSnapshot)
             first = SlotMonitor.restore(kept, NAMES.__getitem__)
-    assert msgspec.msgpack.encode(first.saved()) == msgspec.msgpack.encode(whole.saved())
+    assert msgspec.msgpack.encode(first.snapshot()) == msgspec.msgpack.encode(whole.snapshot())

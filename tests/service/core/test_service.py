@@ -80,7 +80,7 @@ def test_clocked_learners_are_replayed(learner: str, tmp_path: Path) -> None:
 
 def test_items_that_come_and_go(tmp_path: Path) -> None:
     it, _ = service(tmp_path, replace(HOME, items=()))
-    with problem(422, "none is known yet"):
+    with problem(422, "has no items yet"):
         it.rank("home", RankRequest())
     assert sorted(it.rank("home", RankRequest(items=["x"])).ranking) == ["x"]
     done = it.put_items("home", ItemsRequest(["y", "z", "x"]))
@@ -89,7 +89,7 @@ def test_items_that_come_and_go(tmp_path: Path) -> None:
     assert it.retire_items("home", ["y", "y"]).retired == 1
     assert it.retire_items("home", ["y"]).retired == 0
     assert sorted(it.rank("home", RankRequest()).ranking) == ["x", "z"]
-    with problem(404, "no item 'y'"):
+    with problem(404, "unknown item 'y'"):
         it.rank("home", RankRequest(items=["y"]))
     with problem(404, "did you mean 'x'"):
         it.retire_items("home", ["xx"])
@@ -118,7 +118,7 @@ def test_items_are_remembered_beside_their_features(tmp_path: Path) -> None:
     assert it.rank("shop", RankRequest("last")).ranking[0] == "milk"
     named = it.rank("shop", RankRequest("named", ["water", "juice", "milk"]))
     assert named.ranking.index("milk") < named.ranking.index("juice")
-    assert state.seen(state.open["named"]).tolist() == [[0, 1, 0, 1], [0, 0, 1, 1], [0, 0, 0, 1]]
+    assert state.features(state.open["named"]).tolist() == [[0, 1, 0, 1], [0, 0, 1, 1], [0, 0, 0, 1]]
     it.close()
 
 
@@ -127,29 +127,29 @@ def test_wrong_calls(tmp_path: Path) -> None:
     before = it.stats().sequence
     cases: list[tuple[str, RankRequest, int, str]] = [
         ("hme", RankRequest(), 404, "did you mean 'home'"),
-        ("home", RankRequest(items=["a", "a"]), 422, "'a' is named twice"),
+        ("home", RankRequest(items=["a", "a"]), 422, "'a' appears twice"),
         ("home", RankRequest(items=[Item("a", [1.0])]), 422, "takes no features"),
-        ("home", RankRequest(context=[1.0]), 422, "context: 1 numbers, and this slot takes 0"),
-        ("strict", RankRequest(items=["a", "e"]), 404, "no item 'e'"),
-        ("fixed", RankRequest(items=["a"]), 422, "ranks all 5 items"),
-        ("search", RankRequest(), 422, "items: must be given"),
-        ("search", RankRequest(items=["a"]), 422, r"items\[0\]: needs its features, 3 numbers"),
-        ("search", RankRequest(items=[Item("a", [1.0])]), 422, "1 numbers, and this slot takes 3"),
+        ("home", RankRequest(context=[1.0]), 422, "context: got 1 numbers, expected 0"),
+        ("strict", RankRequest(items=["a", "e"]), 404, "unknown item 'e'"),
+        ("fixed", RankRequest(items=["a"]), 422, "always ranks all 5 items"),
+        ("search", RankRequest(), 422, "items is missing"),
+        ("search", RankRequest(items=["a"]), 422, r"items\[0\]: features are missing, expected 3"),
+        ("search", RankRequest(items=[Item("a", [1.0])]), 422, "got 1 numbers, expected 3"),
         ("search", RankRequest(items=[Item("a", b"\0\0\xc0\x7f" * 3)]), 422, "finite"),
-        ("search", RankRequest(items=[Item(str(n), [0.0] * 3) for n in range(9)]), 413, "at most 8"),
-        ("shop", RankRequest(context=[0.0, 0.0]), 422, "none is known yet"),
-        ("shop", RankRequest(items=["a"], context=[0.0, 0.0]), 404, "no item 'a'"),
+        ("search", RankRequest(items=[Item(str(n), [0.0] * 3) for n in range(9)]), 413, "the limit is 8"),
+        ("shop", RankRequest(context=[0.0, 0.0]), 422, "has no items yet"),
+        ("shop", RankRequest(items=["a"], context=[0.0, 0.0]), 404, "unknown item 'a'"),
     ]  # fmt: skip
     for slot, request, status, said in cases:
         with problem(status, said):
             it.rank(slot, request)
-    with problem(422, "keeps no items"):
+    with problem(422, "stores no items"):
         it.put_items("search", ItemsRequest(["a"]))
     with problem(422, "fixed set of items"):
         it.put_items("fixed", ItemsRequest(["f"]))
-    with problem(422, "needs its features"):
+    with problem(422, "features are missing"):
         it.put_items("shop", ItemsRequest(["f"]))
-    with problem(413, "at most 100"):
+    with problem(413, "the limit is 100"):
         it.put_items("home", ItemsRequest([str(n) for n in range(101)]))
     shown = it.rank("home", RankRequest(event_id="e"))
     other = next(name for name in shown.ranking if name not in shown.top_k)
@@ -158,7 +158,7 @@ def test_wrong_calls(tmp_path: Path) -> None:
         with problem(422, "grades:"):
             it.feedback("e", FeedbackRequest(answers))
     assert it.stats().sequence == before + 1
-    with problem(409, "another request"):
+    with problem(409, "a different request"):
         it.rank("fixed", RankRequest(event_id="e"))
     it.close()
 
@@ -192,7 +192,7 @@ def test_limits(tmp_path: Path) -> None:
     it, clock = service(tmp_path, max_open_events=2)
     it.rank("home", RankRequest(event_id="e"))
     it.rank("home", RankRequest())
-    with problem(429, "as many as it may have"):
+    with problem(429, "2 open events, the limit"):
         it.rank("home", RankRequest())
     assert it.rank("home", RankRequest(event_id="e")).event_id == "e"
     clock.now += 100
@@ -244,7 +244,7 @@ def test_calls_before_and_after(tmp_path: Path) -> None:
 
 def test_two_services_on_one_log(tmp_path: Path) -> None:
     it, _ = service(tmp_path)
-    with pytest.raises(StoreError, match="another peekrank process writes it"):
+    with pytest.raises(StoreError, match="in use by another peekrank process"):
         service(tmp_path)
     it.close()
 
@@ -337,7 +337,7 @@ def test_a_log_that_is_gone_and_comes_back(tmp_path: Path) -> None:
     live(it, clock, rounds=5)
     sequence = it.slot("home").sequence
     (tmp_path / "log.db").rename(tmp_path / "moved.db")
-    refuses_all(it, "is gone, or another file is in its place")
+    refuses_all(it, "was deleted or replaced")
     threading.Event().wait(0.2)
     assert not (tmp_path / "log.db").exists()  # no new log was begun
     (tmp_path / "moved.db").rename(tmp_path / "log.db")
@@ -411,7 +411,7 @@ def test_a_stop_without_a_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     def fail(*_: object) -> None:
         raise StoreError("disk full")
 
-    monkeypatch.setattr(it._store, "keep_snapshot", fail)
+    monkeypatch.setattr(it._store, "save_snapshot", fail)
     it.close()
     with problem(503):
         it.close_due_events()
@@ -488,7 +488,7 @@ def test_a_log_with_a_gap_is_refused(tmp_path: Path) -> None:
     it, clock = service(tmp_path)
     live(it, clock, rounds=5)
     it._store._writer.execute("DELETE FROM log WHERE id % 1024 = 3")  # type: ignore[attr-defined]
-    with pytest.raises(ValueError, match="has a gap: record 2 is followed by 4"):
+    with pytest.raises(ValueError, match="has a gap: record 4 follows record 2"):
         replay(it._store, "home")
     it.close()
 

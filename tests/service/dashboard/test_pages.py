@@ -54,8 +54,8 @@ def test_a_slot_tells_of_its_learners_and_items(call: Caller) -> None:
     for said in (
         "challenger",
         "0.450 to 0.510",
-        "155 items, of which the 100",
-        "shadow: the baseline is shown",
+        "155 items; the table has the 100",
+        "shadow mode: the app shows its own order",
         "retired",
         "rising",
         "falling",
@@ -87,7 +87,7 @@ def test_a_follower_can_be_looked_at() -> None:
     service.reason, service.follows = "another process owns the log", True
     call = Caller(application(service))
     page = call("GET", "/").text
-    assert "Follows" in page
+    assert "On standby" in page
     assert "/dashboard/home" in page
     assert call("GET", "/dashboard/home").status_code == 200
     assert call("GET", "/v1/slots").status_code == 200
@@ -101,7 +101,7 @@ def test_every_problem_has_a_page(call: Caller) -> None:
     assert call("GET", "/problems/nothing").status_code == 404
 
 
-def test_the_board_needs_a_reader_where_there_are_keys() -> None:
+def test_the_dashboard_needs_a_reader_where_there_are_keys() -> None:
     (key, kept), (narrow, other) = new_key("eye"), new_key("narrow")
     keys = Keys([Key("eye", "reader", kept), Key("narrow", "reader", other, frozenset({"search"}))])
     app = application(BusyService(), keys)
@@ -116,7 +116,7 @@ def test_the_board_needs_a_reader_where_there_are_keys() -> None:
     assert Caller(app)("GET", "/problems/no-key").status_code == 200
 
 
-def test_a_notice_and_another_clock() -> None:
+def test_a_banner_and_another_clock() -> None:
     app = application(BusyService(), clock=lambda: 0.0, banner="Simulated <visitors>")
     page = Caller(app)("GET", "/").text
     assert "Simulated &lt;visitors&gt;" in page
@@ -127,9 +127,9 @@ def test_shares_are_of_what_they_should_be() -> None:
     card = pages.card(
         SlotReply("home", "x", "dcg", 1, ranked=50, answered=10, expired=30, explored=5, open=10), 0.0
     )
-    assert (card.answer_rate, card.explored_share) == (0.25, 0.1)
+    assert (card.response_rate, card.explored_share) == (0.25, 0.1)
     empty = pages.card(SlotReply("home", "x", "dcg", 1), 0.0)
-    assert (empty.answer_rate, empty.explored_share) == (None, None)
+    assert (empty.response_rate, empty.explored_share) == (None, None)
 
 
 def test_bars_stand_in_their_minute() -> None:

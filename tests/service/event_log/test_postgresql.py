@@ -37,8 +37,8 @@ def test_records_come_back_in_order(store: PostgreSQLStore) -> None:
     store.append([record(1500), record(2, "search", "e")])
     assert [r.number for r in store.read("home")] == list(range(1, 1501))
     assert list(store.read("home", 1499)) == [record(1500)]
-    assert store.of_event("e") == [record(1, "search", "e"), record(2, "search", "e")]
-    assert store.of_event("none") == []
+    assert store.event_records("e") == [record(1, "search", "e"), record(2, "search", "e")]
+    assert store.event_records("none") == []
     assert (store.slots(), store.ends("home"), store.ends("none")) == (["home", "search"], (1, 1500), (1, 0))
     assert store.size() > 0
 
@@ -74,8 +74,8 @@ def test_an_owner_that_was_taken_over_cannot_write(store: PostgreSQLStore, url: 
         other.execute("UPDATE peekrank_slots SET epoch = epoch + 1 WHERE name = 'search'")
     for write in (
         lambda: store.append([record(1)]),
-        lambda: store.keep_snapshot(Snapshot("home", 1, "{}", b"", b"")),
-        lambda: store.forget("home", 1, 1),
+        lambda: store.save_snapshot(Snapshot("home", 1, "{}", b"", b"")),
+        lambda: store.delete_records("home", 1, 1),
     ):
         with pytest.raises(NotOwnerError, match="taken over"):
             write()
@@ -183,8 +183,8 @@ def test_there_is_no_log_yet(url: str) -> None:
 
 def test_two_snapshots_are_kept(store: PostgreSQLStore) -> None:
     for number in (5, 9, 7, 12):
-        store.keep_snapshot(Snapshot("home", number, "{}", b"body", b"digest"))
-    store.keep_snapshot(Snapshot("search", 1, "{}", b"", b""))
+        store.save_snapshot(Snapshot("home", number, "{}", b"body", b"digest"))
+    store.save_snapshot(Snapshot("search", 1, "{}", b"", b""))
     assert [s.number for s in store.snapshots("home")] == [12, 9]
     assert store.snapshots("search") == [Snapshot("search", 1, "{}", b"", b"")]
     assert store.snapshots("none") == []
@@ -192,9 +192,9 @@ def test_two_snapshots_are_kept(store: PostgreSQLStore) -> None:
 
 def test_old_records_are_forgotten(store: PostgreSQLStore) -> None:
     store.append([record(n, time=10 * n) for n in range(1, 11)] + [record(1, "search")])
-    assert store.forget("home", 8, before=55) == 5
-    assert store.forget("home", 8, before=55) == 0
-    assert store.forget("home", 7, before=1000) == 2
+    assert store.delete_records("home", 8, before=55) == 5
+    assert store.delete_records("home", 8, before=55) == 0
+    assert store.delete_records("home", 7, before=1000) == 2
     assert (store.ends("home"), store.ends("search")) == ((8, 10), (1, 1))
 
 

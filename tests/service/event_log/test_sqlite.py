@@ -31,8 +31,8 @@ def test_records_come_back_in_order(store: SQLiteStore) -> None:
     assert [r.number for r in store.read("home")] == list(range(1, 1501))
     assert list(store.read("home", 1499)) == [record(1500)]
     assert list(store.read("search")) == [record(1, "search", "e"), record(2, "search", "e")]
-    assert store.of_event("e") == [record(1, "search", "e"), record(2, "search", "e")]
-    assert store.of_event("none") == []
+    assert store.event_records("e") == [record(1, "search", "e"), record(2, "search", "e")]
+    assert store.event_records("none") == []
     assert (store.slots(), store.ends("home"), store.ends("none")) == (["home", "search"], (1, 1500), (1, 0))
     store.close()
 
@@ -48,7 +48,7 @@ def test_all_or_nothing(store: SQLiteStore) -> None:
 
 def test_one_owner_at_a_time(store: SQLiteStore) -> None:
     second = SQLiteStore(store.path)
-    with pytest.raises(NotOwnerError, match="another peekrank process writes it"):
+    with pytest.raises(NotOwnerError, match="in use by another peekrank process"):
         second.acquire()
     assert list(second.read("home")) == []  # reading is allowed
     with pytest.raises(NotOwnerError):
@@ -66,7 +66,7 @@ def test_another_process_is_refused(store: SQLiteStore) -> None:
     done = subprocess.run(
         [sys.executable, "-c", code, str(store.path)], capture_output=True, text=True, check=False
     )
-    assert "another peekrank process writes it" in done.stderr
+    assert "in use by another peekrank process" in done.stderr
     store.close()
 
 
@@ -77,7 +77,7 @@ def test_an_owner_that_was_taken_over_cannot_write(store: SQLiteStore) -> None:
     with pytest.raises(NotOwnerError, match="taken over"):
         store.append([record(1)])
     with pytest.raises(NotOwnerError, match="taken over"):
-        store.keep_snapshot(Snapshot("home", 1, "{}", b"", b""))
+        store.save_snapshot(Snapshot("home", 1, "{}", b"", b""))
     store.close()
 
 
@@ -86,30 +86,32 @@ def test_a_newer_log_is_refused(store: SQLiteStore) -> None:
     with sqlite3.connect(store.path) as other:
         other.execute("UPDATE about SET value = ? WHERE name = 'format'", (FORMAT + 1,))
     other.close()
-    with pytest.raises(StoreError, match=f"in format {FORMAT + 1}, and this peekrank reads up to format {FORMAT}"):
+    with pytest.raises(
+        StoreError, match=f"has format {FORMAT + 1}, and this version of peekrank reads up to {FORMAT}"
+    ):
         store.acquire()
-    with pytest.raises(StoreError, match="install a newer one"):
+    with pytest.raises(StoreError, match="Install a newer version"):
         list(SQLiteStore(store.path).read("home"))
 
 
 def test_files_that_are_no_log(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("this is not a database, but some text that is long enough to be read as one")
-    with pytest.raises(StoreError, match="is no log of a service"):
+    with pytest.raises(StoreError, match="is not the log of a service"):
         SQLiteStore(tmp_path / "text").acquire()
     with sqlite3.connect(tmp_path / "other.db") as other:
         other.execute("CREATE TABLE mine (x)")
     other.close()
-    with pytest.raises(StoreError, match="database of something else"):
+    with pytest.raises(StoreError, match="is a database, but not the log"):
         SQLiteStore(tmp_path / "other.db").acquire()
-    with pytest.raises(StoreError, match="there is no such log"):
+    with pytest.raises(StoreError, match="no such file"):
         SQLiteStore(tmp_path / "none.db").slots()
 
 
 def test_two_snapshots_are_kept(store: SQLiteStore) -> None:
     store.append([record(1), record(1, "search")])
     for number in (5, 9, 7, 12):
-        store.keep_snapshot(Snapshot("home", number, "{}", b"body", b"digest"))
-    store.keep_snapshot(Snapshot("search", 1, "{}", b"", b""))
+        store.save_snapshot(Snapshot("home", number, "{}", b"body", b"digest"))
+    store.save_snapshot(Snapshot("search", 1, "{}", b"", b""))
     assert [s.number for s in store.snapshots("home")] == [12, 9]
     assert [s.number for s in store.snapshots("search")] == [1]
     assert store.snapshots("none") == []
@@ -118,9 +120,9 @@ def test_two_snapshots_are_kept(store: SQLiteStore) -> None:
 
 def test_old_records_are_forgotten(store: SQLiteStore) -> None:
     store.append([record(n, time=10 * n) for n in range(1, 11)] + [record(1, "search")])
-    assert store.forget("home", 8, before=55) == 5
-    assert store.forget("home", 8, before=55) == 0
-    assert store.forget("home", 7, before=1000) == 2
+    assert store.delete_records("home", 8, before=55) == 5
+    assert store.delete_records("home", 8, before=55) == 0
+    assert store.delete_records("home", 7, before=1000) == 2
     assert store.ends("home") == (8, 10)
     assert store.ends("search") == (1, 1)
     store.close()

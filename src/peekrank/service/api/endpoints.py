@@ -1,4 +1,4 @@
-"""HTTP in front of a `Service`: the calls of `routes`, each an asynchronous function that waits for a commit."""
+"""The HTTP application in front of a `Service`: one coroutine per endpoint, which waits for the commit."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ from peekrank.service.api.auth import Handler, StarletteHandler, authenticated, 
 from peekrank.service.api.codec import (
     JSON,
     LINES,
+    content_type,
+    decode,
     decode_body,
-    decoded,
-    encoded,
-    encoded_lines,
-    encoded_problem,
+    encode_lines,
+    encode_problem,
+    encode_reply,
+    problem_reply,
     read_body,
 )
 from peekrank.service.api.keys import Key, Keys
+from peekrank.service.api.limits import MAX_ITEMS, MAX_LINES
 from peekrank.service.api.messages import (
-    MAX_ITEMS,
-    MAX_LINES,
     BatchActivate,
     BatchFeedback,
     BatchLine,
@@ -50,14 +51,14 @@ from peekrank.service.api.openapi import openapi
 from peekrank.service.api.problems import Problem
 from peekrank.service.api.routes import ENDPOINTS, PAGE, PARAMETERS, Endpoint
 from peekrank.service.core.commands import Activate, Command, PutItems, Rank, RetireItems, SubmitFeedback
-from peekrank.service.core.protocol import ServiceProtocol, readable
+from peekrank.service.core.protocol import ServiceProtocol, check_readable
 from peekrank.service.dashboard.routes import dashboard_routes
 
-Read = TypeVar("Read")
+Result = TypeVar("Result")
 
 
 class RequestContext(NamedTuple):
-    """A call as it came: who makes it, what is in its path, and its body."""
+    """A request: its key, its path parameters and its decoded body."""
 
     key: Key
     request: Request
@@ -66,7 +67,7 @@ class RequestContext(NamedTuple):
 
     @property
     def slot(self) -> str:
-        """The slot that the path names, if the key is for it."""
+        """The slot in the path. Raises a `Problem` if the key is not valid for it."""
         name = self.path["slot"]
         if not self.key.sees(name):
             raise problems.unknown_slot(name, self.key.slots)
@@ -74,126 +75,125 @@ class RequestContext(NamedTuple):
 
 
 class Endpoints:
-    """What is done for each call; the names of the methods are those of the table.
+    """The handlers of all endpoints. Each method has the name of its row in the table.
 
     Parameters
     ----------
     service
-        What answers.
+        The service.
     """
 
     def __init__(self, service: ServiceProtocol) -> None:
         self._service = service
 
-    async def _do(self, command: Command) -> Any:
-        """Have a command done; returns after it is in the log."""
+    async def _submit(self, command: Command) -> Any:
+        """Run a command. Returns once it is in the log."""
         return await asyncio.wrap_future(self._service.submit(command))
 
-    async def _look(self, read: Callable[..., Read], *given: Any, **how: Any) -> Read:
-        """Read something in a thread, for it may have to wait for a commit."""
+    async def _read(self, function: Callable[..., Result], *args: Any, **options: Any) -> Result:
+        """Read from the service in a thread, because it may have to wait for a commit."""
 
-        def look() -> Read:
-            readable(self._service)
-            return read(*given, **how)
+        def read() -> Result:
+            check_readable(self._service)
+            return function(*args, **options)
 
-        return await asyncio.to_thread(look)
+        return await asyncio.to_thread(read)
 
-    async def rank(self, asked: RequestContext) -> RankReply:
+    async def rank(self, context: RequestContext) -> RankReply:
         """Rank a list."""
-        reply: RankReply = await self._do(Rank(asked.slot, asked.body))
+        reply: RankReply = await self._submit(Rank(context.slot, context.body))
         return reply
 
-    async def feedback(self, asked: RequestContext) -> EventReply:
-        """Take the answers to an event."""
-        reply: EventReply = await self._do(
-            SubmitFeedback(await self._event_of(asked.key, asked.path["event_id"]), asked.body)
-        )
+    async def feedback(self, context: RequestContext) -> EventReply:
+        """Submit feedback on an event."""
+        event_id = await self._visible_event(context.key, context.path["event_id"])
+        reply: EventReply = await self._submit(SubmitFeedback(event_id, context.body))
         return reply
 
-    async def activate(self, asked: RequestContext) -> EventReply:
-        """Begin to wait for answers."""
-        reply: EventReply = await self._do(Activate(await self._event_of(asked.key, asked.path["event_id"])))
+    async def activate(self, context: RequestContext) -> EventReply:
+        """Activate a deferred event."""
+        event_id = await self._visible_event(context.key, context.path["event_id"])
+        reply: EventReply = await self._submit(Activate(event_id))
         return reply
 
-    async def event(self, asked: RequestContext) -> EventReply:
-        """Look at an event."""
-        event_id = await self._event_of(asked.key, asked.path["event_id"])
-        return await self._look(self._service.event, event_id)
+    async def event(self, context: RequestContext) -> EventReply:
+        """Get an event."""
+        event_id = await self._visible_event(context.key, context.path["event_id"])
+        return await self._read(self._service.event, event_id)
 
-    async def _event_of(self, key: Key, event_id: str) -> str:
-        """The id of an event, if the key is for its slot; else it might as well not exist."""
-        if key.slots and not key.sees((await self._look(self._service.event, event_id)).slot):
+    async def _visible_event(self, key: Key, event_id: str) -> str:
+        """Return the id of an event. If the key is not valid for its slot, report it as unknown."""
+        if key.slots and not key.sees((await self._read(self._service.event, event_id)).slot):
             raise problems.unknown_event(event_id)
         return event_id
 
-    async def batch(self, asked: RequestContext) -> Response:
-        """Make many calls, all of them waiting for the same commits."""
-        sent = asked.request.headers.get("content-type", "")
-        if sent.partition(";")[0].strip().lower() not in (LINES, "application/jsonl"):
-            raise problems.wrong_type(sent, (LINES,))
-        lines = (await read_body(asked.request)).splitlines()
+    async def batch(self, context: RequestContext) -> Response:
+        """Make many calls, which share commits."""
+        if content_type(context.request) not in (LINES, "application/jsonl"):
+            raise problems.wrong_type(context.request.headers.get("content-type", ""), LINES)
+        lines = (await read_body(context.request)).splitlines()
         if len(lines) > MAX_LINES:
             raise problems.too_large(f"{len(lines):,} lines", MAX_LINES)
-        started = [asyncio.ensure_future(self._line(asked.key, line)) for line in lines if line.strip()]
-        return encoded_lines(await asyncio.gather(*started))
+        tasks = [asyncio.ensure_future(self._line(context.key, line)) for line in lines if line.strip()]
+        return encode_lines(await asyncio.gather(*tasks))
 
     async def _line(self, key: Key, line: bytes) -> BatchReply:
-        """One line of a batch: what goes wrong with it stays with it."""
+        """Handle one line of a batch. Its failure does not affect the others."""
         try:
-            done = await self._do(await self._command(key, decoded(line, JSON, BatchLine)))
+            reply = await self._submit(await self._command(key, decode(line, BatchLine)))
         except Problem as problem:
-            return BatchReply(problem.status, problem=problem.reply)
+            return BatchReply(problem.status, problem=problem_reply(problem))
         except Exception:
-            return BatchReply(500, problem=internal_error("batch").reply)
-        return BatchReply(200, reply=done) if isinstance(done, RankReply) else BatchReply(200, event=done)
+            return BatchReply(500, problem=problem_reply(internal_error("batch")))
+        return BatchReply(200, reply=reply) if isinstance(reply, RankReply) else BatchReply(200, event=reply)
 
     async def _command(self, key: Key, line: BatchRank | BatchFeedback | BatchActivate) -> Command:
         if isinstance(line, BatchRank):
             if not key.sees(line.slot):
                 raise problems.unknown_slot(line.slot, key.slots)
             return Rank(line.slot, line.request)
-        event_id = await self._event_of(key, line.event_id)
+        event_id = await self._visible_event(key, line.event_id)
         return Activate(event_id) if isinstance(line, BatchActivate) else SubmitFeedback(event_id, line.request)
 
-    async def slots(self, asked: RequestContext) -> SlotsReply:
-        """List the slots that the key is for."""
-        slots = await self._look(self._service.slots)
-        return SlotsReply([slot for slot in slots if asked.key.sees(slot.name)])
+    async def slots(self, context: RequestContext) -> SlotsReply:
+        """List the slots that the key is valid for."""
+        slots = await self._read(self._service.slots)
+        return SlotsReply([slot for slot in slots if context.key.sees(slot.name)])
 
-    async def slot(self, asked: RequestContext) -> SlotReply:
-        """Look at a slot."""
-        return await self._look(self._service.slot, asked.slot)
+    async def slot(self, context: RequestContext) -> SlotReply:
+        """Get a slot."""
+        return await self._read(self._service.slot, context.slot)
 
-    async def items(self, asked: RequestContext) -> ItemsReply:
+    async def items(self, context: RequestContext) -> ItemsReply:
         """List items of a slot."""
-        given = asked.request.query_params
-        limit = given.get("limit", str(PAGE))
+        query = context.request.query_params
+        limit = query.get("limit", str(PAGE))
         if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:9]) <= MAX_ITEMS):
             raise problems.invalid(f"limit = {limit[:20]!r}: must be a whole number from 1 to {MAX_ITEMS}")
-        after = given.get("after", "")
-        return await self._look(self._service.items, asked.slot, after=after, limit=int(limit))
+        after = query.get("after", "")
+        return await self._read(self._service.items, context.slot, after=after, limit=int(limit))
 
-    async def put_items(self, asked: RequestContext) -> Any:
+    async def put_items(self, context: RequestContext) -> Any:
         """Register items."""
-        return await self._do(PutItems(asked.slot, asked.body))
+        return await self._submit(PutItems(context.slot, context.body))
 
-    async def retire_items(self, asked: RequestContext) -> Any:
+    async def retire_items(self, context: RequestContext) -> Any:
         """Retire items."""
-        ids = asked.request.query_params.getlist("id")
+        ids = context.request.query_params.getlist("id")
         if not 1 <= len(ids) <= MAX_ITEMS:
-            raise problems.invalid(f"id: 1 to {MAX_ITEMS} items can be retired at once, as in ?id=tea&id=cake")
-        return await self._do(RetireItems(asked.slot, tuple(ids)))
+            raise problems.invalid(f"id: must be 1 to {MAX_ITEMS} items, for example ?id=tea&id=cake")
+        return await self._submit(RetireItems(context.slot, tuple(ids)))
 
-    async def stats(self, asked: RequestContext) -> StatsReply:  # noqa: ARG002 - calls are alike
-        """Look at the service."""
-        return await self._look(self._service.stats)
+    async def stats(self, context: RequestContext) -> StatsReply:  # noqa: ARG002 - all handlers have one signature
+        """Get the state of the service."""
+        return await self._read(self._service.stats)
 
-    async def live(self, asked: RequestContext) -> HealthReply:  # noqa: ARG002
-        """Say that the process works."""
+    async def live(self, context: RequestContext) -> HealthReply:  # noqa: ARG002
+        """Report that the process works."""
         return HealthReply(ok=True)
 
-    async def ready(self, asked: RequestContext) -> HealthReply:  # noqa: ARG002
-        """Say whether calls are answered."""
+    async def ready(self, context: RequestContext) -> HealthReply:  # noqa: ARG002
+        """Report whether the service takes calls."""
         if reason := self._service.unready_reason():
             raise problems.not_ready(reason)
         return HealthReply(ok=True)
@@ -208,68 +208,70 @@ def application(
     clock: Callable[[], float] = time.time,
     banner: str = "",
 ) -> ServiceMiddleware:
-    """The application that a server runs.
+    """Build the ASGI application.
 
     Parameters
     ----------
     service
-        What answers, which whoever calls starts and closes.
+        The service. The caller starts and closes it.
     keys
-        Who may call; everybody if there are none.
+        Keys of the callers. Without any, every caller may do everything.
     hosts
-        Names under which the service answers; any if empty.
+        Host names of the service; empty allows any.
     lifespan
-        What is done when the server starts and stops.
+        Runs around the life of the server.
     clock
-        The service's time, for the board.
+        The service's time, for the dashboard.
     banner
-        What stands above every page of the board.
+        Text at the top of every page of the dashboard.
     """
-    keys, metrics, calls = keys or Keys(), Metrics(service), Endpoints(service)
+    keys, metrics, endpoints = keys or Keys(), Metrics(service), Endpoints(service)
     by_path: dict[str, dict[str, StarletteHandler]] = {}
-    for call in ENDPOINTS:
-        answer = _answer(call, getattr(calls, call.name))
-        by_path.setdefault(call.path, {})[call.method] = authenticated(call.name, keys, call.role, answer)
-    routes = [Route(path, _by_method(endpoints), methods=list(endpoints)) for path, endpoints in by_path.items()]
+    for endpoint in ENDPOINTS:
+        handler = _handler(endpoint, getattr(endpoints, endpoint.name))
+        by_path.setdefault(endpoint.path, {})[endpoint.method] = authenticated(
+            endpoint.name, keys, endpoint.role, handler
+        )
+    routes = [Route(path, _by_method(handlers), methods=list(handlers)) for path, handlers in by_path.items()]
     routes.append(Route("/metrics", authenticated("metrics", keys, "reader", _metrics_page(metrics))))
     routes.append(Route("/openapi.json", authenticated("openapi", keys, None, _description)))
     routes += dashboard_routes(service, keys, clock, banner)
-    app = Starlette(routes=routes, exception_handlers={HTTPException: _refused}, lifespan=lifespan)
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _routing_problem}, lifespan=lifespan)
     return ServiceMiddleware(app, metrics, hosts)
 
 
-def _by_method(endpoints: dict[str, StarletteHandler]) -> StarletteHandler:
-    """One function for all methods of an address."""
-    if len(endpoints) == 1:
-        return next(iter(endpoints.values()))
+def _by_method(handlers: dict[str, StarletteHandler]) -> StarletteHandler:
+    """Dispatch the methods of one address."""
+    if len(handlers) == 1:
+        return next(iter(handlers.values()))
 
-    async def endpoint(request: Request) -> Response:
-        return await endpoints["GET" if request.method == "HEAD" else request.method](request)
+    async def dispatch(request: Request) -> Response:
+        return await handlers["GET" if request.method == "HEAD" else request.method](request)
 
-    return endpoint
+    return dispatch
 
 
-def _answer(call: Endpoint, function: Callable[[RequestContext], Awaitable[Any]]) -> Handler:
-    """Decode what is asked, have it answered, encode the reply."""
-    takes = None if call.name == "batch" else call.takes
+def _handler(endpoint: Endpoint, function: Callable[[RequestContext], Awaitable[Any]]) -> Handler:
+    """Decode the request, call the function, and encode its reply."""
+    body_type = None if endpoint.name == "batch" else endpoint.request
 
-    async def answer(request: Request, key: Key) -> Response:
-        path = _checked_path(request.path_params)
-        body = None if takes is None else await decode_body(request, takes)
+    async def handle(request: Request, key: Key) -> Response:
+        path = _check_path(request.path_params)
+        body = None if body_type is None else await decode_body(request, body_type)
         reply = await function(RequestContext(key, request, path, body))
-        return reply if isinstance(reply, Response) else encoded(reply, request)
+        return reply if isinstance(reply, Response) else encode_reply(reply)
 
-    return answer
+    return handle
 
 
-def _checked_path(given: dict[str, str]) -> dict[str, str]:
-    """Names in a path, if they can be names at all."""
-    for name, value in given.items():
+def _check_path(parameters: dict[str, str]) -> dict[str, str]:
+    """Validate the path parameters."""
+    for name, value in parameters.items():
         try:
             msgspec.convert(value, PARAMETERS[name])
         except msgspec.ValidationError:
             raise problems.bad_name(name, value) from None
-    return given
+    return parameters
 
 
 def _metrics_page(metrics: Metrics) -> Handler:
@@ -283,10 +285,10 @@ async def _description(_: Request, __: Key) -> Response:
     return Response(msgspec.json.encode(openapi()), media_type=JSON)
 
 
-async def _refused(request: Request, error: Exception) -> Response:
-    """What Starlette itself refuses."""
+async def _routing_problem(request: Request, error: Exception) -> Response:
+    """Turn an error of Starlette's router into a problem."""
     if isinstance(error, HTTPException) and error.status_code == 405:
-        reply = encoded_problem(problems.wrong_method(request.method))
+        reply = encode_problem(problems.wrong_method(request.method))
         reply.headers.update(error.headers or {})
         return reply
-    return encoded_problem(problems.no_such_page(request.url.path))
+    return encode_problem(problems.no_such_page(request.url.path))

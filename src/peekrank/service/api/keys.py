@@ -1,8 +1,7 @@
-"""Keys: who may call. Random, kept as hashes, with a role and, if wanted, some slots only.
+"""API keys: random, stored as hashes, each with a role and optionally a list of slots.
 
-A key is ``peek_NAME_SECRET``. The secret has 256 random bits, so that a plain SHA-256 of the key is enough to
-keep: there is nothing to guess, and no reason for a slow hash. The name finds the hash, which is then compared in
-constant time.
+A key is ``peek_NAME_SECRET``. The secret has 256 random bits, so that nobody can guess it and a plain SHA-256
+suffices. The service looks up the hash by the name, and compares it in constant time.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _NOBODY = sha256(b"").hexdigest()
 
 
 class Key(NamedTuple):
-    """A key as the service knows it: not the key itself."""
+    """A key as the service stores it: its name, role and hash."""
 
     name: str
     role: Role
@@ -35,7 +34,7 @@ class Key(NamedTuple):
     slots: frozenset[str] = frozenset()  # empty: all
 
     def may(self, role: Role) -> bool:
-        """Whether this key may make calls that need the role.
+        """Check whether this key may make calls that need the role.
 
         >>> key = Key("web", "app", "sha256:" + "0" * 64)
         >>> key.may("app"), key.may("admin")
@@ -44,18 +43,18 @@ class Key(NamedTuple):
         return self.role == "admin" or self.role == role
 
     def sees(self, slot: str) -> bool:
-        """Whether this key is for the slot."""
+        """Check whether this key is valid for the slot."""
         return not self.slots or slot in self.slots
 
 
-ANYBODY = Key("anybody", "admin", "")  # on a service without keys
+ANYBODY = Key("anybody", "admin", "")  # the key of every caller if the service has no keys
 
 
 def new_key(name: str) -> tuple[str, str]:
-    """A new key, and the hash of it that belongs into the configuration.
+    """Create a key. Returns the key and its hash, which goes into the configuration.
 
-    >>> key, kept = new_key("web")
-    >>> key.startswith("peek_web_"), len(kept), hash_key(key) == kept
+    >>> key, digest = new_key("web")
+    >>> key.startswith("peek_web_"), len(digest), hash_key(key) == digest
     (True, 71, True)
     """
     check_name(name)
@@ -64,31 +63,31 @@ def new_key(name: str) -> tuple[str, str]:
 
 
 def hash_key(key: str) -> str:
-    """What is kept of a key."""
+    """Hash a key for the configuration."""
     return f"sha256:{sha256(key.encode()).hexdigest()}"
 
 
 def check_name(name: str) -> None:
-    """Raise a ValueError unless this can be the name of a key."""
+    """Raise ValueError if this is not a valid name of a key."""
     if not _NAME.fullmatch(name):
-        raise ValueError(f"name of a key {name!r}: must be 1 to 40 small letters, digits and hyphens")
+        raise ValueError(f"name of a key {name!r}: must be 1 to 40 lower-case letters, digits and hyphens")
 
 
 class Keys:
-    """All keys of a service; none at all lets everybody in, which is for a service on one machine only.
+    """All keys of a service. Without any, every caller may do everything, which suits a single machine only.
 
     Parameters
     ----------
     keys
-        The keys, whose names must differ.
+        The keys. Their names must differ.
 
-    >>> text, kept = new_key("web")
-    >>> keys = Keys([Key("web", "app", kept)])
+    >>> text, digest = new_key("web")
+    >>> keys = Keys([Key("web", "app", digest)])
     >>> keys.authenticate(f"Bearer {text}").role
     'app'
     >>> keys.authenticate("Bearer peek_web_guess")
     Traceback (most recent call last):
-    peekrank.service.api.problems.Problem: no key of this service was sent: Authorization: Bearer KEY
+    peekrank.service.api.problems.Problem: send a key of this service: Authorization: Bearer KEY
     """
 
     def __init__(self, keys: Iterable[Key] = ()) -> None:
@@ -96,14 +95,14 @@ class Keys:
         for key in keys:
             check_name(key.name)
             if key.name in self._by_name:
-                raise ValueError(f"two keys are named {key.name!r}: each needs a name of its own")
+                raise ValueError(f"two keys are called {key.name!r}: names must differ")
             if key.role not in ROLES:
                 raise ValueError(
                     f"role of key {key.name!r} = {key.role!r}: must be {' or '.join(map(repr, ROLES))}"
                 )
             if not _HASH.fullmatch(key.hash):
                 raise ValueError(
-                    f"hash of key {key.name!r}: must be as `peekrank serve --new-key {key.name}` prints it"
+                    f"hash of key {key.name!r}: must be the line that `peekrank serve --new-key {key.name}` prints"
                 )
             self._by_name[key.name] = key
 
@@ -111,25 +110,25 @@ class Keys:
         return bool(self._by_name)
 
     def authenticate(self, authorization: str) -> Key:
-        """The key that a header names, or a `Problem`; whatever is sent, a comparison takes the same time."""
+        """Return the key in an Authorization header, in constant time. Raises a `Problem` if it is invalid."""
         if not self._by_name:
             return ANYBODY
-        sent = _sent(authorization)
-        parts = sent.split("_", 2)
+        text = _key_in(authorization)
+        parts = text.split("_", 2)
         known = self._by_name.get(parts[1]) if len(parts) == 3 else None
-        same = compare_digest(hash_key(sent), known.hash if known else f"sha256:{_NOBODY}")
+        same = compare_digest(hash_key(text), known.hash if known else f"sha256:{_NOBODY}")
         if known is None or not same:
-            raise Problem("no-key", "no key of this service was sent: Authorization: Bearer KEY")
+            raise Problem("no-key", "send a key of this service: Authorization: Bearer KEY")
         return known
 
 
 def keys_from_config(config: Config) -> Keys:
-    """The keys that a configuration names."""
+    """Return the keys of a configuration."""
     return Keys(Key(key.name, key.role, key.hash, frozenset(key.slots)) for key in config.keys)
 
 
-def _sent(authorization: str) -> str:
-    """The key in a header: a bearer's token, or, for browsers, the password of basic authentication."""
+def _key_in(authorization: str) -> str:
+    """Extract the key: a bearer token or, for browsers, the password of basic authentication."""
     scheme, _, rest = authorization.partition(" ")
     if scheme.lower() == "bearer":
         return rest.strip()
@@ -142,7 +141,7 @@ def _sent(authorization: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine only.
+    """Check whether an address is reachable from this machine only.
 
     >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("localhost"), is_loopback("0.0.0.0")
     (True, True, True, False)
@@ -154,9 +153,9 @@ def is_loopback(host: str) -> bool:
 
 
 def check_bind(host: str, keys: Keys) -> None:
-    """Raise a ValueError if a service without keys would be reachable from other machines."""
+    """Raise ValueError if a service without keys would be reachable from other machines."""
     if not keys and not is_loopback(host):
         raise ValueError(
-            f"host = {host!r}: a service that other machines can reach needs keys; make one with `peekrank serve "
-            '--new-key NAME`, or listen on this machine only: host = "127.0.0.1"'
+            f"host = {host!r}: a service that other machines can reach needs keys. Create one with `peekrank "
+            'serve --new-key NAME`, or listen on this machine only: host = "127.0.0.1"'
         )

@@ -1,4 +1,4 @@
-"""Prometheus metrics: calls are counted as they end, all else is read from the service when somebody asks."""
+"""Prometheus metrics. Requests are counted as they end; a scrape reads everything else from the service."""
 
 from __future__ import annotations
 
@@ -30,67 +30,67 @@ _STATS = {  # field of the statistics: metric and what it is
 
 
 class _FromService(Collector):
-    """What a service says of itself."""
+    """Collector of the service's own counts."""
 
     def __init__(self, service: ServiceProtocol) -> None:
         self._service = service
 
     def collect(self) -> Iterator[Metric]:
-        """Read everything, in a moment."""
+        """Read all counts."""
         ready = not self._service.unready_reason()
-        yield GaugeMetricFamily("peekrank_ready", "Whether calls are answered", float(ready))
+        yield GaugeMetricFamily("peekrank_ready", "1 if the service takes calls", float(ready))
         slots = self._service.slots()
-        if not slots:  # the log is still read
+        if not slots:  # the log is still being read
             return
         for field, (name, text) in _COUNTS.items():
             counter = CounterMetricFamily(f"peekrank_{name}", text, labels=["slot"])
             for slot in slots:
                 counter.add_metric([slot.name], getattr(slot, field))
             yield counter
-        waiting = GaugeMetricFamily("peekrank_open_events", "Events that are not closed", labels=["slot"])
-        alarms = GaugeMetricFamily("peekrank_active_alarms", "Alarms that are on", labels=["slot"])
+        open_events = GaugeMetricFamily("peekrank_open_events", "Events that are not closed yet", labels=["slot"])
+        alarms = GaugeMetricFamily("peekrank_active_alarms", "Active alarms", labels=["slot"])
         for slot in slots:
-            waiting.add_metric([slot.name], slot.open)
+            open_events.add_metric([slot.name], slot.open)
             alarms.add_metric([slot.name], len(slot.alarms))
-        yield from (waiting, alarms)
+        yield from (open_events, alarms)
         stats = self._service.stats()
         for field, (name, text) in _STATS.items():
             yield GaugeMetricFamily(f"peekrank_{name}", text, getattr(stats, field))
 
 
 class Metrics:
-    """The metrics of one service, in a registry of its own.
+    """Metrics of one service, in their own registry.
 
     Parameters
     ----------
     service
-        Whose metrics these are.
+        The service.
     """
 
     def __init__(self, service: ServiceProtocol) -> None:
         self._registry = CollectorRegistry()
         self._registry.register(_FromService(service))
-        self._calls = Counter(
-            "peekrank_http_requests", "Calls by status", ["call", "status"], registry=self._registry
+        self._requests = Counter(
+            "peekrank_http_requests", "Requests by call and status", ["call", "status"], registry=self._registry
         )
         self._seconds = Histogram(
             "peekrank_http_request_duration_seconds",
-            "How long calls take",
+            "Duration of requests",
             ["call"],
             buckets=_BUCKETS,
             registry=self._registry,
         )
-        self._known: dict[tuple[str, int], tuple[Counter, Histogram]] = {}  # looking up labels is slow
+        self._known: dict[tuple[str, int], tuple[Counter, Histogram]] = {}  # because looking up labels is slow
 
     def observe(self, call: str, status: int, seconds: float) -> None:
-        """Count a call that has ended."""
+        """Count a finished request."""
         known = self._known.get((call, status))
         if known is None:
-            known = (self._calls.labels(call, str(status)), self._seconds.labels(call))
+            known = (self._requests.labels(call, str(status)), self._seconds.labels(call))
             self._known[call, status] = known
         known[0].inc()
         known[1].observe(seconds)
 
     def page(self) -> bytes:
-        """All metrics, as Prometheus reads them."""
+        """Return all metrics in the Prometheus text format."""
         return generate_latest(self._registry)

@@ -1,4 +1,4 @@
-"""The table of all calls over HTTP, from which both the routes of the server and ``/openapi.json`` are made."""
+"""The table of all HTTP endpoints. The server's routes and ``/openapi.json`` are generated from it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from peekrank.service.api.messages import (
 )
 
 Role = Literal["reader", "app", "admin"]
-ROLES: tuple[Role, ...] = get_args(Role)  # admin may do everything
+ROLES: tuple[Role, ...] = get_args(Role)  # an admin may make all calls
 
 
 class Query(NamedTuple):
-    """A parameter after the question mark of an address."""
+    """A query parameter."""
 
     name: str
     type: Any
@@ -38,24 +38,24 @@ class Query(NamedTuple):
 
 
 class Endpoint(NamedTuple):
-    """A call: its address, who may make it, what it takes and gives, and what it is refused for."""
+    """An endpoint: its address, the role it needs, its request and reply, and its problems."""
 
     method: str
     path: str
-    name: str  # of the method of `Endpoints` that answers it
+    name: str  # the method of `Endpoints` that handles it
     summary: str
-    role: Role | None  # None: anybody
-    gives: Any
-    takes: Any = None
-    refused: tuple[str, ...] = ()  # kinds of problems beside those that any call may have
+    role: Role | None  # None: no key needed
+    reply: Any
+    request: Any = None
+    problems: tuple[str, ...] = ()  # types of problems beside those that any call may have
     queries: tuple[Query, ...] = ()
 
 
-PARAMETERS = {"slot": SlotName, "event_id": EventId}  # within paths
-PAGE = 100  # items that are listed if nothing is said
-LIMIT = Query("limit", int, f"How many items to list, 1 to {MAX_ITEMS}; {PAGE} if left out.")
+PARAMETERS = {"slot": SlotName, "event_id": EventId}  # in paths
+PAGE = 100  # default number of items per page
+LIMIT = Query("limit", int, f"Number of items to list, 1 to {MAX_ITEMS}. {PAGE} by default.")
 AFTER = Query("after", ItemId, "List items whose ids come after this one.")
-IDS = Query("id", ItemId, "Item to retire; can be repeated.", repeated=True)
+IDS = Query("id", ItemId, "Item to retire. Can be repeated.", repeated=True)
 
 _WRITES = ("not-ready", "not-owner", "store", "overloaded")
 _BODY = ("malformed", "invalid", "wrong-type", "too-large", "too-slow")
@@ -65,7 +65,7 @@ ENDPOINTS = (
         "POST",
         "/v1/slots/{slot}/rank",
         "rank",
-        "Rank a list. Safe to repeat: the same event id and body give the stored decision.",
+        "Rank a list. Safe to repeat: the same event id and body return the same ranking.",
         "app",
         RankReply,
         RankRequest,
@@ -75,7 +75,7 @@ ENDPOINTS = (
         "PUT",
         "/v1/events/{event_id}/feedback",
         "feedback",
-        "Tell what people said of a list. Safe to repeat.",
+        "Submit feedback on a list. Safe to repeat.",
         "app",
         EventReply,
         FeedbackRequest,
@@ -85,34 +85,34 @@ ENDPOINTS = (
         "POST",
         "/v1/events/{event_id}/activate",
         "activate",
-        "Say that a deferred list is shown now: it begins to wait for answers. Safe to repeat.",
+        "Report that a deferred list is now shown, so that it waits for feedback. Safe to repeat.",
         "app",
         EventReply,
         None,
         (*_WRITES, "invalid", "unknown-event", "closed"),
     ),
-    Endpoint("GET", "/v1/events/{event_id}", "event", "Look at an event.", "app", EventReply, None,
+    Endpoint("GET", "/v1/events/{event_id}", "event", "Get an event.", "app", EventReply, None,
          ("invalid", "unknown-event", "not-ready")),
     Endpoint(
         "POST",
         "/v1/batch",
         "batch",
-        "Make many calls at once: a line of JSON for each, and a line with its status for each in the reply.",
+        "Make many calls at once: one line of JSON per call, and one line with its status per reply.",
         "app",
         BatchReply,
         BatchLine,
         ("malformed", "wrong-type", "too-large", "too-slow"),
     ),
     Endpoint("GET", "/v1/slots", "slots", "List the slots.", "reader", SlotsReply, None, ("not-ready",)),
-    Endpoint("GET", "/v1/slots/{slot}", "slot", "Look at a slot.", "reader", SlotReply, None,
+    Endpoint("GET", "/v1/slots/{slot}", "slot", "Get a slot.", "reader", SlotReply, None,
          ("invalid", "unknown-slot", "not-ready")),
-    Endpoint("GET", "/v1/slots/{slot}/items", "items", "List the items of a slot, in order of their ids.", "reader",
+    Endpoint("GET", "/v1/slots/{slot}/items", "items", "List the items of a slot, sorted by id.", "reader",
          ItemsReply, None, ("invalid", "unknown-slot", "not-ready"), (LIMIT, AFTER)),
     Endpoint(
         "PUT",
         "/v1/slots/{slot}/items",
         "put_items",
-        "Register items, or replace the descriptions of known ones. Safe to repeat.",
+        "Register items, or replace the features of known ones. Safe to repeat.",
         "admin",
         ChangedReply,
         ItemsRequest,
@@ -122,16 +122,16 @@ ENDPOINTS = (
         "DELETE",
         "/v1/slots/{slot}/items",
         "retire_items",
-        "Retire items: they are not ranked any more. Safe to repeat.",
+        "Retire items: the service no longer ranks them. Safe to repeat.",
         "admin",
         ChangedReply,
         None,
         (*_WRITES, "invalid", "unknown-slot", "unknown-item"),
         (IDS,),
     ),
-    Endpoint("GET", "/v1/stats", "stats", "Look at the service as a whole.", "reader", StatsReply, None,
+    Endpoint("GET", "/v1/stats", "stats", "Get the state of the service.", "reader", StatsReply, None,
          ("not-ready",)),
-    Endpoint("GET", "/livez", "live", "Whether the process works.", None, HealthReply),
-    Endpoint("GET", "/readyz", "ready", "Whether calls are answered: after the log is read, until the stop.", None,
+    Endpoint("GET", "/livez", "live", "Check whether the process works.", None, HealthReply),
+    Endpoint("GET", "/readyz", "ready", "Check whether the service takes calls.", None,
          HealthReply, None, ("not-ready", "store")),
 )  # fmt: skip

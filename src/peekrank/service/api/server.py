@@ -1,4 +1,4 @@
-"""A service behind a server: one process, started at once, ready after the log is read, stopped without a loss."""
+"""The HTTP server of a service: one process, alive at once, ready once the log is read, stopped without loss."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from peekrank.service.api.structured_logging import configure_logging
 from peekrank.service.config import Config, read_config
 from peekrank.service.core.service import Service
 
-HEADER_SECONDS = 10.0  # that a caller may take to send its first header
-IDLE_SECONDS = 75.0  # that a connection is kept between two calls
-STOP_SECONDS = 10  # that calls have to end when the service stops
-_HERE = frozenset({"localhost", "127.0.0.1", "[::1]"})
+HEADER_SECONDS = 10.0  # time limit for the first header of a connection
+IDLE_SECONDS = 75.0  # how long an idle connection is kept
+STOP_SECONDS = 10  # how long running calls may take when the service stops
+_LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _log = structlog.get_logger()
 
 
-class _Patient(HttpToolsProtocol):
-    """A connection that is closed if nothing is asked on it: whoever holds one open must not fill the table."""
+class _TimedProtocol(HttpToolsProtocol):
+    """A connection that is closed if no header arrives in time, so that idle clients cannot exhaust the server."""
 
     _timer: asyncio.TimerHandle | None = None
 
@@ -44,32 +44,32 @@ class _Patient(HttpToolsProtocol):
         self._timer = self.loop.call_later(HEADER_SECONDS, transport.close)
 
     def on_headers_complete(self) -> None:
-        self._calm()
+        self._cancel_timer()
         super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._calm()
+        self._cancel_timer()
         super().connection_lost(exc)
 
-    def _calm(self) -> None:
+    def _cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
 
 class _Server(uvicorn.Server):
-    """A server that stops at a signal and then returns, so that the log is closed in peace."""
+    """A server that returns after a signal, so that the service can close its log."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        handlers = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
         finally:
-            for number, handler in before.items():
+            for number, handler in handlers.items():
                 signal.signal(number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -78,18 +78,18 @@ class _Server(uvicorn.Server):
 
 
 class HttpServer:
-    """A service and its server: `run` returns when it was told to stop, and everything is written.
+    """A service and its HTTP server. `run` returns after a stop, once everything is written.
 
     Parameters
     ----------
     service
-        What is served. It is started here, beside the server, and closed after the last call.
+        The service. The server starts it in the background, and closes it after the last call.
     config
-        Where to listen, and who may call.
+        The address to listen on, and the keys.
     clock
-        The service's time, for the board.
+        The service's time, for the dashboard.
     banner
-        What stands above every page of the board.
+        Text at the top of every page of the dashboard.
     """
 
     def __init__(
@@ -105,15 +105,15 @@ class HttpServer:
         app = application(
             service,
             keys,
-            hosts=_HERE if not keys and is_loopback(config.server.host) else frozenset(),
-            lifespan=lifespan(service, self._failed),
+            hosts=_LOCAL_HOSTS if not keys and is_loopback(config.server.host) else frozenset(),
+            lifespan=lifespan(service, self._fail),
             clock=clock,
             banner=banner,
         )
         self._server = _Server(_settings(app))
 
     def run(self) -> None:
-        """Serve until a signal or `stop`; a failure to start is raised."""
+        """Serve until a signal or `stop`. Raises the error if the service cannot start."""
         _log.info("listening", url=self.url)
         try:
             self._server.run(sockets=[self._socket])
@@ -124,25 +124,25 @@ class HttpServer:
         _log.info("stopped")
 
     def stop(self) -> None:
-        """Have `run` return, from any thread."""
+        """Make `run` return. May be called from any thread."""
         self._server.should_exit = True
 
-    def _failed(self, error: BaseException) -> None:
+    def _fail(self, error: BaseException) -> None:
         self._failure = error
         self.stop()
 
 
 def lifespan(
-    service: Service, failed: Callable[[BaseException], None]
+    service: Service, on_failure: Callable[[BaseException], None]
 ) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
-    """Start a service beside the server, which is not ready until the log is read, and close it afterwards."""
+    """Start a service in the background when the server starts, and close it when the server stops."""
 
     def start() -> None:
         try:
             service.start()
         except BaseException as error:
-            _log.error("the service cannot start", reason=str(error))
-            failed(error)
+            _log.error("start failed", reason=str(error))
+            on_failure(error)
         else:
             _log.info("ready")
 
@@ -151,7 +151,7 @@ def lifespan(
         starter = threading.Thread(target=start, name="start", daemon=True)
         starter.start()
         yield
-        await asyncio.to_thread(starter.join, STOP_SECONDS)  # what is read of the log by then changes nothing
+        await asyncio.to_thread(starter.join, STOP_SECONDS)  # an interrupted replay changes nothing
         await asyncio.to_thread(service.close)
 
     return around
@@ -161,7 +161,7 @@ def _settings(app: Any) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         loop="uvloop" if sys.platform != "win32" else "asyncio",
-        http=_Patient,
+        http=_TimedProtocol,
         ws="none",
         lifespan="on",
         log_config=None,
@@ -181,19 +181,19 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def app() -> ServiceMiddleware:
-    """The application for a server of one's own, such as ``uvicorn --factory peekrank.service.api.server:app``.
+    """Build the application for your own server: ``uvicorn --factory peekrank.service.api.server:app``.
 
-    Reads the configuration that the environment variable PEEKRANK_SERVICE names.
+    The environment variable PEEKRANK_SERVICE names the configuration.
     """
     if multiprocessing.parent_process() is not None:
         raise ValueError(
-            "a service runs in one process: several workers would each keep a log of their own, and learn from a "
-            "part of the answers. Start one worker; it answers thousands of calls per second"
+            "a service runs in one process: several workers would compete for its log. Start one worker. It "
+            "answers thousands of calls per second"
         )
     path = os.environ.get("PEEKRANK_SERVICE")
     if path is None:
         raise ValueError(
-            "the environment variable PEEKRANK_SERVICE must name a configuration, such as service.toml"
+            "set the environment variable PEEKRANK_SERVICE to a configuration, for example service.toml"
         )
     config = read_config(path)
     configure_logging()

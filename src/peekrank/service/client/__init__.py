@@ -1,4 +1,4 @@
-"""HTTP clients of the service. They need httpx and nothing else of `peekrank[serve]`."""
+"""HTTP clients of the service. They need `httpx`, and no other package of ``peekrank[serve]``."""
 
 from peekrank.service.api.problems import Problem
 from peekrank.service.client._requests import item

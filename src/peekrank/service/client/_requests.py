@@ -1,10 +1,9 @@
-"""The calls of a client, described once: where each goes, what it says, and what it gives.
-
-`Client` and `AsyncClient` differ only in how they are sent.
-"""
+"""The calls of a client: address, body and reply of each. `Client` and `AsyncClient` send them."""
 
 from __future__ import annotations
 
+import base64
+import json
 import random
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,78 +12,77 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
 import httpx
-import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from peekrank.service.api.codec import JSON, LINES, MSGPACK, PROBLEM
-from peekrank.service.api.messages import (
-    BatchActivate,
-    BatchFeedback,
-    BatchRank,
+from peekrank.service.api.problems import PROBLEM_TYPES, Problem
+from peekrank.service.client.replies import (
     BatchReply,
     ChangedReply,
     EventReply,
-    FeedbackRequest,
-    Item,
     ItemsReply,
-    ItemsRequest,
     ProblemReply,
     RankReply,
-    RankRequest,
     SlotReply,
     SlotsReply,
     StatsReply,
+    as_reply,
 )
-from peekrank.service.api.problems import Problem, problem_of
 
 Reply = TypeVar("Reply")
+Item = Mapping[str, Any]  # what `item` returns
 Items = Iterable[str | Item] | Mapping[str, ArrayLike]
-Answers = Mapping[str, float | None] | Sequence[float | None]
+Grades = Mapping[str, float | None] | Sequence[float | None]
 Signals = Mapping[str, Mapping[str, float]]
 
-_AGAIN = {408, 429, 502, 503, 504}  # statuses after which a retry may succeed
-_PAGE = 1000  # items
+JSON = "application/json"
+LINES = "application/x-ndjson"
+PROBLEM = "application/problem+json"
+_RETRY = {408, 429, 502, 503, 504}  # statuses after which a retry may succeed
+_PAGE = 1000  # items per page
 
 
 class ApiRequest(NamedTuple, Generic[Reply]):
-    """A call to make, and how its response is read."""
+    """A request to send, and the function that reads its response."""
 
     method: str
     path: str
     read: Callable[[httpx.Response], Reply]
     content: bytes | None = None
-    kind: str = MSGPACK  # of the content
+    content_type: str = JSON
 
-    def request(self, client: httpx.Client | httpx.AsyncClient) -> httpx.Request:
-        """What is sent."""
-        headers = {"accept": MSGPACK, **({} if self.content is None else {"content-type": self.kind})}
-        return client.build_request(self.method, self.path, content=self.content, headers=headers)
+    def build(self, http: httpx.Client | httpx.AsyncClient) -> httpx.Request:
+        """Build the request for httpx."""
+        headers = {} if self.content is None else {"content-type": self.content_type}
+        return http.build_request(self.method, self.path, content=self.content, headers=headers)
 
 
 class Retries:
-    """When to try again: after pauses that double, with some chance in them, until there were enough.
+    """Decides when to retry: after random pauses that double, until all retries are used.
 
     Parameters
     ----------
     retries
-        How often at the most.
+        Maximum number of retries.
     """
 
     def __init__(self, retries: int) -> None:
         self._left, self._pause = retries, 0.05
 
-    def pause(self, response: httpx.Response | None) -> float | None:
-        """Seconds to wait before the next attempt, after none or this response; None: there is no other one."""
-        if self._left <= 0 or (response is not None and response.status_code not in _AGAIN):
-            return None
-        self._left -= 1
-        self._pause = min(2 * self._pause, 2.0)
-        return self._pause * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+    def next_step(self, outcome: httpx.Response | httpx.TransportError) -> httpx.Response | float:
+        """Return the response if it is final, or the seconds to wait. Raises the error if no retries are left."""
+        failed = isinstance(outcome, httpx.TransportError)
+        if self._left > 0 and (failed or outcome.status_code in _RETRY):
+            self._left -= 1
+            self._pause = min(2 * self._pause, 2.0)
+            return self._pause * random.uniform(0.5, 1.0)  # noqa: S311 - not a secret
+        if isinstance(outcome, httpx.TransportError):
+            raise outcome
+        return outcome
 
 
 class Requests:
-    """What can be asked of a service; a client has these methods, and gives what is read in the end."""
+    """All calls to a service. `Client` and `AsyncClient` have the same methods, and return the replies."""
 
     def rank(
         self,
@@ -96,25 +94,25 @@ class Requests:
         baseline: Sequence[str] | None = None,
         defer: bool = False,
     ) -> ApiRequest[RankReply]:
-        """Rank a list: names of items, or a mapping from names to features; all items of the slot if left out."""
-        request = RankRequest(
-            event_id=event_id or uuid.uuid4().hex,
-            items=None if items is None else _items(items),
-            context=None if context is None else _packed(context),
-            defer=defer,
-            baseline=_names(baseline),
-        )
-        return _asked("POST", f"{_slot(slot)}/rank", RankReply, request)
+        """Rank a list: names of items, or a mapping from names to features. By default, all items of the slot."""
+        body = {
+            "event_id": event_id or uuid.uuid4().hex,
+            "items": None if items is None else _items(items),
+            "context": None if context is None else _pack(context),
+            "defer": defer,
+            "baseline": None if baseline is None else list(baseline),
+        }
+        return _request("POST", f"{_slot(slot)}/rank", RankReply, body)
 
     def feedback(
-        self, event_id: str, answers: Answers, *, shown: Sequence[str] | None = None
+        self, event_id: str, grades: Grades, *, shown: Sequence[str] | None = None
     ) -> ApiRequest[EventReply]:
-        """Tell what people said: grades by item, or in the order they were asked; None: did not answer.
+        """Submit grades by item, or in the order of `top_k`. None means no feedback on this item.
 
-        `shown`: the items as the app showed them, from the top, if that may differ from the ranking.
+        `shown` is the list as the app showed it, from the top, if it may differ from the ranking.
         """
-        kept: Any = dict(answers) if isinstance(answers, Mapping) else list(answers)
-        return _told(event_id, FeedbackRequest(kept, shown=_names(shown)))
+        body = {"grades": dict(grades) if isinstance(grades, Mapping) else list(grades)}
+        return _feedback(event_id, body, shown)
 
     def report(
         self,
@@ -124,70 +122,70 @@ class Requests:
         *,
         shown: Sequence[str] | None = None,
     ) -> ApiRequest[EventReply]:
-        """Tell what people did, by item, to a slot with rules for it; `seen`: what they looked at."""
-        done = {item: dict(signs) for item, signs in signals.items()}
-        return _told(event_id, FeedbackRequest(signals=done, seen=_names(seen), shown=_names(shown)))
+        """Submit what people did, by item, to a slot with feedback rules. `seen` are the items they looked at."""
+        body = {
+            "signals": {name: dict(counts) for name, counts in signals.items()},
+            "seen": None if seen is None else list(seen),
+        }
+        return _feedback(event_id, body, shown)
 
     def activate(self, event_id: str) -> ApiRequest[EventReply]:
-        """Say that a deferred list is shown now."""
-        return _asked("POST", f"{_event(event_id)}/activate", EventReply)
+        """Report that a deferred list is now shown."""
+        return _request("POST", f"{_event(event_id)}/activate", EventReply)
 
     def event(self, event_id: str) -> ApiRequest[EventReply]:
-        """Look at an event."""
-        return _asked("GET", _event(event_id), EventReply)
+        """Get an event."""
+        return _request("GET", _event(event_id), EventReply)
 
-    def batch(self, lines: Iterable[BatchRank | BatchFeedback | BatchActivate]) -> ApiRequest[list[BatchReply]]:
-        """Make many calls at once; each reply has a status of its own."""
-        return ApiRequest("POST", "/v1/batch", _replies, msgspec.json.Encoder().encode_lines(list(lines)), LINES)
+    def batch(self, lines: Iterable[Mapping[str, Any]]) -> ApiRequest[list[BatchReply]]:
+        """Make many calls at once. Each line is a JSON object, and each reply has its own status."""
+        content = b"".join(_encode(line) + b"\n" for line in lines)
+        return ApiRequest("POST", "/v1/batch", _read_lines, content, LINES)
 
     def put_items(self, slot: str, items: Items) -> ApiRequest[ChangedReply]:
-        """Register items, or replace their descriptions."""
-        return _asked("PUT", f"{_slot(slot)}/items", ChangedReply, ItemsRequest(_items(items)))
+        """Register items, or replace the features of known ones."""
+        return _request("PUT", f"{_slot(slot)}/items", ChangedReply, {"items": _items(items)})
 
     def retire_items(self, slot: str, names: Iterable[str]) -> ApiRequest[ChangedReply]:
-        """Leave items out from now on."""
+        """Retire items: the service no longer ranks them."""
         query = urlencode([("id", name) for name in names])
-        return _asked("DELETE", f"{_slot(slot)}/items?{query}", ChangedReply)
+        return _request("DELETE", f"{_slot(slot)}/items?{query}", ChangedReply)
 
     def items_after(self, slot: str, after: str = "") -> ApiRequest[ItemsReply]:
-        """Look at the first items after an id, in the order of ids."""
+        """List one page of items, from the first id after `after`."""
         query = urlencode({"limit": _PAGE, **({"after": after} if after else {})})
-        return _asked("GET", f"{_slot(slot)}/items?{query}", ItemsReply)
+        return _request("GET", f"{_slot(slot)}/items?{query}", ItemsReply)
 
     def slots(self) -> ApiRequest[list[SlotReply]]:
-        """Look at all slots."""
+        """List the slots."""
         return ApiRequest("GET", "/v1/slots", lambda response: _read(SlotsReply, response).slots)
 
     def slot(self, name: str) -> ApiRequest[SlotReply]:
-        """Look at a slot."""
-        return _asked("GET", _slot(name), SlotReply)
+        """Get a slot."""
+        return _request("GET", _slot(name), SlotReply)
 
     def stats(self) -> ApiRequest[StatsReply]:
-        """Look at where the log of the service stands."""
-        return _asked("GET", "/v1/stats", StatsReply)
+        """Get the state of the service."""
+        return _request("GET", "/v1/stats", StatsReply)
 
 
-def item(name: str, features: ArrayLike | None = None) -> Item:
-    r"""An item, with features as a service takes them: little-endian float32.
+def item(name: str, features: ArrayLike | None = None) -> dict[str, Any]:
+    """Describe an item, with its features as base64 of little-endian float32.
 
-    >>> item("tea", [1.0]).features
-    b'\x00\x00\x80?'
+    >>> item("tea", [1.0])
+    {'id': 'tea', 'features': 'AACAPw=='}
     """
-    return Item(name, None if features is None else _packed(features))
+    return {"id": name} if features is None else {"id": name, "features": _pack(features)}
 
 
-def _packed(features: ArrayLike) -> bytes:
-    return np.asarray(features, dtype="<f4").tobytes()
+def _pack(features: ArrayLike) -> str:
+    return base64.b64encode(np.asarray(features, dtype="<f4").tobytes()).decode()
 
 
 def _items(items: Items) -> list[str | Item]:
     if isinstance(items, Mapping):
         return [item(name, features) for name, features in items.items()]
     return list(items)
-
-
-def _names(items: Sequence[str] | None) -> list[str] | None:
-    return None if items is None else list(items)
 
 
 def _slot(name: str) -> str:
@@ -198,34 +196,46 @@ def _event(event_id: str) -> str:
     return f"/v1/events/{quote(event_id, safe='')}"
 
 
-def _asked(method: str, path: str, gives: type[Reply], body: Any = None) -> ApiRequest[Reply]:
-    content = None if body is None else msgspec.msgpack.encode(body)
-    return ApiRequest(method, path, partial(_read, gives), content)
+def _encode(body: Mapping[str, Any]) -> bytes:
+    return json.dumps(body, allow_nan=False, ensure_ascii=False).encode()
 
 
-def _told(event_id: str, request: FeedbackRequest) -> ApiRequest[EventReply]:
-    return _asked("PUT", f"{_event(event_id)}/feedback", EventReply, request)
+def _request(
+    method: str, path: str, reply: type[Reply], body: Mapping[str, Any] | None = None
+) -> ApiRequest[Reply]:
+    content = None if body is None else _encode({name: value for name, value in body.items() if value is not None})
+    return ApiRequest(method, path, partial(_read, reply), content)
 
 
-def _kind(response: httpx.Response) -> str:
+def _feedback(event_id: str, body: dict[str, Any], shown: Sequence[str] | None) -> ApiRequest[EventReply]:
+    body["shown"] = None if shown is None else list(shown)
+    return _request("PUT", f"{_event(event_id)}/feedback", EventReply, body)
+
+
+def _media_type(response: httpx.Response) -> str:
     return str(response.headers.get("content-type", "")).partition(";")[0]
 
 
-def _read(gives: type[Reply], response: httpx.Response) -> Reply:
-    """What a response says, or the `Problem` it tells."""
-    kind = _kind(response)
-    if response.status_code < 400 and kind == MSGPACK:
-        return msgspec.msgpack.decode(response.content, type=gives)
-    if response.status_code < 400 and kind == JSON:
-        return msgspec.json.decode(response.content, type=gives)
-    if kind == PROBLEM:
-        raise problem_of(msgspec.json.decode(response.content, type=ProblemReply))
+def _read(reply: type[Reply], response: httpx.Response) -> Reply:
+    """Read a response. Raises the `Problem` that it reports."""
+    media_type = _media_type(response)
+    if response.status_code < 400 and media_type == JSON:
+        return as_reply(reply, json.loads(response.content))
+    if media_type == PROBLEM:
+        problem = as_reply(ProblemReply, json.loads(response.content))
+        kind = problem.type.rpartition("/")[2]
+        raise Problem(
+            kind if kind in PROBLEM_TYPES else "internal",
+            problem.detail,
+            field=problem.field,
+            retry_after=problem.retry_after,
+        )
     raise Problem(
-        "no-such-page", f"status {response.status_code} is no reply of a peekrank service: is the address right?"
+        "no-such-page", f"status {response.status_code}: this is not a peekrank service. Check the address"
     )
 
 
-def _replies(response: httpx.Response) -> list[BatchReply]:
-    if _kind(response) == LINES:
-        return msgspec.json.Decoder(BatchReply).decode_lines(response.content)
+def _read_lines(response: httpx.Response) -> list[BatchReply]:
+    if _media_type(response) == LINES:
+        return [as_reply(BatchReply, json.loads(line)) for line in response.content.splitlines()]
     return [_read(BatchReply, response)]

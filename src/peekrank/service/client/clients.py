@@ -1,7 +1,7 @@
 """Clients of a service: the same calls, blocking (`Client`) or awaited (`AsyncClient`).
 
-Both retry when the network or the service fails for a moment. That is safe because calls can be repeated: the
-client chooses the id of an event, and a service gives the same event the same decision.
+Both retry if the network or the service fails for a moment. Retries are safe: the client chooses the id of an
+event, and the service returns the same ranking for the same event.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import httpx
 
-from peekrank.service.api.messages import ItemReply
-from peekrank.service.client._requests import ApiRequest, Requests, Retries, item
-
-__all__ = ["AsyncClient", "Client", "item"]
+from peekrank.service.client._requests import ApiRequest, Requests, Retries
+from peekrank.service.client.replies import ItemReply
 
 Reply = TypeVar("Reply")
 P = ParamSpec("P")
 
 
-def _blocking(call: Callable[Concatenate[Any, P], ApiRequest[Reply]]) -> Callable[Concatenate[Client, P], Reply]:
+def _blocking(
+    call: Callable[Concatenate[Any, P], ApiRequest[Reply]],
+) -> Callable[Concatenate[Client, P], Reply]:
     @wraps(call)
     def method(self: Client, /, *args: P.args, **options: P.kwargs) -> Reply:
-        return self._ask(call(self, *args, **options))
+        return self._call(call(self, *args, **options))
 
     return method
 
@@ -36,31 +36,13 @@ def _awaited(
 ) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, Reply]]:
     @wraps(call)
     async def method(self: AsyncClient, /, *args: P.args, **options: P.kwargs) -> Reply:
-        return await self._ask(call(self, *args, **options))
+        return await self._call(call(self, *args, **options))
 
     return method
 
 
-def _headers(key: str | None) -> dict[str, str]:
-    return {} if key is None else {"authorization": f"Bearer {key}"}
-
-
-class Client:
-    """A client that blocks; threads may share one. What it can be asked is described in `Requests`.
-
-    Parameters
-    ----------
-    url
-        Where the service is, such as ``http://127.0.0.1:8000``.
-    key
-        A key of the service, if it has keys.
-    timeout
-        Seconds that an attempt may take.
-    retries
-        How often a call is tried again.
-    transport
-        How calls travel, for tests and for networks of one's own.
-    """
+class _BaseClient:
+    """The constructor of both clients."""
 
     def __init__(
         self,
@@ -69,10 +51,35 @@ class Client:
         *,
         timeout: float = 5.0,
         retries: int = 5,
-        transport: httpx.BaseTransport | None = None,
+        transport: Any = None,
     ) -> None:
+        headers = {} if key is None else {"authorization": f"Bearer {key}"}
         self._retries = retries
-        self._http = httpx.Client(base_url=url, headers=_headers(key), timeout=timeout, transport=transport)
+        self._connect(base_url=url, headers=headers, timeout=timeout, transport=transport)
+
+    def _connect(self, **options: Any) -> None:
+        raise NotImplementedError
+
+
+class Client(_BaseClient):
+    """A blocking client, which threads may share. `Requests` documents the calls.
+
+    Parameters
+    ----------
+    url
+        Address of the service, for example ``http://127.0.0.1:8000``.
+    key
+        A key of the service, if it has keys.
+    timeout
+        Seconds per attempt.
+    retries
+        Maximum number of retries of a call.
+    transport
+        Transport of httpx, for tests and special networks.
+    """
+
+    def _connect(self, **options: Any) -> None:
+        self._http = httpx.Client(**options)
 
     def __enter__(self) -> Client:
         return self
@@ -81,21 +88,20 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Give connections back."""
+        """Close the connections."""
         self._http.close()
 
-    def _ask(self, ask: ApiRequest[Reply]) -> Reply:
-        request, retries = ask.request(self._http), Retries(self._retries)
+    def _call(self, call: ApiRequest[Reply]) -> Reply:
+        request, retries = call.build(self._http), Retries(self._retries)
         while True:
             try:
-                response = self._http.send(request)
-            except httpx.TransportError:
-                if (pause := retries.pause(None)) is None:
-                    raise
-            else:
-                if (pause := retries.pause(response)) is None:
-                    return ask.read(response)
-            time.sleep(pause)
+                outcome: httpx.Response | httpx.TransportError = self._http.send(request)
+            except httpx.TransportError as error:
+                outcome = error
+            step = retries.next_step(outcome)
+            if isinstance(step, httpx.Response):
+                return call.read(step)
+            time.sleep(step)
 
     rank = _blocking(Requests.rank)
     feedback = _blocking(Requests.feedback)
@@ -111,7 +117,7 @@ class Client:
     stats = _blocking(Requests.stats)
 
     def items(self, slot: str) -> Iterator[ItemReply]:
-        """All items of a slot, asked for in pages."""
+        """Iterate over all items of a slot, page by page."""
         after: str | None = ""
         while after is not None:
             page = self.items_after(slot, after)
@@ -119,34 +125,11 @@ class Client:
             after = page.next
 
 
-class AsyncClient:
-    """A client to await. What it can be asked is described in `Requests`.
+class AsyncClient(_BaseClient):
+    """A client for asyncio. `Requests` documents the calls. The parameters are those of `Client`."""
 
-    Parameters
-    ----------
-    url
-        Where the service is, such as ``http://127.0.0.1:8000``.
-    key
-        A key of the service, if it has keys.
-    timeout
-        Seconds that an attempt may take.
-    retries
-        How often a call is tried again.
-    transport
-        How calls travel, for tests and for networks of one's own.
-    """
-
-    def __init__(
-        self,
-        url: str,
-        key: str | None = None,
-        *,
-        timeout: float = 5.0,
-        retries: int = 5,
-        transport: httpx.AsyncBaseTransport | None = None,
-    ) -> None:
-        self._retries = retries
-        self._http = httpx.AsyncClient(base_url=url, headers=_headers(key), timeout=timeout, transport=transport)
+    def _connect(self, **options: Any) -> None:
+        self._http = httpx.AsyncClient(**options)
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -155,21 +138,20 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Give connections back."""
+        """Close the connections."""
         await self._http.aclose()
 
-    async def _ask(self, ask: ApiRequest[Reply]) -> Reply:
-        request, retries = ask.request(self._http), Retries(self._retries)
+    async def _call(self, call: ApiRequest[Reply]) -> Reply:
+        request, retries = call.build(self._http), Retries(self._retries)
         while True:
             try:
-                response = await self._http.send(request)
-            except httpx.TransportError:
-                if (pause := retries.pause(None)) is None:
-                    raise
-            else:
-                if (pause := retries.pause(response)) is None:
-                    return ask.read(response)
-            await asyncio.sleep(pause)
+                outcome: httpx.Response | httpx.TransportError = await self._http.send(request)
+            except httpx.TransportError as error:
+                outcome = error
+            step = retries.next_step(outcome)
+            if isinstance(step, httpx.Response):
+                return call.read(step)
+            await asyncio.sleep(step)
 
     rank = _awaited(Requests.rank)
     feedback = _awaited(Requests.feedback)
@@ -185,7 +167,7 @@ class AsyncClient:
     stats = _awaited(Requests.stats)
 
     async def items(self, slot: str) -> AsyncIterator[ItemReply]:
-        """All items of a slot, asked for in pages."""
+        """Iterate over all items of a slot, page by page."""
         after: str | None = ""
         while after is not None:
             page = await self.items_after(slot, after)

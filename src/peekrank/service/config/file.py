@@ -1,4 +1,4 @@
-"""TOML files as people write them: what is wrong is told with its line, its field and the nearest name."""
+"""TOML files with line numbers: errors give the line, the field and the closest valid name."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"
 _PART = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
 _LINE = re.compile(r" \(at line (\d+), column \d+\)$| \(at end of document\)$")
 
-Place = tuple[str | int, ...]  # names of tables, numbers of those in a list, the name of a field
+FieldPath = tuple[str | int, ...]  # names of tables, indices into lists, and the name of a field
 
 
 class Document:
-    r"""A TOML text with the lines of its fields.
+    r"""A TOML document with the line of each field.
 
     Parameters
     ----------
     text
         The text.
     name
-        Where it is from, for what is said about it.
+        Name of the document, for error messages.
 
     >>> document = Document("[slots.home]\nk = 3", "service.toml")
     >>> document.content
     {'slots': {'home': {'k': 3}}}
-    >>> document.refuse(("slots", "home", "k"), "must be 1")
+    >>> document.fail(("slots", "home", "k"), "must be 1")
     Traceback (most recent call last):
     ValueError: service.toml, line 2: slots.home.k = 3: must be 1
     """
@@ -43,43 +43,43 @@ class Document:
         try:
             self.content: dict[str, Any] = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            found = _LINE.search(str(error))
-            line = f", line {found[1]}" if found and found[1] else ""
+            match = _LINE.search(str(error))
+            line = f", line {match[1]}" if match and match[1] else ""
             raise ValueError(f"{name}{line}: this is not TOML: {_LINE.sub('', str(error))}") from None
         self._lines = _lines(text)
 
-    def at(self, place: Place, missing: Any = None) -> Any:
-        """What is at a place, or something else if there is nothing."""
-        found: Any = self.content
-        for part in place:
-            inside = part < len(found) if isinstance(part, int) else part in found
-            if not inside:
-                return missing
-            found = found[part]
-        return found
+    def get(self, path: FieldPath, default: Any = None) -> Any:
+        """Return the value at a path, or the default."""
+        value: Any = self.content
+        for part in path:
+            exists = part < len(value) if isinstance(part, int) else part in value
+            if not exists:
+                return default
+            value = value[part]
+        return value
 
-    def refuse(self, place: Place, why: str) -> NoReturn:
-        """Raise a ValueError about a field, or about a table."""
-        value = self.at(place)
-        shown = "" if value is None or isinstance(value, dict) else f" = {excerpt(repr(value))}"
-        raise ValueError(f"{self._where(place)}{_dotted(place)}{shown}: {why}")
+    def fail(self, path: FieldPath, reason: str) -> NoReturn:
+        """Raise ValueError about a field or a table."""
+        value = self.get(path)
+        text = "" if value is None or isinstance(value, dict) else f" = {excerpt(repr(value))}"
+        raise ValueError(f"{self._where(path)}{_dotted(path)}{text}: {reason}")
 
-    def refuse_unknown(self, place: Place, known: Collection[str]) -> None:
-        """Raise a ValueError if a table has a field, or a table, that nobody knows."""
-        for name in self.at(place):
+    def check_names(self, path: FieldPath, known: Collection[str]) -> None:
+        """Raise ValueError if a table has an unknown field or subtable."""
+        for name in self.get(path):
             if name not in known:
-                where = (*place, name)
-                raise ValueError(f"{self._where(where)}there is no {_dotted(where)}: {nearest(name, known)}")
+                field = (*path, name)
+                raise ValueError(f"{self._where(field)}unknown field {_dotted(field)}: {nearest(name, known)}")
 
-    def _where(self, place: Place) -> str:
-        for end in range(len(place), 0, -1):
-            if place[:end] in self._lines:
-                return f"{self.name}, line {self._lines[place[:end]]}: "
+    def _where(self, path: FieldPath) -> str:
+        for end in range(len(path), 0, -1):
+            if path[:end] in self._lines:
+                return f"{self.name}, line {self._lines[path[:end]]}: "
         return f"{self.name}: "
 
 
 def read_document(path: Path) -> Document:
-    """The TOML file at a path; a ValueError if there is none that can be read."""
+    """Read a TOML file. Raises ValueError if it cannot be read."""
     try:
         return Document(path.read_text(encoding="utf-8"), str(path))
     except OSError as error:
@@ -88,26 +88,26 @@ def read_document(path: Path) -> Document:
         raise ValueError(f"{path} cannot be read: byte {error.start} is not UTF-8") from None
 
 
-def _dotted(place: Place) -> str:
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")
+def _dotted(path: FieldPath) -> str:
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
 
 
-def _lines(text: str) -> dict[Place, int]:
-    """The line of each table and field, as far as they begin one: what stands within braces does not."""
-    found: dict[Place, int] = {}
-    tables: Place = ()
-    counts: Counter[Place] = Counter()
+def _lines(text: str) -> dict[FieldPath, int]:
+    """Find the line of each table and field. Fields in inline tables have no line of their own."""
+    lines: dict[FieldPath, int] = {}
+    table: FieldPath = ()
+    counts: Counter[FieldPath] = Counter()
     for number, line in enumerate(text.splitlines(), 1):
         if header := _HEADER.match(line):
-            tables = _parts(header[2])
+            table = _parts(header[2])
             if header[1]:
-                counts[tables] += 1
-                tables = (*tables, counts[tables] - 1)
-            found.setdefault(tables, number)
+                counts[table] += 1
+                table = (*table, counts[table] - 1)
+            lines.setdefault(table, number)
         elif key := _KEY.match(line):
-            found.setdefault((*tables, *_parts(key[1])), number)
-    return found
+            lines.setdefault((*table, *_parts(key[1])), number)
+    return lines
 
 
-def _parts(dotted: str) -> Place:
+def _parts(dotted: str) -> FieldPath:
     return tuple(part.strip("\"'") for part in _PART.findall(dotted))

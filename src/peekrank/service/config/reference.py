@@ -1,4 +1,4 @@
-"""The configuration for readers: a file to begin with, and a table of all fields."""
+"""The example configuration, and the reference of all fields."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ TABLES: dict[str, type[Any]] = {
 
 
 def example() -> str:
-    """A file to begin with, for ``peekrank serve --init``."""
+    """Return the commented configuration that ``peekrank serve --init`` writes."""
     return (Path(__file__).parent / "example.toml").read_text(encoding="utf-8")
 
 
 def reference() -> str:
-    """All tables of a configuration with their fields, as Markdown.
+    """Describe all tables and fields of a configuration in Markdown.
 
     >>> reference().splitlines()[4]
-    '| `learner` | Specification of the learner: `peekrank list` names them. | `"doubtsort"` |'
+    '| `learner` | Specification of the learner. `peekrank list` shows all learners. | `"doubtsort"` |'
     """
     return "\n\n".join(_section(name, cls) for name, cls in TABLES.items())
 
@@ -34,14 +34,14 @@ def reference() -> str:
 def _section(name: str, cls: type[Any]) -> str:
     hints = get_type_hints(cls, include_extras=True)
     rows = [
-        f"| `{one.name}` | {get_args(hints[one.name])[1]} | {_shown(one.default)} |"
+        f"| `{one.name}` | {get_args(hints[one.name])[1]} | {_default(one.default)} |"
         for one in fields(cls)
         if (name, one.name) != ("[slots.NAME]", "name")
     ]
-    return "\n".join([f"### `{name}`", "", "| field | what it means | default |", "|---|---|---|", *rows])
+    return "\n".join([f"### `{name}`", "", "| field | meaning | default |", "|---|---|---|", *rows])
 
 
-def _shown(default: Any) -> str:
-    if isinstance(default, tuple):
+def _default(value: Any) -> str:
+    if isinstance(value, tuple):
         return "`[]`"
-    return f'`"{default}"`' if isinstance(default, str) else f"`{default:_}`"
+    return f'`"{value}"`' if isinstance(value, str) else f"`{value:_}`"

@@ -1,30 +1,30 @@
-"""What has happened in a slot, counted while its log is folded: nobody has to read the log to draw a board."""
+"""Counts of a slot, kept up to date with every record, so that the dashboard never has to read the log."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
 MINUTE = 60_000_000  # microseconds
-_HOUR = 60
+_HOUR = 60  # minutes
 
 
 class Counts(Struct, array_like=True):
-    """What there was, ever."""
+    """Totals since the first record."""
 
     n_ranked: int = 0
     explored: int = 0
-    n_answered: int = 0  # events with an answer in time
+    n_answered: int = 0  # events with feedback in time
     expired: int = 0
-    late: int = 0  # answers
-    n_feedback: int = 0
-    replay_mismatches: int = 0  # rankings that came out otherwise when the log was folded again
-    rejected_updates: int = 0  # events that the learner could not learn from, as it said
+    late: int = 0  # grades that arrived too late
+    n_feedback: int = 0  # grades that arrived in time
+    replay_mismatches: int = 0  # rankings that came out differently on replay
+    rejected_updates: int = 0  # events that the learner could not learn from
 
 
 class Minute(Struct, array_like=True):
-    """What there was in a minute; `value` is the sum of the mean grades of the events that were answered."""
+    """Counts of one minute. `value` is the sum of the mean grades of its answered events."""
 
-    number: int  # since 1970
+    number: int  # minutes since 1970
     ranked: int = 0
     explored: int = 0
     answered: int = 0
@@ -32,13 +32,13 @@ class Minute(Struct, array_like=True):
 
 
 class Activity(Struct, array_like=True):
-    """Counts in all, and for each of the last sixty minutes in which anything happened."""
+    """Totals, and the counts of each active minute of the last hour."""
 
     counts: Counts
     minutes: list[Minute]
 
     def minute(self, time: int) -> Minute:
-        """The minute of a time, which is the last one or a new one."""
+        """Return the counts of a minute, which is the latest one or a new one."""
         number = time // MINUTE
         if not self.minutes or self.minutes[-1].number != number:
             self.minutes = [*(old for old in self.minutes if old.number > number - _HOUR), Minute(number)]
@@ -54,7 +54,7 @@ class Activity(Struct, array_like=True):
             minute.explored += 1
 
     def answered(self, time: int, grades: list[int]) -> None:
-        """Count an event that was answered, with the grades that count."""
+        """Count an answered event with its grades."""
         minute = self.minute(time)
         self.counts.n_answered += 1
         self.counts.n_feedback += len(grades)
@@ -62,10 +62,10 @@ class Activity(Struct, array_like=True):
         minute.value += sum(grades) / len(grades)
 
 
-def nothing_yet() -> Activity:
-    """Activity before the first record.
+def no_activity() -> Activity:
+    """Create the counts of an empty log.
 
-    >>> activity = nothing_yet()
+    >>> activity = no_activity()
     >>> activity.ranked(0, explored=True)
     >>> activity.counts.n_ranked, activity.minutes[0].explored
     (1, 1)

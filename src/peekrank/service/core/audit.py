@@ -1,4 +1,4 @@
-"""Audits: a log is folded again from its initial_state, and compared bit for bit with the service's state."""
+"""Audits: replay a log from its first record, and compare the result bit for bit with rankings and snapshots."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from peekrank.service.event_log.store import Snapshot, Store
 
 
 class Audit(NamedTuple):
-    """What was found in the log of a slot."""
+    """The result of the audit of a slot."""
 
     slot: str
-    first: int  # record that was folded first, and last
+    first: int  # number of the first replayed record
     last: int
     equal: tuple[int, ...]  # numbers of the snapshots that agree with the log
-    different: tuple[str, ...]  # and what is wrong with the others
-    rankings: int  # that came out otherwise than they were shown
+    different: tuple[str, ...]  # what is wrong with the others
+    rankings: int  # number of rankings that came out differently
     machines: tuple[str, ...]  # what differs between this machine and those of the snapshots
 
     @property
@@ -28,68 +28,68 @@ class Audit(NamedTuple):
         return not self.different and not self.rankings
 
     def __str__(self) -> str:
-        """The verdict, in a sentence or more."""
+        """Describe the result."""
         records = counted(self.last - self.first + 1, "record")
-        what = f"{self.slot}: {records} replay, from {self.first:,} to {self.last:,}: "
+        start = f"{self.slot}: replayed {records}, from {self.first:,} to {self.last:,}: "
         if self.passed:
-            known = " and ".join(f"{number:,}" for number in self.equal) or "none"
-            return f"{what}equal (rankings, and snapshots after record {known})"
-        found = [*self.different]
+            snapshots = " and ".join(f"{number:,}" for number in self.equal) or "none"
+            return f"{start}equal (rankings, and snapshots after record {snapshots})"
+        differences = [*self.different]
         if self.rankings:
-            found.append(f"{counted(self.rankings, 'ranking')} came out otherwise than shown")
-        found += self.machines
-        return f"{what}DIFFERENT: {'; '.join(found)}"
+            differences.append(f"{counted(self.rankings, 'ranking')} differ from the ones shown")
+        differences += self.machines
+        return f"{start}DIFFERENT: {'; '.join(differences)}"
 
 
 def audit_slots(store: Store, slots: list[str] | None = None) -> Iterator[Audit]:
-    """Audits of some slots, or of all that the store has, one by one."""
+    """Audit some slots, or all slots in the store, one by one."""
     for slot in store.slots() if slots is None else slots:
         yield audit_slot(store, slot)
 
 
 def audit_slot(store: Store, slot: str) -> Audit:
-    """SlotState the log of a slot, and stop at each snapshot to compare."""
+    """Replay the log of a slot, and compare the state at each snapshot."""
     state = initial_state(store, slot)
-    start, differing = state.number, state.activity.counts.replay_mismatches
+    start, mismatches = state.number, state.activity.counts.replay_mismatches
     equal: list[int] = []
     different: list[str] = []
-    known = sorted(store.snapshots(slot), key=lambda snapshot: snapshot.number)
-    for snapshot in known:
+    snapshots = sorted(store.snapshots(slot), key=lambda snapshot: snapshot.number)
+    for snapshot in snapshots:
         if snapshot.number > start or start == 0:
             catch_up(store, state, snapshot.number)
             _compare(snapshot, take_snapshot(state), equal, different)
     catch_up(store, state)
-    rankings = state.activity.counts.replay_mismatches - differing
-    return Audit(slot, start + 1, state.number, tuple(equal), tuple(different), rankings, _machines(known))
+    mismatches = state.activity.counts.replay_mismatches - mismatches
+    return Audit(slot, start + 1, state.number, tuple(equal), tuple(different), mismatches, _machines(snapshots))
 
 
-def _compare(kept: Snapshot, made: Snapshot, equal: list[int], different: list[str]) -> None:
-    where = f"the snapshot after record {kept.number:,}"
-    if made.number != kept.number:
-        different.append(f"{where} is of a record that is not in the log")
-    elif made.body == kept.body:
-        equal.append(kept.number)
+def _compare(stored: Snapshot, replayed: Snapshot, equal: list[int], different: list[str]) -> None:
+    subject = f"the snapshot after record {stored.number:,}"
+    if replayed.number != stored.number:
+        different.append(f"{subject} belongs to a record that is not in the log")
+    elif replayed.body == stored.body:
+        equal.append(stored.number)
     else:
         try:
-            parts = differences(kept.body, made.body)
+            parts = differences(stored.body, replayed.body)
         except ValueError:
-            different.append(f"{where} is damaged")
+            different.append(f"{subject} is damaged")
         else:
             if parts:
-                different.append(f"{where} has another {', '.join(parts)}")
+                different.append(f"{subject} has a different {', '.join(parts)}")
             else:  # written by an older version, which did not have all fields
-                equal.append(kept.number)
+                equal.append(stored.number)
 
 
 def _machines(snapshots: list[Snapshot]) -> tuple[str, ...]:
-    """What the last bit may depend on, where it was another one."""
-    here = machine()
-    found = []
+    """Describe how this machine differs from those that took the snapshots."""
+    current = machine()
+    lines = []
     for snapshot in snapshots:
-        there = json.loads(snapshot.about)
-        found += [
-            f"{name} was {there.get(name)!r} when it was written, and is {here[name]!r} here"
-            for name in here
-            if there.get(name) != here[name]
+        about = json.loads(snapshot.about)
+        lines += [
+            f"{name} was {about.get(name)!r} when the snapshot was taken, and is {current[name]!r} now"
+            for name in current
+            if about.get(name) != current[name]
         ]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(lines))

@@ -1,21 +1,21 @@
-"""Time that never goes back, whatever becomes of the clock of the machine."""
+"""A monotonic wall clock: it never goes back, even if the system clock does."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-SECOND = 1_000_000  # of times, in microseconds
+SECOND = 1_000_000  # microseconds
 
 
 class Clock:
-    """Microseconds since 1970. Should the machine's clock be set back, time goes on from where it was.
+    """Microseconds since 1970. If the system clock is set back, time continues from the latest value.
 
     Parameters
     ----------
     source
-        Seconds since 1970.
+        Returns seconds since 1970.
     latest
-        A time that has been; what follows is not before it.
+        The clock never returns an earlier time than this.
 
     >>> seconds = iter([10.0, 11.0, 5.0, 6.0])
     >>> clock = Clock(lambda: next(seconds))
@@ -24,16 +24,16 @@ class Clock:
     """
 
     def __init__(self, source: Callable[[], float], latest: int = 0) -> None:
-        self._source, self._latest, self._ahead = source, latest, 0
+        self._source, self._latest, self._correction = source, latest, 0
 
     def now(self) -> int:
-        """The time, not before any that was told."""
-        read = int(self._source() * SECOND)
-        if read + self._ahead < self._latest:
-            self._ahead = self._latest - read
-        self._latest = read + self._ahead
+        """Return the time, which is never before an earlier result."""
+        time = int(self._source() * SECOND)
+        if time + self._correction < self._latest:
+            self._correction = self._latest - time
+        self._latest = time + self._correction
         return self._latest
 
     def not_before(self, latest: int) -> None:
-        """Have what follows not be before a time."""
+        """Set the earliest time that `now` may return."""
         self._latest = max(self._latest, latest)

@@ -1,9 +1,10 @@
-"""The life of an event: what each call means in each state, as one table, and how its answers are combined.
+"""The life cycle of an event as one table of states and triggers, and how repeated feedback is aggregated.
 
     open  ->  shown  ->  answered  |  expired
 
-An event is one list for one visitor. A deferred one is *open* until it is activated, or answered: whoever answers
-has seen it. *Answered* and *expired* events are closed. Nothing here knows of logs, learners or clocks.
+An event is one list for one visitor. A deferred event is *open* until it is activated or gets feedback, which
+implies that it was shown. *Answered* and *expired* events are closed. This module knows no logs, learners or
+clocks.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ import numpy as np
 from peekrank.service.config.model import Aggregate, Update
 from peekrank.types import Floats
 
-MISSING = -1  # in the place of a grade: this question was not answered
+MISSING = -1  # stands for the grade of an item without feedback
 
 
 class State(Enum):
-    """Where an event stands."""
+    """The state of an event."""
 
     OPEN = "open"
     SHOWN = "shown"
@@ -30,25 +31,25 @@ class State(Enum):
 
     @property
     def closed(self) -> bool:
-        """Whether nothing is learned from it any more."""
+        """Whether the event is closed, so that the learner no longer learns from it."""
         return self in (State.ANSWERED, State.EXPIRED)
 
 
 class Trigger(Enum):
-    """What can happen to an event that exists."""
+    """What can happen to an existing event."""
 
     SAME_RANK = "rank, same body"
     OTHER_RANK = "rank, another body"
     ACTIVATE = "activate"
-    NEW_ANSWER = "new answer"
-    SAME_ANSWER = "answer as before"
-    SAME_LATE_ANSWER = "late answer as before"
-    DEADLINE = "waiting time over, no answer"
-    DEADLINE_ANSWERED = "waiting time over, answers"
+    NEW_ANSWER = "new feedback"
+    SAME_ANSWER = "repeated feedback"
+    SAME_LATE_ANSWER = "repeated late feedback"
+    DEADLINE = "end of the feedback window, no feedback"
+    DEADLINE_ANSWERED = "end of the feedback window, with feedback"
 
 
 class Write(Enum):
-    """What is written to the log."""
+    """The record that is written to the log."""
 
     SHOWN = "shown"
     FEEDBACK = "feedback"
@@ -57,9 +58,9 @@ class Write(Enum):
 
 
 class Step(NamedTuple):
-    """What a call does: the state afterwards, what is written, whether the learner is taught, and what is replied.
+    """The effect of a trigger: the next state, the record to write, and whether to update the learner.
 
-    `problem` is the kind of problem that is replied (`problems.KINDS`); None: the event as it stands then.
+    `problem` is the type of problem to return (`problems.PROBLEM_TYPES`), or None to return the event.
     """
 
     state: State
@@ -68,16 +69,16 @@ class Step(NamedTuple):
     problem: str | None = None
 
 
-def _life(learn: Update) -> dict[tuple[State, Trigger], Step]:
-    """All that can happen: a pair that is not here cannot."""
-    at_once = learn == "immediate"
-    heard = Step(State.ANSWERED, Write.FEEDBACK, update=True) if at_once else Step(State.SHOWN, Write.FEEDBACK)
+def _transitions(update: Update) -> dict[tuple[State, Trigger], Step]:
+    """Build the table. Pairs that are not in it cannot happen."""
+    at_once = update == "immediate"
+    feedback = Step(State.ANSWERED, Write.FEEDBACK, update=True) if at_once else Step(State.SHOWN, Write.FEEDBACK)
     table = {
         (State.OPEN, Trigger.ACTIVATE): Step(State.SHOWN, Write.SHOWN),
-        (State.OPEN, Trigger.NEW_ANSWER): heard,
+        (State.OPEN, Trigger.NEW_ANSWER): feedback,
         (State.OPEN, Trigger.DEADLINE): Step(State.EXPIRED, Write.CLOSE),
         (State.SHOWN, Trigger.ACTIVATE): Step(State.SHOWN),
-        (State.SHOWN, Trigger.NEW_ANSWER): heard,
+        (State.SHOWN, Trigger.NEW_ANSWER): feedback,
         (State.SHOWN, Trigger.DEADLINE): Step(State.EXPIRED, Write.CLOSE, update=not at_once),
         (State.ANSWERED, Trigger.ACTIVATE): Step(State.ANSWERED),
         (State.ANSWERED, Trigger.SAME_ANSWER): Step(State.ANSWERED),
@@ -98,45 +99,45 @@ def _life(learn: Update) -> dict[tuple[State, Trigger], Step]:
     return table
 
 
-LIFE: dict[Update, dict[tuple[State, Trigger], Step]] = {
-    "immediate": _life("immediate"),
-    "on_close": _life("on_close"),
+TRANSITIONS: dict[Update, dict[tuple[State, Trigger], Step]] = {
+    "immediate": _transitions("immediate"),
+    "on_close": _transitions("on_close"),
 }
 
 
-def step(learn: Update, state: State, call: Trigger) -> Step:
-    """What a call does to an event.
+def step(update: Update, state: State, trigger: Trigger) -> Step:
+    """Look up the effect of a trigger.
 
     >>> step("immediate", State.SHOWN, Trigger.NEW_ANSWER)
     Step(state=<State.ANSWERED: 'answered'>, write=<Write.FEEDBACK: 'feedback'>, update=True, problem=None)
     """
-    return LIFE[learn][state, call]
+    return TRANSITIONS[update][state, trigger]
 
 
 def aggregate(answers: Sequence[bytes], k: int, how: Aggregate, missing_feedback: float = np.nan) -> Floats:
-    """How several answers to the same k questions are combined: a grade for each, or `missing_feedback`.
+    """Aggregate repeated feedback on the same k items: one grade each, or `missing_feedback`.
 
-    A mean that is no grade is rounded to the nearest one, and up from the middle.
+    A mean is rounded to the nearest grade, and halves are rounded up.
 
     >>> aggregate([pack_grades([1, MISSING, 0]), pack_grades([2, 1, MISSING])], 3, "mean")
     array([2., 1., 0.])
     >>> aggregate([pack_grades([1, MISSING]), pack_grades([2, MISSING])], 2, "first", missing_feedback=0.0)
     array([1., 0.])
     """
-    if len(answers) == 1:  # as most often
+    if len(answers) == 1:  # the most common case
         only: Floats = np.frombuffer(answers[0], dtype="<i2", count=k).astype(np.float64)
         only[only == MISSING] = missing_feedback
         return only
     out: Floats = np.full(k, missing_feedback)
-    given = [unpack_grades(answer) for answer in answers]
+    rows = [unpack_grades(answer) for answer in answers]
     for p in range(k):
-        grades = [answer[p] for answer in given if answer[p] != MISSING]
+        grades = [row[p] for row in rows if row[p] != MISSING]
         if grades:
-            out[p] = _COMBINE[how](grades)
+            out[p] = _AGGREGATE[how](grades)
     return out
 
 
-_COMBINE: dict[Aggregate, Callable[[list[int]], int]] = {
+_AGGREGATE: dict[Aggregate, Callable[[list[int]], int]] = {
     "first": lambda grades: grades[0],
     "last": lambda grades: grades[-1],
     "max": max,
@@ -144,16 +145,16 @@ _COMBINE: dict[Aggregate, Callable[[list[int]], int]] = {
 }
 
 
-def pack_grades(answer: Sequence[int]) -> bytes:
-    """Grades, or MISSING, for each question: what is kept of an answer, and tells it from others."""
-    return np.array(answer, dtype="<i2").tobytes()
+def pack_grades(grades: Sequence[int]) -> bytes:
+    """Pack the grades of the first k items, with MISSING where there is none, as the log stores them."""
+    return np.array(grades, dtype="<i2").tobytes()
 
 
-def unpack_grades(answer: bytes) -> list[int]:
-    """The grades of an answer.
+def unpack_grades(packed: bytes) -> list[int]:
+    """Unpack grades.
 
     >>> unpack_grades(pack_grades([3, MISSING]))
     [3, -1]
     """
-    found: list[int] = np.frombuffer(answer, dtype="<i2").tolist()
-    return found
+    grades: list[int] = np.frombuffer(packed, dtype="<i2").tolist()
+    return grades

@@ -1,4 +1,4 @@
-"""What a slot's log has to tell to `peekrank.evidence`: decisions with chances and answers."""
+"""Export of a slot's log for off-policy evaluation: decisions with propensities and feedback."""
 
 from __future__ import annotations
 
@@ -20,67 +20,68 @@ from peekrank.spec import text_of
 from peekrank.types import Floats
 
 
-class _Decided(NamedTuple):
-    """A decision with what became of it, as the log to evaluate has it; `number` orders decisions."""
+class _Decision(NamedTuple):
+    """A row of the exported log, with the number that orders it."""
 
     number: int
     record: dict[str, Any]
 
 
 def export_log(store: Store, slot: str) -> Log:
-    """The log of a slot in the form that is evaluated, by folding it: decisions in order, with their answers.
+    """Replay the log of a slot, and return its decisions in order, with their feedback.
 
-    Decisions that were never shown are left out. A decision whose event is open has no answers yet.
+    Decisions that were never shown are left out. A decision whose event is still open has no feedback yet. Raises
+    ValueError if the log has no decision.
     """
     state = initial_state(store, slot)
-    decided = sorted(_decided(store, state), key=lambda one: one.number)
-    if not decided:
+    decisions = sorted(_decisions(store, state), key=lambda one: one.number)
+    if not decisions:
         raise ValueError(f"the log of slot {slot!r} has no decision")
-    return log_of((one.record for one in decided), lowest=0.0, highest=float(state.config.max_grade))
+    return log_of((one.record for one in decisions), lowest=0.0, highest=float(state.config.max_grade))
 
 
-def _decided(store: Store, state: SlotState) -> Iterator[_Decided]:
-    """Decisions, each when its event is closed."""
-    answered: dict[str, int] = {}  # times of the last answers to open events
+def _decisions(store: Store, state: SlotState) -> Iterator[_Decision]:
+    """Yield each decision when its event closes."""
+    times: dict[str, int] = {}  # of the last feedback on open events
     for record in store.read(state.slot, state.number):
         body = decode(record)
-        shown = _shown(state, answered) if isinstance(body, Settings) else {}  # another learner closes them all
+        waiting = _shown(state, times) if isinstance(body, Settings) else {}  # a new learner closes all events
         event = state.open.get(record.event or "")
-        seen = event is not None and event.at is State.SHOWN
+        was_shown = event is not None and event.status is State.SHOWN
         if event is not None and isinstance(body, Feedback):
-            answered[event.id], seen = record.time, True
+            times[event.id], was_shown = record.time, True
         state.apply(record.number, record.time, record.event, body)
-        yield from [row for name, row in shown.items() if name not in state.open]
-        if event is not None and event.at.closed:
-            if seen:
-                yield _row(state, event, answered)
-            answered.pop(event.id, None)
-    yield from _shown(state, answered).values()
+        yield from [row for name, row in waiting.items() if name not in state.open]
+        if event is not None and event.status.closed:
+            if was_shown:
+                yield _row(state, event, times)
+            times.pop(event.id, None)
+    yield from _shown(state, times).values()
 
 
-def _shown(state: SlotState, answered: dict[str, int]) -> dict[str, _Decided]:
-    """Events that wait for answers."""
-    return {event.id: _row(state, event, answered) for event in state.open.values() if event.at is State.SHOWN}
+def _shown(state: SlotState, times: dict[str, int]) -> dict[str, _Decision]:
+    """Export the events that wait for feedback."""
+    return {event.id: _row(state, event, times) for event in state.open.values() if event.status is State.SHOWN}
 
 
-def _row(state: SlotState, event: Event, answered: dict[str, int]) -> _Decided:
+def _row(state: SlotState, event: Event, times: dict[str, int]) -> _Decision:
     body = event.body
     ranking = read_numbers(body.ranking)
     rows = np.arange(len(ranking)) if body.names else np.sort(ranking)
     names = body.names or state.items.names(rows.tolist())
-    place = np.empty(len(rows), np.int64)
-    place[np.searchsorted(rows, read_numbers(event.shown or body.ranking))] = np.arange(len(rows))
+    rank = np.empty(len(rows), np.int64)
+    rank[np.searchsorted(rows, read_numbers(event.shown or body.ranking))] = np.arange(len(rows))
     k = event_k(event)
-    grades = aggregate(event.answers, k, state.config.aggregate)
-    asked = np.searchsorted(rows, ranking[:k]).tolist()
-    said = {
+    values = aggregate(event.feedback, k, state.config.aggregate)
+    top_k = np.searchsorted(rows, ranking[:k]).tolist()
+    grades = {
         row: float(grade)
-        for row, grade in zip(asked, grades, strict=True)
-        if place[row] < k and not np.isnan(grade)
+        for row, grade in zip(top_k, values, strict=True)
+        if rank[row] < k and not np.isnan(grade)
     }
-    chances = read_floats(body.chances)
-    reason = _reason(state, chances, place < k)
-    time = answered.get(event.id, 0) / SECOND
+    propensities = read_floats(body.propensities)
+    reason = _reason(state, propensities, rank < k)
+    time = times.get(event.id, 0) / SECOND
     record = {
         "event": event.id,
         "time": event.time / SECOND,
@@ -88,25 +89,25 @@ def _row(state: SlotState, event: Event, answered: dict[str, int]) -> _Decided:
         "reason": reason or None,
         "k": k,
         "candidates": list(names),
-        "place": place.tolist(),
-        "chance": None if reason else chances.tolist(),
-        "answer": [said.get(row) for row in range(len(rows))],
-        "answered": [time if row in said else None for row in range(len(rows))],
+        "place": rank.tolist(),
+        "chance": None if reason else propensities.tolist(),
+        "answer": [grades.get(row) for row in range(len(rows))],
+        "answered": [time if row in grades else None for row in range(len(rows))],
         "features": _features(state, event),
     }
-    return _Decided(event.number, {name: value for name, value in record.items() if value is not None})
+    return _Decision(event.number, {name: value for name, value in record.items() if value is not None})
 
 
-def _reason(state: SlotState, chances: Floats, seen: NDArray[np.bool_]) -> str:
-    """Why a decision cannot be evaluated; empty if it can."""
-    if not len(chances):
-        return reason_for(state.agent.learner) or "the chances were not known at that moment"
-    return "the app showed an item that had no chance to be seen" if (chances[seen] == 0).any() else ""
+def _reason(state: SlotState, propensities: Floats, is_shown: NDArray[np.bool_]) -> str:
+    """Say why a decision cannot be evaluated, or return an empty text."""
+    if not len(propensities):
+        return reason_for(state.agent.learner) or "the propensities were not known"
+    return "the app showed an item whose propensity was zero" if (propensities[is_shown] == 0).any() else ""
 
 
 def _features(state: SlotState, event: Event) -> list[list[float]] | None:
-    """What the learner saw of the candidates."""
+    """Return the features of the candidates as the learner saw them."""
     if not state.config.features:
         return None
-    found: list[list[float]] = state.seen(event).tolist()
-    return found
+    features: list[list[float]] = state.features(event).tolist()
+    return features

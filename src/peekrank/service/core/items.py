@@ -1,4 +1,4 @@
-"""The items of a slot: their names, which are the caller's, and their numbers, which the learner knows them by."""
+"""The items of a slot: callers know them by name, the learner by number."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from msgspec import Struct
 
 from peekrank.types import Features, Ints
 
-_RECENT = 100  # answers that the recent mean looks back on
+_RECENT = 100  # grades in the recent mean
 
 
 class Item(Struct, array_like=True):
-    """An item, and what became of it. It keeps its number for ever: should it come back, it is known."""
+    """An item with its counts. It keeps its number forever, also while it is retired."""
 
     name: str
     present: bool = True
     features: bytes = b""  # float32
-    shown: int = 0  # lists with it among the first k
-    answers: int = 0
-    total: int = 0  # of the grades
-    recent: float = 0.0  # mean grade of the last hundred answers or so
+    shown: int = 0  # lists that had it among the first k
+    n_feedback: int = 0
+    total: int = 0  # sum of the grades
+    recent: float = 0.0  # mean of roughly the last hundred grades
 
 
 class Items:
-    """All items that a slot has known, in order of their numbers.
+    """All items that a slot has ever had, in the order of their numbers.
 
     Parameters
     ----------
     known
-        The items to begin with.
+        Initial items.
 
     >>> items = Items([])
     >>> items.put("tea"), items.put("milk"), items.put("tea")
@@ -49,21 +49,21 @@ class Items:
         return len(self.known)
 
     def number(self, name: str) -> int | None:
-        """The number of an item; None if it was never known."""
+        """Return the number of an item, or None if it is unknown."""
         return self._numbers.get(name)
 
     def is_present(self, name: str) -> bool:
-        """Whether an item is known and has not retired."""
+        """Check whether an item is known and not retired."""
         number = self._numbers.get(name)
         return number is not None and self.known[number].present
 
     def names(self, numbers: Sequence[int]) -> list[str]:
-        """The names of numbers."""
+        """Return the names of items."""
         known = self.known
         return [known[number].name for number in numbers]
 
     def put(self, name: str, features: bytes = b"") -> int:
-        """Make an item known, or have it back; its number."""
+        """Add an item, or bring it back, and return its number."""
         number = self._numbers.get(name)
         if number is None:
             number = self._numbers[name] = len(self.known)
@@ -75,30 +75,30 @@ class Items:
         return number
 
     def retire(self, name: str) -> None:
-        """Leave an item out from now on."""
+        """Retire an item."""
         self.known[self._numbers[name]].present = False
         self._present = None
 
     @property
     def present(self) -> Ints:
-        """Numbers of the items that have not retired, ascending; not to be written to."""
+        """Numbers of the items that are not retired, ascending. Read-only."""
         if self._present is None:
             self._present = np.array([n for n, item in enumerate(self.known) if item.present], dtype=np.int64)
         return self._present
 
     def features(self, numbers: Ints, d: int) -> Features:
-        """The features of some items, a row for each."""
+        """Return the features of items, one row each."""
         rows = b"".join([self.known[number].features for number in numbers.tolist()])
         return np.frombuffer(rows, dtype="<f4").reshape(len(numbers), d)
 
-    def note_shown(self, numbers: Iterable[int]) -> None:
-        """Count items that people are asked about."""
+    def count_shown(self, numbers: Iterable[int]) -> None:
+        """Count items among the first k of a list."""
         for number in numbers:
             self.known[number].shown += 1
 
-    def note_answer(self, number: int, grade: int) -> None:
-        """Count an answer about an item."""
+    def count_grade(self, number: int, grade: int) -> None:
+        """Count a grade of an item."""
         item = self.known[number]
-        item.answers += 1
+        item.n_feedback += 1
         item.total += grade
-        item.recent += (grade - item.recent) / min(item.answers, _RECENT)
+        item.recent += (grade - item.recent) / min(item.n_feedback, _RECENT)

@@ -1,10 +1,9 @@
-"""What a slot is worth, and whether anything is wrong with it: a confidence sequence, and alarms.
+"""The value of a slot with a confidence sequence, and its alarms.
 
-Events are looked at by sixty-fours, in the order in which they were ranked. In the order of closing, those that
-are answered at once would come before those whose waiting time has to end, and people would seem to answer less
-and less. Where that takes remembering too many, every second is passed over, then three of four, and so on: by
-their numbers, which know nothing of answers. What comes of it is a function of the log, like all else in a slot,
-so that an audit can compare it.
+Events are observed in groups of 64, in the order of their rankings. In closing order, fast feedback would come
+first and the response rate would appear to fall. If too many closed events wait for an older one, the monitor
+observes only every second event, then every fourth, and so on. It selects them by number, which does not depend on
+their feedback. The result is a function of the log, so that an audit can compare it.
 """
 
 from __future__ import annotations
@@ -20,24 +19,24 @@ from peekrank.kernels.confidence import Bound, Interval, interval_of_mean, obser
 from peekrank.service.api.messages import Interval as IntervalReply
 from peekrank.types import Floats, Ints
 
-_TOGETHER = 64
-_ALPHA = 0.05  # of the interval
-_FALSE = 1e-6  # alarms per event, at most, while all is well
-_MOST = 50  # alarms that are shown
-_MOST_EARLY = 4096  # closed events that wait for those before them
+_GROUP = 64
+_ALPHA = 0.05  # of the confidence sequence
+_FALSE_ALARMS = 1e-6  # per event, at most
+_MAX_ALARMS = 50
+_MAX_EARLY = 4096  # closed events that wait for an older one
 
 
-class Closed(Struct, array_like=True, order=True):
-    """An event that was closed: its ranking in numbers of items, their chances, and what was said of the first."""
+class ClosedEvent(Struct, array_like=True, order=True):
+    """A closed event: its ranking as numbers, the propensities, and the grades of the first k."""
 
     number: int  # of the ranking
     ranking: bytes
-    chances: bytes
+    propensities: bytes
     grades: list[float | None]
-    shown: bytes = b""  # the list as the app showed it; empty: as it was ranked
+    shown: bytes = b""  # the list as the app showed it; empty if it is the ranking
 
 
-class Raised(Struct, array_like=True):
+class RaisedAlarm(Struct, array_like=True):
     """An alarm."""
 
     name: str
@@ -48,64 +47,64 @@ class Raised(Struct, array_like=True):
 
 
 class MonitorSnapshot(Struct, array_like=True):
-    """All that is remembered."""
+    """All parts of the state of a monitor."""
 
     max_grade: int
-    waiting: list[Closed]
-    alarms: list[Raised]
-    evidence: list[bytes]  # the arrays of the confidence sequence that change
-    accounts: dict[str, tuple[list[int], bytes]]  # those of the alarms: shape and numbers
-    early: list[Closed] = []  # closed before one that was ranked before: a heap
-    stride: int = 1  # one of so many events is looked at
+    group: list[ClosedEvent]
+    alarms: list[RaisedAlarm]
+    confidence: list[bytes]  # arrays of the confidence sequence
+    detectors: dict[str, tuple[list[int], bytes]]  # shapes and arrays of the alarms
+    early: list[ClosedEvent] = []  # closed before an older event: a heap
+    stride: int = 1  # every so many events are observed
 
 
 class SlotMonitor:
-    """Observes a slot.
+    """Monitors a slot.
 
     Parameters
     ----------
     max_grade
-        The largest grade of an answer.
+        Largest grade.
     name_of
-        What alarms call an item; None where lists bring items of their own, and no alarms are raised.
+        Returns the name of an item for an alarm. None disables alarms, because each list brings its own items.
     """
 
     def __init__(self, max_grade: int, name_of: Callable[[int], str] | None) -> None:
         self._max_grade = max_grade
         self._interval = Interval.fresh(float(max_grade))
-        self._watch = Watch(_FALSE, grades=(0.0, float(max_grade)), name_of=name_of or str)
-        self._by_item = name_of is not None
-        self._early: list[Closed] = []
+        self._watch = Watch(_FALSE_ALARMS, grades=(0.0, float(max_grade)), name_of=name_of or str)
+        self._has_alarms = name_of is not None
+        self._early: list[ClosedEvent] = []
         self._stride = 1
-        self._waiting: list[Closed] = []
-        self.alarms: list[Raised] = []
+        self._group: list[ClosedEvent] = []
+        self.alarms: list[RaisedAlarm] = []
 
-    def closed(self, event: Closed) -> None:
-        """Take in an event, once its answers are final."""
+    def close(self, event: ClosedEvent) -> None:
+        """Add a closed event, whose feedback is final."""
         if event.number % self._stride:
             return
         heappush(self._early, event)
-        if len(self._early) > _MOST_EARLY:
+        if len(self._early) > _MAX_EARLY:
             self._stride *= 2
             self._early = [early for early in self._early if early.number % self._stride == 0]
             heapify(self._early)
 
-    def go_on(self, before: int, time: int, trouble: Callable[[], str]) -> None:
-        """Look at the closed events that were ranked before the first one that is open."""
-        while self._early and self._early[0].number < before:
-            self._waiting.append(heappop(self._early))
-            if len(self._waiting) == _TOGETHER:
-                self._look()
-                if self._by_item:
-                    self._watch_for_alarms(time, trouble())
-                self._waiting = []
+    def advance(self, first_open: int, time: int, trouble: Callable[[], str]) -> None:
+        """Observe the closed events that were ranked before the first open one."""
+        while self._early and self._early[0].number < first_open:
+            self._group.append(heappop(self._early))
+            if len(self._group) == _GROUP:
+                self._observe_values()
+                if self._has_alarms:
+                    self._observe_alarms(time, trouble())
+                self._group = []
 
     def late(self) -> None:
-        """Take in an answer to an event that was closed."""
+        """Count feedback on a closed event."""
         self._watch.stray()
 
     def value(self) -> IntervalReply | None:
-        """Mean grade of those who answered, averaged over events with an answer; None before there is one."""
+        """Return the mean value of the events with feedback, or None before the first."""
         count = self._interval.below.observed[0]
         if not count:
             return None
@@ -113,69 +112,74 @@ class SlotMonitor:
         mean = float(self._interval.below.sums[0] / count)
         return IntervalReply(mean, max(0.0, low), min(float(self._max_grade), high), int(count))
 
-    def _look(self) -> None:
-        for event in self._waiting:
-            if said := [grade for grade in event.grades if grade is not None]:
-                observe_between(self._interval, sum(said) / len(said), 0.0, float(self._max_grade))
+    def _observe_values(self) -> None:
+        for event in self._group:
+            if grades := [grade for grade in event.grades if grade is not None]:
+                observe_between(self._interval, sum(grades) / len(grades), 0.0, float(self._max_grade))
 
-    def _watch_for_alarms(self, time: int, trouble: str) -> None:
+    def _observe_alarms(self, time: int, trouble: str) -> None:
         before = self._watch.rounds
-        rows = [_row(event) for event in self._waiting]
+        rows = [_row(event) for event in self._group]
         offsets = np.cumsum([0, *(len(row[0]) for row in rows)])
-        ks = np.array([len(event.grades) for event in self._waiting])
-        items, chances, places, answers = (np.concatenate(column) for column in zip(*rows, strict=True))
-        self._watch.observe_many(offsets, items, chances, places, answers, ks)
+        ks = np.array([len(event.grades) for event in self._group])
+        items, propensities, ranks, grades = (np.concatenate(column) for column in zip(*rows, strict=True))
+        self._watch.observe_many(offsets, items, propensities, ranks, grades, ks)
         self._watch.health(trouble)
         for alarm in self._watch.raised():
             if alarm.latest > before:
-                self._note(Raised(alarm.name, alarm.item, time, alarm.cause, alarm.action))
+                self._raise_alarm(RaisedAlarm(alarm.name, alarm.item, time, alarm.cause, alarm.action))
 
-    def _note(self, alarm: Raised) -> None:
-        """Add an alarm, or what is new about it."""
+    def _raise_alarm(self, alarm: RaisedAlarm) -> None:
+        """Add an alarm, or update the cause of an active one."""
         for known in self.alarms:
             if (known.name, known.item) == (alarm.name, alarm.item):
                 known.cause = alarm.cause
                 return
-        self.alarms = [*self.alarms, alarm][-_MOST:]
+        self.alarms = [*self.alarms, alarm][-_MAX_ALARMS:]
 
-    def saved(self) -> MonitorSnapshot:
-        """What is remembered."""
-        evidence = [part.tobytes() for bound in self._interval for part in _changing(bound)]
-        accounts = {name: (list(part.shape), part.tobytes()) for name, part in self._watch.arrays().items()}
+    def snapshot(self) -> MonitorSnapshot:
+        """Return the state."""
         return MonitorSnapshot(
-            self._max_grade, self._waiting, self.alarms, evidence, accounts, self._early, self._stride
+            self._max_grade,
+            self._group,
+            self.alarms,
+            [part.tobytes() for bound in self._interval for part in _changing(bound)],
+            {name: (list(part.shape), part.tobytes()) for name, part in self._watch.arrays().items()},
+            self._early,
+            self._stride,
         )
 
     @classmethod
     def restore(cls, saved: MonitorSnapshot, name_of: Callable[[int], str] | None) -> SlotMonitor:
-        """One that goes on from what is remembered."""
-        made = cls(saved.max_grade, name_of)
-        made._early, made._stride = saved.early, saved.stride
-        made._waiting, made.alarms = saved.waiting, saved.alarms
-        parts = [part for bound in made._interval for part in _changing(bound)]
-        for part, kept in zip(parts, saved.evidence, strict=True):
-            part[:] = np.frombuffer(kept)
-        fresh = made._watch.arrays()
-        made._watch.restore(
+        """Restore a monitor from its state."""
+        monitor = cls(saved.max_grade, name_of)
+        monitor._early, monitor._stride = saved.early, saved.stride
+        monitor._group, monitor.alarms = saved.group, saved.alarms
+        parts = [part for bound in monitor._interval for part in _changing(bound)]
+        for part, array in zip(parts, saved.confidence, strict=True):
+            part[:] = np.frombuffer(array)
+        initial = monitor._watch.arrays()
+        monitor._watch.restore(
             {
-                name: np.frombuffer(kept, fresh[name].dtype).reshape(shape)
-                for name, (shape, kept) in saved.accounts.items()
-                if name in fresh
+                name: np.frombuffer(array, initial[name].dtype).reshape(shape)
+                for name, (shape, array) in saved.detectors.items()
+                if name in initial
             }
         )
-        return made
+        return monitor
 
 
 def _changing(bound: Bound) -> tuple[Floats, Floats, Floats]:
     return bound.sums, bound.squares, bound.observed
 
 
-def _row(event: Closed) -> tuple[Ints, Floats, Ints, Floats]:
-    """Items, chances, places and answers of the candidates, in the order of their numbers."""
+def _row(event: ClosedEvent) -> tuple[Ints, Floats, Ints, Floats]:
+    """Return items, propensities, ranks and grades of the candidates, in the order of their numbers."""
     ranking = np.frombuffer(event.ranking, dtype="<u4").astype(np.int64)
     order = np.argsort(ranking)
-    answers = np.full(len(ranking), np.nan)
-    answers[: len(event.grades)] = [np.nan if grade is None else grade for grade in event.grades]
-    chances = np.frombuffer(event.chances) if event.chances else np.full(len(ranking), np.nan)
-    places = np.argsort(np.frombuffer(event.shown, dtype="<u4")) if event.shown else order
-    return ranking[order], chances, places, answers[order]
+    grades = np.full(len(ranking), np.nan)
+    grades[: len(event.grades)] = [np.nan if grade is None else grade for grade in event.grades]
+    unknown = np.full(len(ranking), np.nan)
+    propensities = np.frombuffer(event.propensities) if event.propensities else unknown
+    ranks = np.argsort(np.frombuffer(event.shown, dtype="<u4")) if event.shown else order
+    return ranking[order], propensities, ranks, grades[order]

@@ -1,48 +1,50 @@
-"""What HTTP, metrics and the board need of a service, whatever is below."""
+"""The interface of a service that the HTTP application, the metrics and the dashboard use."""
 
 from __future__ import annotations
 
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 from peekrank.service.api import problems
 from peekrank.service.api.messages import EventReply, ItemsReply, SlotReply, StatsReply
 from peekrank.service.core.commands import Command
 
+Result = TypeVar("Result")
 
-def readable(service: ServiceProtocol) -> None:
-    """Raise a `Problem` unless the service has its log in memory: it can be looked at while it follows, too."""
+
+def check_readable(service: ServiceProtocol) -> None:
+    """Raise a `Problem` unless the service has read its log. A follower is readable."""
     if (reason := service.unready_reason()) and not service.slots():
         raise problems.not_ready(reason)
 
 
 class ServiceProtocol(Protocol):
-    """A service in process. A read may wait for a commit under way: an event loop leaves it to a thread."""
+    """A service in process. A read may have to wait for a commit, so call it from a thread, not an event loop."""
 
-    def submit(self, command: Command) -> Future[Any]:
-        """Have a command done: the result is there once it is in the log; a `Problem` is an exception."""
+    def submit(self, command: Command[Result]) -> Future[Result]:
+        """Queue a command. The future resolves once it is in the log; a `Problem` is its exception."""
         ...
 
     def event(self, event_id: str) -> EventReply:
-        """An event that is open, or was closed not long ago."""
+        """Return an event."""
         ...
 
     def slots(self) -> list[SlotReply]:
-        """All slots, in the order of the configuration."""
+        """Return all slots, in the order of the configuration."""
         ...
 
     def slot(self, name: str) -> SlotReply:
-        """A slot."""
+        """Return a slot."""
         ...
 
     def items(self, slot: str, *, after: str = "", limit: int = 100) -> ItemsReply:
-        """Items of a slot in order of their ids, from the first after `after`."""
+        """Return one page of the items of a slot, sorted by id, from the first after `after`."""
         ...
 
     def stats(self) -> StatsReply:
-        """Where the log stands."""
+        """Return the state of the service and of its log."""
         ...
 
     def unready_reason(self) -> str:
-        """Why calls are not answered at present; empty if they are."""
+        """Return why the service does not take calls, or an empty text."""
         ...

@@ -1,10 +1,10 @@
 """A service in process: slots, a log, and one thread that writes.
 
-    submit  ->  queue  ->  the writer takes all that waits (256 at most), does it in order, appends the records,
-            <-  future     commits once, and only then lets callers know
+    submit  ->  queue  ->  the writer takes a batch (at most 256 commands), runs it in order, and commits once
+            <-  future     resolves after the commit
 
-Acknowledged means written. Should the log not take what was done, nobody is told that it was: memory is dropped
-and folded from the log again, and until that has worked calls are refused with a reason.
+The service acknowledges a call only after writing it. If the log cannot be written, the callers get an error. The
+service then discards its state, replays the log, and rejects calls until that has worked.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import structlog
 
@@ -23,51 +23,56 @@ from peekrank.service.api.messages import EventReply, ItemsReply, RankReply, Slo
 from peekrank.service.api.problems import Problem
 from peekrank.service.config import Config
 from peekrank.service.core.clock import Clock
-from peekrank.service.core.commands import Activate, Command, PutItems, Rank, RetireItems, SubmitFeedback
+from peekrank.service.core.commands import (
+    Activate,
+    CloseDueEvents,
+    Command,
+    PutItems,
+    Rank,
+    RetireItems,
+    SubmitFeedback,
+)
 from peekrank.service.core.slot_manager import SlotManager
 from peekrank.service.core.slots import event_reply, items_reply, slot_reply
 from peekrank.service.event_log.open import open_store
 from peekrank.service.event_log.store import NotOwnerError, Store, StoreError
 
 _log = structlog.get_logger()
-_BATCH = 256  # calls that share a commit
-_IDLE = 1.0  # seconds between looks at the clock
-_FOLLOW = 0.25  # seconds between looks at what the owner has written, and at whether it is still there
+_BATCH = 256  # commands that share a commit
+_FOLLOW = 0.25  # seconds between looks at the log of another owner
 _RETRY = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)  # seconds between attempts to reach the store
 
-
-class _CloseDueEvents(NamedTuple):
-    """Close what is due."""
+Result = TypeVar("Result")
 
 
 class _Stop(NamedTuple):
-    """Come to an end."""
+    """The last command: it stops the writer."""
 
 
-_Waiting = tuple[Any, "Future[Any]"]
+_Queued = tuple[Any, "Future[Any]"]
 
 
 class Service:
-    """Ranks lists and learns from answers, in a log that loses nothing.
+    """Ranks lists and learns from feedback. Its log is the only durable state.
 
     Parameters
     ----------
     config
-        The service.
+        Configuration of the service.
     clock
-        Seconds since 1970.
+        Returns seconds since 1970.
     store
-        The log; None: the one of the configuration.
+        The log. By default, the configured one.
 
     >>> import tempfile
-    >>> from peekrank.service.config import SlotConfig, StoreConfig
     >>> from peekrank.service.api.messages import FeedbackRequest, RankRequest
+    >>> from peekrank.service.config import SlotConfig, StoreConfig
     >>> folder = tempfile.TemporaryDirectory()
     >>> home = SlotConfig("home", learner="doubtsort", items=("tea", "milk", "juice"))
     >>> with Service(Config((home,), store=StoreConfig(f"{folder.name}/peekrank.db"))) as service:
-    ...     shown = service.rank("home", RankRequest(event_id="visit-1"))
-    ...     event = service.feedback("visit-1", FeedbackRequest({shown.top_k[0]: 1}))
-    >>> len(shown.ranking), event.state, event.learned
+    ...     reply = service.rank("home", RankRequest(event_id="visit-1"))
+    ...     event = service.feedback("visit-1", FeedbackRequest({reply.top_k[0]: 1}))
+    >>> len(reply.ranking), event.state, event.learned
     (3, 'answered', True)
     >>> folder.cleanup()
     """
@@ -79,20 +84,20 @@ class Service:
         self._clock = Clock(clock)
         self._store = store or open_store(config.store, [slot.name for slot in config.slots])
         self._manager = SlotManager(config, self._clock, self._store)
-        self._queue: SimpleQueue[_Waiting] = SimpleQueue()
-        self._lock = threading.Lock()  # held while memory is ahead of the log: nobody reads then
+        self._queue: SimpleQueue[_Queued] = SimpleQueue()
+        self._lock = threading.Lock()  # held while the slots are ahead of the log
         self._reason = "the service has not been started"
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._started = 0.0
 
-    # Begin and end
+    # Start and stop
 
     def start(self) -> None:
-        """Own the log, fold it, and take calls. If another process owns it, follow, or raise a StoreError.
+        """Acquire the log, replay it, and take calls.
 
-        A log in a database can be followed: everything can be looked at, and this process takes over when the
-        other ends.
+        If another process owns a log in a database, this one follows: it serves reads, and takes over when the
+        owner ends. Raises StoreError if the log is a file that another process owns.
         """
         self._reason = "the log is being read"
         self._stopping.clear()
@@ -110,7 +115,7 @@ class Service:
         self._thread.start()
 
     def close(self) -> None:
-        """Do what was submitted, take snapshots, and let go of the log."""
+        """Run the queued commands, save snapshots, and release the log."""
         if self._thread is None:
             return
         self._reason = "the service is stopping"
@@ -118,7 +123,7 @@ class Service:
         self._queue.put((_Stop(), Future()))
         self._thread.join()
         self._thread = None
-        self._refuse_rest()
+        self._reject_queue()
         self._store.close()
 
     def __enter__(self) -> Service:
@@ -130,87 +135,78 @@ class Service:
 
     # Calls
 
-    def submit(self, command: Command) -> Future[Any]:
-        """Have a command done; the result is there once it is in the log, or a `Problem` as an exception."""
-        future: Future[Any] = Future()
+    def submit(self, command: Command[Result]) -> Future[Result]:
+        """Queue a command. The future resolves once it is in the log; a `Problem` is its exception."""
+        future: Future[Result] = Future()
         if self._reason:
-            future.set_exception(self._refusal())
-        elif (waiting := self._queue.qsize()) >= self.config.limits.max_queue_length:
-            future.set_exception(problems.overloaded(waiting))
+            future.set_exception(self._rejection())
+        elif (length := self._queue.qsize()) >= self.config.limits.max_queue_length:
+            future.set_exception(problems.overloaded(length))
         else:
             self._queue.put((command, future))
         return future
 
     def rank(self, slot: str, request: messages.RankRequest) -> RankReply:
         """Rank a list."""
-        reply: RankReply = self.submit(Rank(slot, request)).result()
-        return reply
+        return self.submit(Rank(slot, request)).result()
 
     def feedback(self, event_id: str, request: messages.FeedbackRequest) -> EventReply:
-        """Tell the answers to an event."""
-        reply: EventReply = self.submit(SubmitFeedback(event_id, request)).result()
-        return reply
+        """Submit feedback on an event."""
+        return self.submit(SubmitFeedback(event_id, request)).result()
 
     def activate(self, event_id: str) -> EventReply:
-        """Say that a deferred list is shown now."""
-        reply: EventReply = self.submit(Activate(event_id)).result()
-        return reply
+        """Report that a deferred list is now shown."""
+        return self.submit(Activate(event_id)).result()
 
     def put_items(self, slot: str, request: messages.ItemsRequest) -> messages.ChangedReply:
-        """Register items, or replace their descriptions."""
-        reply: messages.ChangedReply = self.submit(PutItems(slot, request)).result()
-        return reply
+        """Register items, or replace their features."""
+        return self.submit(PutItems(slot, request)).result()
 
     def retire_items(self, slot: str, ids: Sequence[str]) -> messages.ChangedReply:
-        """Leave items out from now on."""
-        reply: messages.ChangedReply = self.submit(RetireItems(slot, tuple(ids))).result()
-        return reply
+        """Retire items: the service no longer ranks them."""
+        return self.submit(RetireItems(slot, tuple(ids))).result()
 
     def close_due_events(self) -> None:
-        """Close what is due now, without waiting for the timer."""
-        if self._reason:
-            raise self._refusal()
-        future: Future[Any] = Future()
-        self._queue.put((_CloseDueEvents(), future))
-        future.result()
+        """Close the events whose feedback window is over now, without waiting for the timer."""
+        self.submit(CloseDueEvents()).result()
 
-    # Looks
+    # Reads
 
     def unready_reason(self) -> str:
-        """Why calls are not answered at present; empty if they are."""
+        """Return why the service does not take calls, or an empty text."""
         return self._reason
 
     def ready(self) -> bool:
-        """Whether calls are answered."""
+        """Check whether the service takes calls."""
         return not self._reason
 
     def live(self) -> bool:
-        """Whether the thread that writes is there."""
+        """Check whether the writer runs."""
         return self._thread is not None and self._thread.is_alive()
 
     def event(self, event_id: str) -> EventReply:
-        """An event as it stands."""
+        """Return an event."""
         with self._lock:
-            slot, event = self._manager.known(event_id)
+            slot, event = self._manager.event(event_id)
             return event_reply(slot.state, event)
 
     def slots(self) -> list[SlotReply]:
-        """All slots, in the order of the configuration."""
+        """Return all slots, in the order of the configuration."""
         with self._lock:
             return [slot_reply(slot.state) for slot in self._manager.slots.values()]
 
     def slot(self, name: str) -> SlotReply:
-        """A slot."""
+        """Return a slot."""
         with self._lock:
             return slot_reply(self._manager.slot(name).state)
 
     def items(self, slot: str, *, after: str = "", limit: int = 100) -> ItemsReply:
-        """Items of a slot in order of their ids, from the first after `after`."""
+        """Return one page of the items of a slot, sorted by id, from the first after `after`."""
         with self._lock:
             return items_reply(self._manager.slot(slot).state, after, limit)
 
     def stats(self) -> StatsReply:
-        """Where the log stands."""
+        """Return the state of the service and of its log."""
         with self._lock:
             return StatsReply(
                 role="follower" if self._manager.following else "owner",
@@ -223,7 +219,7 @@ class Service:
             )
 
     def _log_bytes(self) -> int:
-        """0 while the log cannot be reached."""
+        """Return the size of the log, or 0 while it cannot be reached."""
         try:
             return self._store.size() if self.ready() else 0
         except StoreError:
@@ -237,19 +233,19 @@ class Service:
                 self._recover()
             batch = self._next_batch()
             stop = bool(batch) and isinstance(batch[-1][0], _Stop)
-            decides = bool(self._manager.slots) and not self._manager.following
-            if decides:
+            is_owner = bool(self._manager.slots) and not self._manager.following
+            if is_owner:
                 self._process_batch(batch[:-1] if stop else batch)
             else:
-                self._refuse([future for _, future in batch])
+                self._reject([future for _, future in batch])
             if stop:
-                if decides:
-                    self._keep_last_snapshots()
+                if is_owner:
+                    self._save_final_snapshots()
                 return
 
-    def _next_batch(self) -> list[_Waiting]:
-        """All that waits, or nothing if an event is due before anything comes."""
-        batch: list[_Waiting] = []
+    def _next_batch(self) -> list[_Queued]:
+        """Take all queued commands. Returns none if an event is due before a command arrives."""
+        batch: list[_Queued] = []
         try:
             batch.append(self._queue.get(timeout=self._manager.idle()))
             while len(batch) < _BATCH and not isinstance(batch[-1][0], _Stop):
@@ -258,49 +254,49 @@ class Service:
             pass
         return batch
 
-    def _process_batch(self, batch: list[_Waiting]) -> None:
-        """Do what was asked for, write it, and tell those who asked; all or nothing."""
-        done: list[tuple[Future[Any], Any]] = []
+    def _process_batch(self, batch: list[_Queued]) -> None:
+        """Run every command, commit once, then resolve the futures. All or nothing."""
+        results: list[tuple[Future[Any], Any]] = []
         with self._lock:
             try:
                 if self._store.epoch == 0:
                     raise NotOwnerError("the connection that owned the log was lost")
                 self._manager.begin()
                 for command, future in batch:
-                    done.append((future, self._outcome(command)))
+                    results.append((future, self._result(command)))
                 self._manager.commit()
             except Exception as error:
                 self._discard_state(error)
-                self._refuse([future for _, future in batch], error)
+                self._reject([future for _, future in batch], error)
                 return
-        for future, outcome in done:
-            _resolve(future, outcome)
+        for future, result in results:
+            _resolve(future, result)
         try:
-            self._manager.keep_snapshots(self.config.store.snapshot_every)
+            self._manager.save_snapshots(self.config.store.snapshot_every)
         except StoreError as error:
             self._discard_state(error)
 
-    def _outcome(self, command: Any) -> Any:
-        """The result of a command: a reply or a problem. Anything else that is raised is a fault of ours."""
+    def _result(self, command: Command[Any]) -> Any:
+        """Run a command. Returns its reply or its `Problem`; any other exception is an internal error."""
         try:
-            return None if isinstance(command, _CloseDueEvents) else self._manager.do(command)
+            return command.run(self._manager)
         except Problem as problem:
             return problem
 
-    # The store fails, and comes back
+    # Recovery
 
     def _discard_state(self, error: Exception) -> None:
-        """Forget what may be ahead of the log."""
-        self._manager.drop()
+        """Discard the state, which may be ahead of the log."""
+        self._manager.discard()
         if isinstance(error, StoreError):
             self._reason = f"the log cannot be written: {error}"
             _log.error("store failed", reason=str(error))
         else:
-            self._reason = "a call failed in a way that it should not; the log is read again"
+            self._reason = "a call failed unexpectedly; the log is being read again"
             _log.exception("internal error")
 
     def _recover(self) -> None:
-        """SlotState the log again as soon as it can be read; follow it as long as another process owns it."""
+        """Replay the log as soon as it can be read. Follow it while another process owns it."""
         for attempt in range(1_000_000_000):
             pause = _RETRY[min(attempt, len(_RETRY) - 1)]
             try:
@@ -312,43 +308,43 @@ class Service:
                     self._follow()
                     pause = _FOLLOW
             except (StoreError, ValueError) as error:
-                self._manager.drop()
+                self._manager.discard()
                 self._reason = f"the log cannot be read: {error}"
             if not self._reason:
                 _log.info("recovered", attempts=attempt + 1, epoch=self._store.epoch)
                 return
-            self._refuse_rest()
+            self._reject_queue()
             if self._stopping.wait(pause):
                 return
 
     def _become_owner(self) -> None:
-        """Become the owner, fold what is missing, and take calls."""
+        """Acquire the log, replay it, and take calls."""
         self._store.acquire()
         with self._lock:
             self._manager.load()
         self._reason = ""
 
     def _follow(self) -> None:
-        """Take in what the owner has written since the last look."""
+        """Apply the records that the owner has written since the last look."""
         with self._lock:
             self._manager.follow()
-        self._reason = "another process owns the log; this one follows, and would take over"
+        self._reason = "another process owns the log; this one is on standby"
 
-    def _keep_last_snapshots(self) -> None:
+    def _save_final_snapshots(self) -> None:
         try:
-            self._manager.keep_snapshots(every=1)
-        except StoreError as error:  # the next start has more to state, and that is all
+            self._manager.save_snapshots(every=1)
+        except StoreError as error:  # harmless: the next start replays more records
             _log.warning("final snapshot failed", reason=str(error))
 
-    def _refuse(self, futures: Sequence[Future[Any]], error: Exception | None = None) -> None:
-        problem = problems.store_failed(str(error)) if error else self._refusal()
+    def _reject(self, futures: Sequence[Future[Any]], error: Exception | None = None) -> None:
+        problem = problems.store_failed(str(error)) if error else self._rejection()
         for future in futures:
             _resolve(future, problem)
 
-    def _refusal(self) -> Problem:
+    def _rejection(self) -> Problem:
         return problems.not_owner() if self._manager.following else problems.not_ready(self._reason)
 
-    def _refuse_rest(self) -> None:
+    def _reject_queue(self) -> None:
         while True:
             try:
                 command, future = self._queue.get_nowait()
@@ -357,13 +353,13 @@ class Service:
             if isinstance(command, _Stop):
                 self._queue.put((command, future))
                 return
-            self._refuse([future])
+            self._reject([future])
 
 
-def _resolve(future: Future[Any], outcome: Any) -> None:
+def _resolve(future: Future[Any], result: Any) -> None:
     if not future.set_running_or_notify_cancel():
-        return  # whoever asked has gone; what was done is in the log
-    if isinstance(outcome, Problem):
-        future.set_exception(outcome)
+        return  # the caller is gone; the log has the result
+    if isinstance(result, Problem):
+        future.set_exception(result)
     else:
-        future.set_result(outcome)
+        future.set_result(result)

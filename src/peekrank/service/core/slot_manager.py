@@ -1,21 +1,19 @@
-"""The slots of a service in memory: folded from the log, changed by commands, written back.
+"""All slots of a service in memory: replayed from the log, changed by commands, written back.
 
-From `begin` to `commit` it is ahead of the log: `Service` holds a lock, so that nobody reads then.
+Between `begin` and `commit` the slots are ahead of the log. `Service` holds a lock then, so that nobody reads
+them.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from typing import Any
 
 import structlog
 
 from peekrank.service.api import problems
-from peekrank.service.api.messages import RankReply
 from peekrank.service.config import Config
 from peekrank.service.core.clock import SECOND, Clock
-from peekrank.service.core.commands import Activate, Command, PutItems, Rank, SubmitFeedback
 from peekrank.service.core.slot_state import Event, SlotState
 from peekrank.service.core.slots import Slot
 from peekrank.service.core.snapshots import catch_up, replay, take_snapshot
@@ -27,28 +25,28 @@ _IDLE = 1.0  # seconds between looks at the clock
 
 
 class SlotManager:
-    """What a service knows.
+    """The slots of a service.
 
     Parameters
     ----------
     config
-        The service.
+        Configuration of the service.
     clock
-        The time of its records.
+        Clock for the times of records.
     store
-        Its log.
+        The log.
     """
 
     def __init__(self, config: Config, clock: Clock, store: Store) -> None:
         self._config, self._clock, self._store = config, clock, store
         self.slots: dict[str, Slot] = {}
-        self.snapshots: dict[str, int] = {}  # numbers of the latest ones
-        self.following = False  # another process owns the log, and this one reads along
+        self.snapshots: dict[str, int] = {}  # number of the last record in the latest snapshot
+        self.following = False  # whether another process owns the log
 
     # From the log
 
     def load(self) -> None:
-        """SlotState the log of each slot, and write down what is configured otherwise now."""
+        """Replay the log of each slot, and log the changes of its configuration."""
         slots: dict[str, Slot] = {}
         for config in self._config.slots:
             state = self._replay(config.name)
@@ -59,106 +57,83 @@ class SlotManager:
                 slot.now = self._clock.now()
                 slot.write(None, Settings(config, config.seed or (before.key if before else secrets.randbits(63))))
             self.snapshots[config.name] = state.number
-        if written := [record for slot in slots.values() for record in slot.written]:
-            self._store.append(written)
-            for slot in slots.values():
-                slot.written = []
+        self._append(slots)
         self.slots, self.following = slots, False
 
     def follow(self) -> None:
-        """Take in what the owner has written since the last look."""
+        """Apply the records that the owner has written since the last call."""
         for config in self._config.slots:
             state = self._replay(config.name)
-            if state.settings is not None:  # else the owner does not have this slot yet
+            if state.settings is not None:  # otherwise the owner does not have this slot yet
                 self.slots[config.name] = Slot(state, self._config.limits)
         if not self.following:
             _log.info("following", slots=list(self.slots))
         self.following = True
 
     def _replay(self, name: str) -> SlotState:
-        """A slot as the log has it now: what was followed goes on, anything else is folded again."""
+        """Bring a slot up to date with the log: from its state if this process follows, else from scratch."""
         if self.following and name in self.slots:
             return catch_up(self._store, self.slots[name].state)
-        state, passed = replay(self._store, name)
-        for reason in passed:
+        state, skipped = replay(self._store, name)
+        for reason in skipped:
             _log.warning("snapshot skipped", reason=reason)
         return state
 
-    def drop(self) -> None:
-        """Forget what may be ahead of the log."""
+    def discard(self) -> None:
+        """Drop the state, which may be ahead of the log."""
         self.slots, self.snapshots, self.following = {}, {}, False
 
     # Commands
 
     def idle(self) -> float:
-        """Seconds until the next event is due, or until the clock is to be looked at."""
+        """Return the seconds until the next event is due, at most one."""
         oldest = [(slot.state, next(iter(slot.state.open.values()), None)) for slot in self.slots.values()]
-        times = [state.deadline(event) for state, event in oldest if event is not None]
-        left = (min(times) - self._clock.now()) / SECOND if times else _IDLE
-        return min(_IDLE, max(0.0, left))
+        deadlines = [state.deadline(event) for state, event in oldest if event is not None]
+        seconds = (min(deadlines) - self._clock.now()) / SECOND if deadlines else _IDLE
+        return min(_IDLE, max(0.0, seconds))
 
     def begin(self) -> None:
-        """Go on to the present, and close what is due: an answer that comes after that is late."""
+        """Advance to the present, and close the events that are due. Feedback after that is late."""
         now = self._clock.now()
         for slot in self.slots.values():
             slot.now = now
             for event in slot.state.due(now):
                 slot.close(event)
 
-    def do(self, command: Command) -> Any:
-        """The result of a command; a `Problem` if it cannot be done."""
-        if isinstance(command, Rank):
-            return self._rank(command)
-        if isinstance(command, SubmitFeedback):
-            slot, event = self.known(command.event_id)
-            return slot.answer(event, command.request)
-        if isinstance(command, Activate):
-            slot, event = self.known(command.event_id)
-            return slot.activate(event)
-        if isinstance(command, PutItems):
-            return self.slot(command.slot).put_items(command.request)
-        return self.slot(command.slot).retire_items(command.ids)
-
-    def _rank(self, command: Rank) -> RankReply:
-        slot, request = self.slot(command.slot), command.request
-        known = self._find(request.event_id) if request.event_id is not None else None
-        if known is None:
-            return slot.rank(request)
-        if known[0] is not slot:
-            raise problems.other_request(known[1].id)
-        return slot.repeat_rank(known[1], request)
-
     def commit(self) -> None:
-        """Write what was done since the last time; a StoreError if the log does not take it."""
-        written: list[Record] = []
-        for slot in self.slots.values():
-            if slot.written:
-                written += slot.written
-                slot.written = []
-        if written:
-            self._store.append(written)
+        """Write all pending records in one transaction. Raises StoreError if the store fails."""
+        self._append(self.slots)
+
+    def _append(self, slots: dict[str, Slot]) -> None:
+        records: list[Record] = []
+        for slot in slots.values():
+            if slot.pending:
+                records += slot.pending
+                slot.pending = []
+        if records:
+            self._store.append(records)
 
     # Slots and events
 
     def slot(self, name: str) -> Slot:
-        """A slot by its name; a `Problem` if there is none."""
+        """Return a slot. Raises a `Problem` if it is unknown."""
         if name not in self.slots:
             raise problems.unknown_slot(name, self.slots)
         return self.slots[name]
 
-    def known(self, event_id: str) -> tuple[Slot, Event]:
-        """An event and its slot; a `Problem` if there is none."""
-        found = self._find(event_id)
-        if found is None:
+    def event(self, event_id: str) -> tuple[Slot, Event]:
+        """Return an event and its slot. Raises a `Problem` if it is unknown."""
+        known = self.find_event(event_id)
+        if known is None:
             raise problems.unknown_event(event_id)
-        return found
+        return known
 
-    def _find(self, event_id: str) -> tuple[Slot, Event] | None:
-        """An event and its slot, from memory or, if it was closed long ago, from the log."""
+    def find_event(self, event_id: str) -> tuple[Slot, Event] | None:
+        """Find an event in memory or, if it closed long ago, in the log. Returns it with its slot, or None."""
         for slot in self.slots.values():
             if event := slot.state.open.get(event_id) or slot.state.recent.get(event_id):
                 return slot, event
-        records = self._store.of_event(event_id)
+        records = self._store.event_records(event_id)
         if not records or records[0].slot not in self.slots:
             return None
         event = closed_event(records)
@@ -166,37 +141,37 @@ class SlotManager:
 
     # Snapshots
 
-    def keep_snapshots(self, every: int) -> None:
-        """Keep a snapshot of each slot with so many records since its last, and forget what is old."""
+    def save_snapshots(self, every: int) -> None:
+        """Save a snapshot of each slot with enough new records, and delete records beyond the retention time."""
         for name, slot in self.slots.items():
             if slot.state.number - self.snapshots[name] >= every:
-                self._store.keep_snapshot(take_snapshot(slot.state))
+                self._store.save_snapshot(take_snapshot(slot.state))
                 self.snapshots[name] = slot.state.number
-                self._forget(slot)
+                self._delete_old_records(slot)
 
-    def _forget(self, slot: Slot) -> None:
-        """Delete records that are old enough, and behind the snapshot before the latest."""
-        keep, kept = self._config.store.retention, self._store.snapshots(slot.state.slot)
-        if keep and len(kept) > 1:
-            before = self._clock.now() - int(max(keep, slot.state.config.feedback_window) * SECOND)
-            while self._store.forget(slot.state.slot, kept[-1].number, before):
+    def _delete_old_records(self, slot: Slot) -> None:
+        """Delete records that are old enough and older than the last snapshot but one."""
+        retention, snapshots = self._config.store.retention, self._store.snapshots(slot.state.slot)
+        if retention and len(snapshots) > 1:
+            before = self._clock.now() - int(max(retention, slot.state.config.feedback_window) * SECOND)
+            while self._store.delete_records(slot.state.slot, snapshots[-1].number, before):
                 pass
 
 
 def closed_event(records: Sequence[Record]) -> Event | None:
-    """An event from its records, once it is closed: answered if anything was answered in time."""
+    """Rebuild a closed event from its records. Returns None if its first record was deleted."""
     first = decode(records[0])
     if not isinstance(first, Ranked):
-        return None  # what came before was forgotten
-    said = [body for record in records if isinstance(body := decode(record), Feedback)]
-    answers = [body.answer for body in said if not body.late]
+        return None
+    feedback = [body for record in records if isinstance(body := decode(record), Feedback)]
+    in_time = [body.answer for body in feedback if not body.late]
     return Event(
         str(records[0].event),
         records[0].number,
         records[0].time,
-        "answered" if answers else "expired",
+        "answered" if in_time else "expired",
         first,
-        answers=answers,
-        late=[body.answer for body in said if body.late],
-        learned=bool(answers),
+        feedback=in_time,
+        late_feedback=[body.answer for body in feedback if body.late],
+        learned=bool(in_time),
     )

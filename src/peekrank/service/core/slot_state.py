@@ -1,28 +1,30 @@
-"""The state of a slot: the fold of its records, in the order of their numbers.
+"""The state of a slot: the result of applying its records in order.
 
-A live call and a replay both end in `SlotState.apply`: there is no other code that changes a state. Randomness is a
-function of the slot's key and of how many lists were ranked before (`kernels.philox`), time is that of the record,
-and an event ends because a record says so.
+A live call ranks with `SlotState.rank`; every other change goes through `SlotState.apply`. Replay applies all
+records, and ranks again to compare. The state depends on the log alone: random numbers are a function of the
+slot's key and of the number of earlier rankings (`kernels.philox`), times are those of the records, and an event
+ends because a record says so.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 
 from peekrank._jit import machine_code
 from peekrank.engine import Agent
 from peekrank.kernels.philox import fill_uniforms
-from peekrank.service.config.model import SlotConfig, specification
-from peekrank.service.core.activity import Activity, nothing_yet
+from peekrank.service.config import SlotConfig
+from peekrank.service.core.activity import Activity, no_activity
 from peekrank.service.core.clock import SECOND
 from peekrank.service.core.events import MISSING, State, Trigger, aggregate, step, unpack_grades
 from peekrank.service.core.items import Items
-from peekrank.service.core.monitor import Closed, SlotMonitor
+from peekrank.service.core.monitor import ClosedEvent, SlotMonitor
 from peekrank.service.event_log.records import (
     Body,
     Close,
@@ -37,69 +39,77 @@ from peekrank.service.event_log.records import (
 from peekrank.service.event_log.records import Items as ItemsBody
 from peekrank.types import Decision, Features, Floats, Ints
 
-_RECENT = 4096  # closed events that are still in memory; more than a batch can close
+_RECENT = 4096  # closed events that stay in memory; more than a batch can close
 
 
 class Event(Struct, array_like=True):
-    """A list for a visitor, as far as it has come."""
+    """A list for a visitor, with its feedback so far."""
 
     id: str
     number: int  # of its first record
     time: int
     state: str
     body: Ranked
-    round: int = 0  # of the learner
-    features: bytes = b""  # float32 of the registry, as they were
-    answers: list[bytes] = []  # `events.pack_grades`, in time
-    late: list[bytes] = []
+    round: int = 0  # of the agent
+    features: bytes = b""  # float32: features of registered items at the time of the ranking
+    feedback: list[bytes] = []  # `events.pack_grades`, in time
+    late_feedback: list[bytes] = []
     learned: bool = False
-    shown: bytes = b""  # the list as the app showed it; empty: as it was ranked, as far as is known
+    shown: bytes = b""  # the list as the app showed it; empty if it did not report another one
 
     @property
-    def at(self) -> State:
-        """Where it stands."""
+    def status(self) -> State:
+        """The state as a `State`."""
         return State(self.state)
 
 
+class _Ranking(NamedTuple):
+    """A decision of the learner: the record of it, and what the event needs to remember."""
+
+    record: Ranked
+    round: int
+    features: bytes
+
+
 class SlotState:
-    """A slot as its log has made it so far.
+    """A slot after some number of records.
 
     Parameters
     ----------
     slot
-        The name of the slot.
+        Name of the slot.
     """
 
     def __init__(self, slot: str) -> None:
         self.slot = slot
         self.number = self.time = 0  # of the last record
         self.settings: Settings | None = None
-        self.since = 0  # the record that the learner began with
+        self.since = 0  # the record that created the agent
         self._agent: Agent | None = None
         self.items = Items([])
         self.open: OrderedDict[str, Event] = OrderedDict()  # by time, hence by deadline
-        self.recent: OrderedDict[str, Event] = OrderedDict()  # closed, in no snapshot
-        self.activity: Activity = nothing_yet()
+        self.recent: OrderedDict[str, Event] = OrderedDict()  # closed; not part of a snapshot
+        self.activity: Activity = no_activity()
         self.monitor = SlotMonitor(1, None)
-        self._draw = machine_code(fill_uniforms, 0, 0, np.empty(1))
+        self._fill_uniforms = machine_code(fill_uniforms, 0, 0, np.empty(1))
 
     @property
     def config(self) -> SlotConfig:
-        """The configuration, which is in the log like all else."""
+        """The configuration, which is part of the log."""
         if self.settings is None:
-            raise ValueError(f"the log of slot {self.slot!r} does not begin with a configuration")
+            raise ValueError(f"the log of slot {self.slot!r} does not start with a configuration")
         return self.settings.config
 
     @property
     def key(self) -> int:
-        """The key of its randomness."""
+        """The key of the random numbers."""
         return self.settings.key if self.settings else 0
 
     @property
     def agent(self) -> Agent:
-        """The learner at work."""
+        """The agent that runs the slot's learner."""
         if self._agent is None:
-            raise ValueError(f"the log of slot {self.slot!r} does not begin with a configuration")
+            raise ValueError(f"the log of slot {self.slot!r} does not start with a configuration")
         return self._agent
 
     @agent.setter
@@ -108,200 +118,228 @@ class SlotState:
 
     @property
     def lists(self) -> bool:
-        """Whether each list brings its own items, of which nothing is kept."""
+        """Whether each list brings its own items, which the slot does not store."""
         return self.agent.learner.any_length and self.config.features_from == "request"
 
     @property
     def changing(self) -> bool:
-        """Whether items may come and go."""
+        """Whether the set of items may change."""
         learner = self.agent.learner
         return learner.kernels.enter is not None or learner.any_length
 
     @property
     def name_of(self) -> Callable[[int], str] | None:
-        """The name of an item by its number; None if each list brings its own items."""
+        """A function from the number of an item to its name, or None if each list brings its own items."""
         return None if self.lists else lambda number: self.items.known[number].name
 
+    def rank(self, number: int, time: int, event: str, request: Ranked) -> Ranked:
+        """Rank a list for a new event, and return the record to log.
+
+        Parameters
+        ----------
+        number, time
+            Of the record.
+        event
+            Id of the event.
+        request
+            A record without ranking.
+        """
+        self.number, self.time = number, time
+        ranking = self._decide(request)
+        self._open(event, ranking)
+        return ranking.record
+
     def apply(self, number: int, time: int, event: str | None, body: Body) -> None:
-        """Take the next record in."""
+        """Apply the next record.
+
+        On replay this includes rankings: the learner ranks again, and a result that differs from the record is
+        counted. The log wins: the slot continues with the ranking that was shown.
+        """
         self.number, self.time = number, time
         _APPLY[type(body)](self, event, body)
 
     # Rankings
 
-    def _ranked(self, event: str, body: Ranked) -> None:
-        for name in body.added:
+    def _decide(self, request: Ranked) -> _Ranking:
+        """Let the learner rank a list. Registers new items, and advances the agent by a round."""
+        for name in request.added:
             self._put(name, b"")
-        X, chosen, given = self._candidates(body)
+        X, chosen, rows = self._candidates(request)
         agent = self.agent
         uniforms = np.empty(agent.draws(len(chosen) if chosen is not None else None))
-        self._draw(self.key, self.activity.counts.n_ranked, uniforms)
-        kept = b""
-        if X is not None and given is not None:
-            kept, X = X.tobytes(), self._described(X, given)
+        self._fill_uniforms(self.key, self.activity.counts.n_ranked, uniforms)
+        features = b""
+        if X is not None and rows is not None:
+            features, X = X.tobytes(), self._with_item_effects(X, rows)
         decision = agent.rank(X, available=chosen, uniforms=uniforms)
-        if body.baseline:
-            decision = agent.adopt(decision, self._baseline(body, given))
-        self._note(body, decision, given)
+        if request.baseline:
+            decision = agent.adopt(decision, self._baseline(request, rows))
+        record = msgspec.structs.replace(
+            request,
+            ranking=numbers(decision.ranking if rows is None else rows[decision.ranking]),
+            token=decision.token.astype("<f8").tobytes(),
+            propensities=b"" if decision.chances is None else decision.chances.astype("<f8").tobytes(),
+        )
+        return _Ranking(record, decision.round, features)
+
+    def _open(self, event: str, ranking: _Ranking) -> None:
+        """Open an event for a ranking, and count it."""
+        body = ranking.record
         state = State.OPEN if body.deferred else State.SHOWN
-        self.open[event] = Event(event, self.number, self.time, state.value, body, decision.round, kept)
+        self.open[event] = Event(event, self.number, self.time, state.value, body, ranking.round, ranking.features)
         if not self.lists:
-            self.items.note_shown(np.frombuffer(body.ranking, "<u4", min(body.k, len(decision.ranking))).tolist())
+            self.items.count_shown(np.frombuffer(body.ranking, "<u4", event_k(self.open[event])).tolist())
         self.activity.ranked(self.time, explored=body.explored)
 
+    def _apply_ranked(self, event: str, body: Ranked) -> None:
+        """Replay a ranking, and count a mismatch with the record."""
+        ranking = self._decide(body)
+        if (ranking.record.ranking, ranking.record.token) != (body.ranking, body.token):
+            self.activity.counts.replay_mismatches += 1
+        self._open(event, ranking._replace(record=body))
+
     def _candidates(self, body: Ranked) -> tuple[Features | None, Ints | None, Ints | None]:
-        """Features of the list, its items if the learner knows them, and if only the registry does."""
+        """Return the features of the list, its items if the learner knows them, and its rows in the registry."""
         agent = self.agent
         if not agent.learner.any_length:
             if agent.learner.kernels.enter is None:
                 return None, None, None
             return None, read_numbers(body.items) if body.items else self.items.present, None
         if self.lists:
-            n, given = len(body.names), None
+            n, rows = len(body.names), None
             X = np.frombuffer(body.features, dtype="<f4").reshape(n, self.config.features)
         else:
-            given = read_numbers(body.items) if body.items else self.items.present
-            X = self.items.features(given, self.config.features)
+            rows = read_numbers(body.items) if body.items else self.items.present
+            X = self.items.features(rows, self.config.features)
         if body.context:
             context = np.frombuffer(body.context, dtype="<f4")
             X = np.hstack([np.broadcast_to(context, (len(X), len(context))), X])
-        return X, None, given
+        return X, None, rows
 
-    def _described(self, X: Features, given: Ints) -> Features:
-        """Features, behind a column for each item that is remembered: 1 in its own row, 0 elsewhere."""
-        own = given[:, None] == np.arange(self.config.item_effects)
-        return np.hstack([own.astype(np.float32), X])
+    def _with_item_effects(self, X: Features, rows: Ints) -> Features:
+        """Prepend the indicator columns of item effects."""
+        indicators = rows[:, None] == np.arange(self.config.item_effects)
+        return np.hstack([indicators.astype(np.float32), X])
 
-    def _baseline(self, body: Ranked, given: Ints | None) -> Ints:
-        """The caller's order as the learner knows the items."""
+    def _baseline(self, body: Ranked, rows: Ints | None) -> Ints:
+        """Return the caller's order in the numbers of the learner."""
         order = read_numbers(body.baseline)
-        return order if given is None else np.searchsorted(given, order)
+        return order if rows is None else np.searchsorted(rows, order)
 
-    def _note(self, body: Ranked, decision: Decision, given: Ints | None) -> None:
-        """Keep what came out in the record, or see whether it is what is there."""
-        ranking = numbers(decision.ranking if given is None else given[decision.ranking])
-        token = decision.token.astype("<f8").tobytes()
-        if not body.ranking:
-            body.ranking, body.token = ranking, token
-            body.chances = b"" if decision.chances is None else decision.chances.astype("<f8").tobytes()
-        elif body.ranking != ranking or body.token != token:
-            self.activity.counts.replay_mismatches += (
-                1  # what was shown was shown: the record is what is learned from
-            )
+    # Feedback
 
-    # Answers
-
-    def _shown(self, event: str, _: Shown) -> None:
+    def _apply_shown(self, event: str, _: Shown) -> None:
         known = self.open[event]
-        known.state = step(self.config.update, known.at, Trigger.ACTIVATE).state.value
+        known.state = step(self.config.update, known.status, Trigger.ACTIVATE).state.value
 
-    def _feedback(self, event: str, body: Feedback) -> None:
+    def _apply_feedback(self, event: str, body: Feedback) -> None:
         if body.late:
             self.activity.counts.late += sum(grade != MISSING for grade in unpack_grades(body.answer))
             self.monitor.late()
             if event in self.recent:
-                self.recent[event].late = [*self.recent[event].late, body.answer]
+                self.recent[event].late_feedback = [*self.recent[event].late_feedback, body.answer]
             return
         known = self.open[event]
-        known.answers = [*known.answers, body.answer]
+        known.feedback = [*known.feedback, body.answer]
         known.shown = known.shown or body.shown
-        self._go_on(known, Trigger.NEW_ANSWER)
+        self._advance(known, Trigger.NEW_ANSWER)
 
-    def _closed(self, event: str, _: Close) -> None:
+    def _apply_close(self, event: str, _: Close) -> None:
         known = self.open[event]
-        self._go_on(known, Trigger.DEADLINE_ANSWERED if known.answers else Trigger.DEADLINE)
+        self._advance(known, Trigger.DEADLINE_ANSWERED if known.feedback else Trigger.DEADLINE)
 
-    def _go_on(self, event: Event, call: Trigger) -> None:
-        was = event.at
-        done = step(self.config.update, was, call)
-        event.state = done.state.value
-        if done.update:
+    def _advance(self, event: Event, trigger: Trigger) -> None:
+        """Move an event to its next state. Update the learner and count the event as the table says."""
+        before = event.status
+        after = step(self.config.update, before, trigger)
+        event.state = after.state.value
+        if after.update:
             self._update_agent(event)
-        if done.state.closed:
-            self._count(event, seen=was is State.SHOWN or bool(event.answers))
-            self._forget(event)
+        if after.state.closed:
+            self._count(event, was_shown=before is State.SHOWN or bool(event.feedback))
+            self._move_to_recent(event)
             first = next(iter(self.open.values()), None)
-            before = first.round if first else self.agent.rounds + 1
-            self.monitor.go_on(before, self.time, self.agent.trouble)
+            first_open = first.round if first else self.agent.rounds + 1
+            self.monitor.advance(first_open, self.time, self.agent.trouble)
 
-    def _forget(self, event: Event) -> None:
-        """A closed event is in the log; the last ones stay at hand."""
+    def _move_to_recent(self, event: Event) -> None:
+        """Move a closed event to the recent ones, and drop the oldest of these. The log has them all."""
         del self.open[event.id]
         self.recent[event.id] = event
         if len(self.recent) > _RECENT:
             self.recent.popitem(last=False)
 
-    def _count(self, event: Event, *, seen: bool) -> None:
-        asked = np.frombuffer(event.body.ranking, "<u4", event_k(event)).tolist()
+    def _count(self, event: Event, *, was_shown: bool) -> None:
+        top_k = np.frombuffer(event.body.ranking, "<u4", event_k(event)).tolist()
         grades = [None if grade != grade else grade for grade in self._grades(event).tolist()]
-        if seen:
+        if was_shown:
             body = event.body
-            self.monitor.closed(Closed(event.round, body.ranking, body.chances, grades, event.shown))
-        if not event.answers:
+            self.monitor.close(ClosedEvent(event.round, body.ranking, body.propensities, grades, event.shown))
+        if not event.feedback:
             self.activity.counts.expired += 1
             return
-        said = [(item, int(grade)) for item, grade in zip(asked, grades, strict=True) if grade is not None]
-        self.activity.answered(self.time, [grade for _, grade in said])
+        by_item = [(item, int(grade)) for item, grade in zip(top_k, grades, strict=True) if grade is not None]
+        self.activity.answered(self.time, [grade for _, grade in by_item])
         if not self.lists:
-            for item, grade in said:
-                self.items.note_answer(item, grade)
+            for item, grade in by_item:
+                self.items.count_grade(item, grade)
 
-    def _grades(self, event: Event, silence: float = np.nan) -> Floats:
-        """The result of the answers to an event."""
-        return aggregate(event.answers, event_k(event), self.config.aggregate, silence)
+    def _grades(self, event: Event, missing: float = np.nan) -> Floats:
+        """Aggregate the feedback on an event."""
+        return aggregate(event.feedback, event_k(event), self.config.aggregate, missing)
 
     def _update_agent(self, event: Event) -> None:
-        """Have the learner learn what was said, if anything was."""
+        """Update the learner with the feedback on an event, if there is any."""
         config = self.config
-        silence = np.nan if config.missing_feedback == "missing" else float(config.missing_feedback)
-        answers = self._grades(event, silence)
-        if np.isnan(answers).all():
+        missing = np.nan if config.missing_feedback == "missing" else float(config.missing_feedback)
+        grades = self._grades(event, missing)
+        if np.isnan(grades).all():
             return
         try:
-            self.agent.update(self._decision(event), answers)
-        except ValueError:  # it refuses, before it changes anything: a token that overflowed, for instance
+            self.agent.update(self._decision(event), grades)
+        except ValueError:  # raised before anything changes, for example because a token overflowed
             self.activity.counts.rejected_updates += 1
         else:
             event.learned = True
 
     def _decision(self, event: Event) -> Decision:
-        """What the learner decided, from what was kept of it."""
+        """Rebuild the learner's decision from the record."""
         body, agent = event.body, self.agent
         ranking, token = read_numbers(body.ranking), read_floats(body.token)
         if not agent.learner.any_length:
             chosen = np.sort(ranking) if agent.learner.kernels.enter is not None else None
             return Decision(_no_features(len(ranking)), ranking, token, None, chosen, event.round)
-        X = self.seen(event)
+        X = self.features(event)
         if self.lists:
             return Decision(X, ranking, token, None, None, event.round)
-        given = _given(body)
+        rows = _rows(body)
         return Decision(
-            X, np.argsort(given)[np.searchsorted(np.sort(given), ranking)], token, None, None, event.round
+            X, np.argsort(rows)[np.searchsorted(np.sort(rows), ranking)], token, None, None, event.round
         )
 
-    def seen(self, event: Event) -> Features:
-        """What the learner saw of the candidates of an event: a row for each."""
+    def features(self, event: Event) -> Features:
+        """Return the features of the candidates as the learner saw them, one row each."""
         if self.lists:
             X, _, _ = self._candidates(event.body)
             return _no_features(len(event.body.names)) if X is None else X
-        kept = np.frombuffer(event.features, dtype="<f4").reshape(len(event.body.ranking) // 4, -1)
-        return self._described(kept, _given(event.body))
+        X = np.frombuffer(event.features, dtype="<f4").reshape(len(event.body.ranking) // 4, -1)
+        return self._with_item_effects(X, _rows(event.body))
 
     def due(self, now: int) -> Iterator[str]:
-        """Events whose waiting time is over, one by one as they are closed."""
+        """Yield the events whose feedback window is over. The caller closes each before it asks for the next."""
         while self.open:
             event = next(iter(self.open.values()))
-            if event.time + int(self.config.feedback_window * SECOND) > now:
+            if self.deadline(event) > now:
                 return
             yield event.id
 
     def deadline(self, event: Event) -> int:
-        """When an event closes."""
+        """Return the end of the feedback window of an event."""
         return event.time + int(self.config.feedback_window * SECOND)
 
     # Items and settings
 
-    def _items(self, _: None, body: ItemsBody) -> None:
+    def _apply_items(self, _: None, body: ItemsBody) -> None:
         size = len(body.features) // max(1, len(body.put))
         for n, name in enumerate(body.put):
             self._put(name, body.features[n * size : (n + 1) * size])
@@ -314,12 +352,12 @@ class SlotState:
         if agent.learner.kernels.enter is not None and number >= agent.shape.m:
             agent.add(number + 1 - agent.shape.m)
 
-    def _configured(self, _: None, body: Settings) -> None:
-        """Go on as configured; another learner starts from scratch, and learns nothing from old decisions."""
+    def _apply_settings(self, _: None, body: Settings) -> None:
+        """Apply a new configuration. A different learner starts from scratch, and drops the open events."""
         before, self.settings = self.settings, body
         if before is None or identity(before.config) != identity(body.config):
-            fixed = body.config.learner_object
-            if fixed.kernels.enter is None and not fixed.any_length:
+            learner = body.config.learner_object
+            if learner.kernels.enter is None and not learner.any_length:
                 self.items = Items([])
             self.open.clear()
             self.since = self.number
@@ -330,29 +368,29 @@ class SlotState:
                 self._put(name, b"")
 
 
-def new_agent(config: SlotConfig, known: int) -> Agent:
-    """A learner that has seen nothing, for a slot that knows so many items."""
+def new_agent(config: SlotConfig, n_items: int) -> Agent:
+    """Create the agent of a slot that knows some number of items."""
     learner = config.learner_object
     if learner.any_length:
         m = config.max_list_length
     elif learner.kernels.enter is not None:
-        m = max(config.k, known, 1)  # numbers without a name are given one when it comes
+        m = max(config.k, n_items, 1)  # an unused number gets its item later
     else:
         m = len(config.items)
     return Agent(learner, m=m, k=config.k, d=config.d)
 
 
 def identity(config: SlotConfig) -> tuple[Any, ...]:
-    """What makes a learner another one: all that its memory depends on."""
+    """Return everything that the learner's state depends on. If it changes, the learner starts from scratch."""
     learner = config.learner_object
-    fixed = learner.kernels.enter is None and not learner.any_length
-    items = config.items if fixed else config.max_list_length if learner.any_length else None
+    is_fixed = learner.kernels.enter is None and not learner.any_length
+    items = config.items if is_fixed else config.max_list_length if learner.any_length else None
     features = (config.features, config.context, config.features_from, config.item_effects)
-    return specification(config), config.k, config.max_grade, items, *features
+    return config.specification, config.k, config.max_grade, items, *features
 
 
-def _given(body: Ranked) -> Ints:
-    """The candidates of a ranking of registered items, in the order of their rows."""
+def _rows(body: Ranked) -> Ints:
+    """Return the candidates of a ranking of registered items, in the order of their rows."""
     return read_numbers(body.items) if body.items else np.sort(read_numbers(body.ranking))
 
 
@@ -361,15 +399,15 @@ def _no_features(n: int) -> Features:
 
 
 def event_k(event: Event) -> int:
-    """How many questions an event asks: fewer than k if its list is shorter."""
+    """Return k for an event, or the length of its list if that is shorter."""
     return min(event.body.k, len(event.body.ranking) // 4)
 
 
 _APPLY: dict[type[Any], Callable[..., None]] = {
-    Ranked: SlotState._ranked,
-    Shown: SlotState._shown,
-    Feedback: SlotState._feedback,
-    Close: SlotState._closed,
-    ItemsBody: SlotState._items,
-    Settings: SlotState._configured,
+    Ranked: SlotState._apply_ranked,
+    Shown: SlotState._apply_shown,
+    Feedback: SlotState._apply_feedback,
+    Close: SlotState._apply_close,
+    ItemsBody: SlotState._apply_items,
+    Settings: SlotState._apply_settings,
 }

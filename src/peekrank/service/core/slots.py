@@ -1,7 +1,6 @@
-"""A slot at work: what a call asks for is checked, becomes a record, and is answered.
+"""A slot that takes calls: it validates a call, writes a record, and replies.
 
-A record is made and taken in by `Slot.write`, which is all that ever changes a state. Whatever can be wrong with a
-call is found before.
+All validation happens before the record is written. Only `SlotState.rank` and `SlotState.apply` change the state.
 """
 
 from __future__ import annotations
@@ -15,7 +14,14 @@ import msgspec
 import numpy as np
 
 from peekrank.service.api import messages, problems
-from peekrank.service.api.messages import ChangedReply, EventReply, ItemReply, ItemsReply, RankReply, SlotReply
+from peekrank.service.api.messages import (
+    ChangedReply,
+    EventReply,
+    ItemReply,
+    ItemsReply,
+    RankReply,
+    SlotReply,
+)
 from peekrank.service.config import LimitsConfig
 from peekrank.service.core.clock import SECOND
 from peekrank.service.core.events import MISSING, Step, Trigger, Write, aggregate, pack_grades, step
@@ -45,30 +51,33 @@ class Slot:
     Parameters
     ----------
     state
-        The state, which this slot changes by records only.
+        The state. The slot changes it only by records.
     limits
-        How much is taken on.
+        Limits of the service.
     """
 
     def __init__(self, state: SlotState, limits: LimitsConfig) -> None:
         self.state, self._limits = state, limits
-        self.written: list[Record] = []  # taken in, and not yet in the store
+        self.pending: list[Record] = []  # applied, and not yet in the store
         self.now = 0  # time of the next record
 
     def write(self, event: str | None, body: Body) -> None:
-        """Take a record in, and have it written."""
-        number = self.state.number + 1
-        self.state.apply(number, self.now, event, body)
-        self.written.append(Record(self.state.slot, number, self.now, record_type(body), event, encode(body)))
+        """Apply a record, and queue it for the store."""
+        self.state.apply(self.state.number + 1, self.now, event, body)
+        self._queue(event, body)
+
+    def _queue(self, event: str | None, body: Body) -> None:
+        state = self.state
+        self.pending.append(Record(state.slot, state.number, self.now, record_type(body), event, encode(body)))
 
     # Rankings
 
     def rank(self, request: messages.RankRequest) -> RankReply:
-        """Rank a list for an event that is new."""
+        """Rank a list for a new event."""
         state = self.state
         if len(state.open) >= self._limits.max_open_events:
             raise problems.too_many_open(state.slot, self._limits.max_open_events)
-        body = Ranked(digest_of(request), request.defer, state.config.k)
+        body = Ranked(digest(request), request.defer, state.config.k)
         if state.lists:
             self._set_list(body, request)
         else:
@@ -77,46 +86,49 @@ class Slot:
         if state.config.mode == "shadow":
             self._set_baseline(body, request.baseline)
         event = request.event_id or secrets.token_urlsafe(12).lstrip("-_") + "0"
-        self.write(event, body)
+        self._queue(event, state.rank(state.number + 1, self.now, event, body))
         return rank_reply(state, state.open[event])
 
     def _set_list(self, body: Ranked, request: messages.RankRequest) -> None:
-        """A list that brings its items."""
-        items, d, most = request.items, self.state.config.features, self.state.config.max_list_length
+        """Set the items of a list that brings its own."""
+        items, d, limit = request.items, self.state.config.features, self.state.config.max_list_length
         if items is None:
-            raise problems.invalid("items: must be given, since every list of this slot has its own", "$.items")
-        if len(items) > most:
-            raise problems.too_large("items of a list", most)
-        body.names = [item if isinstance(item, str) else item.id for item in items]
-        _check_once(body.names)
+            raise problems.invalid("items is missing: every list of this slot brings its own", "$.items")
+        if len(items) > limit:
+            raise problems.too_large("items of a list", limit)
+        body.names = _names(items)
+        _check_distinct(body.names)
         if d:
             body.features = b"".join(_features(item, n, d) for n, item in enumerate(items))
 
     def _set_items(self, body: Ranked, items: Sequence[str | messages.Item] | None) -> None:
-        """Items that are known, all or some of them, or that become known."""
+        """Set the items of a list of known items, some of which may be new."""
         state = self.state
         if items is None:
             if not len(state.items.present):
-                raise problems.invalid("items: none is known yet; name some, or register them", "$.items")
-            if state.agent.learner.any_length and len(state.items.present) > state.config.max_list_length:
-                raise problems.too_large("items of a list", state.config.max_list_length)
+                raise problems.invalid("items is missing: the slot has no items yet", "$.items")
+            self._check_length(len(state.items.present))
             return
         if not state.changing:
-            self._check_all(items)
+            self._check_all_items(items)
             return
-        names = [item if isinstance(item, str) else item.id for item in items]
-        _check_once(names)
-        if state.agent.learner.any_length and len(names) > state.config.max_list_length:
-            raise problems.too_large("items of a list", state.config.max_list_length)
+        names = _names(items)
+        _check_distinct(names)
+        self._check_length(len(names))
         if any(not isinstance(item, str) and item.features is not None for item in items):
-            raise problems.invalid("items: this slot takes no features in a call; register them", "$.items")
+            raise problems.invalid("items: this slot takes no features with a list; send names only", "$.items")
         unknown = [name for name in names if not state.items.is_present(name)]
         if unknown:
             self._add(body, unknown)
         known = len(state.items)
-        later = {name: known + n for n, name in enumerate(body.added)}
-        chosen = [later[name] if name in later else state.items.number(name) for name in names]
+        new = {name: known + n for n, name in enumerate(body.added)}
+        chosen = [new[name] if name in new else state.items.number(name) for name in names]
         body.items = numbers(np.sort(np.array(chosen, dtype=np.int64)))
+
+    def _check_length(self, n: int) -> None:
+        limit = self.state.config.max_list_length
+        if self.state.agent.learner.any_length and n > limit:
+            raise problems.too_large("items of a list", limit)
 
     def _add(self, body: Ranked, unknown: list[str]) -> None:
         state = self.state
@@ -126,33 +138,33 @@ class Slot:
         self._check_room(len(unknown))
         body.added = unknown
 
-    def _check_room(self, more: int) -> None:
-        if len(self.state.items) + more > self._limits.max_items:
+    def _check_room(self, n_new: int) -> None:
+        if len(self.state.items) + n_new > self._limits.max_items:
             raise problems.too_large("items of a slot", self._limits.max_items)
 
-    def _check_all(self, items: Sequence[str | messages.Item]) -> None:
-        """Refuse a list that is not the list, for a learner that ranks all items every time."""
+    def _check_all_items(self, items: Sequence[str | messages.Item]) -> None:
+        """Raise a `Problem` unless the list has all items, for a learner that always ranks all of them."""
         state = self.state
-        names = {item if isinstance(item, str) else item.id for item in items}
+        names = set(_names(items))
         if names != {item.name for item in state.items.known} or len(items) != len(names):
             raise problems.invalid(
-                f"items: {state.agent.learner.name} ranks all {len(state.items)} items of the slot every time; "
-                "leave them out, or take a learner whose items come and go, as doubtsort",
+                f"items: {state.agent.learner.name} always ranks all {len(state.items)} items of the slot. Omit "
+                "items, or use a learner whose items may change, such as doubtsort",
                 "$.items",
             )
 
     def _set_baseline(self, body: Ranked, baseline: Sequence[str] | None) -> None:
-        """The order that the caller shows, while this slot only looks on."""
+        """Set the caller's order, which a slot in shadow mode returns."""
         state = self.state
         if baseline is None:
-            raise problems.invalid("baseline: must be given, since this slot is in shadow mode", "$.baseline")
+            raise problems.invalid("baseline is missing: this slot is in shadow mode", "$.baseline")
         known = len(state.items)
-        numbered = (
-            {name: place for place, name in enumerate(body.names)}
+        new = (
+            {name: p for p, name in enumerate(body.names)}
             if state.lists
             else {name: known + n for n, name in enumerate(body.added)}
         )
-        order = [numbered[name] if name in numbered else self._number(name) for name in baseline]
+        order = [new[name] if name in new else self._number(name) for name in baseline]
         listed = (
             range(len(body.names))
             if state.lists
@@ -161,7 +173,7 @@ class Slot:
             else state.items.present
         )
         if sorted(order) != sorted(listed):
-            raise problems.invalid("baseline: must hold the items of the list, each once", "$.baseline")
+            raise problems.invalid("baseline: must contain the items of the list, each once", "$.baseline")
         body.baseline = numbers(np.array(order, dtype=np.int64))
 
     def _number(self, name: str) -> int:
@@ -169,100 +181,100 @@ class Slot:
         return -1 if number is None else number
 
     def _set_context(self, body: Ranked, context: Any) -> None:
-        wanted = self.state.config.context
-        if context is None and not wanted:
+        expected = self.state.config.context
+        if context is None and not expected:
             return
         body.context = b"" if context is None else _float32(context)
-        if len(body.context) != 4 * wanted:
+        if len(body.context) != 4 * expected:
             raise problems.invalid(
-                f"context: {len(body.context) // 4} numbers, and this slot takes {wanted}", "$.context"
+                f"context: got {len(body.context) // 4} numbers, expected {expected}", "$.context"
             )
         _check_finite(body.context, "$.context")
 
-    # Answers
-
     def repeat_rank(self, event: Event, request: messages.RankRequest) -> RankReply:
-        """The stored decision, if it is asked for by the same request."""
-        same = bool(event.body.digest) and event.body.digest == digest_of(request)
-        done = step(self.state.config.update, event.at, Trigger.SAME_RANK if same else Trigger.OTHER_RANK)
-        if done.problem:
+        """Return the stored ranking. Raises a `Problem` if the request differs from the original one."""
+        is_same = bool(event.body.digest) and event.body.digest == digest(request)
+        trigger = Trigger.SAME_RANK if is_same else Trigger.OTHER_RANK
+        if step(self.state.config.update, event.status, trigger).problem:
             raise problems.other_request(event.id)
         return rank_reply(self.state, event)
 
-    def activate(self, event: Event) -> EventReply:
-        """Say that a deferred list is shown."""
-        done = step(self.state.config.update, event.at, Trigger.ACTIVATE)
-        if done.write is Write.SHOWN:
-            self.write(event.id, Shown())
-        return self._reply(event, done)
+    # Feedback
 
-    def answer(self, event: Event, request: messages.FeedbackRequest) -> EventReply:
-        """Take an answer; one in which nothing was answered changes nothing."""
+    def activate(self, event: Event) -> EventReply:
+        """Activate a deferred event."""
+        effect = step(self.state.config.update, event.status, Trigger.ACTIVATE)
+        if effect.write is Write.SHOWN:
+            self.write(event.id, Shown())
+        return self._reply(event, effect)
+
+    def submit_feedback(self, event: Event, request: messages.FeedbackRequest) -> EventReply:
+        """Apply feedback. Feedback without any grade changes nothing."""
         ranking = names_of(self.state, event)
-        answer = pack_grades(parse_grades(self.state, event, ranking, request))
+        grades = pack_grades(parse_grades(self.state, event, ranking, request))
         shown = parse_shown(event, ranking, request)
-        if answer == pack_grades([MISSING] * event_k(event)):
+        if grades == pack_grades([MISSING] * event_k(event)):
             return event_reply(self.state, event)
-        call = (
+        trigger = (
             Trigger.SAME_ANSWER
-            if answer in event.answers
+            if grades in event.feedback
             else Trigger.SAME_LATE_ANSWER
-            if answer in event.late
+            if grades in event.late_feedback
             else Trigger.NEW_ANSWER
         )
-        done = step(self.state.config.update, event.at, call)
-        if done.write is not None:
-            self.write(event.id, Feedback(answer, done.write is Write.LATE, shown))
-        return self._reply(event, done)
+        effect = step(self.state.config.update, event.status, trigger)
+        if effect.write is not None:
+            self.write(event.id, Feedback(grades, effect.write is Write.LATE, shown))
+        return self._reply(event, effect)
 
     def close(self, event: str) -> None:
-        """Write that the waiting time of an event is over."""
+        """Close an event whose feedback window is over."""
         self.write(event, Close())
 
-    def _reply(self, event: Event, done: Step) -> EventReply:
-        if done.problem == "other-answer":
+    def _reply(self, event: Event, effect: Step) -> EventReply:
+        if effect.problem == "other-answer":
             raise problems.other_answer(event.id)
-        if done.problem == "closed":
+        if effect.problem == "closed":
             raise problems.closed(event.id)
         return event_reply(self.state, event)
 
     # Items
 
     def put_items(self, request: messages.ItemsRequest) -> ChangedReply:
-        """Register items, bring them back, or replace their descriptions."""
+        """Register items, bring them back, or replace their features."""
         state, d = self.state, self.state.config.features
-        self._require_registry()
-        names = [item if isinstance(item, str) else item.id for item in request.items]
-        _check_once(names)
-        rows = [_features(item, n, d) if d else b"" for n, item in enumerate(request.items)]
+        self._check_registry()
+        names = _names(request.items)
+        _check_distinct(names)
         if not d and any(not isinstance(item, str) and item.features is not None for item in request.items):
-            raise problems.invalid("items: this slot knows items by name, and takes no features", "$.items")
+            raise problems.invalid("items: this slot does not use features; send names only", "$.items")
+        rows = [_features(item, n, d) if d else b"" for n, item in enumerate(request.items)]
         new = [n for n, name in enumerate(names) if not state.items.is_present(name)]
         self._check_room(sum(state.items.number(name) is None for name in names))
-        other = [n for n, name in enumerate(names) if n not in new and self._features_of(name) != rows[n]]
-        if changes := sorted(new + other):
+        changed = [n for n, name in enumerate(names) if n not in new and self._features_of(name) != rows[n]]
+        if changes := sorted(new + changed):
             self.write(None, Items([names[n] for n in changes], b"".join(rows[n] for n in changes)))
-        return ChangedReply(added=len(new), changed=len(other), sequence=state.number)
+        return ChangedReply(added=len(new), changed=len(changed), sequence=state.number)
 
     def _features_of(self, name: str) -> bytes:
         return self.state.items.known[self.state.items.number(name) or 0].features
 
     def retire_items(self, ids: Sequence[str]) -> ChangedReply:
-        """Leave items out from now on; those that are out already are no mistake."""
+        """Retire items. Items that are already retired are ignored."""
         state = self.state
-        self._require_registry()
+        self._check_registry()
         if unknown := [name for name in ids if state.items.number(name) is None]:
             raise problems.unknown_items(unknown, (item.name for item in state.items.known))
-        if gone := [name for name in dict.fromkeys(ids) if state.items.is_present(name)]:
-            self.write(None, Items(retired=gone))
-        return ChangedReply(retired=len(gone), sequence=state.number)
+        if present := [name for name in dict.fromkeys(ids) if state.items.is_present(name)]:
+            self.write(None, Items(retired=present))
+        return ChangedReply(retired=len(present), sequence=state.number)
 
-    def _require_registry(self) -> None:
+    def _check_registry(self) -> None:
         if self.state.lists:
-            raise problems.invalid("this slot keeps no items: every list brings its own")
+            raise problems.invalid("this slot stores no items: every list brings its own")
         if not self.state.changing:
             raise problems.invalid(
-                f"{self.state.agent.learner.name} ranks a fixed set of items; doubtsort lets them come and go"
+                f"{self.state.agent.learner.name} ranks a fixed set of items; with doubtsort, items may change"
             )
 
 
@@ -270,49 +282,49 @@ class Slot:
 
 
 def names_of(state: SlotState, event: Event) -> list[str]:
-    """The ranking of an event, in names."""
+    """Return the ranking of an event as names."""
     ranking = np.frombuffer(event.body.ranking, dtype="<u4").tolist()
     if event.body.names:
-        return [event.body.names[place] for place in ranking]
+        return [event.body.names[number] for number in ranking]
     return state.items.names(ranking)
 
 
 def rank_reply(state: SlotState, event: Event) -> RankReply:
-    """What to show."""
+    """Describe the ranking of an event."""
     ranking = names_of(state, event)
     return RankReply(event.id, ranking, ranking[: event.body.k], event.body.explored, event.number)
 
 
 def event_reply(state: SlotState, event: Event) -> EventReply:
-    """An event as it stands."""
+    """Describe an event."""
     ranking = names_of(state, event)
-    asked = ranking[: event.body.k]
-    grades = aggregate(event.answers, len(asked), state.config.aggregate)
-    answers = {name: None if np.isnan(grade) else float(grade) for name, grade in zip(asked, grades, strict=True)}
-    deadline = None if event.at.closed else state.deadline(event) / SECOND
-    return EventReply(event.id, state.slot, event.at.value, ranking, asked, answers, event.learned, deadline)
+    top_k = ranking[: event.body.k]
+    values = aggregate(event.feedback, len(top_k), state.config.aggregate)
+    grades = {name: None if np.isnan(grade) else float(grade) for name, grade in zip(top_k, values, strict=True)}
+    deadline = None if event.status.closed else state.deadline(event) / SECOND
+    return EventReply(event.id, state.slot, event.status.value, ranking, top_k, grades, event.learned, deadline)
 
 
 def items_reply(state: SlotState, after: str, limit: int) -> ItemsReply:
-    """Items in order of their names, from the first after a name."""
+    """Describe one page of items, sorted by name, from the first after `after`."""
     rest = sorted((item for item in state.items.known if item.name > after), key=lambda item: item.name)
-    shown = [
+    page = [
         ItemReply(
             item.name,
             not item.present,
             np.frombuffer(item.features, dtype="<f4").tolist() if item.features else None,
             item.shown,
-            item.answers,
-            item.total / item.answers if item.answers else None,
-            item.recent if item.answers else None,
+            item.n_feedback,
+            item.total / item.n_feedback if item.n_feedback else None,
+            item.recent if item.n_feedback else None,
         )
         for item in rest[:limit]
     ]
-    return ItemsReply(shown, shown[-1].id if len(rest) > limit else None)
+    return ItemsReply(page, page[-1].id if len(rest) > limit else None)
 
 
 def slot_reply(state: SlotState) -> SlotReply:
-    """A slot, and what has happened in it."""
+    """Describe a slot."""
     counts, config = state.activity.counts, state.config
     minutes = [
         messages.Minute(
@@ -349,16 +361,16 @@ def slot_reply(state: SlotState) -> SlotReply:
 
 
 @runtime_checkable
-class _Team(Protocol):
-    """A learner that is made of several, one of which is in charge (`learners.champion`)."""
+class _HasMembers(Protocol):
+    """A learner that consists of a champion and challengers (`learners.champion`)."""
 
     def standings(self, state: Any) -> Sequence[Any]: ...
 
 
 def members(state: SlotState) -> list[messages.Member]:
-    """The learners of a slot that has several, each with what it is worth more than the one in charge."""
+    """Describe the champion and the challengers of a slot, with their estimated difference in value."""
     agent = state.agent
-    if not isinstance(agent.learner, _Team):
+    if not isinstance(agent.learner, _HasMembers):
         return []
     return [
         messages.Member(
@@ -372,17 +384,21 @@ def members(state: SlotState) -> list[messages.Member]:
     ]
 
 
-def digest_of(request: messages.RankRequest) -> bytes:
-    """What tells a request from others with the same event id; empty if it has no id."""
+def digest(request: messages.RankRequest) -> bytes:
+    """Hash a request, to recognise its repetitions. Empty if it has no event id."""
     if request.event_id is None:
         return b""
     return blake2b(_encode_request(request), digest_size=_DIGEST).digest()
 
 
-def _check_once(names: list[str]) -> None:
+def _names(items: Sequence[str | messages.Item]) -> list[str]:
+    return [item if isinstance(item, str) else item.id for item in items]
+
+
+def _check_distinct(names: list[str]) -> None:
     if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise problems.invalid(f"items: {twice!r} is named twice", "$.items")
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise problems.invalid(f"items: {duplicate!r} appears twice", "$.items")
 
 
 def _float32(values: Any) -> bytes:
@@ -390,14 +406,14 @@ def _float32(values: Any) -> bytes:
 
 
 def _features(item: str | messages.Item, n: int, d: int) -> bytes:
-    """The features of an item, if they are so many finite numbers."""
-    given = None if isinstance(item, str) else item.features
-    if given is None:
-        raise problems.invalid(f"items[{n}]: needs its features, {d} numbers", f"$.items[{n}]")
-    row = _float32(given)
+    """Return the d features of an item as float32. Raises a `Problem` if they are missing or not finite."""
+    features = None if isinstance(item, str) else item.features
+    if features is None:
+        raise problems.invalid(f"items[{n}]: features are missing, expected {d} numbers", f"$.items[{n}]")
+    row = _float32(features)
     if len(row) != 4 * d:
         raise problems.invalid(
-            f"items[{n}].features: {len(row) / 4:g} numbers, and this slot takes {d}", f"$.items[{n}].features"
+            f"items[{n}].features: got {len(row) / 4:g} numbers, expected {d}", f"$.items[{n}].features"
         )
     _check_finite(row, f"$.items[{n}].features")
     return row

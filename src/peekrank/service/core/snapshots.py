@@ -1,7 +1,7 @@
-"""Snapshots: what a slot's log came to after a record, so that a start need not fold all of it.
+"""Snapshots: the state of a slot after a record, so that a start does not have to replay the whole log.
 
-A snapshot is a convenience, never the truth. It has a checksum, and one that is damaged is passed over: for the
-one before, or for the whole log. Equal states are equal bytes, which is what `audit` compares.
+The log is authoritative, not its snapshots. A snapshot has a checksum. If it is damaged, replay starts from the
+one before, or from the first record. Equal states have equal bytes, which `audit` compares.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from peekrank.service.event_log.records import FORMAT, Settings, decode
 from peekrank.service.event_log.store import Snapshot, Store
 
 
-class _Saved(Struct, array_like=True):
-    """All that a state is."""
+class _SavedState(Struct, array_like=True):
+    """All parts of the state of a slot."""
 
     time: int
     since: int
@@ -40,14 +40,14 @@ class _Saved(Struct, array_like=True):
     monitor: MonitorSnapshot
 
 
-_ENCODER, _DECODER = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(_Saved)
+_ENCODER, _DECODER = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(_SavedState)
 
 
 @cache
 def machine() -> dict[str, Any]:
-    """What the last digit of a float may depend on."""
-    with_names = {name: version(name) for name in ("numba", "numpy")}
-    return {"cpu": _cpu(), **with_names, "peekrank": __version__}
+    """Describe the CPU and the versions that the last bit of a float may depend on."""
+    versions = {name: version(name) for name in ("numba", "numpy")}
+    return {"cpu": _cpu(), **versions, "peekrank": __version__}
 
 
 def _cpu() -> str:
@@ -57,9 +57,9 @@ def _cpu() -> str:
 
 
 def take_snapshot(state: SlotState) -> Snapshot:
-    """A snapshot of a fold as it is."""
+    """Take a snapshot of a slot."""
     body = _ENCODER.encode(
-        _Saved(
+        _SavedState(
             state.time,
             state.since,
             state.settings,  # type: ignore[arg-type]
@@ -67,7 +67,7 @@ def take_snapshot(state: SlotState) -> Snapshot:
             state.items.known,
             list(state.open.values()),
             state.activity,
-            state.monitor.saved(),
+            state.monitor.snapshot(),
         )
     )
     about = json.dumps({"format": FORMAT, **machine()})
@@ -75,22 +75,22 @@ def take_snapshot(state: SlotState) -> Snapshot:
 
 
 def differences(one: bytes, other: bytes) -> list[str]:
-    """Names of the parts in which the bodies of two snapshots differ; a field that one lacks has its default."""
+    """Name the parts in which two snapshots differ. A field that one of them lacks has its default."""
     first, second = _DECODER.decode(one), _DECODER.decode(other)
     if _ENCODER.encode(first) == _ENCODER.encode(second):
         return []
-    return [name for name in _Saved.__struct_fields__ if getattr(first, name) != getattr(second, name)]
+    return [name for name in _SavedState.__struct_fields__ if getattr(first, name) != getattr(second, name)]
 
 
 def restore(snapshot: Snapshot) -> SlotState:
-    """The fold that a snapshot was taken of; a ValueError if it cannot be had from it."""
-    found = json.loads(snapshot.about)
-    if found.get("format", 0) > FORMAT:
-        raise ValueError(f"the snapshot is in format {found['format']}, and this peekrank reads up to {FORMAT}")
+    """Restore a slot from a snapshot. Raises ValueError if the snapshot is damaged or too new."""
+    about = json.loads(snapshot.about)
+    if about.get("format", 0) > FORMAT:
+        raise ValueError(f"its format is {about['format']}, and this version of peekrank reads up to {FORMAT}")
     if sha256(snapshot.body).digest() != snapshot.digest:
-        raise ValueError("the snapshot is damaged: its content does not match its checksum")
+        raise ValueError("the snapshot is damaged: its checksum does not match")
     try:
-        saved: _Saved = _DECODER.decode(snapshot.body)
+        saved: _SavedState = _DECODER.decode(snapshot.body)
     except msgspec.MsgspecError as error:
         raise ValueError(f"the snapshot cannot be read: {error}") from None
     state = SlotState(snapshot.slot)
@@ -104,45 +104,45 @@ def restore(snapshot: Snapshot) -> SlotState:
 
 
 def initial_state(store: Store, slot: str) -> SlotState:
-    """A slot before the first record that is there: as it was made, or as the oldest snapshot has it."""
+    """Return the state before the first record in the log: empty, or from the oldest snapshot."""
     first, _ = store.ends(slot)
     if first == 1:
         return SlotState(slot)
     usable = [snapshot for snapshot in store.snapshots(slot) if snapshot.number >= first - 1]
     if not usable:
         raise ValueError(
-            f"the log of slot {slot!r} begins with record {first}, and there is no snapshot of what was before: "
-            "restore a backup"
+            f"the log of slot {slot!r} starts with record {first}, and no snapshot covers the records before. "
+            "Restore a backup"
         )
     return restore(usable[-1])
 
 
 def replay(store: Store, slot: str) -> tuple[SlotState, list[str]]:
-    """A slot as its log has it, from the newest snapshot that can be used on; and what was passed over."""
-    passed: list[str] = []
+    """Rebuild a slot from the newest usable snapshot. Returns it with the reasons why others were skipped."""
+    skipped: list[str] = []
     first, _ = store.ends(slot)
     for snapshot in store.snapshots(slot):
         try:
             state = restore(snapshot)
         except ValueError as error:
-            passed.append(f"snapshot {snapshot.number} of slot {slot!r} is not used: {error}")
+            skipped.append(f"snapshot {snapshot.number} of slot {slot!r}: {error}")
             continue
-        return catch_up(store, state), passed
+        return catch_up(store, state), skipped
     if first > 1:
         raise ValueError(
-            f"the log of slot {slot!r} begins with record {first}, and no snapshot can be used: restore a backup"
+            f"the log of slot {slot!r} starts with record {first}, and no snapshot is usable. Restore a backup"
         )
-    return catch_up(store, SlotState(slot)), passed
+    return catch_up(store, SlotState(slot)), skipped
 
 
 def catch_up(store: Store, state: SlotState, until: int | None = None) -> SlotState:
-    """A fold after it took in the records that it has not seen, as far as one, or all."""
+    """Apply the records that follow the state, up to a number or to the end of the log."""
     for record in store.read(state.slot, state.number):
         if until is not None and record.number > until:
             break
         if record.number != state.number + 1:
             raise ValueError(
-                f"the log of slot {state.slot!r} has a gap: record {state.number} is followed by {record.number}"
+                f"the log of slot {state.slot!r} has a gap: record {record.number} follows record {state.number}"
             )
         try:
             state.apply(record.number, record.time, record.event, decode(record))

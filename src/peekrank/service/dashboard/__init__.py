@@ -1,1 +1,1 @@
-"""The board: what a person sees of a running service."""
+"""The dashboard: pages about a service and its slots, rendered on the server."""

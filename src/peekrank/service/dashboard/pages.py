@@ -1,4 +1,4 @@
-"""Pages of the board, filled from what the service has in memory: nothing here reads the log."""
+"""Pages of the dashboard, rendered from the state in memory. They never read the log."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from peekrank.service.api.messages import ItemReply, SlotReply, StatsReply
 from peekrank.service.api.problems import PROBLEM_TYPES
 from peekrank.service.dashboard import charts
 
-SHOWN = 100  # items on a page
+ITEMS = 100  # items per page
 
 
 class Card(NamedTuple):
-    """A slot, with what is computed from its counts."""
+    """A slot, with figures computed from its counts."""
 
     slot: SlotReply
-    answer_rate: float | None  # of closed events
+    response_rate: float | None  # share of closed events with feedback
     explored_share: float | None
     traffic: Markup
     values: Markup
-    busiest: int  # lists in a minute
-    lowest: float  # values at the edges of the picture
-    highest: float
+    busiest: int  # lists in the busiest minute
+    chart_min: float  # range of the value chart
+    chart_max: float
 
 
 def card(slot: SlotReply, now: float) -> Card:
-    """A slot as a page shows it."""
+    """Compute the figures and charts of a slot."""
     closed = slot.answered + slot.expired
     low, high = charts.value_range(slot.minutes, slot.value, now)
     return Card(
         slot,
         slot.answered / closed if closed else None,
         slot.explored / slot.ranked if slot.ranked else None,
-        Markup(charts.traffic(slot.minutes, now)),  # noqa: S704 - numbers, and words that are escaped
+        Markup(charts.traffic(slot.minutes, now)),  # noqa: S704 - numbers and escaped text
         Markup(charts.values(slot.minutes, slot.value, now)),  # noqa: S704
         max((minute.ranked for minute in slot.minutes), default=0),
         low,
@@ -49,7 +49,7 @@ def card(slot: SlotReply, now: float) -> Card:
 
 
 class View(NamedTuple):
-    """How a page is looked at: the service's time, whether it loads itself again, and what stands above all."""
+    """How a page is viewed: the service's time, whether the page reloads, and the banner."""
 
     now: float
     live: bool = True
@@ -57,31 +57,31 @@ class View(NamedTuple):
 
 
 def overview(slots: Sequence[SlotReply], stats: StatsReply | None, reason: str, view: View) -> str:
-    """The first page: the service, its alarms, and a card for each slot."""
+    """Render the first page: the service, and a card for each slot."""
     cards = [card(slot, view.now) for slot in slots]
     return _render("overview.html", cards=cards, stats=stats, reason=reason, view=view)
 
 
 def slot_page(slot: SlotReply, items: Sequence[ItemReply], view: View) -> str:
-    """All that is known of a slot; of its items those with the best answers."""
+    """Render the page of a slot, with its best items."""
     ordered = sorted(items, key=lambda item: (item.retired, -(item.mean or 0.0), -item.shown, item.id))
-    return _render("slot.html", card=card(slot, view.now), items=ordered[:SHOWN], known=len(items), view=view)
+    return _render("slot.html", card=card(slot, view.now), items=ordered[:ITEMS], known=len(items), view=view)
 
 
 def problem_page(kind: str) -> str:
-    """What a problem means: what its `type` links to."""
+    """Render the explanation that the `type` of a problem links to."""
     return _render("problem.html", kind=kind, problem=PROBLEM_TYPES[kind], view=View(0.0, live=False))
 
 
 @cache
 def style() -> str:
-    """The style sheet, which is in every page."""
+    """Return the style sheet, which every page includes."""
     return (files("peekrank.service.dashboard") / "templates" / "dashboard.css").read_text(encoding="utf-8")
 
 
 @cache
 def policy() -> str:
-    """What a browser may load for a page: its own style sheet, known by its hash, and nothing else."""
+    """Return the content security policy of a page: only its own style sheet, identified by its hash."""
     digest = base64.b64encode(sha256(style().encode()).digest()).decode()
     return (
         f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'; "
@@ -91,15 +91,15 @@ def policy() -> str:
 
 @cache
 def _environment() -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader("peekrank.service.dashboard"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(percent=_percent, number=_number, ago=_ago, size=_size, count=_count)
-    return made
+    environment.filters.update(percent=_percent, number=_number, ago=_ago, size=_size, count=_count)
+    return environment
 
 
 def _render(template: str, **content: Any) -> str:
@@ -119,7 +119,7 @@ def _count(value: int | None) -> str:
 
 
 def _ago(moment: float, now: float) -> str:
-    """How long ago something was, in a word.
+    """Format the time since a moment.
 
     >>> _ago(0.0, 59.0), _ago(0.0, 3600.0), _ago(0.0, 90_000.0)
     ('59 s', '60 min', '25 h')
@@ -131,7 +131,7 @@ def _ago(moment: float, now: float) -> str:
 
 
 def _size(size: int) -> str:
-    """A size in bytes.
+    """Format a size in bytes.
 
     >>> _size(999), _size(2_500_000)
     ('999 B', '2.5 MB')

@@ -1,4 +1,4 @@
-"""Addresses of the board, for whoever may read."""
+"""Routes of the dashboard. They need the role `reader`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from starlette.routing import Route
 from peekrank.service.api import problems
 from peekrank.service.api.auth import authenticated
 from peekrank.service.api.keys import Key, Keys
-from peekrank.service.api.messages import MAX_ITEMS, ItemReply, SlotReply
+from peekrank.service.api.limits import MAX_ITEMS
+from peekrank.service.api.messages import ItemReply, SlotReply
 from peekrank.service.api.problems import PROBLEM_TYPES
-from peekrank.service.core.protocol import ServiceProtocol, readable
+from peekrank.service.core.protocol import ServiceProtocol, check_readable
 from peekrank.service.dashboard import pages
 
 
 def dashboard_routes(service: ServiceProtocol, keys: Keys, clock: Callable[[], float], banner: str) -> list[Route]:
-    """The pages of the board, at the time that the service has, under a banner if there is one."""
+    """Build the routes. `clock` is the service's time, and `banner` a text at the top of every page."""
 
     def view(request: Request) -> pages.View:
         return pages.View(clock(), request.query_params.get("live") != "no", banner)
@@ -33,8 +34,8 @@ def dashboard_routes(service: ServiceProtocol, keys: Keys, clock: Callable[[], f
         name = request.path_params["slot"]
         if not key.sees(name):
             raise problems.unknown_slot(name, key.slots)
-        found, items = await asyncio.to_thread(_slot_and_items, service, name)
-        return _html(pages.slot_page(found, items, view(request)))
+        reply, items = await asyncio.to_thread(_slot_and_items, service, name)
+        return _html(pages.slot_page(reply, items, view(request)))
 
     async def problem(request: Request, _: Key) -> Response:
         kind = request.path_params["kind"]
@@ -50,9 +51,9 @@ def dashboard_routes(service: ServiceProtocol, keys: Keys, clock: Callable[[], f
 
 
 def _slot_and_items(service: ServiceProtocol, name: str) -> tuple[SlotReply, list[ItemReply]]:
-    readable(service)
-    found = service.slot(name)
-    return found, [] if found.items is None else service.items(name, limit=MAX_ITEMS).items
+    check_readable(service)
+    slot = service.slot(name)
+    return slot, [] if slot.items is None else service.items(name, limit=MAX_ITEMS).items
 
 
 def _html(page: str) -> Response:

@@ -1,1 +1,1 @@
-"""The log of a service: its records, what a store must do, and the stores there are."""
+"""The log of a service: its records, the protocol of a store, and the stores for SQLite and PostgreSQL."""

@@ -1,4 +1,4 @@
-"""The store that a configuration or a command names."""
+"""Open the store that a configuration or a command names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from peekrank.spec import nearest
 
 
 def open_store(config: StoreConfig, slots: Sequence[str] = ()) -> Store:
-    """A store that nobody owns yet; `slots` are those that whoever acquires it will own."""
+    """Open a store without acquiring it. `slots` are the slots to acquire later."""
     if not config.url:
         return SQLiteStore(config.path, config.synchronous)
     try:
@@ -22,7 +22,7 @@ def open_store(config: StoreConfig, slots: Sequence[str] = ()) -> Store:
 
 
 def open_log(where: str, slots: Iterable[str] | None = None) -> Store:
-    """A log to read, in a file or at ``postgresql://...``; a ValueError if it is not there, or lacks a slot."""
+    """Open a log for reading: a file or ``postgresql://...``. Raises ValueError if it or a slot is missing."""
     store = open_store(StoreConfig(url=where) if "://" in where else StoreConfig(path=where))
     try:
         known = store.slots()

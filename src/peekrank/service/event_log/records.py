@@ -1,8 +1,7 @@
-"""What is written: one kind of body for each kind of record, as msgpack arrays.
+"""Records of the log: one Struct per type of record, stored as a msgpack array.
 
-A body is what happened, and what came of it. When a log is folded again, what happened is done again, and what
-came of it is compared. A new field is added at the end, with a default: then a newer version reads what an older
-one wrote. Anything else is another `FORMAT`.
+A record has a cause and its result. Replay repeats the cause and compares the result. A new field goes to the end
+and has a default, so that newer versions can read older logs. Any other change needs a new `FORMAT`.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from msgspec import Struct
 from peekrank.service.config import SlotConfig
 from peekrank.types import Floats, Ints
 
-FORMAT = 1  # of bodies and snapshots
+FORMAT = 1  # version of records and snapshots
 
 
 class RecordType(IntEnum):
-    """Kinds of records."""
+    """Types of records."""
 
     RANK = 1
     SHOWN = 2
@@ -35,36 +34,36 @@ class Record(NamedTuple):
     """A record as a store keeps it."""
 
     slot: str
-    number: int  # from 1 on, without gaps, for each slot
-    time: int  # microseconds since 1970; never less than that of the record before
+    number: int  # from 1, without gaps, for each slot
+    time: int  # microseconds since 1970, never before the previous record
     kind: int
-    event: str | None  # the event it belongs to
+    event: str | None  # the event that it belongs to
     body: bytes
 
 
 class Ranked(Struct, array_like=True):
     """A list was ranked.
 
-    Items are numbers where the slot knows them (uint32; empty: all that are there), else names. Rankings are such
-    numbers, or places in the list of names.
+    Registered items are stored as numbers (uint32; empty means all present items), others by name. A ranking
+    consists of such numbers, or of indices into the names.
     """
 
-    digest: bytes  # of the request; empty if the service named the event
+    digest: bytes  # of the request; empty if the service chose the event id
     deferred: bool
     k: int
-    names: list[str] = []  # of a list that brings its own items
+    names: list[str] = []  # items of a list that brings its own
     added: list[str] = []  # items that were new in this call
     items: bytes = b""
-    features: bytes = b""  # float32, rows of items or of the list
+    features: bytes = b""  # float32, one row per item
     context: bytes = b""
-    ranking: bytes = b""  # uint32; empty before it was ranked
+    ranking: bytes = b""  # uint32; empty in a request
     token: bytes = b""
-    chances: bytes = b""  # of the items in ascending order, or in the order of the list; empty: not known
-    baseline: bytes = b""  # the caller's own order, which was shown
+    propensities: bytes = b""  # by ascending item number, or in the order of the list; empty if unknown
+    baseline: bytes = b""  # the caller's order, which was shown instead
 
     @property
     def explored(self) -> bool:
-        """Whether the list was shown to learn something."""
+        """Whether the learner explored."""
         return bool(np.frombuffer(self.token, count=1)[0] > 0)
 
 
@@ -73,27 +72,27 @@ class Shown(Struct, array_like=True):
 
 
 class Feedback(Struct, array_like=True):
-    """An answer came."""
+    """Feedback arrived."""
 
     answer: bytes  # `events.pack_grades`
     late: bool = False
-    shown: bytes = b""  # the whole list as the app showed it, as a ranking; empty: as it was ranked, or not told
+    shown: bytes = b""  # the list as the app showed it; empty if it did not report another one
 
 
 class Close(Struct, array_like=True):
-    """The waiting time was over."""
+    """The feedback window was over."""
 
 
 class Items(Struct, array_like=True):
-    """Items came, got new descriptions, or went."""
+    """Items were added, changed or retired."""
 
     put: list[str] = []
-    features: bytes = b""  # float32, a row for each that came
+    features: bytes = b""  # float32, one row per item in `put`
     retired: list[str] = []
 
 
 class Settings(Struct, array_like=True):
-    """The configuration of a slot from here on, and the key of its randomness."""
+    """The configuration of a slot from this record on, and the key of its random numbers."""
 
     config: SlotConfig
     key: int
@@ -114,12 +113,12 @@ encode = msgspec.msgpack.Encoder().encode
 
 
 def record_type(body: Body) -> int:
-    """The kind of record that has such a body."""
+    """Return the type of a record."""
     return _TYPE_OF[type(body)]
 
 
 def decode(record: Record) -> Body:
-    """The body of a record; a ValueError if it cannot be read.
+    """Decode the body of a record. Raises ValueError if it cannot be read.
 
     >>> decode(Record("home", 1, 0, RecordType.CLOSE, "e1", encode(Close())))
     Close()
@@ -132,15 +131,15 @@ def decode(record: Record) -> Body:
 
 
 def numbers(values: Ints) -> bytes:
-    """Numbers of items, or places, as they are kept."""
+    """Encode numbers of items, or indices."""
     return values.astype("<u4").tobytes()
 
 
-def read_numbers(kept: bytes) -> Ints:
-    """Numbers of items, or places."""
-    return np.frombuffer(kept, dtype="<u4").astype(np.int64)
+def read_numbers(data: bytes) -> Ints:
+    """Decode numbers of items, or indices."""
+    return np.frombuffer(data, dtype="<u4").astype(np.int64)
 
 
-def read_floats(kept: bytes) -> Floats:
-    """Numbers of a token, or chances."""
-    return np.frombuffer(kept, dtype="<f8").astype(np.float64)
+def read_floats(data: bytes) -> Floats:
+    """Decode a token, or propensities."""
+    return np.frombuffer(data, dtype="<f8").astype(np.float64)

@@ -1,6 +1,6 @@
-"""The log in a SQLite file, in WAL mode: what is committed survives the end of the process.
+"""The log in a SQLite file, in WAL mode: committed records survive a crash of the process.
 
-``synchronous = "full"`` waits until the disk has it, so that a power cut loses nothing either. The primary key
+``synchronous = "full"`` waits for the disk, so that they also survive a power cut. The primary key
 of a record holds its slot and number in one integer, so that appends go to the end and a slot is read in order.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 from peekrank.service.event_log.records import FORMAT, Record
 from peekrank.service.event_log.store import NotOwnerError, Snapshot, StoreError, store_method
 
-_SLOT = 2**40  # numbers of records of a slot are below
+_SLOT = 2**40  # larger than any record number
 _TABLES = """
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS slots (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -30,20 +30,20 @@ CREATE TABLE IF NOT EXISTS snapshots (
 );
 INSERT OR IGNORE INTO about VALUES ('epoch', 0);
 """
-_SQLITE = b"SQLite format 3\0"  # what its files begin with
-_CHUNK = 1000  # records that are read at a time
+_SQLITE = b"SQLite format 3\0"  # first bytes of a SQLite file
+_CHUNK = 1000  # records per read
 
 
 _method = store_method(sqlite3.Error)
 
 
 class SQLiteStore:
-    """A `Store` in a file.
+    """A store in a file.
 
     Parameters
     ----------
     path
-        The file, which is made by the owner if it is not there.
+        The file. The owner creates it if it is missing.
     synchronous
         "full" or "normal".
     """
@@ -54,22 +54,22 @@ class SQLiteStore:
         self.path, self._synchronous = Path(path), synchronous
         self._epoch = self._inode = 0
         self._writer: sqlite3.Connection | None = None
-        self._guard: sqlite3.Connection | None = None  # holds the lock of the owner
+        self._guard: sqlite3.Connection | None = None  # holds the owner's lock
         self._reader: sqlite3.Connection | None = None
         self._lock = RLock()
         self._ids: dict[str, int] = {}
 
     @property
     def epoch(self) -> int:
-        """How often the log was acquired; 0 for a store that only reads."""
+        """How often the log was acquired. 0 for a reader."""
         return self._epoch
 
-    def _failed(self, error: Exception) -> str:
+    def _on_error(self, error: Exception) -> str:
         return f"{self.path.name}: {error}"
 
     @_method
     def acquire(self) -> None:
-        """Become the owner: a lock that ends with the process, whatever ends it, and an epoch that is raised."""
+        """Become the owner: take a lock that ends with the process, and raise the epoch."""
         self.close()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._take_lock()
@@ -96,14 +96,14 @@ class SQLiteStore:
             if "locked" not in str(error):
                 raise
             raise NotOwnerError(
-                f"{self.path} is in use: another peekrank process writes it, and two would undo each other. Stop "
-                "that one first, or call it; more than one machine needs a PostgreSQL store"
+                f"{self.path} is in use by another peekrank process. Stop that process first. To run several, use "
+                "a PostgreSQL store"
             ) from None
         self._guard = guard
 
     def _connect(self, *, write: bool) -> sqlite3.Connection:
         self._check_kind()
-        mode = "ro" if not write else "rw" if self._epoch else "rwc"  # a log that is gone is not begun anew
+        mode = "ro" if not write else "rw" if self._epoch else "rwc"  # do not recreate a log that was deleted
         connection = sqlite3.connect(
             f"{self.path.absolute().as_uri()}?mode={mode}",
             uri=True,
@@ -116,27 +116,27 @@ class SQLiteStore:
         return connection
 
     def _check_kind(self) -> None:
-        """Refuse a file that is no database at all."""
+        """Raise StoreError if the file is not a SQLite database."""
         if self.path.is_file():
             with self.path.open("rb") as file:
                 if file.read(len(_SQLITE)) not in (b"", _SQLITE):
                     raise StoreError(
-                        f"{self.path} is no log of a service: that is the SQLite file that the service's "
-                        "configuration names under store.path, or peekrank.db"
+                        f"{self.path} is not the log of a service. The log is the SQLite file at store.path in "
+                        "the service's configuration, by default peekrank.db"
                     )
 
     def _check_format(self, connection: sqlite3.Connection) -> None:
-        """Refuse a file that a newer version wrote, or that is something else."""
-        there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        if there and not {"about", "log"} <= there:
-            raise StoreError(f"{self.path} is a database of something else, and not a log of peekrank")
-        if not there:
+        """Raise StoreError if a newer version wrote the file, or if it is not a log."""
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if tables and not {"about", "log"} <= tables:
+            raise StoreError(f"{self.path} is a database, but not the log of a service")
+        if not tables:
             return
-        found = _one(connection, "SELECT value FROM about WHERE name = 'format'") or FORMAT
-        if found > FORMAT:
+        version = _one(connection, "SELECT value FROM about WHERE name = 'format'") or FORMAT
+        if version > FORMAT:
             raise StoreError(
-                f"{self.path} is a log in format {found}, and this peekrank reads up to format {FORMAT}: "
-                "install a newer one"
+                f"{self.path} has format {version}, and this version of peekrank reads up to {FORMAT}. Install a "
+                "newer version"
             )
 
     def _reading(self) -> sqlite3.Connection:
@@ -144,16 +144,16 @@ class SQLiteStore:
             return self._writer
         if self._reader is None:
             if not self.path.is_file():
-                raise StoreError(f"{self.path}: there is no such log")
+                raise StoreError(f"{self.path}: no such file")
             self._reader = self._connect(write=False)
             self._check_format(self._reader)
         return self._reader
 
     @_method
     def append(self, records: Sequence[Record]) -> None:
-        """Keep records in one transaction, if this process still owns the log."""
+        """Store records in one transaction, if this process still owns the log."""
         if self._writer is None:
-            raise NotOwnerError(f"{self.path} was opened to be read")
+            raise NotOwnerError(f"{self.path} is open for reading only")
         self._check_file()
         rows = [(self._offset(r.slot) + r.number, r.time, r.kind, r.event, r.body) for r in records]
         with _Transaction(self._writer) as writer:
@@ -161,72 +161,72 @@ class SQLiteStore:
             writer.executemany("INSERT INTO log VALUES (?, ?, ?, ?, ?)", rows)
 
     def _check_file(self) -> None:
-        """Refuse to write to a file that was deleted or moved: SQLite would, and nobody could read it."""
+        """Raise StoreError if the file was deleted or moved. SQLite would write to it anyway."""
         if not self.path.exists() or self.path.stat().st_ino != self._inode:
-            raise StoreError(f"{self.path} is gone, or another file is in its place")
+            raise StoreError(f"{self.path} was deleted or replaced")
 
     def _check_epoch(self, writer: sqlite3.Connection) -> None:
         if _one(writer, "SELECT value FROM about WHERE name = 'epoch'") != self._epoch:
-            raise NotOwnerError(f"{self.path} was taken over by another process")
+            raise NotOwnerError(f"another process has taken over {self.path}")
 
     def _offset(self, slot: str) -> int:
-        """Where the records of a slot begin; a new slot is given its own range."""
+        """Return the first key of a slot's records. A new slot gets its own range."""
         if slot not in self._ids:
             connection = self._reading()
-            found = connection.execute("SELECT id FROM slots WHERE name = ?", (slot,)).fetchone()
-            if found is None:
+            row = connection.execute("SELECT id FROM slots WHERE name = ?", (slot,)).fetchone()
+            if row is None:
                 if self._writer is None:
                     return -_SLOT
-                found = (connection.execute("INSERT INTO slots (name) VALUES (?)", (slot,)).lastrowid,)
-            self._ids[slot] = int(found[0])
+                row = (connection.execute("INSERT INTO slots (name) VALUES (?)", (slot,)).lastrowid,)
+            self._ids[slot] = int(row[0])
         return self._ids[slot] * _SLOT
 
     def read(self, slot: str, after: int = 0) -> Iterator[Record]:
-        """Records of a slot after a number, some at a time."""
-        while rows := self._some(slot, after):
+        """Yield the records of a slot after a number, in chunks."""
+        while rows := self._read_chunk(slot, after):
             yield from rows
             after = rows[-1].number
 
     @_method
-    def _some(self, slot: str, after: int) -> list[Record]:
+    def _read_chunk(self, slot: str, after: int) -> list[Record]:
         first = self._offset(slot)
-        found = self._reading().execute(
+        rows = self._reading().execute(
             "SELECT id, time, kind, event, body FROM log WHERE id > ? AND id < ? ORDER BY id LIMIT ?",
             (first + after, first + _SLOT, _CHUNK),
         )
-        return [Record(slot, key - first, *rest) for key, *rest in found]
+        return [Record(slot, key - first, *rest) for key, *rest in rows]
 
     @_method
-    def of_event(self, event: str) -> list[Record]:
-        """All records of an event."""
-        found = self._reading().execute(
+    def event_records(self, event: str) -> list[Record]:
+        """Return all records of an event."""
+        rows = self._reading().execute(
             "SELECT slots.name, log.id % ?, time, kind, event, body FROM log JOIN slots ON slots.id = log.id / ? "
             "WHERE event = ? ORDER BY log.id",
             (_SLOT, _SLOT, event),
         )
-        return [Record(*row) for row in found]
+        return [Record(*row) for row in rows]
 
     @_method
     def slots(self) -> list[str]:
-        """Names of all slots that have a record."""
+        """Return the names of all slots that have a record."""
         return [name for (name,) in self._reading().execute("SELECT name FROM slots ORDER BY id")]
 
     @_method
     def ends(self, slot: str) -> tuple[int, int]:
-        """Numbers of the first and last record."""
+        """Return the numbers of the first and last record."""
         first = self._offset(slot)
-        found = self._reading().execute(
+        rows = self._reading().execute(
             "SELECT min(id), max(id) FROM log WHERE id > ? AND id < ?",
             (first, first + _SLOT),
         )
-        low, high = found.fetchone()
+        low, high = rows.fetchone()
         return (1, 0) if low is None else (low - first, high - first)
 
     @_method
-    def keep_snapshot(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot, and the one before."""
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        """Save a snapshot, and keep the one before."""
         if self._writer is None:
-            raise NotOwnerError(f"{self.path} was opened to be read")
+            raise NotOwnerError(f"{self.path} is open for reading only")
         first = self._offset(snapshot.slot)
         with _Transaction(self._writer) as writer:
             self._check_epoch(writer)
@@ -242,19 +242,19 @@ class SQLiteStore:
 
     @_method
     def snapshots(self, slot: str) -> list[Snapshot]:
-        """Snapshots of a slot, the newest first."""
+        """Return the snapshots of a slot, newest first."""
         first = self._offset(slot)
-        found = self._reading().execute(
+        rows = self._reading().execute(
             "SELECT id, about, body, digest FROM snapshots WHERE id > ? AND id < ? ORDER BY id DESC",
             (first, first + _SLOT),
         )
-        return [Snapshot(slot, key - first, *rest) for key, *rest in found]
+        return [Snapshot(slot, key - first, *rest) for key, *rest in rows]
 
     @_method
-    def forget(self, slot: str, up_to: int, before: int) -> int:
-        """Delete old records, some at a time, so that nobody waits for long."""
+    def delete_records(self, slot: str, up_to: int, before: int) -> int:
+        """Delete old records, at most 10,000 at a time, so that calls do not wait for long."""
         if self._writer is None:
-            raise NotOwnerError(f"{self.path} was opened to be read")
+            raise NotOwnerError(f"{self.path} is open for reading only")
         first = self._offset(slot)
         last = _one(
             self._writer,
@@ -265,22 +265,22 @@ class SQLiteStore:
             return 0
         with _Transaction(self._writer) as writer:
             self._check_epoch(writer)
-            done = writer.execute(
+            deleted = writer.execute(
                 "DELETE FROM log WHERE id IN (SELECT id FROM log WHERE id > ? AND id <= ? "
                 "ORDER BY id LIMIT 10000)",
                 (first, last),
             )
-            return done.rowcount
+            return deleted.rowcount
 
     @_method
     def size(self) -> int:
-        """Bytes of the file and of its write-ahead log."""
-        there = [Path(f"{self.path}{suffix}") for suffix in ("", "-wal")]
-        return sum(file.stat().st_size for file in there if file.exists())
+        """Return the size of the file and of its write-ahead log."""
+        files = [Path(f"{self.path}{suffix}") for suffix in ("", "-wal")]
+        return sum(file.stat().st_size for file in files if file.exists())
 
     @_method
     def backup(self, target: Path) -> None:
-        """Copy the log as it is now to another file, while it is written; the copy is whole or not there."""
+        """Copy the log to another file while it is in use. The copy appears complete or not at all."""
         part = target.with_name(f".{target.name}.{os.getpid()}.part")
         with closing(self._connect(write=False)) as source:
             self._check_format(source)
@@ -293,7 +293,7 @@ class SQLiteStore:
                     part.unlink()
 
     def close(self) -> None:
-        """Close the file, and give the lock back."""
+        """Close the file, and release the lock."""
         with self._lock:
             for connection in (self._reader, self._writer, self._guard):
                 if connection is not None:
@@ -304,12 +304,12 @@ class SQLiteStore:
 
 
 def _one(connection: sqlite3.Connection, query: str, values: Sequence[Any] = ()) -> Any:
-    found = connection.execute(query, values).fetchone()
-    return None if found is None else found[0]
+    row = connection.execute(query, values).fetchone()
+    return None if row is None else row[0]
 
 
 class _Transaction:
-    """All or nothing. ``BEGIN IMMEDIATE``, since a plain BEGIN ignores the busy timeout."""
+    """A transaction. It uses ``BEGIN IMMEDIATE``, because a plain BEGIN ignores the busy timeout."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection

@@ -1,4 +1,4 @@
-"""What a store must do: keep records in order, once each, for one owner at a time."""
+"""The protocol of a store: it keeps records in order, each once, for one owner at a time."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class StoreError(OSError):
-    """The store cannot do what it was asked for at present; the reason is for people. Nothing was kept."""
+    """The store failed. Nothing was stored."""
 
 
 class NotOwnerError(StoreError):
-    """Somebody else owns the log: of two processes that write, one would undo what the other acknowledged."""
+    """Another process owns the log. Two writers would undo each other's acknowledged calls."""
 
 
 def store_method(*errors: type[Exception]) -> Callable[[F], F]:
-    """Decorate methods of a store: one call at a time, and errors of a driver or a disk as a StoreError.
+    """Decorate methods of a store: one call at a time, and errors of the driver or disk raised as StoreError.
 
-    The store has a `_lock`, and `_failed`, which takes such an error and says it in words.
+    The store has a `_lock`, and a method `_on_error` that takes such an error and returns a message.
     """
     kinds: tuple[type[Exception], ...] = (*errors, OSError)
 
@@ -35,7 +35,7 @@ def store_method(*errors: type[Exception]) -> Callable[[F], F]:
             except StoreError:
                 raise
             except kinds as error:
-                raise StoreError(self._failed(error)) from error
+                raise StoreError(self._on_error(error)) from error
 
         return cast("F", call)
 
@@ -43,72 +43,72 @@ def store_method(*errors: type[Exception]) -> Callable[[F], F]:
 
 
 class Snapshot(NamedTuple):
-    """What a slot's log came to after a record, and on which machine."""
+    """The state of a slot after a record, and the machine that computed it."""
 
     slot: str
-    number: int  # of the last record that is in it
+    number: int  # of its last record
     about: str  # JSON: format, CPU, versions
     body: bytes
     digest: bytes  # SHA-256 of the body
 
 
 class Store(Protocol):
-    """A place for logs, a numbered one for each slot. One process at a time owns it; any number may read it.
+    """A store of logs, one per slot. One process at a time owns it. Any number may read it.
 
-    Writing is fenced: `acquire` raises the epoch, and `append` fails once somebody else has raised it. All methods
-    raise a StoreError where the store fails.
+    Writes are fenced: `acquire` raises the epoch, and `append` fails once another process has raised it. All
+    methods raise StoreError if the store fails.
     """
 
     @property
     def shared(self) -> bool:
-        """Whether several machines can have it, one as the owner, the others following."""
+        """Whether several machines can share it, one as the owner, the others as followers."""
         ...
 
     @property
     def epoch(self) -> int:
-        """How often the log was acquired, this process included; 0 for one that only reads."""
+        """How often the log was acquired, including by this process. 0 for a reader."""
         ...
 
     def acquire(self) -> None:
-        """Become the owner, and be ready to write; NotOwnerError if another process is."""
+        """Become the owner. Raises NotOwnerError if another process is."""
         ...
 
     def append(self, records: Sequence[Record]) -> None:
-        """Keep records, all of them or none: when this returns, they are kept."""
+        """Store records, all or none. They are durable when this returns."""
         ...
 
     def read(self, slot: str, after: int = 0) -> Iterator[Record]:
-        """Records of a slot from the first after a number on, in order, as far as they are there now."""
+        """Yield the records of a slot after a number, in order, up to the current end."""
         ...
 
-    def of_event(self, event: str) -> list[Record]:
-        """All records of an event, in order; none if there is no such event."""
+    def event_records(self, event: str) -> list[Record]:
+        """Return all records of an event, in order."""
         ...
 
     def slots(self) -> list[str]:
-        """Names of all slots that have a record."""
+        """Return the names of all slots that have a record."""
         ...
 
     def ends(self, slot: str) -> tuple[int, int]:
-        """Numbers of the first and last record of a slot that are there; (1, 0) if there is none."""
+        """Return the numbers of the first and last record of a slot, or (1, 0) if it has none."""
         ...
 
-    def keep_snapshot(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot, and of its slot none but this one and the one before."""
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        """Save a snapshot. Of its slot, keep only this one and the one before."""
         ...
 
     def snapshots(self, slot: str) -> list[Snapshot]:
-        """Snapshots of a slot, the newest first."""
+        """Return the snapshots of a slot, newest first."""
         ...
 
-    def forget(self, slot: str, up_to: int, before: int) -> int:
-        """Delete records up to a number that are older than a time (microseconds): how many."""
+    def delete_records(self, slot: str, up_to: int, before: int) -> int:
+        """Delete some records up to a number that are older than a time in microseconds. Returns how many."""
         ...
 
     def size(self) -> int:
-        """Bytes that the store takes."""
+        """Return the size of the store in bytes."""
         ...
 
     def close(self) -> None:
-        """Let go of everything; ownership, too."""
+        """Release all resources, including ownership."""
         ...
