@@ -7,6 +7,7 @@ from peekrank.service.api.structured_logging import configure_logging
 from peekrank.service.config import Config, SlotConfig, StoreConfig
 from peekrank.service.core.service import Service
 
+LIST: list[str | Item] = [Item("a", [0.0]), Item("b", [1.0])]
 SLOTS = (
     SlotConfig("items", learner="doubtsort", items=("a", "b", "c")),
     SlotConfig("lists", learner="ridge", features=1, max_list_length=3),
@@ -17,6 +18,6 @@ with tempfile.TemporaryDirectory() as folder:
     config = Config(SLOTS, store=StoreConfig(f"{folder}/log.db"))
     with Service(config) as service:
         for _ in range(200):
-            for slot, items in (("items", None), ("lists", [Item("a", [0.0]), Item("b", [1.0])])):
+            for slot, items in (("items", None), ("lists", LIST)):
                 reply = service.rank(slot, RankRequest(items=items))
                 service.feedback(reply.event_id, FeedbackRequest([1]))

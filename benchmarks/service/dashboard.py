@@ -40,7 +40,7 @@ def fill(service: Service, events: int) -> None:
         feedback = [
             service.submit(SubmitFeedback(event, FeedbackRequest([float(rng.random() < 0.4)])))
             for event, future in zip(ids, ranked, strict=True)
-            if future.result()
+            if future.result().ranking
         ]
         for future in feedback:
             future.result()

@@ -87,7 +87,7 @@ class Reader:
         event = re.search(r"value=([^>]*)>", page)
         assert event is not None
         assert "Thank you" in httpx.post(url, data={"event": event[1], "answer": "1"}).text
-        assert "another answer" in httpx.post(url, data={"event": event[1], "answer": "0"}).text
+        assert "already answered" in httpx.post(url, data={"event": event[1], "answer": "0"}).text
         assert httpx.get(f"{url}favicon.ico").status_code == 404
 
     def read(self, kind: str, content: str) -> None:

@@ -32,7 +32,7 @@ class BusyService:
     def unready_reason(self) -> str:
         return self.reason
 
-    def submit(self, command: Command) -> Future[Any]:
+    def submit(self, command: Command[Any]) -> Future[Any]:
         raise NotImplementedError
 
     def event(self, event_id: str) -> EventReply:

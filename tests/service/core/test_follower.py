@@ -124,12 +124,12 @@ def test_an_owner_that_is_cut_off_notices_without_being_called(shared: Config, s
 
 
 def test_a_file_cannot_be_followed(tmp_path: Path) -> None:
-    with Service(config(tmp_path)), pytest.raises(NotOwnerError, match="another peekrank process writes it"):
+    with Service(config(tmp_path)), pytest.raises(NotOwnerError, match="in use by another peekrank process"):
         Service(config(tmp_path)).start()
     assert not SQLiteStore.shared
 
 
 def test_owners_are_killed_and_nothing_acknowledged_is_lost() -> None:
-    found = load_script("failover").failover(kills=3)
-    assert (found.lost, found.differing) == (0, 0)
-    assert found.acknowledged > 3
+    outcome = load_script("failover").failover(kills=3)
+    assert (outcome.lost, outcome.mismatches) == (0, 0)
+    assert outcome.acknowledged > 3

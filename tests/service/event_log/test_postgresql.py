@@ -54,7 +54,7 @@ def test_all_or_nothing(store: PostgreSQLStore) -> None:
 
 def test_one_owner_per_slot(store: PostgreSQLStore, url: str) -> None:
     second = PostgreSQLStore(url, ["home"])
-    with pytest.raises(NotOwnerError, match=r"slot 'home' in .* is owned by another process"):
+    with pytest.raises(NotOwnerError, match=r"another process owns slot 'home'"):
         second.acquire()
     assert list(second.read("home")) == []  # reading is allowed
     with pytest.raises(NotOwnerError):
@@ -103,7 +103,7 @@ def test_a_lost_connection_gives_the_slots_up(store: PostgreSQLStore, url: str) 
         store.append([record(1)])
     second = PostgreSQLStore(url, ["home"])
     second.acquire()
-    with pytest.raises(NotOwnerError, match="owned by another process"):
+    with pytest.raises(NotOwnerError, match="another process owns"):
         store.acquire()
     second.close()
 
@@ -166,17 +166,17 @@ def test_a_newer_log_is_refused(store: PostgreSQLStore, url: str) -> None:
     store.close()
     with psycopg.connect(url, autocommit=True) as other:
         other.execute("UPDATE peekrank_about SET value = %s WHERE name = 'format'", (FORMAT + 1,))
-    with pytest.raises(StoreError, match=f"in format {FORMAT + 1}, and this peekrank reads up to format {FORMAT}"):
+    with pytest.raises(StoreError, match=f"has format {FORMAT + 1}, and this version .* up to {FORMAT}"):
         store.acquire()
     reader = PostgreSQLStore(url, ["home"])
-    with pytest.raises(StoreError, match="install a newer one"):
+    with pytest.raises(StoreError, match="Install a newer version"):
         list(reader.read("home"))
     reader.close()
 
 
 def test_there_is_no_log_yet(url: str) -> None:
     reader = PostgreSQLStore(url, ["home"])
-    with pytest.raises(StoreError, match="there is no log yet"):
+    with pytest.raises(StoreError, match="has no log yet"):
         reader.slots()
     reader.close()
 

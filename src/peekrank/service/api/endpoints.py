@@ -37,6 +37,7 @@ from peekrank.service.api.messages import (
     BatchLine,
     BatchRank,
     BatchReply,
+    ChangedReply,
     EventReply,
     HealthReply,
     ItemsReply,
@@ -86,7 +87,7 @@ class Endpoints:
     def __init__(self, service: ServiceProtocol) -> None:
         self._service = service
 
-    async def _submit(self, command: Command) -> Any:
+    async def _submit(self, command: Command[Result]) -> Result:
         """Run a command. Returns once it is in the log."""
         return await asyncio.wrap_future(self._service.submit(command))
 
@@ -101,20 +102,17 @@ class Endpoints:
 
     async def rank(self, context: RequestContext) -> RankReply:
         """Rank a list."""
-        reply: RankReply = await self._submit(Rank(context.slot, context.body))
-        return reply
+        return await self._submit(Rank(context.slot, context.body))
 
     async def feedback(self, context: RequestContext) -> EventReply:
         """Submit feedback on an event."""
         event_id = await self._visible_event(context.key, context.path["event_id"])
-        reply: EventReply = await self._submit(SubmitFeedback(event_id, context.body))
-        return reply
+        return await self._submit(SubmitFeedback(event_id, context.body))
 
     async def activate(self, context: RequestContext) -> EventReply:
         """Activate a deferred event."""
         event_id = await self._visible_event(context.key, context.path["event_id"])
-        reply: EventReply = await self._submit(Activate(event_id))
-        return reply
+        return await self._submit(Activate(event_id))
 
     async def event(self, context: RequestContext) -> EventReply:
         """Get an event."""
@@ -147,7 +145,9 @@ class Endpoints:
             return BatchReply(500, problem=problem_reply(internal_error("batch")))
         return BatchReply(200, reply=reply) if isinstance(reply, RankReply) else BatchReply(200, event=reply)
 
-    async def _command(self, key: Key, line: BatchRank | BatchFeedback | BatchActivate) -> Command:
+    async def _command(
+        self, key: Key, line: BatchRank | BatchFeedback | BatchActivate
+    ) -> Command[RankReply | EventReply]:
         if isinstance(line, BatchRank):
             if not key.sees(line.slot):
                 raise problems.unknown_slot(line.slot, key.slots)
@@ -173,11 +173,11 @@ class Endpoints:
         after = query.get("after", "")
         return await self._read(self._service.items, context.slot, after=after, limit=int(limit))
 
-    async def put_items(self, context: RequestContext) -> Any:
+    async def put_items(self, context: RequestContext) -> ChangedReply:
         """Register items."""
         return await self._submit(PutItems(context.slot, context.body))
 
-    async def retire_items(self, context: RequestContext) -> Any:
+    async def retire_items(self, context: RequestContext) -> ChangedReply:
         """Retire items."""
         ids = context.request.query_params.getlist("id")
         if not 1 <= len(ids) <= MAX_ITEMS:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple, get_args
 
+from peekrank.service.api.limits import MAX_ITEMS
 from peekrank.service.api.messages import (
-    MAX_ITEMS,
     BatchLine,
     BatchReply,
     ChangedReply,

@@ -71,8 +71,9 @@ class Retries:
 
     def next_step(self, outcome: httpx.Response | httpx.TransportError) -> httpx.Response | float:
         """Return the response if it is final, or the seconds to wait. Raises the error if no retries are left."""
-        failed = isinstance(outcome, httpx.TransportError)
-        if self._left > 0 and (failed or outcome.status_code in _RETRY):
+        if isinstance(outcome, httpx.Response) and outcome.status_code not in _RETRY:
+            return outcome
+        if self._left > 0:
             self._left -= 1
             self._pause = min(2 * self._pause, 2.0)
             return self._pause * random.uniform(0.5, 1.0)  # noqa: S311 - not a secret

@@ -183,7 +183,7 @@ def as_reply(cls: type[Reply], content: Mapping[str, Any]) -> Reply:
     Member(name='ucb', role='challenger', value=Interval(mean=0, low=-1, high=1, n=9))
     """
     values: dict[str, Any] = {}
-    for name, nested in _fields(cls).items():
+    for name, nested in _fields(cls).items():  # type: ignore[arg-type] # classes are hashable
         if name in content:
             value = content[name]
             if nested is not None and value is not None:
@@ -194,7 +194,8 @@ def as_reply(cls: type[Reply], content: Mapping[str, Any]) -> Reply:
 
 
 @cache
-def _fields(cls: type[Any]) -> dict[str, type[Any] | None]:
-    """Map each field to the dataclass of its value, or of the elements of its value, if there is one."""
+def _fields(cls: type[Any]) -> dict[str, Any]:
+    """Map each field to the dataclass of its value, or of the elements of its value, or None."""
     hints = get_type_hints(cls)
-    return {name: next(filter(is_dataclass, (hint, *get_args(hint))), None) for name, hint in hints.items()}
+    types = {name: (hint, *get_args(hint)) for name, hint in hints.items()}
+    return {name: next((one for one in some if is_dataclass(one)), None) for name, some in types.items()}
