@@ -1,1 +1,1 @@
-"""Ranking as a service that loses nothing: an event log, what is folded from it, and HTTP in front of it."""
+"""Ranking as a service: an event log, the state replayed from it, an HTTP interface, clients and a dashboard."""

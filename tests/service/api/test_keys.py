@@ -25,10 +25,9 @@ def test_a_key_is_known_by_bearer_and_basic() -> None:
     assert keys.authenticate("Basic " + base64.b64encode(f"anybody:{text}".encode()).decode()).name == "web"
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
-        "",
+def test_anything_else_is_rejected() -> None:
+    keys = Keys([Key("web", "app", new_key("web")[1])])
+    wrong = [
         "Bearer",
         "Bearer ",
         "Bearer peek_web_",
@@ -37,12 +36,10 @@ def test_a_key_is_known_by_bearer_and_basic() -> None:
         "Basic ////",
         "Digest x",
         "é",
-    ],
-)
-def test_anything_else_is_refused(header: str) -> None:
-    keys = Keys([Key("web", "app", new_key("web")[1])])
-    with pytest.raises(Problem, match="send a key"):
-        keys.authenticate(header)
+    ]
+    for header in ("", *wrong):
+        with pytest.raises(Problem, match="send a key"):
+            keys.authenticate(header)
 
 
 def test_another_keys_secret_does_not_do() -> None:

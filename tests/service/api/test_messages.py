@@ -29,49 +29,45 @@ def test_answers_by_item_or_in_order() -> None:
     assert read({"grades": [1, None]}, FeedbackRequest).grades == [1.0, None]
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"item": ["tea"]},
-        {"items": []},
-        {"items": [""]},
-        {"items": ["a\n"]},
-        {"items": ["a\0b"]},
-        {"items": ["x" * (MAX_ID + 1)]},
-        {"items": [7]},
-        {"items": ["x"] * (MAX_ITEMS + 1)},
-        {"items": [{"id": "tea", "features": []}]},
-        {"items": [{"id": "tea", "feature": [1]}]},
-        {"items": [{"id": "tea", "features": [1e39]}]},
-        {"items": [{"id": "tea", "features": [1.0] * (MAX_FEATURES + 1)}]},
-        {"event_id": ""},
-        {"event_id": "../etc"},
-        {"event_id": "a/b"},
-        {"event_id": "a\n"},
-        {"event_id": "é"},
-        {"event_id": 1},
-        {"defer": "yes"},
-        {"defer": 1},
-    ],
-    ids=lambda body: repr(body)[:40],
-)
-def test_what_cannot_be_meant_is_refused(body: Any) -> None:
-    with pytest.raises(msgspec.ValidationError):
-        read(body, RankRequest)
+INVALID = [
+    {"item": ["tea"]},
+    {"items": []},
+    {"items": [""]},
+    {"items": ["a\n"]},
+    {"items": ["a\0b"]},
+    {"items": ["x" * (MAX_ID + 1)]},
+    {"items": [7]},
+    {"items": ["x"] * (MAX_ITEMS + 1)},
+    {"items": [{"id": "tea", "features": []}]},
+    {"items": [{"id": "tea", "feature": [1]}]},
+    {"items": [{"id": "tea", "features": [1e39]}]},
+    {"items": [{"id": "tea", "features": [1.0] * (MAX_FEATURES + 1)}]},
+    {"event_id": ""},
+    {"event_id": "../etc"},
+    {"event_id": "a/b"},
+    {"event_id": "a\n"},
+    {"event_id": "é"},
+    {"event_id": 1},
+    {"defer": "yes"},
+    {"defer": 1},
+]
 
 
-@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-def test_features_and_grades_are_finite(number: float) -> None:
-    with pytest.raises(msgspec.ValidationError):
-        msgspec.convert({"items": [{"id": "tea", "features": [number]}]}, RankRequest)
-    with pytest.raises(msgspec.ValidationError):
-        msgspec.convert({"grades": [number]}, FeedbackRequest)
+def test_invalid_bodies_are_rejected() -> None:
+    for body in INVALID:
+        with pytest.raises(msgspec.ValidationError):
+            read(body, RankRequest)
+    for grades in (7, {"tea": -1}, {"tea": "1"}, {"": 1}, [True], {"tea": 256}):
+        with pytest.raises(msgspec.ValidationError):
+            read({"grades": grades}, FeedbackRequest)
 
 
-@pytest.mark.parametrize("answers", [7, {"tea": -1}, {"tea": "1"}, {"": 1}, [True], {"tea": 256}])
-def test_what_is_no_answer_is_refused(answers: Any) -> None:
-    with pytest.raises(msgspec.ValidationError):
-        read({"grades": answers}, FeedbackRequest)
+def test_features_and_grades_are_finite() -> None:
+    for number in (math.nan, math.inf, -math.inf):
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.convert({"items": [{"id": "tea", "features": [number]}]}, RankRequest)
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.convert({"grades": [number]}, FeedbackRequest)
 
 
 def test_lines_of_a_batch_are_told_apart_by_their_call() -> None:

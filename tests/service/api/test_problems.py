@@ -1,4 +1,4 @@
-"""Problems say what is wrong and what would be right."""
+"""Problems say what is wrong and what would be valid."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from peekrank.service.api import problems
 from peekrank.service.api.codec import problem_reply
 from peekrank.service.api.problems import PROBLEM_TYPES, Problem
 
-SAID = {
+PROBLEMS = {
     "malformed": problems.malformed("JSON is malformed: invalid character (byte 0)"),
     "invalid": problems.invalid("Expected `str`, got `int`", "$.items[0]"),
     "unknown-slot": problems.unknown_slot("hone", ["search", "home"]),
@@ -27,20 +27,19 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("kind", SAID)
-def test_a_problem_is_of_the_kind_it_says(kind: str) -> None:
-    problem = SAID[kind]
-    assert problem.kind == kind
-    read = msgspec.json.decode(msgspec.json.encode(problem_reply(problem)))
-    assert read["type"] == f"/problems/{kind}"
-    assert read["status"] == PROBLEM_TYPES[kind].status == problem.status
-    assert read["title"] == PROBLEM_TYPES[kind].title
-    assert read["detail"] == str(problem)
+def test_a_problem_has_its_type_status_title_and_detail() -> None:
+    for kind, problem in PROBLEMS.items():
+        assert problem.kind == kind
+        reply = msgspec.json.decode(msgspec.json.encode(problem_reply(problem)))
+        assert reply["type"] == f"/problems/{kind}"
+        assert reply["status"] == PROBLEM_TYPES[kind].status == problem.status
+        assert reply["title"] == PROBLEM_TYPES[kind].title
+        assert reply["detail"] == str(problem)
 
 
 def test_retries_are_suggested_only_where_they_can_help() -> None:
-    assert {kind for kind, problem in SAID.items() if problem.retry_after} == {
-        kind for kind in SAID if PROBLEM_TYPES[kind].status in (429, 503)
+    assert {kind for kind, problem in PROBLEMS.items() if problem.retry_after} == {
+        kind for kind in PROBLEMS if PROBLEM_TYPES[kind].status in (429, 503)
     }
 
 
@@ -49,12 +48,12 @@ def test_the_nearest_name_is_given() -> None:
         "did you mean 'home'? Known: 'home', 'search'" in problems.unknown_slot("hone", ["search", "home"]).detail
     )
     assert problems.unknown_slot("x", []).detail == "no slot is called 'x'. This service has no slots."
-    assert "did you mean 'tea'?" in SAID["unknown-item"].detail
+    assert "did you mean 'tea'?" in PROBLEMS["unknown-item"].detail
     many = problems.unknown_items([f"n{i}" for i in range(9)], ["tea"]).detail
     assert "9 unknown items: 'n0', 'n1', 'n2', 'n3', 'n4' and 4 more." in many
 
 
-def test_what_strangers_send_is_shown_short_and_without_control_characters() -> None:
+def test_untrusted_text_is_shortened_and_has_no_control_characters() -> None:
     said = problems.unknown_event("\x1b[31m" + "e" * 5000).detail
     assert "\x1b" not in said
     assert len(said) < 200
