@@ -14,7 +14,7 @@ PROBLEMS = {
     "invalid": problems.invalid("Expected `str`, got `int`", "$.items[0]"),
     "unknown-slot": problems.unknown_slot("hone", ["search", "home"]),
     "unknown-event": problems.unknown_event("e1"),
-    "unknown-item": problems.unknown_items(["tee"], ["tea", "coffee"]),
+    "unknown-item": problems.unknown_item(["tee"], ["tea", "coffee"]),
     "other-request": problems.other_request("e1"),
     "other-answer": problems.other_answer("e1"),
     "closed": problems.closed("e1"),
@@ -49,7 +49,7 @@ def test_the_nearest_name_is_given() -> None:
     )
     assert problems.unknown_slot("x", []).detail == "no slot is called 'x'. This service has no slots."
     assert "did you mean 'tea'?" in PROBLEMS["unknown-item"].detail
-    many = problems.unknown_items([f"n{i}" for i in range(9)], ["tea"]).detail
+    many = problems.unknown_item([f"n{i}" for i in range(9)], ["tea"]).detail
     assert "9 unknown items: 'n0', 'n1', 'n2', 'n3', 'n4' and 4 more." in many
 
 

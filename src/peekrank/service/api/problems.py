@@ -186,7 +186,7 @@ def unknown_event(event_id: str) -> Problem:
     )
 
 
-def unknown_items(names: Iterable[str], known: Iterable[str]) -> Problem:
+def unknown_item(names: Iterable[str], known: Iterable[str]) -> Problem:
     """Report items that the slot does not have."""
     names = list(names)
     reason = f"unknown item {_quote(names)}" if len(names) == 1 else f"{len(names)} unknown items: {_quote(names)}"

@@ -81,7 +81,7 @@ class LimitsConfig:
 
 @dataclass(frozen=True)
 class SlotConfig:
-    """A place in an app where a list appears."""
+    """A list in an app, such as the one on its home screen."""
 
     name: Annotated[str, "Name of the slot, from the header `[slots.NAME]`."] = ""
     learner: Annotated[str, "Specification of the learner. `peekrank list` shows all learners."] = "doubtsort"

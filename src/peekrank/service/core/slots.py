@@ -134,7 +134,7 @@ class Slot:
         state = self.state
         retired = [name for name in unknown if state.items.number(name) is not None]
         if retired or state.config.new_items == "reject" or state.agent.learner.any_length:
-            raise problems.unknown_items(unknown, (item.name for item in state.items.known if item.present))
+            raise problems.unknown_item(unknown, (item.name for item in state.items.known if item.present))
         self._check_room(len(unknown))
         body.added = unknown
 
@@ -264,7 +264,7 @@ class Slot:
         state = self.state
         self._check_registry()
         if unknown := [name for name in ids if state.items.number(name) is None]:
-            raise problems.unknown_items(unknown, (item.name for item in state.items.known))
+            raise problems.unknown_item(unknown, (item.name for item in state.items.known))
         if present := [name for name in dict.fromkeys(ids) if state.items.is_present(name)]:
             self.write(None, Items(retired=present))
         return ChangedReply(retired=len(present), sequence=state.number)
