@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isnan
 from typing import NamedTuple
 
-from peekrank.evidence.log import Log
+from peekrank.evaluation.log import Log
 from peekrank.types import Floats, Ints, LinearMeasure
 
 
@@ -31,7 +31,7 @@ def naive_estimates(log: Log, ranks: Ints, measure: LinearMeasure, regression: s
         for row in rows:
             own = past.get(int(log.item[row]), [])
             guess = (sum(own) + average) / (len(own) + 1) if regression == "items" else low
-            discount, answer, p = f[ranks[row]], log.answer[row], log.chance[row]
+            discount, answer, p = f[ranks[row]], log.feedback[row], log.propensity[row]
             dr += discount * guess
             if not isnan(answer):
                 gain = float(measure.gain(_array(answer))[0])
@@ -45,8 +45,8 @@ def naive_estimates(log: Log, ranks: Ints, measure: LinearMeasure, regression: s
         robust.append(dr)
         totals.append(f.sum())
         for row in rows:
-            if not isnan(log.answer[row]):
-                gain = float(measure.gain(_array(log.answer[row]))[0])
+            if not isnan(log.feedback[row]):
+                gain = float(measure.gain(_array(log.feedback[row]))[0])
                 past.setdefault(int(log.item[row]), []).append(gain)
                 every.append(gain)
     n = len(terms)

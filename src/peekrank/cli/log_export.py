@@ -29,7 +29,7 @@ def command(
 
     Each decision has its propensities and the feedback that arrived in time.
     """
-    from peekrank.evidence.log import write_log
+    from peekrank.evaluation.log import write_log
     from peekrank.service.core.export import export_log
     from peekrank.service.event_log.open import open_log
 

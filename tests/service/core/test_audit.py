@@ -12,7 +12,7 @@ import pytest
 from helpers.command_line import peekrank, refused
 from helpers.services import HOME, service
 from helpers.traffic import ALL, live, put_some
-from peekrank.evidence.log import read_log
+from peekrank.evaluation.log import read_log
 from peekrank.service.api.messages import FeedbackRequest, RankRequest
 from peekrank.service.core import snapshots
 from peekrank.service.core.audit import audit_slot, audit_slots
@@ -116,10 +116,10 @@ def test_exports_have_what_was_shown_and_answered(tmp_path: Path) -> None:
             rows = slice(log.offsets[n], log.offsets[n + 1])
             names = np.array(log.names)[log.item[rows]]
             told = it.event(event)
-            assert names[np.argsort(log.place[rows])].tolist() == told.ranking
-            answers = {name: None if np.isnan(a) else a for name, a in zip(names, log.answer[rows], strict=True)}
+            assert names[np.argsort(log.position[rows])].tolist() == told.ranking
+            answers = {name: None if np.isnan(a) else a for name, a in zip(names, log.feedback[rows], strict=True)}
             assert told.grades == {name: answers[name] for name in told.top_k}
-            assert np.isclose(np.nansum(log.chance[rows]), log.k[n])
+            assert np.isclose(np.nansum(log.propensity[rows]), log.k[n])
         if slot.features:
             assert log.features is not None
             assert log.features.shape == (len(log.item), slot.d)
@@ -134,11 +134,11 @@ def test_exports_have_positions_as_the_app_showed_them(tmp_path: Path) -> None:
     log = export_log(it._store, "home")
     it.close()
     names = np.array(log.names)[log.item]
-    assert names[np.argsort(log.place)].tolist() == other
-    told = dict(zip(names.tolist(), log.answer.tolist(), strict=True))
+    assert names[np.argsort(log.position)].tolist() == other
+    told = dict(zip(names.tolist(), log.feedback.tolist(), strict=True))
     assert told[ranking[0]] == 1
     assert np.isnan([told[name] for name in ranking[1:]]).all()  # the second was not among the first two shown
-    assert np.isclose(log.chance.sum(), 2)
+    assert np.isclose(log.propensity.sum(), 2)
 
 
 def test_items_shown_with_propensity_zero_cannot_be_evaluated(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_items_shown_with_propensity_zero_cannot_be_evaluated(tmp_path: Path) ->
     it.feedback("e", FeedbackRequest([1, 0], shown=["a", "d"]))
     log = export_log(it._store, "home")
     it.close()
-    assert np.isnan(log.chance).all()
+    assert np.isnan(log.propensity).all()
     assert log.reasons == ("the app showed an item whose propensity was zero",)
 
 

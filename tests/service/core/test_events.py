@@ -272,7 +272,7 @@ def test_partial_answers_update_agent(tmp_path: Path) -> None:
     shown = it.rank("home", RankRequest(event_id="e"))
     told = it.feedback("e", FeedbackRequest({shown.top_k[1]: 1}))
     assert told.grades == {shown.top_k[0]: None, shown.top_k[1]: 1.0}
-    assert it._manager.slots["home"].state.agent.answers == 1
+    assert it._manager.slots["home"].state.agent.n_feedback == 1
     it.close()
 
 
@@ -283,6 +283,6 @@ def test_silence_is_missing_or_a_grade(tmp_path: Path) -> None:
         it.rank("home", RankRequest(event_id="e"))
         clock.now += 100
         it.close_due_events()
-        assert it._manager.slots["home"].state.agent.answers == answers
-        assert np.isfinite(it._manager.slots["home"].state.agent.summary().believed).all()
+        assert it._manager.slots["home"].state.agent.n_feedback == answers
+        assert np.isfinite(it._manager.slots["home"].state.agent.summary().estimate).all()
         it.close()

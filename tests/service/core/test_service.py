@@ -45,7 +45,7 @@ def test_the_state_is_the_fold_of_the_log(tmp_path: Path) -> None:
         assert take_snapshot(state).body == expected[slot.name]
         assert passed == []
         assert state.activity.counts.replay_mismatches == 0
-        assert state.agent.answers > 5
+        assert state.agent.n_feedback > 5
     it.close()
     again, clock = service(tmp_path, *ALL)  # from snapshots
     assert states(again) == expected
@@ -65,7 +65,7 @@ def test_the_state_is_the_fold_of_the_log(tmp_path: Path) -> None:
     "learner", ["blockftrl:horizon=1000", "rtop1f:horizon=1000", "setftrl", "thompson", "ucb", "greedy"]
 )
 def test_clocked_learners_are_replayed(learner: str, tmp_path: Path) -> None:
-    measure = "p@2" if learner == "setftrl" else "dcg"
+    measure = "p@2+sum" if learner == "setftrl" else "dcg"
     slot = SlotConfig(
         "fixed", learner=learner, measure=measure, items=("a", "b", "c", "d"), k=1, feedback_window=100.0
     )
@@ -452,14 +452,14 @@ def test_a_change_of_configuration_is_in_the_log(tmp_path: Path) -> None:
     it, clock = service(tmp_path)
     live(it, clock, rounds=10)
     it.rank("home", RankRequest(event_id="open"))
-    answers = it._manager.slots["home"].state.agent.answers
+    answers = it._manager.slots["home"].state.agent.n_feedback
     it.close()
     it, clock = service(tmp_path, feedback_window=50.0)  # the learner goes on
-    assert it._manager.slots["home"].state.agent.answers == answers
+    assert it._manager.slots["home"].state.agent.n_feedback == answers
     assert it.event("open").state == "shown"
     it.close()
     it, clock = service(tmp_path, learner="greedy")  # another one begins anew
-    assert it._manager.slots["home"].state.agent.answers == 0
+    assert it._manager.slots["home"].state.agent.n_feedback == 0
     assert it.event("open").state == "expired"
     assert len(it._manager.slots["home"].state.items) > 4  # items are known still
     live(it, clock, rounds=5, seed=4)

@@ -51,13 +51,13 @@ def test_the_baseline_is_shown_and_learned_from(tmp_path: Path) -> None:
         assert (told.mode, told.explored, told.answered) == ("shadow", 0, 20)
         state, _ = replay(it._store, slot.name)
         assert take_snapshot(state).body == take_snapshot(it._manager.slots[slot.name].state).body
-        assert (state.agent.answers, state.activity.counts.replay_mismatches) == (20, 0)
+        assert (state.agent.n_feedback, state.activity.counts.replay_mismatches) == (20, 0)
         log = export_log(it._store, slot.name)
-        assert np.array_equal(log.chance, log.place < np.repeat(log.k, np.diff(log.offsets)))
+        assert np.array_equal(log.propensity, log.position < np.repeat(log.k, np.diff(log.offsets)))
     it.close()
     live, _ = service(tmp_path, *(replace(slot, mode="live") for slot in SHADOW))  # what was learned is used
     assert live.slot("home").mode == "live"
-    assert live._manager.slots["home"].state.agent.answers == 20
+    assert live._manager.slots["home"].state.agent.n_feedback == 20
     assert live.rank("home", RankRequest()).ranking
     live.close()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from peekrank._util.text import excerpt
-from peekrank.engine.border import problem_shape
+from peekrank.engine.validation import problem_shape
 from peekrank.learners import learner as learner_named
 from peekrank.measures import measure as measure_named
 from peekrank.service.api.limits import MAX_BODY, MAX_FEATURES, MAX_ID, MAX_ITEMS, MAX_LINES, MAX_OPEN
@@ -270,8 +270,8 @@ def _check_feedback(document: Document, path: FieldPath, slot: SlotConfig) -> No
         document.fail((*path, "feedback"), str(error))
     if rules.rules and rules.max_grade > slot.max_grade:
         document.fail((*path, "feedback"), f"gives the grade {rules.max_grade}, but max_grade is {slot.max_grade}")
-    if rules.curve is not None and rules.curve.places < slot.k:
-        document.fail((*path, "feedback"), f"the curve has {rules.curve.places} positions, but k is {slot.k}")
+    if rules.curve is not None and rules.curve.positions < slot.k:
+        document.fail((*path, "feedback"), f"the curve has {rules.curve.positions} positions, but k is {slot.k}")
     if not rules.whole and slot.update == "on_close":
         document.fail(
             (*path, "feedback"), 'a curve corrects one report per list: set update = "immediate", and report once'
@@ -290,8 +290,8 @@ def _check_learner(document: Document, path: FieldPath, slot: SlotConfig) -> Non
         document.fail((*path, "learner"), str(error))
     if learner.full_information:
         document.fail((*path, "learner"), f"{learner.name} needs feedback on all items of every list")
-    lists = learner.any_length
-    if slot.mode == "shadow" and learner.kernels.adopt is None:
+    lists = learner.variable_length
+    if slot.mode == "shadow" and learner.kernels.off_policy is None:
         document.fail((*path, "mode"), f"{learner.name} cannot learn from other lists than its own; use doubtsort")
     if learner.contextual and not slot.features:
         document.fail((*path, "learner"), f"{learner.name} needs features: set their number, features = 16")
@@ -301,7 +301,7 @@ def _check_learner(document: Document, path: FieldPath, slot: SlotConfig) -> Non
         document.fail((*path, "context"), "a context needs items with features")
     if slot.item_effects and not (slot.features and slot.features_from == "registry"):
         document.fail((*path, "item_effects"), 'item effects need registered features: features_from = "registry"')
-    by_name = learner.kernels.enter is not None
+    by_name = learner.kernels.set_items is not None
     if not (lists or by_name) and len(slot.items) < 2:
         document.fail(
             (*path, "items"),

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from peekrank.evidence.lines import reason_for
-from peekrank.evidence.log import Log, log_of
+from peekrank.evaluation.jsonl import why_no_propensities
+from peekrank.evaluation.log import Log, log_from_records
 from peekrank.service.core.clock import SECOND
 from peekrank.service.core.events import State, aggregate
 from peekrank.service.core.slot_state import Event, SlotState, event_k
@@ -37,7 +37,7 @@ def export_log(store: Store, slot: str) -> Log:
     decisions = sorted(_decisions(store, state), key=lambda one: one.number)
     if not decisions:
         raise ValueError(f"the log of slot {slot!r} has no decision")
-    return log_of((one.record for one in decisions), lowest=0.0, highest=float(state.config.max_grade))
+    return log_from_records((one.record for one in decisions), min_feedback=0.0, max_feedback=float(state.config.max_grade))
 
 
 def _decisions(store: Store, state: SlotState) -> Iterator[_Decision]:
@@ -101,7 +101,7 @@ def _row(state: SlotState, event: Event, times: dict[str, int]) -> _Decision:
 def _reason(state: SlotState, propensities: Floats, is_shown: NDArray[np.bool_]) -> str:
     """Say why a decision cannot be evaluated, or return an empty text."""
     if not len(propensities):
-        return reason_for(state.agent.learner) or "the propensities were not known"
+        return why_no_propensities(state.agent.learner) or "the propensities were not known"
     return "the app showed an item whose propensity was zero" if (propensities[is_shown] == 0).any() else ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from peekrank.evidence.alarms import order_shown
+from peekrank.evaluation.log import order_shown
 from peekrank.kernels.philox import fill_uniforms
 from peekrank.service.api import problems
 from peekrank.service.api.messages import FeedbackRequest

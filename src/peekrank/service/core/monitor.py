@@ -14,7 +14,7 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 from msgspec import Struct
 
-from peekrank.evidence.alarms import Watch
+from peekrank.monitoring.alarms import Monitor
 from peekrank.kernels.confidence import Bound, Interval, interval_of_mean, observe_between
 from peekrank.service.api.messages import Interval as IntervalReply
 from peekrank.types import Floats, Ints
@@ -72,7 +72,7 @@ class SlotMonitor:
     def __init__(self, max_grade: int, name_of: Callable[[int], str] | None) -> None:
         self._max_grade = max_grade
         self._interval = Interval.fresh(float(max_grade))
-        self._watch = Watch(_FALSE_ALARMS, grades=(0.0, float(max_grade)), name_of=name_of or str)
+        self._watch = Monitor(_FALSE_ALARMS, grades=(0.0, float(max_grade)), name_of=name_of or str)
         self._has_alarms = name_of is not None
         self._early: list[ClosedEvent] = []
         self._stride = 1
@@ -89,14 +89,14 @@ class SlotMonitor:
             self._early = [early for early in self._early if early.number % self._stride == 0]
             heapify(self._early)
 
-    def advance(self, first_open: int, time: int, trouble: Callable[[], str]) -> None:
+    def advance(self, first_open: int, time: int, failure: Callable[[], str]) -> None:
         """Observe the closed events that were ranked before the first open one."""
         while self._early and self._early[0].number < first_open:
             self._group.append(heappop(self._early))
             if len(self._group) == _GROUP:
                 self._observe_values()
                 if self._has_alarms:
-                    self._observe_alarms(time, trouble())
+                    self._observe_alarms(time, failure())
                 self._group = []
 
     def late(self) -> None:
@@ -117,14 +117,14 @@ class SlotMonitor:
             if grades := [grade for grade in event.grades if grade is not None]:
                 observe_between(self._interval, sum(grades) / len(grades), 0.0, float(self._max_grade))
 
-    def _observe_alarms(self, time: int, trouble: str) -> None:
+    def _observe_alarms(self, time: int, failure: str) -> None:
         before = self._watch.rounds
         rows = [_row(event) for event in self._group]
         offsets = np.cumsum([0, *(len(row[0]) for row in rows)])
         ks = np.array([len(event.grades) for event in self._group])
         items, propensities, ranks, grades = (np.concatenate(column) for column in zip(*rows, strict=True))
         self._watch.observe_many(offsets, items, propensities, ranks, grades, ks)
-        self._watch.health(trouble)
+        self._watch.health(failure)
         for alarm in self._watch.raised():
             if alarm.latest > before:
                 self._raise_alarm(RaisedAlarm(alarm.name, alarm.item, time, alarm.cause, alarm.action))

@@ -119,13 +119,13 @@ class SlotState:
     @property
     def lists(self) -> bool:
         """Whether each list brings its own items, which the slot does not store."""
-        return self.agent.learner.any_length and self.config.features_from == "request"
+        return self.agent.learner.variable_length and self.config.features_from == "request"
 
     @property
     def changing(self) -> bool:
         """Whether the set of items may change."""
         learner = self.agent.learner
-        return learner.kernels.enter is not None or learner.any_length
+        return learner.kernels.set_items is not None or learner.variable_length
 
     @property
     def name_of(self) -> Callable[[int], str] | None:
@@ -166,19 +166,19 @@ class SlotState:
             self._put(name, b"")
         X, chosen, rows = self._candidates(request)
         agent = self.agent
-        uniforms = np.empty(agent.draws(len(chosen) if chosen is not None else None))
+        uniforms = np.empty(agent.n_uniforms(len(chosen) if chosen is not None else None))
         self._fill_uniforms(self.key, self.activity.counts.n_ranked, uniforms)
         features = b""
         if X is not None and rows is not None:
             features, X = X.tobytes(), self._with_item_effects(X, rows)
         decision = agent.rank(X, available=chosen, uniforms=uniforms)
         if request.baseline:
-            decision = agent.adopt(decision, self._baseline(request, rows))
+            decision = agent.override(decision, self._baseline(request, rows))
         record = msgspec.structs.replace(
             request,
             ranking=numbers(decision.ranking if rows is None else rows[decision.ranking]),
             token=decision.token.astype("<f8").tobytes(),
-            propensities=b"" if decision.chances is None else decision.chances.astype("<f8").tobytes(),
+            propensities=b"" if decision.propensities is None else decision.propensities.astype("<f8").tobytes(),
         )
         return _Ranking(record, decision.round, features)
 
@@ -201,8 +201,8 @@ class SlotState:
     def _candidates(self, body: Ranked) -> tuple[Features | None, Ints | None, Ints | None]:
         """Return the features of the list, its items if the learner knows them, and its rows in the registry."""
         agent = self.agent
-        if not agent.learner.any_length:
-            if agent.learner.kernels.enter is None:
+        if not agent.learner.variable_length:
+            if agent.learner.kernels.set_items is None:
                 return None, None, None
             return None, read_numbers(body.items) if body.items else self.items.present, None
         if self.lists:
@@ -260,7 +260,7 @@ class SlotState:
             self._move_to_recent(event)
             first = next(iter(self.open.values()), None)
             first_open = first.round if first else self.agent.rounds + 1
-            self.monitor.advance(first_open, self.time, self.agent.trouble)
+            self.monitor.advance(first_open, self.time, self.agent.failure)
 
     def _move_to_recent(self, event: Event) -> None:
         """Move a closed event to the recent ones, and drop the oldest of these. The log has them all."""
@@ -306,8 +306,8 @@ class SlotState:
         """Rebuild the learner's decision from the record."""
         body, agent = event.body, self.agent
         ranking, token = read_numbers(body.ranking), read_floats(body.token)
-        if not agent.learner.any_length:
-            chosen = np.sort(ranking) if agent.learner.kernels.enter is not None else None
+        if not agent.learner.variable_length:
+            chosen = np.sort(ranking) if agent.learner.kernels.set_items is not None else None
             return Decision(_no_features(len(ranking)), ranking, token, None, chosen, event.round)
         X = self.features(event)
         if self.lists:
@@ -349,7 +349,7 @@ class SlotState:
     def _put(self, name: str, features: bytes) -> None:
         number = self.items.put(name, features)
         agent = self.agent
-        if agent.learner.kernels.enter is not None and number >= agent.shape.m:
+        if agent.learner.kernels.set_items is not None and number >= agent.shape.m:
             agent.add(number + 1 - agent.shape.m)
 
     def _apply_settings(self, _: None, body: Settings) -> None:
@@ -357,7 +357,7 @@ class SlotState:
         before, self.settings = self.settings, body
         if before is None or identity(before.config) != identity(body.config):
             learner = body.config.learner_object
-            if learner.kernels.enter is None and not learner.any_length:
+            if learner.kernels.set_items is None and not learner.variable_length:
                 self.items = Items([])
             self.open.clear()
             self.since = self.number
@@ -371,9 +371,9 @@ class SlotState:
 def new_agent(config: SlotConfig, n_items: int) -> Agent:
     """Create the agent of a slot that knows some number of items."""
     learner = config.learner_object
-    if learner.any_length:
+    if learner.variable_length:
         m = config.max_list_length
-    elif learner.kernels.enter is not None:
+    elif learner.kernels.set_items is not None:
         m = max(config.k, n_items, 1)  # an unused number gets its item later
     else:
         m = len(config.items)
@@ -383,8 +383,8 @@ def new_agent(config: SlotConfig, n_items: int) -> Agent:
 def identity(config: SlotConfig) -> tuple[Any, ...]:
     """Return everything that the learner's state depends on. If it changes, the learner starts from scratch."""
     learner = config.learner_object
-    is_fixed = learner.kernels.enter is None and not learner.any_length
-    items = config.items if is_fixed else config.max_list_length if learner.any_length else None
+    is_fixed = learner.kernels.set_items is None and not learner.variable_length
+    items = config.items if is_fixed else config.max_list_length if learner.variable_length else None
     features = (config.features, config.context, config.features_from, config.item_effects)
     return config.specification, config.k, config.max_grade, items, *features
 

@@ -127,13 +127,13 @@ class Slot:
 
     def _check_length(self, n: int) -> None:
         limit = self.state.config.max_list_length
-        if self.state.agent.learner.any_length and n > limit:
+        if self.state.agent.learner.variable_length and n > limit:
             raise problems.too_large("items of a list", limit)
 
     def _add(self, body: Ranked, unknown: list[str]) -> None:
         state = self.state
         retired = [name for name in unknown if state.items.number(name) is not None]
-        if retired or state.config.new_items == "reject" or state.agent.learner.any_length:
+        if retired or state.config.new_items == "reject" or state.agent.learner.variable_length:
             raise problems.unknown_item(unknown, (item.name for item in state.items.known if item.present))
         self._check_room(len(unknown))
         body.added = unknown
@@ -364,7 +364,7 @@ def slot_reply(state: SlotState) -> SlotReply:
 class _HasMembers(Protocol):
     """A learner that consists of a champion and challengers (`learners.champion`)."""
 
-    def standings(self, state: Any) -> Sequence[Any]: ...
+    def member_status(self, state: Any) -> Sequence[Any]: ...
 
 
 def members(state: SlotState) -> list[messages.Member]:
@@ -380,7 +380,7 @@ def members(state: SlotState) -> list[messages.Member]:
             if one.in_charge or not one.rounds
             else messages.Interval(one.difference, one.low, one.high, one.rounds),
         )
-        for one in agent.learner.standings(agent.state)
+        for one in agent.learner.member_status(agent.state)
     ]
 
 
