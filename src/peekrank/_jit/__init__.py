@@ -70,7 +70,7 @@ class Kernel:
         if key not in self._codes:
             from peekrank._jit.compiler import code
 
-            self._codes[key] = code(self.compiled, arguments)
+            self._codes[key] = code(self, arguments)
         return self._codes[key]
 
 

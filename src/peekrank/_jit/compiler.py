@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from peekrank._jit import Held, Kernel, eights
 from peekrank._jit.content import content_digest
+from peekrank._jit.linking import compiler_class
 from peekrank._jit.records import HeldType, words
 from peekrank._util.atomic import write_whole
 
@@ -33,7 +34,6 @@ _OPTIONS: Any = {
     "nogil": True,
     "error_model": "numpy",
     "_nrt": False,
-    "forceinline": True,
     "no_cfunc_wrapper": True,
 }
 _CONFIG: Any = config  # these have no types, as far as they are used here
@@ -50,18 +50,23 @@ def compiled(kernel: Kernel, *, for_python: bool) -> Any:
     Code that takes a state of many arrays apart is larger than many a kernel.
     """
     options = _OPTIONS | {"no_cpython_wrapper": not for_python}
-    made: Any = numba.njit(kernel.function, fastmath={"reassoc"} if kernel.any_order else False, **options)
-    if kernel.kept and not _CONFIG.DISABLE_JIT:
+    made: Any = numba.njit(
+        kernel.function,
+        fastmath={"reassoc"} if kernel.any_order else False,
+        pipeline_class=compiler_class(for_python=for_python, plain=kernel.kept),
+        **options,
+    )
+    if kernel.kept and for_python and not _CONFIG.DISABLE_JIT:
         made._cache = KernelCache(kernel, options)
     return made
 
 
-def code(made: Any, arguments: tuple[object, ...]) -> Any:
+def code(kernel: Kernel, arguments: tuple[object, ...]) -> Any:
     """The machine code for arguments of these types."""
     if _CONFIG.DISABLE_JIT:
-        return made
+        return kernel.compiled
     with _no_garbage_collection():
-        return made.compile(tuple(map(_type_of, arguments)))
+        return kernel.compiled.compile(tuple(_type_of(one, deep=kernel.kept) for one in arguments))
 
 
 @contextmanager
@@ -76,8 +81,8 @@ def _no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _type_of(argument: object) -> Any:
-    return HeldType(_TYPEOF(argument.record)) if isinstance(argument, Held) else _TYPEOF(argument)
+def _type_of(argument: object, *, deep: bool) -> Any:
+    return HeldType(_TYPEOF(argument.record), deep=deep) if isinstance(argument, Held) else _TYPEOF(argument)
 
 
 def words_of(record: tuple[Any, ...]) -> NDArray[np.int64] | None:
@@ -144,7 +149,7 @@ class KernelCache(NullCache):
 def _typed(kind: Any) -> str:
     """A type in words; numba's own leave out the names of the fields of a record."""
     if isinstance(kind, HeldType):
-        return f"held {_typed(kind.record)}"
+        return f"held {kind.deep} {_typed(kind.record)}"
     if isinstance(kind, types.BaseNamedTuple):
         record: Any = kind
         module = _module_of(record.instance_class)

@@ -28,16 +28,18 @@ class HeldType(types.Type):
     ----------
     record
         The type of the record.
+    deep
+        Whether records within the record are addresses as well. A kernel can neither unpack nor index them then.
     """
 
-    def __init__(self, record: Any) -> None:
-        self.record = record
-        super().__init__(f"Held({record})")
+    def __init__(self, record: Any, *, deep: bool) -> None:
+        self.record, self.deep = record, deep
+        super().__init__(f"Held({record}, {deep})")
 
     @property
     def key(self) -> Any:
         """What tells it from other types: a name does not tell classes of the same name apart."""
-        return self.record
+        return self.record, self.deep
 
 
 def words(value: object) -> list[int] | None:
@@ -84,20 +86,34 @@ class _Fields(AttributeTemplate):
 
     def generic_resolve(self, held: Any, name: str) -> Any:  # type: ignore[override]
         fields = held.record.fields
-        return held.record[fields.index(name)] if name in fields else None
+        if name not in fields:
+            return None
+        kind = held.record[fields.index(name)]
+        return HeldType(kind, deep=True) if _is_address(held, kind) else kind
+
+
+def _is_address(held: HeldType, kind: Any) -> bool:
+    return held.deep and isinstance(kind, types.BaseNamedTuple)
 
 
 def _load_field(context: Any, builder: Any, held: HeldType, address: Any, name: str) -> Any:
     place = held.record.fields.index(name)
-    start = sum(map(_length, _parts(held.record)[:place]))
-    return _load(context, builder, held.record[place], builder.bitcast(address, _WORD.as_pointer()), start)
+    kind, start = held.record[place], sum(map(_length, _parts(held.record)[:place]))
+    words = builder.bitcast(address, _WORD.as_pointer())
+    if _is_address(held, kind):
+        return builder.bitcast(builder.gep(words, [_WORD(start)]), address.type)
+    return _load(context, builder, kind, words, start)
 
 
 def _load(context: Any, builder: Any, kind: Any, address: Any, start: int) -> Any:
     """The value of a type whose words begin at a place."""
 
+    unchanging = builder.module.add_metadata([])
+
     def word(place: int) -> Any:
-        return builder.load(builder.gep(address, [_WORD(start + place)]))
+        load = builder.load(builder.gep(address, [_WORD(start + place)]))
+        load.set_metadata("invariant.load", unchanging)  # `held` promises it: LLVM need not load a word again
+        return load
 
     wanted = context.get_value_type(kind)
     if isinstance(kind, types.Array):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -64,13 +66,22 @@ class Agent(Knowledge):
         self._no_chances, self._answer = np.empty(0), np.empty(1)
         self._featured, self._seen, self._latest = d > 0, self.shape.k, 0
         self._says_chances, self._clocked = learner.kernels.chances is not None, learner.kernels.clocked
-        ranking, token, numbers = np.empty(m, dtype=np.int64), np.empty(self._token_shape), np.empty(self.shape.k)
-        (rank, update), X = compiled_calls(learner.kernels), self._no_features
-        self._rank = machine_code(
-            rank, self._memory, self._everyone, X, self._random.rows, 0, ranking, token, numbers
-        )
-        self._update = machine_code(update, self._memory, self._everyone, X, ranking, token, numbers)
-        self._are_uniform = machine_code(are_uniform, numbers)
+
+    # Compiled when they are first needed: a simulation needs none of them
+    @cached_property
+    def _rank(self) -> Callable[..., int]:
+        rank, numbers = compiled_calls(self.learner.kernels).rank, self._answer
+        ranking, token, drawn = self._everyone, np.empty(self._token_shape), self._random.rows
+        return machine_code(rank, self._memory, ranking, self._no_features, drawn, 0, ranking, token, numbers)
+
+    @cached_property
+    def _update(self) -> Callable[..., int]:
+        update, ranking, token = compiled_calls(self.learner.kernels).update, self._everyone, np.empty(self._token_shape)
+        return machine_code(update, self._memory, ranking, self._no_features, ranking, token, self._answer)
+
+    @cached_property
+    def _are_uniform(self) -> Callable[[Floats], bool]:
+        return machine_code(are_uniform, self._answer)
 
     def _draws(self, n: int) -> int:
         """How many random numbers a list of n items takes."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
 from threading import Lock
 from typing import Any
 
@@ -44,10 +46,19 @@ class Knowledge:
         grades = np.arange(learner.max_grade + 1.0)
         self._grades = array_of(learner.perceive(grades), np.float64, grades.shape, "perceived relevance")
         self._make_room(shape.m)
-        self._check = machine_code(first_not_finite, self._no_features)
-        if self._by_item:
-            self._are_known = machine_code(are_known, self._everyone, 0)
-            self._fill_rows = machine_code(fill_rows, *[self._everyone] * 3)
+
+    # Compiled when they are first needed
+    @cached_property
+    def _check(self) -> Callable[[Features], int]:
+        return machine_code(first_not_finite, self._no_features)
+
+    @cached_property
+    def _are_known(self) -> Callable[[Ints, int], bool]:
+        return machine_code(are_known, self._everyone, 0)
+
+    @cached_property
+    def _fill_rows(self) -> Callable[[Ints, Ints, Ints], bool]:
+        return machine_code(fill_rows, *[self._everyone] * 3)
 
     def _make_room(self, room: int) -> None:
         """Make state and space for so many items, and keep what is known of those there are."""
