@@ -22,19 +22,19 @@ import peekrank
 from helpers.scripts import ROOT
 from peekrank._jit import (
     Kernel,
-    at,
-    eight,
     held,
-    if_at_most,
     kernel,
+    load,
     machine_code,
-    nonzero,
-    put,
-    same,
-    some,
     specialise,
-    total,
     unspecialised,
+    vany,
+    vload,
+    vnonzero,
+    vselect_le,
+    vsplat,
+    vstore,
+    vsum,
 )
 from peekrank._jit.compiler import KernelCache, _typed
 from peekrank._jit.content import content_digest
@@ -54,19 +54,19 @@ print(*ranking)
 
 OUTSIDE = """
 import numpy as np
-from peekrank._jit import at, eight, kernel, put, same
+from peekrank._jit import kernel, load, vload, vsplat, vstore
 
 @kernel
 def reads(x, start):
-    return at(x, start)
+    return load(x, start)
 
 @kernel
 def loads(x, start):
-    put(eight(x, start), x, 0)
+    vstore(vload(x, start), x, 0)
 
 @kernel
 def stores(x, start):
-    put(same(1.0), x, start)
+    vstore(vsplat(1.0), x, start)
 
 for call, last in ((reads, 8), (loads, 1), (stores, 1)):
     for start in (-1, 0, last, last + 1):
@@ -343,14 +343,14 @@ def test_compiling_leaves_the_garbage_collector_as_it_was(on: bool) -> None:
 
 
 def eights(x: NDArray[np.float64], y: NDArray[np.float64], out: NDArray[np.float64]) -> tuple[float, bool, bool]:
-    a, b = eight(x, 1), eight(y, 2)
-    put(a + b, out, 0)
-    put(a - b, out, 8)
-    put(a * b, out, 16)
-    put(at(x, 3) * a, out, 24)
-    put(nonzero(a), out, 32)
-    put(if_at_most(a, b, same(at(y, 1)), a), out, 40)
-    return total(a), some(a), some(a - a)
+    a, b = vload(x, 1), vload(y, 2)
+    vstore(a + b, out, 0)
+    vstore(a - b, out, 8)
+    vstore(a * b, out, 16)
+    vstore(load(x, 3) * a, out, 24)
+    vstore(vnonzero(a), out, 32)
+    vstore(vselect_le(a, b, vsplat(load(y, 1)), a), out, 40)
+    return vsum(a), vany(a), vany(a - a)
 
 
 def test_eight_numbers_are_the_same_bits_without_the_compiler() -> None:

@@ -85,7 +85,7 @@ def sum_kernel(function: F) -> F:
 
 
 class Primitive:
-    """An operation that the compiler is taught (see `eights`); without it, what a function of Python does.
+    """An operation that the compiler is taught (see `simd`); without it, what a function of Python does.
 
     Parameters
     ----------
@@ -97,13 +97,6 @@ class Primitive:
         self.function = function
         update_wrapper(self, function)
 
-    @property
-    def _numba_type_(self) -> Any:
-        """What numba asks of a global that a kernel names."""
-        from peekrank._jit.compiler import PRIMITIVES
-
-        return PRIMITIVES[self.function.__name__]
-
     def __call__(self, *arguments: Any) -> Any:
         """What it does without the compiler."""
         return self.function(*arguments)
@@ -114,63 +107,63 @@ def _primitive(function: F) -> F:
 
 
 @_primitive
-def at(numbers: NDArray[np.float64], place: int) -> float:
+def load(numbers: NDArray[np.float64], place: int) -> float:
     """The number at a place that is not negative, which compiled code would look for otherwise.
 
-    >>> at(np.arange(3.0), 2)
+    >>> load(np.arange(3.0), 2)
     2.0
     """
     return float(numbers[place])
 
 
 @_primitive
-def eight(numbers: NDArray[np.float64], start: int) -> NDArray[np.float64]:
+def vload(numbers: NDArray[np.float64], start: int) -> NDArray[np.float64]:
     """Eight numbers of an array, from `start` on, to be added, subtracted and multiplied at once.
 
     Kernels that use them need no loops that the compiler finds vectors in, and have the same bits everywhere.
 
-    >>> 2.0 * eight(np.arange(16.0), 4)
+    >>> 2.0 * vload(np.arange(16.0), 4)
     array([ 8., 10., 12., 14., 16., 18., 20., 22.])
     """
     return np.array(numbers[start : start + 8])
 
 
 @_primitive
-def same(number: float) -> NDArray[np.float64]:
+def vsplat(number: float) -> NDArray[np.float64]:
     """Eight times the same number."""
     return np.full(8, float(number))
 
 
 @_primitive
-def put(eight: NDArray[np.float64], numbers: NDArray[np.float64], start: int) -> None:
+def vstore(vector: NDArray[np.float64], numbers: NDArray[np.float64], start: int) -> None:
     """Write eight numbers to an array, from `start` on."""
-    numbers[start : start + 8] = eight
+    numbers[start : start + 8] = vector
 
 
 @_primitive
-def total(eight: NDArray[np.float64]) -> float:
+def vsum(vector: NDArray[np.float64]) -> float:
     """The sum of eight numbers.
 
-    >>> total(np.arange(8.0))
+    >>> vsum(np.arange(8.0))
     28.0
     """
-    fours = eight[:4] + eight[4:]
+    fours = vector[:4] + vector[4:]
     twos = fours[:2] + fours[2:]
     return float(twos[0] + twos[1])
 
 
 @_primitive
-def some(eight: NDArray[np.float64]) -> bool:
+def vany(vector: NDArray[np.float64]) -> bool:
     """Whether one of eight numbers is not 0.
 
-    >>> some(np.zeros(8))
+    >>> vany(np.zeros(8))
     False
     """
-    return bool(eight.any())
+    return bool(vector.any())
 
 
 @_primitive
-def if_at_most(
+def vselect_le(
     low: NDArray[np.float64], high: NDArray[np.float64], here: NDArray[np.float64], there: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """`here` where `low` is not above `high`, else `there`."""
@@ -178,9 +171,9 @@ def if_at_most(
 
 
 @_primitive
-def nonzero(eight: NDArray[np.float64]) -> NDArray[np.float64]:
+def vnonzero(vector: NDArray[np.float64]) -> NDArray[np.float64]:
     """1 where a number is not 0, else 0."""
-    return np.not_equal(eight, 0).astype(np.float64)
+    return np.not_equal(vector, 0).astype(np.float64)
 
 
 def _ours(function: Callable[..., Any]) -> bool:

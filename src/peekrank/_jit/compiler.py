@@ -22,7 +22,11 @@ from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
 from numpy.typing import NDArray
 
-from peekrank._jit import Held, Kernel, eights
+from peekrank._jit import (
+    Held,
+    Kernel,
+    simd,  # noqa: F401 - defines the primitives before anything is compiled
+)
 from peekrank._jit.content import content_digest
 from peekrank._jit.linking import compiler_class
 from peekrank._jit.records import HeldType, words
@@ -40,7 +44,6 @@ _CONFIG: Any = config  # these have no types, as far as they are used here
 _RESULT: Any = CompileResult
 _SERIALIZE: Any = serialize
 _TYPEOF: Any = numba.typeof
-PRIMITIVES = eights.PRIMITIVES  # taught before anything is compiled: numba looks for operators only then
 _CHECKSUM = hashlib.sha256().digest_size
 
 
