@@ -22,10 +22,10 @@ import peekrank
 from helpers.scripts import ROOT
 from peekrank._jit import (
     Kernel,
-    held,
     kernel,
     load,
     machine_code,
+    pinned,
     specialise,
     unspecialised,
     vany,
@@ -292,12 +292,12 @@ def read_all(record: Mixed, out: NDArray[np.float64]) -> int:
     return len(record.inner.marks)
 
 
-def test_a_held_record_reads_like_the_record() -> None:
+def test_a_pinned_record_reads_like_the_record() -> None:
     table = np.arange(6.0).reshape(2, 3)
     record = Mixed(
         True, -3, -0.1, np.float32(0.1), Inner(table, np.zeros(2, np.bool_)), (7, -8), np.array([1, 255], np.uint8)
     )
-    out, address = np.empty(8), held(record)
+    out, address = np.empty(8), pinned(record)
     call = machine_code(read_all, address, out)
     assert call(address, out) == 2
     assert out.tolist() == [1.0, -3.0, -0.1, float(np.float32(0.1)), 5.0, -8.0, 255.0, 15.0]
@@ -305,7 +305,7 @@ def test_a_held_record_reads_like_the_record() -> None:
     table[1, 2] = 9  # it is the array itself that is read
     call(address, out)
     assert out[4] == 9
-    other = held(record._replace(yes=False, inner=Inner(table + 1, np.zeros(2, np.bool_))))
+    other = pinned(record._replace(yes=False, inner=Inner(table + 1, np.zeros(2, np.bool_))))
     assert machine_code(read_all, other, out) is call  # the same types
     call(other, out)
     assert (out[0], out[4]) == (0, 10)
@@ -316,9 +316,9 @@ class Named(NamedTuple):
     numbers: NDArray[np.float64]
 
 
-def test_a_record_with_other_fields_is_not_held() -> None:
+def test_a_record_with_other_fields_is_not_pinned() -> None:
     record = Named("x", np.ones(1))
-    assert held(record) is record
+    assert pinned(record) is record
 
 
 @pytest.mark.parametrize("on", [True, False])

@@ -228,14 +228,14 @@ def machine_code(kernel: F, *arguments: object) -> F:
     return cast("F", kernel.code(arguments))
 
 
-class Held(int):
-    """The address of a record, taken apart into words for compiled code once and for all (see `held`)."""
+class Pinned(int):
+    """The address of a record, taken apart into words for compiled code once and for all (see `pinned`)."""
 
     record: tuple[Any, ...]  # which must live as long as the address is used
     words: NDArray[np.int64]
 
 
-def held(record: R) -> R:
+def pinned(record: R) -> R:
     """A record whose fields kernels find without taking its arrays apart in each call, which takes 20 ns an array.
 
     What comes back is for `machine_code` and for the calls of it, and stands for the record. Its arrays may be
@@ -246,15 +246,15 @@ def held(record: R) -> R:
 
     if (words := words_of(record)) is None:
         return record
-    address = Held(words.ctypes.data)
+    address = Pinned(words.ctypes.data)
     address.record, address.words = cast("tuple[Any, ...]", record), words
     return cast("R", address)
 
 
 def _kind(argument: object) -> Any:
     """What numba's type of an argument depends on, found without numba."""
-    if isinstance(argument, Held):
-        return (Held, _kind(argument.record))
+    if isinstance(argument, Pinned):
+        return (Pinned, _kind(argument.record))
     if isinstance(argument, np.ndarray):
         return argument.dtype, argument.ndim, argument.flags.num
     if isinstance(argument, tuple):

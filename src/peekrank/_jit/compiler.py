@@ -23,13 +23,13 @@ from numba.core.compiler import CompileResult
 from numpy.typing import NDArray
 
 from peekrank._jit import (
-    Held,
     Kernel,
+    Pinned,
     simd,  # noqa: F401 - defines the primitives before anything is compiled
 )
 from peekrank._jit.content import content_digest
 from peekrank._jit.linking import compiler_class
-from peekrank._jit.records import HeldType, words
+from peekrank._jit.records import PinnedType, words
 from peekrank._util.atomic import write_whole
 
 # Without numba's runtime (`_nrt`) arrays are not reference-counted, and a kernel that allocates does not compile.
@@ -85,7 +85,7 @@ def _no_garbage_collection() -> Iterator[None]:
 
 
 def _type_of(argument: object, *, deep: bool) -> Any:
-    return HeldType(_TYPEOF(argument.record), deep=deep) if isinstance(argument, Held) else _TYPEOF(argument)
+    return PinnedType(_TYPEOF(argument.record), deep=deep) if isinstance(argument, Pinned) else _TYPEOF(argument)
 
 
 def words_of(record: tuple[Any, ...]) -> NDArray[np.int64] | None:
@@ -151,8 +151,8 @@ class KernelCache(NullCache):
 
 def _typed(kind: Any) -> str:
     """A type in words; numba's own leave out the names of the fields of a record."""
-    if isinstance(kind, HeldType):
-        return f"held {kind.deep} {_typed(kind.record)}"
+    if isinstance(kind, PinnedType):
+        return f"pinned {kind.deep} {_typed(kind.record)}"
     if isinstance(kind, types.BaseNamedTuple):
         record: Any = kind
         module = _module_of(record.instance_class)

@@ -21,7 +21,7 @@ _WORD: Any = ir.IntType(64)
 _FLOATS = {types.float32, types.float64}
 
 
-class HeldType(types.Type):
+class PinnedType(types.Type):
     """The type of the address of a record: it has the record's fields.
 
     Parameters
@@ -34,7 +34,7 @@ class HeldType(types.Type):
 
     def __init__(self, record: Any, *, deep: bool) -> None:
         self.record, self.deep = record, deep
-        super().__init__(f"Held({record}, {deep})")
+        super().__init__(f"Pinned({record}, {deep})")
 
     @property
     def key(self) -> Any:
@@ -77,30 +77,30 @@ def _length(kind: Any) -> int:
     return sum(map(_length, _parts(kind))) if isinstance(kind, types.BaseTuple) else 1
 
 
-def _take_address(_: HeldType, address: Any, c: Any) -> Any:
+def _take_address(_: PinnedType, address: Any, c: Any) -> Any:
     return _EXTENDING.NativeValue(c.pyapi.long_as_voidptr(address))
 
 
 class _Fields(AttributeTemplate):
-    key = HeldType
+    key = PinnedType
 
-    def generic_resolve(self, held: Any, name: str) -> Any:  # type: ignore[override]
-        fields = held.record.fields
+    def generic_resolve(self, pinned: Any, name: str) -> Any:  # type: ignore[override]
+        fields = pinned.record.fields
         if name not in fields:
             return None
-        kind = held.record[fields.index(name)]
-        return HeldType(kind, deep=True) if _is_address(held, kind) else kind
+        kind = pinned.record[fields.index(name)]
+        return PinnedType(kind, deep=True) if _is_address(pinned, kind) else kind
 
 
-def _is_address(held: HeldType, kind: Any) -> bool:
-    return held.deep and isinstance(kind, types.BaseNamedTuple)
+def _is_address(pinned: PinnedType, kind: Any) -> bool:
+    return pinned.deep and isinstance(kind, types.BaseNamedTuple)
 
 
-def _load_field(context: Any, builder: Any, held: HeldType, address: Any, name: str) -> Any:
-    place = held.record.fields.index(name)
-    kind, start = held.record[place], sum(map(_length, _parts(held.record)[:place]))
+def _load_field(context: Any, builder: Any, pinned: PinnedType, address: Any, name: str) -> Any:
+    place = pinned.record.fields.index(name)
+    kind, start = pinned.record[place], sum(map(_length, _parts(pinned.record)[:place]))
     words = builder.bitcast(address, _WORD.as_pointer())
-    if _is_address(held, kind):
+    if _is_address(pinned, kind):
         return builder.bitcast(builder.gep(words, [_WORD(start)]), address.type)
     return _load(context, builder, kind, words, start)
 
@@ -112,7 +112,7 @@ def _load(context: Any, builder: Any, kind: Any, address: Any, start: int) -> An
 
     def word(place: int) -> Any:
         load = builder.load(builder.gep(address, [_WORD(start + place)]))
-        load.set_metadata("invariant.load", unchanging)  # `held` promises it: LLVM need not load a word again
+        load.set_metadata("invariant.load", unchanging)  # `pinned` promises it: LLVM need not load a word again
         return load
 
     wanted = context.get_value_type(kind)
@@ -134,7 +134,7 @@ def _load(context: Any, builder: Any, kind: Any, address: Any, start: int) -> An
     return builder.trunc(word(0), wanted) if wanted != _WORD else word(0)
 
 
-_EXTENDING.register_model(HeldType)(_EXTENDING.models.OpaqueModel)
-_EXTENDING.unbox(HeldType)(_take_address)
+_EXTENDING.register_model(PinnedType)(_EXTENDING.models.OpaqueModel)
+_EXTENDING.unbox(PinnedType)(_take_address)
 _EXTENDING.infer_getattr(_Fields)
-_EXTENDING.lower_getattr_generic(HeldType)(_load_field)
+_EXTENDING.lower_getattr_generic(PinnedType)(_load_field)

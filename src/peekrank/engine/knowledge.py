@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from peekrank._jit import held, machine_code
+from peekrank._jit import machine_code, pinned
 from peekrank._util.validate import whole
 from peekrank.engine import saved
 from peekrank.engine.border import array_of, line_of, whole_numbers
@@ -70,7 +70,7 @@ class Knowledge:
         self._state, self._counts = state, counts
         self._room, self._everyone, self._present = room, np.arange(room), None
         self._no_features = np.empty((room, d), dtype=np.float32)
-        self._memory = held(Memory(state, counts, self._grades, np.empty(room, dtype=np.bool_), np.empty(k)))
+        self._memory = pinned(Memory(state, counts, self._grades, np.empty(room, dtype=np.bool_), np.empty(k)))
 
     def add(self, count: int = 1) -> Ints:
         """Make new items known, of which nothing is known yet; their numbers, which they keep.
