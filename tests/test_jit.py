@@ -22,9 +22,9 @@ import peekrank
 from helpers.scripts import ROOT
 from peekrank._jit import (
     Kernel,
+    compile_for,
     kernel,
     load,
-    machine_code,
     pinned,
     specialise,
     unspecialised,
@@ -298,7 +298,7 @@ def test_a_pinned_record_reads_like_the_record() -> None:
         True, -3, -0.1, np.float32(0.1), Inner(table, np.zeros(2, np.bool_)), (7, -8), np.array([1, 255], np.uint8)
     )
     out, address = np.empty(8), pinned(record)
-    call = machine_code(read_all, address, out)
+    call = compile_for(read_all, address, out)
     assert call(address, out) == 2
     assert out.tolist() == [1.0, -3.0, -0.1, float(np.float32(0.1)), 5.0, -8.0, 255.0, 15.0]
     assert record.inner.marks.tolist() == [False, True]
@@ -306,7 +306,7 @@ def test_a_pinned_record_reads_like_the_record() -> None:
     call(address, out)
     assert out[4] == 9
     other = pinned(record._replace(yes=False, inner=Inner(table + 1, np.zeros(2, np.bool_))))
-    assert machine_code(read_all, other, out) is call  # the same types
+    assert compile_for(read_all, other, out) is call  # the same types
     call(other, out)
     assert (out[0], out[4]) == (0, 10)
 
@@ -334,9 +334,9 @@ def test_compiling_leaves_the_garbage_collector_as_it_was(on: bool) -> None:
     was_on = gc.isenabled()
     try:
         (gc.enable if on else gc.disable)()
-        assert machine_code(twice, 1.0)(1.5) == 3
+        assert compile_for(twice, 1.0)(1.5) == 3
         with pytest.raises(Exception, match="no_such_field"):
-            machine_code(impossible, 1.0)
+            compile_for(impossible, 1.0)
         assert gc.isenabled() == on
     finally:
         (gc.enable if was_on else gc.disable)()

@@ -218,7 +218,7 @@ def specialise(template: F, name: str, **kernels: Callable[..., Any]) -> F:
     return cast("F", Kernel(function, kept=kept))
 
 
-def machine_code(kernel: F, *arguments: object) -> F:
+def compile_for(kernel: F, *arguments: object) -> F:
     """A kernel compiled for arguments of these types: calls of it skip numba's dispatch, five times its work.
 
     The caller must pass arguments of exactly these types, since nothing checks them any more.
@@ -238,7 +238,7 @@ class Pinned(int):
 def pinned(record: R) -> R:
     """A record whose fields kernels find without taking its arrays apart in each call, which takes 20 ns an array.
 
-    What comes back is for `machine_code` and for the calls of it, and stands for the record. Its arrays may be
+    What comes back is for `compile_for` and for the calls of it, and stands for the record. Its arrays may be
     written to; they must not be moved. A record with other fields than arrays, numbers and records of these is
     returned as it is.
     """

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from peekrank._jit import machine_code
+from peekrank._jit import compile_for
 from peekrank._util.text import counted
 from peekrank.engine import saved
 from peekrank.engine.border import Seed, array_of, line_of, problem_shape, whole_numbers
@@ -72,16 +72,16 @@ class Agent(Knowledge):
     def _rank(self) -> Callable[..., int]:
         rank, numbers = compiled_calls(self.learner.kernels).rank, self._answer
         ranking, token, drawn = self._everyone, np.empty(self._token_shape), self._random.rows
-        return machine_code(rank, self._memory, ranking, self._no_features, drawn, 0, ranking, token, numbers)
+        return compile_for(rank, self._memory, ranking, self._no_features, drawn, 0, ranking, token, numbers)
 
     @cached_property
     def _update(self) -> Callable[..., int]:
         update, ranking, token = compiled_calls(self.learner.kernels).update, self._everyone, np.empty(self._token_shape)
-        return machine_code(update, self._memory, ranking, self._no_features, ranking, token, self._answer)
+        return compile_for(update, self._memory, ranking, self._no_features, ranking, token, self._answer)
 
     @cached_property
     def _are_uniform(self) -> Callable[[Floats], bool]:
-        return machine_code(are_uniform, self._answer)
+        return compile_for(are_uniform, self._answer)
 
     def _draws(self, n: int) -> int:
         """How many random numbers a list of n items takes."""
@@ -177,7 +177,7 @@ class Agent(Knowledge):
         token[0] = 0  # nothing was shown to learn something
         arguments = (self._memory, items, X, rows, told, token)
         with self._lock:
-            machine_code(compiled_adopt(self.learner.kernels), *arguments)(*arguments)
+            compile_for(compiled_adopt(self.learner.kernels), *arguments)(*arguments)
         return decision._replace(ranking=shown, chances=told)
 
     def draws(self, n: int | None = None) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from peekrank._jit import machine_code, pinned
+from peekrank._jit import compile_for, pinned
 from peekrank._util.validate import whole
 from peekrank.engine import saved
 from peekrank.engine.border import array_of, line_of, whole_numbers
@@ -50,15 +50,15 @@ class Knowledge:
     # Compiled when they are first needed
     @cached_property
     def _check(self) -> Callable[[Features], int]:
-        return machine_code(first_not_finite, self._no_features)
+        return compile_for(first_not_finite, self._no_features)
 
     @cached_property
     def _are_known(self) -> Callable[[Ints, int], bool]:
-        return machine_code(are_known, self._everyone, 0)
+        return compile_for(are_known, self._everyone, 0)
 
     @cached_property
     def _fill_rows(self) -> Callable[[Ints, Ints, Ints], bool]:
-        return machine_code(fill_rows, *[self._everyone] * 3)
+        return compile_for(fill_rows, *[self._everyone] * 3)
 
     def _make_room(self, room: int) -> None:
         """Make state and space for so many items, and keep what is known of those there are."""

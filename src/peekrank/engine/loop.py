@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from peekrank._jit import kernel, machine_code, specialise, unspecialised
+from peekrank._jit import compile_for, kernel, specialise, unspecialised
 from peekrank._util.validate import ascending
 from peekrank.engine.agent import Agent
 from peekrank.engine.border import Seed
@@ -252,7 +252,7 @@ class _CompiledRun:
         numbers, marks = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
         relevance = np.empty(0, dtype=np.uint8)
         loop = compiled_loop(learner.kernels, clicks=rounds.visitors is not None)
-        self._loop = machine_code(loop, *self._fixed, self._uniforms, numbers, relevance, numbers, marks)
+        self._loop = compile_for(loop, *self._fixed, self._uniforms, numbers, relevance, numbers, marks)
 
     def begin(self, chunk: Chunk) -> None:
         """Take up a chunk."""

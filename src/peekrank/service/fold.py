@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from peekrank._jit import machine_code
+from peekrank._jit import compile_for
 from peekrank.engine import Agent
 from peekrank.kernels.philox import fill_uniforms
 from peekrank.service.activity import Activity, nothing_yet
@@ -81,7 +81,7 @@ class Fold:
         self.recent: OrderedDict[str, Event] = OrderedDict()  # closed, in no snapshot
         self.activity: Activity = nothing_yet()
         self.watching = Watching(1, None)
-        self._draw = machine_code(fill_uniforms, 0, 0, np.empty(1))
+        self._draw = compile_for(fill_uniforms, 0, 0, np.empty(1))
 
     @property
     def config(self) -> SlotConfig:
