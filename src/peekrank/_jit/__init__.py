@@ -79,7 +79,7 @@ def kernel(function: F) -> F:
     return cast("F", Kernel(cast("FunctionType", function), kept=_ours(function)))
 
 
-def sum_kernel(function: F) -> F:
+def reassociating_kernel(function: F) -> F:
     """A kernel whose sums may be added up in any order, several at a time; all else stays as strict as ever."""
     return cast("F", Kernel(cast("FunctionType", function), kept=_ours(function), any_order=True))
 
