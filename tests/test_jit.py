@@ -37,7 +37,7 @@ from peekrank._jit import (
     vsum,
 )
 from peekrank._jit.compiler import KernelCache, _typed
-from peekrank._jit.content import content_digest
+from peekrank._jit.fingerprint import fingerprint
 from peekrank.engine.loop import _loop
 from peekrank.kernels.sorting import sort_descending
 
@@ -159,7 +159,7 @@ def digest_of(text: str, **names: object) -> str:
     exec(text, space)  # noqa: S102
     functions = {name: value for name, value in space.items() if isinstance(value, FunctionType)}
     space.update({name: Kernel(function, kept=False) for name, function in functions.items()})
-    return content_digest(space["f"])
+    return fingerprint(space["f"])
 
 
 HELPED = "LIMIT = 3\ndef helper(x):\n    return min(x, LIMIT)\ndef f(x):\n    return helper(x) + 1\n"

@@ -27,7 +27,7 @@ from peekrank._jit import (
     Pinned,
     simd,  # noqa: F401 - defines the primitives before anything is compiled
 )
-from peekrank._jit.content import content_digest
+from peekrank._jit.fingerprint import fingerprint
 from peekrank._jit.linking import compiler_class
 from peekrank._jit.records import PinnedType, words
 from peekrank._util.atomic import write_whole
@@ -118,7 +118,7 @@ class KernelCache(NullCache):
     @cached_property
     def _content(self) -> str:
         """Found when it is first needed: not before all helpers are defined."""
-        return content_digest(self._kernel)
+        return fingerprint(self._kernel)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The compiled code for arguments of these types; None if there is none."""

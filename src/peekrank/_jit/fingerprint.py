@@ -13,7 +13,7 @@ import numpy as np
 from peekrank._jit import Kernel, Primitive
 
 
-def content_digest(kernel: Kernel) -> str:
+def fingerprint(kernel: Kernel) -> str:
     """Digest of all that the machine code of a kernel depends on; a TypeError if something in it has no digest.
 
     numba itself notices a change in the file that defines a function, not one in the helpers that it calls from
@@ -23,7 +23,7 @@ def content_digest(kernel: Kernel) -> str:
     >>> def area(radius):
     ...     return pi * radius**2
     >>> def digest(pi):
-    ...     return content_digest(Kernel(FunctionType(area.__code__, {"pi": pi}), kept=False))
+    ...     return fingerprint(Kernel(FunctionType(area.__code__, {"pi": pi}), kept=False))
     >>> digest(3.0) == digest(3.14)
     False
     """
