@@ -33,7 +33,9 @@ class Flags(_FLAGS):  # type: ignore[misc]
         flags: Any = other
         if self._values == flags._values:
             return True
-        return all(getattr(self, name) == getattr(flags, name) for name in self._values.keys() | flags._values.keys())
+        return all(
+            getattr(self, name) == getattr(flags, name) for name in self._values.keys() | flags._values.keys()
+        )
 
 
 _HASH = hash(_FLAGS())  # numba hashes the names of the options, which are the same for all flags

@@ -138,7 +138,14 @@ class _KernelCompiler(_COMPILER.Compiler):  # type: ignore[misc]
     unused_passes: frozenset[Any] = frozenset()
 
     def __init__(
-        self, typingctx: Any, targetctx: Any, library: Any, args: Any, return_type: Any, flags: Any, local_types: Any
+        self,
+        typingctx: Any,
+        targetctx: Any,
+        library: Any,
+        args: Any,
+        return_type: Any,
+        flags: Any,
+        local_types: Any,
     ) -> None:
         super().__init__(typingctx, targetctx, library, args, return_type, Flags(flags), local_types)
         self.state.typingctx = kernel_typing(typingctx)

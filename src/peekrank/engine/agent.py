@@ -13,14 +13,14 @@ from peekrank._jit import compile_for
 from peekrank._util.text import counted
 from peekrank.engine import saved
 from peekrank.engine.border import Seed, array_of, line_of, problem_shape, whole_numbers
-from peekrank.engine.calls import (
+from peekrank.engine.entry_points import (
     BAD_FEATURES,
     BAD_TOKEN,
     NO_PERMUTATION,
     WELL,
+    adopt_entry_point,
     are_uniform,
-    compiled_adopt,
-    compiled_calls,
+    entry_points,
     no_counts,
 )
 from peekrank.engine.knowledge import Knowledge
@@ -70,13 +70,17 @@ class Agent(Knowledge):
     # Compiled when they are first needed: a simulation needs none of them
     @cached_property
     def _rank(self) -> Callable[..., int]:
-        rank, numbers = compiled_calls(self.learner.kernels).rank, self._answer
+        rank, numbers = entry_points(self.learner.kernels).rank, self._answer
         ranking, token, drawn = self._everyone, np.empty(self._token_shape), self._random.rows
         return compile_for(rank, self._memory, ranking, self._no_features, drawn, 0, ranking, token, numbers)
 
     @cached_property
     def _update(self) -> Callable[..., int]:
-        update, ranking, token = compiled_calls(self.learner.kernels).update, self._everyone, np.empty(self._token_shape)
+        update, ranking, token = (
+            entry_points(self.learner.kernels).update,
+            self._everyone,
+            np.empty(self._token_shape),
+        )
         return compile_for(update, self._memory, ranking, self._no_features, ranking, token, self._answer)
 
     @cached_property
@@ -177,7 +181,7 @@ class Agent(Knowledge):
         token[0] = 0  # nothing was shown to learn something
         arguments = (self._memory, items, X, rows, told, token)
         with self._lock:
-            compile_for(compiled_adopt(self.learner.kernels), *arguments)(*arguments)
+            compile_for(adopt_entry_point(self.learner.kernels), *arguments)(*arguments)
         return decision._replace(ranking=shown, chances=told)
 
     def draws(self, n: int | None = None) -> int:

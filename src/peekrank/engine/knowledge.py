@@ -14,7 +14,7 @@ from peekrank._jit import compile_for, pinned
 from peekrank._util.validate import whole
 from peekrank.engine import saved
 from peekrank.engine.border import array_of, line_of, whole_numbers
-from peekrank.engine.calls import (
+from peekrank.engine.entry_points import (
     Counts,
     Memory,
     are_known,

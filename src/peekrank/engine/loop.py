@@ -14,7 +14,7 @@ from peekrank._jit import compile_for, kernel, specialise, unspecialised
 from peekrank._util.validate import ascending
 from peekrank.engine.agent import Agent
 from peekrank.engine.border import Seed
-from peekrank.engine.calls import Counts, enter_of, name_of
+from peekrank.engine.entry_points import Counts, enter_of, name_of
 from peekrank.engine.scoring import list_worth, values_of_lists
 from peekrank.engine.telling import NOBODY, Listening, check_places, tell, tell_clicks, tell_relevance
 from peekrank.measures import LinearForm

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from peekrank._jit import kernel
-from peekrank.engine.calls import Counts, count_answer
+from peekrank.engine.entry_points import Counts, count_answer
 from peekrank.streams.clicked import COINS, fill_told
 from peekrank.types import Floats, Grades, Habits, Ints, Rounds, Visitors
 

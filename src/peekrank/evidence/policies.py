@@ -12,7 +12,7 @@ import numpy as np
 from peekrank._jit import kernel, specialise, unspecialised
 from peekrank._util.text import counted, excerpt
 from peekrank.engine import problem_shape
-from peekrank.engine.calls import enter_of, name_of
+from peekrank.engine.entry_points import enter_of, name_of
 from peekrank.evidence.log import Log, single_learner
 from peekrank.kernels.sorting import merge_descending
 from peekrank.learners import learner as learner_named

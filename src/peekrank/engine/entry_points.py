@@ -38,7 +38,7 @@ class Memory(NamedTuple):
     perceived: Floats  # space for what it makes of answers
 
 
-class Calls(NamedTuple):
+class EntryPoints(NamedTuple):
     """The two calls for the kernels of a learner."""
 
     rank: Callable[..., int]
@@ -46,17 +46,17 @@ class Calls(NamedTuple):
 
 
 @cache
-def compiled_calls(kernels: Kernels) -> Calls:
+def entry_points(kernels: Kernels) -> EntryPoints:
     """The calls for these kernels; `name_of` tells them from those for others."""
     name, enter = name_of(kernels), enter_of(kernels)
-    return Calls(
+    return EntryPoints(
         specialise(_rank_once, name, _enter=enter, _rank=kernels.rank, _chances=kernels.chances or _unknown),
         specialise(_update_once, name, _enter=enter, _update=kernels.update),
     )
 
 
 @cache
-def compiled_adopt(kernels: Kernels) -> Callable[..., None]:
+def adopt_entry_point(kernels: Kernels) -> Callable[..., None]:
     """The call that takes over what somebody else showed, for kernels that can."""
     return specialise(_adopt_once, name_of(kernels), _enter=enter_of(kernels), _adopt=kernels.adopt or _unknown)
 
