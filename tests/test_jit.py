@@ -133,23 +133,33 @@ def test_comments_docstrings_and_other_code_compile_nothing_anew(copied: tuple[P
     assert cached(where) == before
 
 
+DAMAGES: list[Callable[[bytes], bytes]] = [
+    lambda whole: b"",
+    lambda whole: b"no code",
+    lambda whole: whole[: len(whole) // 2],
+    lambda whole: whole[:-99] + bytes([whole[-99] ^ 1]) + whole[-98:],
+]
+
+
 def test_damaged_files_of_the_cache_are_compiled_anew(tmp_path: Path) -> None:
     here = {"NUMBA_CACHE_DIR": str(tmp_path)}
-    assert run(SORT, **here) == "1 2 0\n"
-    damages: list[Callable[[bytes], bytes]] = [
-        lambda whole: b"",
-        lambda whole: b"no code",
-        lambda whole: whole[: len(whole) // 2],
-        lambda whole: whole[:-99] + bytes([whole[-99] ^ 1]) + whole[-98:],
-    ]
+    script = "from peekrank.engine.entry_points import *\nx = np.zeros(2)\n" + "".join(
+        f"print({call})\n"
+        for call in (
+            "are_uniform(x)", "are_known(np.arange(2), 2)", "is_permutation(np.arange(2), x > 0)",
+            "first_not_finite(np.zeros((2, 1), np.float32))", "fill_rows(*[np.arange(2)] * 3)",
+        )
+    )  # fmt: skip
+    said = run(script, **here)
+    assert said == "True\nTrue\nTrue\n-1\nTrue\n"
     *files, last = sorted(cached(here))
-    assert len(files) >= len(damages)
-    for path, damage in zip(files, cycle(damages), strict=False):
+    assert len(files) >= len(DAMAGES)
+    for path, damage in zip(files, cycle(DAMAGES), strict=False):
         path.write_bytes(damage(path.read_bytes()))
     last.unlink()
     last.mkdir()  # can be neither read nor written
     damaged = {path: path.read_bytes() for path in files}
-    assert run(SORT, **here) == "1 2 0\n"
+    assert run(script, **here) == said
     assert not [path.name for path in files if path.read_bytes() == damaged[path]]
 
 
@@ -241,6 +251,59 @@ def test_what_only_kernels_call_is_not_compiled_for_python() -> None:
     assert helper._made(for_python=False).signatures
     assert not helper.compiled.signatures
     assert triple(2) == 6
+
+
+def test_only_entry_points_have_machine_code(tmp_path: Path) -> None:
+    here = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    assert run(SORT, **here) == "1 2 0\n"
+    (path,) = cached(here)
+    assert "perturbed_leader" in path.name
+
+
+HELPERS = """
+import numpy as np
+from numba import njit
+from peekrank._jit import kernel
+from peekrank.kernels.sorting import sort_descending, sort_space
+
+@kernel
+def fail(x):
+    if x > 2:
+        raise ValueError("more than two")
+    return x
+
+@kernel
+def count(x):
+    return 0 if x == 0 else 1 + count(x - 1)
+
+@kernel
+def several(x, out):
+    def plus(y):
+        return y + count(x)
+    for i, y in enumerate((0, 1)):
+        out[i] = plus(y)
+    return fail(x)
+
+@njit
+def foreign(scores, ranking, space):
+    sort_descending(scores, ranking, space)
+    return count(3) + fail(1)
+
+out = np.zeros(2)
+print(several(2, out), out)
+ranking = np.zeros(3, np.int64)
+print(foreign(np.array([1.0, 3.0, 2.0]), ranking, sort_space(3)), ranking)
+try:
+    several(3, out)
+except ValueError as error:
+    print(error)
+"""
+
+
+@pytest.mark.slow
+def test_kernels_with_closures_recursion_and_errors_and_functions_of_numba_that_call_them(tmp_path: Path) -> None:
+    said = run(HELPERS, NUMBA_CACHE_DIR=str(tmp_path))
+    assert said == "2 [2. 3.]\n4 [1 2 0]\nmore than two\n"
 
 
 def test_a_template_is_not_called_itself() -> None:

@@ -1,6 +1,6 @@
-"""numba's flags and contexts with less repeated work: together they take a fifth off the time to compile a learner.
+"""numba's flags and contexts with less repeated work, which takes a fifth off the time to compile a learner.
 
-Nothing in numba is replaced. The compilers of `linking` use these objects for kernels; numba's own stay as they are.
+Nothing in numba is replaced: only the compilers of `linking` use these objects.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from functools import cache
 from typing import Any
 
 from numba.core import compiler, types
-from numba.core import typing as core_typing
 from numba.core.targetconfig import ConfigStack
+from numba.core.typing import context
 
 # numba ships no annotations for these modules.
 _FLAGS: Any = compiler.Flags
-_CONTEXT: Any = core_typing.Context
+_CONTEXT: Any = context.Context
 _STACK: Any = ConfigStack
 
 
@@ -67,9 +67,9 @@ class KernelTyping(_CONTEXT):  # type: ignore[misc]
 
 
 @cache
-def kernel_typing(context: Any) -> Any:
+def kernel_typing(default: Any) -> Any:
     """Return the typing context for kernels, which shares all tables with numba's own."""
-    typing = copy(context)
+    typing = copy(default)
     typing.__class__ = KernelTyping
     typing._calls = {}
     return typing

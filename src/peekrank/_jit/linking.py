@@ -1,13 +1,14 @@
 """Compiler classes that link and optimise each entry point once, with every kernel that it calls.
 
-By default numba optimises a kernel together with its callees, emits machine code for it, and then does the same again
-for each of its callers. Kernels that only other kernels call need neither: they stay LLVM code of one function each,
-until an entry point links the whole call graph and optimises it.
+By default numba optimises a kernel together with its callees, emits machine code for it, and then does the same
+again for each of its callers. Kernels that only other kernels call need neither: they stay LLVM code of one
+function each, until an entry point links the whole call graph and optimises it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 from llvmlite import binding
@@ -15,6 +16,7 @@ from numba.core import codegen, compiler, typed_passes, untyped_passes
 from numba.core.compiler_machinery import PassManager
 
 from peekrank._jit.inference import Flags, kernel_target, kernel_typing
+from peekrank._jit.progress import compiling
 
 # numba ships no annotations for these modules.
 _BINDING: Any = binding
@@ -52,7 +54,7 @@ class _KernelLibrary(_CODEGEN.JITCodeLibrary):  # type: ignore[misc]
 
 
 class InnerLibrary(_KernelLibrary):
-    """Code of a kernel that only other kernels call: neither linked, nor optimised as a whole, nor machine code."""
+    """Code of a kernel that only other kernels call. It is neither linked nor turned into machine code."""
 
     _whole_module: Any = None
 
@@ -66,7 +68,7 @@ class InnerLibrary(_KernelLibrary):
         self._raise_if_finalized()
         self._finalized = True
 
-    def get_pointer_to_function(self, name: str) -> int:
+    def get_pointer_to_function(self, name: str) -> int:  # noqa: ARG002 - numba's signature
         """Return 0, numba's answer for a function without machine code."""
         self._ensure_finalized()
         return 0
@@ -86,14 +88,26 @@ class InnerLibrary(_KernelLibrary):
 class EntryLibrary(_KernelLibrary):
     """Code of a kernel that Python calls, with every kernel below it."""
 
+    inline_all = False
+
     def finalize(self) -> None:
         """Link all kernels that this one calls, directly or not, then optimise and emit machine code."""
         libraries = _callees(self)
         for library in libraries:
             self._reload_init.update(library._reload_init)
         _link(self._final_module, libraries)
-        self._linking_libraries = []
+        self._linking_libraries: list[Any] = []
+        if self.inline_all:
+            for function in self._final_module.functions:
+                if not function.is_declaration and function.linkage == _BINDING.Linkage.linkonce_odr:
+                    function.add_function_attribute("alwaysinline")
         super().finalize()
+
+
+class InliningLibrary(EntryLibrary):
+    """Code of a kernel that Python calls, with every kernel below it inlined."""
+
+    inline_all = True
 
 
 class _WithoutEnvironments:
@@ -183,25 +197,15 @@ class _EntryCompiler(_KernelCompiler):
 
     def compile_extra(self, func: Any) -> Any:
         """Compile a function, and set the environments of the kernels that it calls."""
-        result = super().compile_extra(func)
+        with compiling(kept=bool(self.unused_passes)):
+            result = super().compile_extra(func)
         for environment in result._find_referenced_environments():
             result.library.codegen.set_env(environment.env_name, environment)
         return result
 
 
-class _PlainInnerCompiler(_InnerCompiler):
-    """Compile a kernel of this package that other kernels call."""
-
-    unused_passes = _UNUSED_PASSES
-
-
-class _PlainEntryCompiler(_EntryCompiler):
-    """Compile a kernel of this package that Python calls."""
-
-    unused_passes = _UNUSED_PASSES
-
-
-def compiler_class(*, for_python: bool, plain: bool) -> Any:
+@cache
+def compiler_class(*, for_python: bool, plain: bool, inline_all: bool = False) -> Any:
     """Return the compiler class for a kernel.
 
     Parameters
@@ -209,8 +213,12 @@ def compiler_class(*, for_python: bool, plain: bool) -> Any:
     for_python
         Whether Python calls it.
     plain
-        Whether it does without closures, comprehensions and the like.
+        Whether it belongs to this package, and does without closures, comprehensions and the like.
+    inline_all
+        Whether to inline every kernel that it calls, if Python calls it.
     """
-    if for_python:
-        return _PlainEntryCompiler if plain else _EntryCompiler
-    return _PlainInnerCompiler if plain else _InnerCompiler
+    base = _EntryCompiler if for_python else _InnerCompiler
+    options: dict[str, Any] = {"unused_passes": _UNUSED_PASSES} if plain else {}
+    if for_python and inline_all:
+        options["library_class"] = InliningLibrary
+    return type(base.__name__, (base,), options)

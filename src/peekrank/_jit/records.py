@@ -1,6 +1,6 @@
-"""Records that compiled code finds by their address, in words of 8 bytes: there are no objects to take apart.
+"""Records that compiled code reads from memory by their address, as words of 8 bytes.
 
-An array is its address, its shape and its strides; a number is a word; a record is the words of its fields.
+An array is its address, its shape and its strides. A number is one word. A record is the words of its fields.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from numba.core import types
 from numba.core.typing.templates import AttributeTemplate
 from numba.np import arrayobj
 
-_EXTENDING: Any = extending  # these have no types, as far as they are used here
+_EXTENDING: Any = extending  # numba ships no annotations for these
 _ARRAYOBJ: Any = arrayobj
 _WORD: Any = ir.IntType(64)
 _FLOATS = {types.float32, types.float64}
 
 
 class PinnedType(types.Type):
-    """The type of the address of a record: it has the record's fields.
+    """Type of the address of a record. It has the fields of the record.
 
     Parameters
     ----------
@@ -38,14 +38,14 @@ class PinnedType(types.Type):
 
     @property
     def key(self) -> Any:
-        """What tells it from other types: a name does not tell classes of the same name apart."""
+        """Return what tells it from other types. Names do not: two classes may have the same."""
         return self.record, self.deep
 
 
 def words(value: object) -> list[int] | None:
-    """The words of a value; None if it is, or has within, something else than arrays and numbers.
+    """Return the words of a value, or None if it holds anything other than arrays and numbers.
 
-    Found without numba, which takes a millisecond to find the type of a state.
+    This does without numba, which takes a millisecond to find the type of a state.
 
     >>> words((3, True, np.float32(0.5), np.zeros((2, 3), np.uint8)))[:3]
     [3, 1, 4602678819172646912]
@@ -71,7 +71,7 @@ def _parts(kind: Any) -> tuple[Any, ...]:
 
 
 def _length(kind: Any) -> int:
-    """How many words a value of a type takes."""
+    """Return the number of words of a value of this type."""
     if isinstance(kind, types.Array):
         return 1 + 2 * kind.ndim
     return sum(map(_length, _parts(kind))) if isinstance(kind, types.BaseTuple) else 1
@@ -97,8 +97,8 @@ def _is_address(pinned: PinnedType, kind: Any) -> bool:
 
 
 def _load_field(context: Any, builder: Any, pinned: PinnedType, address: Any, name: str) -> Any:
-    place = pinned.record.fields.index(name)
-    kind, start = pinned.record[place], sum(map(_length, _parts(pinned.record)[:place]))
+    index = pinned.record.fields.index(name)
+    kind, start = pinned.record[index], sum(map(_length, _parts(pinned.record)[:index]))
     words = builder.bitcast(address, _WORD.as_pointer())
     if _is_address(pinned, kind):
         return builder.bitcast(builder.gep(words, [_WORD(start)]), address.type)
@@ -106,13 +106,12 @@ def _load_field(context: Any, builder: Any, pinned: PinnedType, address: Any, na
 
 
 def _load(context: Any, builder: Any, kind: Any, address: Any, start: int) -> Any:
-    """The value of a type whose words begin at a place."""
-
+    """Emit code that loads a value of this type, whose words begin at `start`."""
     unchanging = builder.module.add_metadata([])
 
-    def word(place: int) -> Any:
-        load = builder.load(builder.gep(address, [_WORD(start + place)]))
-        load.set_metadata("invariant.load", unchanging)  # `pinned` promises it: LLVM need not load a word again
+    def word(offset: int) -> Any:
+        load = builder.load(builder.gep(address, [_WORD(start + offset)]))
+        load.set_metadata("invariant.load", unchanging)  # `pinned` promises it, so LLVM loads a word once
         return load
 
     wanted = context.get_value_type(kind)

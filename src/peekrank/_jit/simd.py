@@ -80,15 +80,15 @@ def _define(function: Any, emit: Callable[..., Any], result: Any, *kinds: Any) -
     signature.__signature__ = Signature(  # type: ignore[attr-defined]
         [Parameter(f"argument{i}", Parameter.POSITIONAL_OR_KEYWORD) for i in range(len(kinds))]
     )
-    _EXTENDING.type_callable(function)(lambda context: signature)
+    _EXTENDING.type_callable(function)(lambda _: signature)
     _EXTENDING.lower_builtin(function, *kinds)(lower)
 
 
 def _fits(kind: Any, given: Any) -> bool:
     """Return whether an argument may have this type. Numbers are converted, vectors and arrays are not."""
     if kind is _ARRAY:
-        return isinstance(given, _ARRAY) and given.dtype == _NUMBER and given.layout == "C"
-    return (kind == _VECTOR) == (given == _VECTOR)
+        return isinstance(given, _ARRAY) and bool(given.dtype == _NUMBER and given.layout == "C")
+    return bool((kind == _VECTOR) == (given == _VECTOR))
 
 
 def _check_bounds(context: Any, builder: Any, array: Any, start: Any, count: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -66,26 +65,43 @@ class Agent(Knowledge):
         self._no_chances, self._answer = np.empty(0), np.empty(1)
         self._featured, self._seen, self._latest = d > 0, self.shape.k, 0
         self._says_chances, self._clocked = learner.kernels.chances is not None, learner.kernels.clocked
+        self._rank: Callable[..., int] = self._first_rank
+        self._update: Callable[..., int] = self._first_update
+        self._are_uniform: Callable[[Floats], bool] = self._first_are_uniform
 
-    # Compiled when they are first needed: a simulation needs none of them
-    @cached_property
-    def _rank(self) -> Callable[..., int]:
-        rank, numbers = entry_points(self.learner.kernels).rank, self._answer
-        ranking, token, drawn = self._everyone, np.empty(self._token_shape), self._random.rows
-        return compile_for(rank, self._memory, ranking, self._no_features, drawn, 0, ranking, token, numbers)
+    def compile(self) -> Agent:
+        """Compile now what `rank` and `update` would compile at their first call, and return the agent."""
+        self._compile_rank()
+        self._compile_update()
+        return self
 
-    @cached_property
-    def _update(self) -> Callable[..., int]:
-        update, ranking, token = (
-            entry_points(self.learner.kernels).update,
-            self._everyone,
-            np.empty(self._token_shape),
+    def _compile_rank(self) -> None:
+        ranking, token = self._everyone, np.empty(self._token_shape)
+        self._rank = compile_for(
+            entry_points(self.learner.kernels).rank,
+            *(self._memory, self._everyone, self._no_features, self._random.rows, 0, ranking, token, self._answer),
         )
-        return compile_for(update, self._memory, ranking, self._no_features, ranking, token, self._answer)
 
-    @cached_property
-    def _are_uniform(self) -> Callable[[Floats], bool]:
-        return compile_for(are_uniform, self._answer)
+    def _compile_update(self) -> None:
+        ranking, token = self._everyone, np.empty(self._token_shape)
+        self._update = compile_for(
+            entry_points(self.learner.kernels).update,
+            *(self._memory, self._everyone, self._no_features, ranking, token, self._answer),
+        )
+
+    # Entry points are compiled at their first call: a simulation needs none of them.
+
+    def _first_rank(self, *arguments: Any) -> int:
+        self._compile_rank()
+        return self._rank(*arguments)
+
+    def _first_update(self, *arguments: Any) -> int:
+        self._compile_update()
+        return self._update(*arguments)
+
+    def _first_are_uniform(self, numbers: Floats) -> bool:
+        self._are_uniform = compile_for(are_uniform, self._answer)
+        return self._are_uniform(numbers)
 
     def _draws(self, n: int) -> int:
         """How many random numbers a list of n items takes."""

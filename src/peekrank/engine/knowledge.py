@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from threading import Lock
 from typing import Any
 
@@ -46,19 +45,23 @@ class Knowledge:
         grades = np.arange(learner.max_grade + 1.0)
         self._grades = array_of(learner.perceive(grades), np.float64, grades.shape, "perceived relevance")
         self._make_room(shape.m)
+        self._check: Callable[[Features], int] = self._first_check
+        self._are_known: Callable[[Ints, int], bool] = self._first_are_known
+        self._fill_rows: Callable[[Ints, Ints, Ints], bool] = self._first_fill_rows
 
-    # Compiled when they are first needed
-    @cached_property
-    def _check(self) -> Callable[[Features], int]:
-        return compile_for(first_not_finite, self._no_features)
+    # Kernels are compiled at their first call.
 
-    @cached_property
-    def _are_known(self) -> Callable[[Ints, int], bool]:
-        return compile_for(are_known, self._everyone, 0)
+    def _first_check(self, X: Features) -> int:
+        self._check = compile_for(first_not_finite, self._no_features)
+        return self._check(X)
 
-    @cached_property
-    def _fill_rows(self) -> Callable[[Ints, Ints, Ints], bool]:
-        return compile_for(fill_rows, *[self._everyone] * 3)
+    def _first_are_known(self, items: Ints, m: int) -> bool:
+        self._are_known = compile_for(are_known, self._everyone, 0)
+        return self._are_known(items, m)
+
+    def _first_fill_rows(self, items: Ints, ranking: Ints, rows: Ints) -> bool:
+        self._fill_rows = compile_for(fill_rows, *[self._everyone] * 3)
+        return self._fill_rows(items, ranking, rows)
 
     def _make_room(self, room: int) -> None:
         """Make state and space for so many items, and keep what is known of those there are."""

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from peekrank._jit import compile_for, kernel, specialise, unspecialised
+from peekrank._jit import compile_for, kernel, pinned, specialise, unspecialised
 from peekrank._util.validate import ascending
 from peekrank.engine.agent import Agent
 from peekrank.engine.border import Seed
@@ -50,6 +50,14 @@ class Chunk(NamedTuple):
     relevance: NDArray[np.uint8]
     rankings: Ints
     explored: NDArray[np.bool_]
+
+
+class LoopMemory(NamedTuple):
+    """What the compiled loop reads and writes in every round."""
+
+    state: State
+    counts: Counts
+    listening: Listening
 
 
 class Run(Protocol):
@@ -241,11 +249,12 @@ class _CompiledRun:
         lengths = _fitting(agent, rounds)
         self._rng = agent._random.settled()
         feedback, token = np.empty(shape.k), np.zeros(learner.token_size(shape))
-        memory, everyone = (agent._state, agent._counts), np.arange(shape.m)
+        everyone = np.arange(shape.m)
         items = everyone[:0] if rounds.items is None or learner.any_length else rounds.items
         lists = rounds.features, rounds.offsets, items, everyone
         listening = Listening(rounds.visitors or NOBODY, agent._grades, np.empty(COINS * shape.k))
-        self._fixed = (*memory, listening, *lists, feedback, token)
+        memory = pinned(LoopMemory(agent._state, agent._counts, listening))
+        self._fixed = (memory, *lists, feedback, token)
         sizes, which = np.unique(lengths, return_inverse=True)
         self._draws = np.array([agent._draws(int(n)) for n in sizes])[which]
         self._uniforms = np.zeros((chunk_length(int(lengths.max())), self._draws.max()))
@@ -297,7 +306,9 @@ def compiled_loop(kernels: Kernels, *, clicks: bool = False) -> Callable[..., No
     """The loop over rounds for the kernels of a learner, which is told relevance, or what is made of clicks."""
     name, told = (f"{name_of(kernels)}-clicks", tell_clicks) if clicks else (name_of(kernels), tell_relevance)
     enter = enter_of(kernels)
-    return specialise(_loop, name, _enter=enter, _rank=kernels.rank, _update=kernels.update, _tell=told)
+    return specialise(
+        _loop, name, inline_all=True, _enter=enter, _rank=kernels.rank, _update=kernels.update, _tell=told
+    )
 
 
 _rank: Callable[[State, Features, Floats, Ints, Floats], None] = unspecialised
@@ -307,9 +318,7 @@ _tell: Callable[[Listening, Counts, int, Ints, Grades, Ints, Floats], None] = un
 
 
 def _loop(
-    state: State,
-    counts: Counts,
-    listening: Listening,
+    memory: LoopMemory,
     features: Features,
     offsets: Ints,
     items: Ints,
@@ -322,7 +331,7 @@ def _loop(
     rankings: Ints,
     explored: NDArray[np.bool_],
 ) -> None:
-    start = 0
+    state, counts, listening, start = memory.state, memory.counts, memory.listening, 0
     for t in range(len(lists)):
         first, last = offsets[lists[t]], offsets[lists[t] + 1]
         X = features[first:last]

@@ -240,7 +240,7 @@ def _ranks_of_learner(
 def compiled_replay(kernels: Kernels) -> Callable[..., None]:
     """The loop over decisions of somebody else, for the kernels of a learner that can adopt them."""
     parts = {"_rank": kernels.rank, "_adopt": kernels.adopt, "_update": kernels.update}
-    return specialise(_replay, name_of(kernels), _enter=enter_of(kernels), **cast("Any", parts))
+    return specialise(_replay, name_of(kernels), inline_all=True, _enter=enter_of(kernels), **cast("Any", parts))
 
 
 _rank: Callable[[State, Features, Floats, Ints, Floats], None] = unspecialised
