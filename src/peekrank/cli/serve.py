@@ -59,6 +59,7 @@ def command(
     """Run a ranking service over HTTP that learns from answers; none that it confirmed is ever lost."""
     _need_packages()
     import_all(imports)
+    from peekrank._jit.progress import report_on_stderr
     from peekrank.service.logs import LEVELS, start_logs
 
     if log not in LEVELS:
@@ -69,6 +70,7 @@ def command(
         _init(file or Path("service.toml"))
     elif playground:
         start_logs("warning" if log == "info" else log)
+        report_on_stderr()
         _playground(_free(PORT) if port is None else port, browser)
     elif file is None:
         raise ValueError("name a file, such as service.toml; --init writes one, --playground needs none")

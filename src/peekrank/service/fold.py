@@ -333,7 +333,7 @@ def new_agent(config: SlotConfig, known: int) -> Agent:
         m = max(config.k, known, 1)  # numbers without a name are given one when it comes
     else:
         m = len(config.items)
-    return Agent(learner, m=m, k=config.k, d=config.d)
+    return Agent(learner, m=m, k=config.k, d=config.d).compile()
 
 
 def identity(config: SlotConfig) -> tuple[Any, ...]:

@@ -10,6 +10,8 @@ import msgspec
 import structlog
 from structlog.tracebacks import ExceptionDictTransformer
 
+from peekrank._jit.progress import LOGGER
+
 LEVELS = ("debug", "info", "warning", "error", "critical")
 
 
@@ -38,6 +40,15 @@ def start_logs(level: str = "info", file: TextIO | None = None) -> None:
         logger_factory=structlog.WriteLoggerFactory(file or sys.stderr),
         cache_logger_on_first_use=False,
     )
+    LOGGER.handlers = [_Structured()]
+    LOGGER.setLevel(number)
+
+
+class _Structured(logging.Handler):
+    """Turn messages of the standard library's loggers into structured ones."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        structlog.get_logger().log(record.levelno, record.getMessage())
 
 
 def _line(event: dict[str, Any], **_: Any) -> str:

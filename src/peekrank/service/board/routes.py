@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from peekrank._jit.progress import seconds_compiling
 from peekrank.service import problems
 from peekrank.service.board import pages
 from peekrank.service.guard import guarded
@@ -25,6 +26,8 @@ def board_routes(service: Served, keys: Keys, clock: Callable[[], float], notice
         return pages.View(clock(), request.query_params.get("live") != "no", notice)
 
     async def overview(request: Request, key: Key) -> Response:
+        if (seconds := seconds_compiling()) is not None:  # the service is locked meanwhile
+            return _html(pages.compiling_page(seconds, view(request)))
         reason, slots = service.not_ready(), await asyncio.to_thread(service.slots)
         stats = await asyncio.to_thread(service.stats) if slots else None
         return _html(pages.overview([slot for slot in slots if key.sees(slot.name)], stats, reason, view(request)))
@@ -33,6 +36,8 @@ def board_routes(service: Served, keys: Keys, clock: Callable[[], float], notice
         name = request.path_params["slot"]
         if not key.sees(name):
             raise problems.unknown_slot(name, key.slots)
+        if (seconds := seconds_compiling()) is not None:
+            return _html(pages.compiling_page(seconds, view(request)))
         found, items = await asyncio.to_thread(_slot_and_items, service, name)
         return _html(pages.slot_page(found, items, view(request)))
 
