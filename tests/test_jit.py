@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from itertools import cycle
 from pathlib import Path
@@ -15,7 +16,8 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytest
-from numba.core import types
+from numba.core import compiler, types
+from numba.core.codegen import JITCodeLibrary
 from numpy.typing import NDArray
 
 import peekrank
@@ -23,9 +25,12 @@ from helpers.scripts import ROOT
 from peekrank._jit import (
     Kernel,
     compile_for,
+    inference,
     kernel,
+    linking,
     load,
     pinned,
+    progress,
     specialise,
     unspecialised,
     vany,
@@ -432,3 +437,59 @@ def test_not_a_number_is_not_0_and_not_at_most_anything() -> None:
     assert kernel(eights)(x, x, out)[1]
     assert np.all(out[32:40] == 1)
     assert np.isnan(out[40:48]).all()
+
+
+@pytest.fixture
+def messages(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> pytest.LogCaptureFixture:
+    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
+    monkeypatch.setattr(progress._COMPILING, "announced", False)
+    caplog.set_level("INFO", logger="peekrank.kernels")
+    return caplog
+
+
+def test_a_long_compilation_is_reported_once_with_its_duration(messages: pytest.LogCaptureFixture) -> None:
+    for kept in (True, False):
+        with progress.compiling(kept=kept):
+            assert progress.seconds_compiling() is not None
+            time.sleep(0.05)
+    assert progress.seconds_compiling() is None
+    said = [record.getMessage() for record in messages.records]
+    assert said[0] == "compiling kernels (once per machine)"
+    assert [text[:19] for text in said[1:]] == ["compiled kernels in"] * 2
+
+
+def test_compiling_is_said_on_standard_error_and_can_be_silenced(tmp_path: Path) -> None:
+    script = "from peekrank._jit import progress; progress._PATIENCE = 0\n" + SORT
+    shown = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "peekrank: compiled kernels in" in shown.stderr
+    silent = 'import logging; logging.getLogger("peekrank.kernels").setLevel("WARNING")\n' + script
+    for text in (script, silent):  # the first finds its kernels in the cache
+        where = tmp_path if text is script else tmp_path / "empty"
+        done = subprocess.run(
+            [sys.executable, "-c", text],
+            env={**os.environ, "NUMBA_CACHE_DIR": str(where)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stderr == ""
+
+
+def test_numba_still_has_what_the_compilers_of_kernels_rely_on() -> None:
+    """Fails if a new numba has other internals than `_jit/linking` and `_jit/inference` subclass."""
+    state = type("State", (dict,), {"__getattr__": dict.get})(func_ir=None, flags=compiler.Flags())
+    default = {one for one, _ in compiler.DefaultPassBuilder.define_nopython_pipeline(state).passes}  # type: ignore[no-untyped-call]
+    assert default >= linking._UNUSED_PASSES
+    assert hash(inference.Flags()) == hash(compiler.Flags())
+    one, other = compiler.Flags(), compiler.Flags()
+    one.nrt = True
+    fast = [inference.Flags(flags) for flags in (one, other)]
+    assert (fast[0] == fast[1], fast[0] == one, fast[1] == one) == (False, True, False)
+    for name in ("_get_module_for_linking", "_optimize_functions", "finalize", "get_pointer_to_function"):
+        assert hasattr(JITCodeLibrary, name)

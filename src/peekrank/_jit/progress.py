@@ -26,7 +26,7 @@ class _StandardError(logging.Handler):
 
 
 def report_on_stderr() -> None:
-    """Send the messages to standard error, as at the start."""
+    """Send the messages to standard error."""
     LOGGER.handlers = [_StandardError()]
     LOGGER.setLevel(logging.INFO)
 
@@ -80,4 +80,5 @@ def seconds_compiling() -> float | None:
     return None if since is None else time.monotonic() - since
 
 
-report_on_stderr()
+if LOGGER.level == logging.NOTSET:  # otherwise the application has already chosen a level
+    report_on_stderr()
