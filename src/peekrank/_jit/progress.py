@@ -10,7 +10,7 @@ import logging
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Lock, Timer
 
 LOGGER = logging.getLogger("peekrank.kernels")
@@ -22,7 +22,8 @@ class _StandardError(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if not logging.getLogger().handlers:
-            print(f"peekrank: {record.getMessage()}", file=sys.stderr)  # noqa: T201
+            with suppress(ValueError, OSError):  # the stream may be closed
+                print(f"peekrank: {record.getMessage()}", file=sys.stderr)  # noqa: T201
 
 
 def report_on_stderr() -> None:

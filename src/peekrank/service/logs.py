@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextlib import suppress
 from typing import Any, TextIO
 
 import msgspec
@@ -48,7 +49,8 @@ class _Structured(logging.Handler):
     """Turn messages of the standard library's loggers into structured ones."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        structlog.get_logger().log(record.levelno, record.getMessage())
+        with suppress(ValueError, OSError):  # the stream may be closed
+            structlog.get_logger().log(record.levelno, record.getMessage())
 
 
 def _line(event: dict[str, Any], **_: Any) -> str:
