@@ -12,11 +12,11 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 import numpy as np
 import polars as pl
-
-from peekrank import DCG, measure
 from peekrank.evidence.evaluation import evaluate_log
 from peekrank.evidence.log import Log, read_log, write_log
 from peekrank.evidence.policies import fixed_order, policy
+
+from peekrank import DCG, measure
 
 
 def made_log(n: int, m: int = 10, k: int = 3, gamma: float = 0.2) -> Log:

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from peekrank import Precision
 from peekrank.evidence.evaluation import evaluate_log
 from peekrank.evidence.log import log_of
 from peekrank.evidence.policies import Policy
+
+from peekrank import Precision
 
 N, M = 2000, 6
 

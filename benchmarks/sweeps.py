@@ -17,8 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from peekrank.engine import simulate
 from peekrank.experiments.playing import compile_kernels
+
+from peekrank.engine import simulate
 from peekrank.experiments.sweep import Sweep
 from peekrank.experiments.sweep_runs import run_sweep
 from peekrank.learners._shared import ShortHorizonWarning

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 from clock import in_turns
-
 from peekrank.evidence.alarms import Outcome, Watch
 
 N, K = 20_000, 3

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from peekrank.evidence.alarms import Watch
 
 from peekrank import DCG, Agent
-from peekrank.evidence.alarms import Watch
 from peekrank.learners import learner as learner_named
 from peekrank.reports.markup import put_into
 from peekrank.types import Floats, Ints

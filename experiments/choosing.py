@@ -23,9 +23,9 @@ sys.path.append(str(Path(__file__).resolve().parent))  # where margin.py is
 
 import numpy as np
 from margin import CROWDS, LAB, STATIONARY, asked, drawn, drawn_from, played
+from peekrank.advice.evidence import FILE, ITEMS, Answers, Usual, figures
 
 from peekrank.advice import Advice, advise
-from peekrank.advice.evidence import FILE, ITEMS, Answers, Usual, figures
 from peekrank.experiments.families import family
 from peekrank.learners import learner
 from peekrank.learners._shared import ShortHorizonWarning

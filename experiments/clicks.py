@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
+from peekrank.streams.forms import Form, Rule, form
 
 from peekrank import DCG, Means, simulate
 from peekrank.learners import learner as learner_named
@@ -26,7 +27,6 @@ from peekrank.reports.markup import put_into
 from peekrank.reports.style import blank, draw, finish, look, spread_of_runs, styled
 from peekrank.streams import Clicked
 from peekrank.streams.clicks import Cascade, ClickModel, DependentClick, PositionBased
-from peekrank.streams.forms import Form, Rule, form
 from peekrank.types import Floats
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "pictures" / "clicks-wrong-curve.svg"

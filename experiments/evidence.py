@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from scipy.special import ndtr
-
-from peekrank import DCG, Agent, BlockFTRL, DoubtSort, Greedy, MarginFTRL, fixed_items
 from peekrank.evidence.evaluation import Evaluation, Regression, evaluate_log
 from peekrank.evidence.log import Log
 from peekrank.evidence.policies import Policy, fixed_order, replayed
 from peekrank.evidence.recording import record
+from scipy.special import ndtr
+
+from peekrank import DCG, Agent, BlockFTRL, DoubtSort, Greedy, MarginFTRL, fixed_items
 from peekrank.types import Features, Floats, Ints, Learner
 
 ROUNDS, M, K = 200, 4, 2

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from peekrank.experiments.findings import Findings
+
 from peekrank.jobs.executor import InterruptedRunError
 from peekrank.papers.ours.rates import (
     CT15_RUNS,

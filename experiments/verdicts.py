@@ -11,12 +11,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-
-from peekrank import DCG, Agent, DoubtSort, Greedy
 from peekrank.evidence.evaluation import evaluate_log
 from peekrank.evidence.lines import LogFile
 from peekrank.evidence.log import Log, read_log
 from peekrank.evidence.policies import fixed_order, replayed
+
+from peekrank import DCG, Agent, DoubtSort, Greedy
 from peekrank.types import Learner
 
 HELPS = np.array([0.20, 0.50, 0.05, 0.15, 0.10, 0.25, 0.85, 0.55, 0.60, 0.70])  # in alphabetical order

@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from peekrank.jobs.folder import finished
 
 from peekrank.data.generated import Layout, make_dataset
 from peekrank.data.peek import save_dataset
-from peekrank.jobs.folder import finished
 
 MOST_KILLS = 8  # of a folder
 EARLY = 0.9  # of the time until the manifest is written, from which on kills are drawn

@@ -43,7 +43,7 @@ from peekrank._jit import (
 )
 from peekrank._jit.compiler import KernelCache, _typed
 from peekrank._jit.fingerprint import fingerprint
-from peekrank.engine.loop import _loop
+from peekrank.engine.simulation import _loop
 from peekrank.kernels.sorting import sort_descending
 
 PACKAGE = Path(peekrank.__file__).parent

@@ -15,6 +15,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from peekrank.evidence.alarms import Watch
+from peekrank.evidence.following import watch_log
+from peekrank.evidence.log import read_log
+from peekrank.evidence.positions import estimate_curve
 
 from fuzz import agents
 from fuzz.mutations import Pool, json_bytes, json_mutant, mutant, pool
@@ -23,10 +27,6 @@ from peekrank.data.letor import read_letor
 from peekrank.data.peek import open_dataset, save_dataset
 from peekrank.data.scaling import fit_standardisation, scale_within_queries
 from peekrank.engine import Agent
-from peekrank.evidence.alarms import Watch
-from peekrank.evidence.following import watch_log
-from peekrank.evidence.log import read_log
-from peekrank.evidence.positions import estimate_curve
 from peekrank.experiments.sweep import EXAMPLE, Sweep, read_sweep
 from peekrank.games.analysis import analyse
 from peekrank.games.certificate import certificate

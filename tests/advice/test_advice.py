@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from peekrank.measures.sense import wants_the_best_on_top
 from scipy.optimize import linprog, minimize
 
 from peekrank import BlockFTRL, Champion, FeedExp3, MarginFTRL, RTop1F, measure
@@ -24,7 +25,6 @@ from peekrank.games.rates import rate_of
 from peekrank.learners import learner
 from peekrank.learners._shared import constants
 from peekrank.measures import LinearForm, Relevance, learnable, name_of
-from peekrank.measures.sense import wants_the_best_on_top
 from peekrank.registry import LEARNERS, SURROGATES
 from peekrank.spec import text_of
 from peekrank.surrogates import surrogate

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from peekrank.jobs.folder import FORMAT
 from scipy import stats
 from typer.testing import Result
 
@@ -20,7 +21,6 @@ from peekrank.experiments import runs
 from peekrank.experiments.experiment import Experiment
 from peekrank.experiments.sweep import Sweep
 from peekrank.experiments.sweep_runs import run_sweep
-from peekrank.jobs.folder import FORMAT
 from peekrank.training.runs import learn
 from peekrank.training.training import Training, gather
 from peekrank.types import Floats

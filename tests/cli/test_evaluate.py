@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from peekrank.evidence.log import read_log, write_log
+from peekrank.evidence.policies import by_model
 
 from helpers.command_line import numbers, peekrank, refused
 from peekrank import DCG, Agent, DoubtSort, simulate
-from peekrank.evidence.log import read_log, write_log
-from peekrank.evidence.policies import by_model
 from peekrank.experiments.experiment import Experiment
 from peekrank.training.model import load_model
 

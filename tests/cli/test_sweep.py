@@ -7,13 +7,13 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from peekrank.jobs.folder import FORMAT
 from typer.testing import Result
 
 from helpers.command_line import peekrank
 from peekrank.experiments import playing
 from peekrank.experiments.sweep import Sweep
 from peekrank.jobs.executor import InterruptedRunError, Threads
-from peekrank.jobs.folder import FORMAT
 
 SMALL = Sweep("small", ("rtop1f", "uniform"), ("ct15:m=5",), ("dcg",), k=(1, 2), horizons=(300,), runs=3)
 

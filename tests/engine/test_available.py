@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from helpers.naive_doubt import Naive
+from peekrank.engine.saved import arrays_of
+
 from peekrank import (
     DCG,
     UCB,
@@ -26,7 +27,6 @@ from peekrank import (
     simulate,
 )
 from peekrank.engine import drive
-from peekrank.engine.saved import arrays_of
 from peekrank.types import Decision, Rounds
 
 LEARNERS: list[Any] = [

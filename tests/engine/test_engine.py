@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from peekrank.engine.loop import chunk_length
 
 from peekrank import (
     CT15,
@@ -34,7 +35,6 @@ from peekrank import (
 from peekrank.data.dataset import About, Dataset
 from peekrank.data.peek import open_dataset, save_dataset
 from peekrank.engine import generator, loop, problem_shape, simulate_all
-from peekrank.engine.loop import chunk_length
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.measures import AUC, AveragePrecision, Precision
 from peekrank.streams import Means

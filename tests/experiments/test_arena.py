@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from peekrank.engine.loop import chunk_length
 
 from helpers.scripts import load_experiment
 from peekrank import DCG, Agent, Uniform
-from peekrank.engine.loop import chunk_length
 from peekrank.experiments.arena import Crossing, Opponent, cross, draw, face, opponents
 from peekrank.games.analysis import analyse
 from peekrank.games.classic import CLASSIC, classic

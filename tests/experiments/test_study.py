@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from peekrank.experiments.findings import Findings, fit_over_horizons
 
 from helpers.scripts import load_experiment
 from peekrank import Agent
 from peekrank.experiments.families import GAPS, family, lower_bound_pair
-from peekrank.experiments.findings import Findings, fit_over_horizons
 from peekrank.experiments.study import Study, fitting
 from peekrank.experiments.study_runs import investigate
 from peekrank.jobs.executor import InterruptedRunError

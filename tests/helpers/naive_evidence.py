@@ -6,6 +6,7 @@ from math import isnan
 from typing import NamedTuple
 
 from peekrank.evidence.log import Log
+
 from peekrank.types import Floats, Ints, LinearMeasure
 
 

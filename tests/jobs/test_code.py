@@ -12,9 +12,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from peekrank._util.sources import Sources, package_sources
 
 import peekrank
-from peekrank._util.sources import Sources, package_sources
 from peekrank.experiments.experiment import Experiment
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.registry import modules_of

@@ -13,11 +13,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from peekrank.jobs.folder import finished
 
 from helpers.folders import KINDS, Kind, contents, made
 from peekrank.jobs import folder as folders
 from peekrank.jobs.executor import InterruptedRunError
-from peekrank.jobs.folder import finished
 
 pytestmark = pytest.mark.parametrize("kind", KINDS, ids=str)
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from peekrank.experiments.playing import Curve, play_run, stage_of
 
 from helpers.own import LEARNER, MEASURE
 from peekrank.experiments import sweep_runs
 from peekrank.experiments.experiment import Experiment
-from peekrank.experiments.playing import Curve, play_run, stage_of
 from peekrank.experiments.sweep import Sweep
 from peekrank.experiments.sweep_runs import run_sweep
 from peekrank.jobs import ray as ray_executor

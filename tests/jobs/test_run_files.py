@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from peekrank.jobs.folder import Folder
 
 from peekrank.jobs import run_files
-from peekrank.jobs.folder import Folder
 from peekrank.jobs.run_files import RunFiles
 
 AT = np.array([1, 2, 4])

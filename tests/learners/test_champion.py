@@ -26,16 +26,16 @@ from peekrank import (
     simulate,
 )
 from peekrank._jit import compile_for
-from peekrank.engine import drive
-from peekrank.engine.saved import arrays_of
+from peekrank.engine import run_agents
+from peekrank.engine.serialization import arrays_of
 from peekrank.learners import learner as learner_named
-from peekrank.learners._team.judging import reach
-from peekrank.learners._team.state import CAUTION, CENTRE, CHARGE, WEIGHTS
-from peekrank.spec import text_of
+from peekrank.learners._champion.comparison import reach
+from peekrank.learners._champion.state import CAUTION, CENTRE, CHARGE, WEIGHTS
+from peekrank.spec import format_spec
 from peekrank.surrogates import RankSVM
 from peekrank.types import Floats, Learner, Shape
 
-GOOD, BAD = DoubtSort(DCG()), DoubtSort(DCG(), forget=0.5)  # who forgets knows an item by two answers
+GOOD, BAD = DoubtSort(DCG()), DoubtSort(DCG(), decay=0.5)  # who forgets knows an item by two answers
 MEANS = np.array([0.9, 0.7, 0.5, 0.3, 0.1])
 
 
@@ -46,7 +46,7 @@ def stable(T: int, seed: int) -> Any:
 def played(team: tuple[Learner, ...], T: int, seed: int = 0, **options: Any) -> tuple[Champion, Agent]:
     champion = Champion(DCG(), team, **options)
     agent = Agent(champion, m=len(MEANS), k=1, seed=seed)
-    drive([agent], stable(T, seed), measure=DCG())
+    run_agents([agent], stable(T, seed), measure=DCG())
     return champion, agent
 
 
@@ -54,10 +54,10 @@ def test_a_better_challenger_takes_over_with_its_evidence() -> None:
     champion, agent = played((BAD, GOOD), 60_000, share=2.0)
     assert champion.in_charge(agent.state) == GOOD
     first = champion.promotions(agent.state)[0]
-    assert (first.before, first.after) == (text_of(BAD), text_of(GOOD))
+    assert (first.before, first.after) == (format_spec(BAD), format_spec(GOOD))
     assert 0 <= first.low <= first.difference <= first.high
     assert 1 <= first.effective <= first.rounds <= first.round
-    assert text_of(GOOD) in str(first)
+    assert format_spec(GOOD) in str(first)
 
 
 def test_a_worse_challenger_never_takes_over() -> None:
@@ -65,7 +65,7 @@ def test_a_worse_challenger_never_takes_over() -> None:
         champion, agent = played((GOOD, BAD), 20_000, seed)
         assert champion.in_charge(agent.state) == GOOD
         assert champion.promotions(agent.state) == []
-        standing = champion.standings(agent.state)[1]
+        standing = champion.member_status(agent.state)[1]
         assert standing.low < 0
         assert standing.low <= standing.difference <= standing.high
 
@@ -76,9 +76,9 @@ def test_standings_are_no_larger_than_differences_can_be() -> None:
         DCG(),
     )
     agent = Agent(champion, m=4, k=1, seed=0)
-    assert all(one.rounds == 0 and np.isnan(one.difference) for one in champion.standings(agent.state))
+    assert all(one.rounds == 0 and np.isnan(one.difference) for one in champion.member_status(agent.state))
     agent.update(agent.rank(), [2])
-    standing = champion.standings(agent.state)[1]
+    standing = champion.member_status(agent.state)[1]
     worth = [judge.discount(4)[list(order)] for order in permutations(range(4))]
     gains = [judge.gain(np.array(grades)) for grades in product(range(3), repeat=4)]
     most = max(float((one - worth[0]) @ gain) for one in worth for gain in gains)
@@ -92,7 +92,7 @@ def test_equals_take_over_no_more_often_than_alpha() -> None:
     for seed in range(60):
         agent = Agent(champion, m=2, k=1, seed=seed)
         luck = np.random.default_rng(seed).integers(0, 2, (1500, 2), dtype=np.uint8)
-        drive([agent], fixed_items(luck), measure=DCG())
+        run_agents([agent], fixed_items(luck), measure=DCG())
         wrong += len(champion.promotions(agent.state)) > 0
     assert wrong <= 60 * 0.05 + 3
 
@@ -100,7 +100,7 @@ def test_equals_take_over_no_more_often_than_alpha() -> None:
 @pytest.mark.parametrize("k", [1, 2, 3])
 @pytest.mark.parametrize("team", [(GOOD, Greedy(DCG(), epsilon=0.3)), (BAD, GOOD)], ids=str)
 def test_evidence_is_without_bias_by_enumeration(team: tuple[Learner, ...], k: int) -> None:
-    """Over all that a round can show, evidence is the difference of the values; chances are exact; floors hold."""
+    """Over all that a round can show, evidence is the difference of the values; propensities are exact; floors hold."""
     champion = Champion(DCG(), team, share=3.0)
     agent, rng = Agent(champion, m=4, k=k, seed=3), np.random.default_rng(4)
     for _ in range(25):
@@ -111,9 +111,9 @@ def test_evidence_is_without_bias_by_enumeration(team: tuple[Learner, ...], k: i
     for array in arrays.values():
         array.flags.writeable = True
     arrays["evidence.parts"][:] = 1
-    kept = {name: arrays[name].copy() for name in champion.memory}
-    X, draws = np.empty((4, 0), np.float32), champion.draws(shape)
-    ranking, token, chances = np.empty(4, np.int64), np.zeros(champion.token_size(shape)), np.empty(4)
+    kept = {name: arrays[name].copy() for name in champion.persistent}
+    X, draws = np.empty((4, 0), np.float32), champion.n_uniforms(shape)
+    ranking, token, propensities = np.empty(4, np.int64), np.zeros(champion.token_size(shape)), np.empty(4)
     rank = compile_for(champion.kernels.rank, state, X, np.empty(draws), ranking, token)
     gains = rng.random(4)
 
@@ -128,16 +128,16 @@ def test_evidence_is_without_bias_by_enumeration(team: tuple[Learner, ...], k: i
 
     exact, mean = np.zeros(4), 0.0
     found: Any = outcomes(outcome, draws, 120)
-    for (*seen, difference), chance in found.items():
-        exact[seen] += chance
-        mean += chance * difference
+    for (*seen, difference), propensity in found.items():
+        exact[seen] += propensity
+        mean += propensity * difference
         assert -reach(state, 1) <= difference <= CAUTION * reach(state, 1)
-    assert champion.kernels.chances is not None
-    champion.kernels.chances(state, X, ranking, token, chances)
-    np.testing.assert_allclose(chances, exact, atol=1e-9)
+    assert champion.kernels.propensities is not None
+    champion.kernels.propensities(state, X, ranking, token, propensities)
+    np.testing.assert_allclose(propensities, exact, atol=1e-9)
     off = state.worth[1] - state.worth[state.clock[CHARGE]]
     assert mean == pytest.approx(float(off @ gains), abs=1e-9)
-    assert np.all(chances >= 3.0 * 1024 ** (-1 / 3) * np.abs(off) / 2 - 1e-12) or chances.max() > 0.5
+    assert np.all(propensities >= 3.0 * 1024 ** (-1 / 3) * np.abs(off) / 2 - 1e-12) or propensities.max() > 0.5
 
 
 def test_members_learn_as_if_they_had_shown_it() -> None:
@@ -154,20 +154,20 @@ def test_marginftrl_learns_from_others_without_bias() -> None:
     runs, T, means = 300, 40, np.array([0.8, 0.5, 0.2])
     follower, found = MarginFTRL(DCG()), np.zeros((300, 3))
     shape = Shape(3, 0, 1)
-    X, ranking, chances = np.empty((3, 0), np.float32), np.empty(3, np.int64), np.array([0.6, 0.3, 0.1])
-    assert follower.kernels.adopt is not None
-    assert follower.kernels.best is not None
-    assert follower.kernels.enter is not None
+    X, ranking, propensities = np.empty((3, 0), np.float32), np.empty(3, np.int64), np.array([0.6, 0.3, 0.1])
+    assert follower.kernels.off_policy is not None
+    assert follower.kernels.exploit is not None
+    assert follower.kernels.set_items is not None
     for run in range(runs):
         state, rng = follower.init(shape), np.random.default_rng(run)
         for _ in range(T):
             token = np.zeros(follower.token_size(shape))
-            follower.kernels.enter(state, np.arange(3))
-            follower.kernels.best(state, X, ranking, token)
+            follower.kernels.set_items(state, np.arange(3))
+            follower.kernels.exploit(state, X, ranking, token)
             shown = rng.permuted(np.arange(3))
-            first = rng.choice(3, p=chances)
+            first = rng.choice(3, p=propensities)
             shown = np.r_[first, shown[shown != first]]
-            follower.kernels.adopt(state, X, shown, chances, token)
+            follower.kernels.off_policy(state, X, shown, propensities, token)
             cost = np.array([1.0 - (rng.random() < means[first])])
             follower.kernels.update(state, X, shown, token, cost)
         found[run] = -follower.scores(state, X)
@@ -176,19 +176,19 @@ def test_marginftrl_learns_from_others_without_bias() -> None:
 
 
 @pytest.mark.parametrize("learner", [Ridge(), RTopKF(), GOOD, Greedy(DCG())], ids=str)
-def test_own_chances_leave_the_token(learner: Learner) -> None:
-    """Those whose own estimates divide by the same chances find nothing new in their own decisions."""
+def test_own_propensities_leave_the_token(learner: Learner) -> None:
+    """Those whose own estimates divide by the same propensities find nothing new in their own decisions."""
     kernels, shape = learner.kernels, Shape(6, 4 if learner.contextual else 0, 2)
     X, rng = np.random.default_rng(3).normal(size=(6, shape.d)).astype(np.float32), np.random.default_rng(13)
     state, ranking, told = learner.init(shape), np.empty(6, np.int64), np.empty(6)
-    assert kernels.adopt is not None
-    assert kernels.chances is not None
+    assert kernels.off_policy is not None
+    assert kernels.propensities is not None
     for _ in range(100):
         token = np.zeros(learner.token_size(shape))
-        kernels.rank(state, X, rng.random(learner.draws(shape)), ranking, token)
-        kernels.chances(state, X, ranking, token, told)
+        kernels.rank(state, X, rng.random(learner.n_uniforms(shape)), ranking, token)
+        kernels.propensities(state, X, ranking, token, told)
         before = token.copy()
-        kernels.adopt(state, X, ranking, told, token)
+        kernels.off_policy(state, X, ranking, told, token)
         np.testing.assert_allclose(token, before, atol=1e-12)
         kernels.update(state, X, ranking, token, rng.integers(0, 2, 2).astype(np.float64))
 
@@ -198,9 +198,9 @@ def test_own_chances_leave_the_token(learner: Learner) -> None:
     [
         ((GOOD,), "two learners at least"),
         ((GOOD, BlockFTRL(DCG())), "cannot learn from rankings that another learner chose"),
-        ((GOOD, Thompson(DCG())), "cannot learn from rankings|chance of each item"),
+        ((GOOD, Thompson(DCG())), "cannot learn from rankings|probability of each item"),
         ((Ridge(), RTopKF(RankSVM())), "cannot learn from rankings"),
-        ((Ridge(), Ridge("sampling")), "cannot tell the chance"),
+        ((Ridge(), Ridge("sampling")), "cannot tell the propensity"),
         ((GOOD, Ridge()), "must all use features"),
     ],
 )
@@ -210,11 +210,9 @@ def test_who_cannot_be_a_member_is_told_why(members: tuple[Learner, ...], said: 
 
 
 def test_members_in_a_specification_are_filled_from_around_them() -> None:
-    champion = learner_named("champion:members=[doubtsort:forget=0.9;greedy],max_grade=2", measure=SumLoss())
-    assert champion == Champion(
-        SumLoss(), (DoubtSort(SumLoss(), 2, forget=0.9), Greedy(SumLoss(), 2)), max_grade=2
-    )
-    assert learner_named(text_of(champion)) == champion
+    champion = learner_named("champion:members=[doubtsort:decay=0.9;greedy],max_grade=2", measure=SumLoss())
+    assert champion == Champion(SumLoss(), (DoubtSort(SumLoss(), 2, decay=0.9), Greedy(SumLoss(), 2)), max_grade=2)
+    assert learner_named(format_spec(champion)) == champion
     with pytest.raises(ValueError, match="unknown learner 'doubtsrt': did you mean 'doubtsort'"):
         learner_named("champion:measure=dcg,members=[doubtsrt;greedy]")
 
@@ -222,13 +220,13 @@ def test_members_in_a_specification_are_filled_from_around_them() -> None:
 def test_a_late_answer_from_an_older_period_is_no_evidence_but_is_learned_from() -> None:
     champion, agent = played((GOOD, Greedy(DCG())), 1000)
     late = agent.rank()
-    drive([agent], stable(100, 9), measure=DCG())  # a new period has begun
+    run_agents([agent], stable(100, 9), measure=DCG())  # a new period has begun
     before = agent.state.evidence.below.observed.copy()
-    answers = agent.answers
+    answers = agent.n_feedback
     agent.update(late, [1])
     np.testing.assert_array_equal(agent.state.evidence.below.observed, before)
-    assert agent.answers == answers + 1
-    assert champion.trouble(agent.state) == ""
+    assert agent.n_feedback == answers + 1
+    assert champion.failure(agent.state) == ""
 
 
 def test_what_members_agree_on_is_still_asked_about() -> None:
@@ -236,5 +234,7 @@ def test_what_members_agree_on_is_still_asked_about() -> None:
     T = 100_000
     coin = np.random.default_rng(0).random(T) < 0.55
     rounds, end = fixed_items(np.stack([coin, np.arange(T) >= T / 3], axis=1)), np.array([T])
-    alone, team = (simulate(one, rounds, k=1, measure=DCG(), at=end).value[0] for one in (GOOD, Champion(DCG())))
+    alone, team = (
+        simulate(one, rounds, k=1, measure=DCG(), checkpoints=end).value[0] for one in (GOOD, Champion(DCG()))
+    )
     assert team > alone + 2000

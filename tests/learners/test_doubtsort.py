@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from helpers.naive_doubt import Naive
+
 from peekrank import DCG, Agent, DoubtSort, Greedy, Precision, Shape, SumLoss, fixed_items, play, simulate
 from peekrank.learners.doubtsort import DoubtSortState
 from peekrank.types import Features, Floats, Ints

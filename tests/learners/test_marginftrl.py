@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from peekrank.engine.saved import arrays_of
 
 from helpers.hard_streams import cyclic, fair, mean_regret, noisy, swapping, switching
 from helpers.naive_margin import Twin, led
 from helpers.permutahedron import ALWAYS, Outcomes
 from peekrank import DCG, Agent, MarginFTRL, PairwiseLoss, Precision, Shape, SumLoss, fixed_items, measure
 from peekrank.checks import LEARNER_CHECKS
-from peekrank.engine.saved import arrays_of
 from peekrank.learners._shared import position_weights
 from peekrank.learners.marginftrl.plan import (
     ALLOWED,

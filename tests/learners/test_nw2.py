@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from peekrank.learners.nw2.shares import exponentials, settle, share_space
 
 from helpers import naive
 from helpers.games import exact_losses
@@ -20,7 +21,6 @@ from peekrank.checks import LEARNER_CHECKS
 from peekrank.games.classic import classic
 from peekrank.learners._shared import ShortHorizonWarning
 from peekrank.learners.nw2.learner import NW2, _action_chances
-from peekrank.learners.nw2.shares import exponentials, settle, share_space
 from peekrank.learners.nw2.tables import (
     Tables,
     game_tables,

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
-
 from helpers.naive_doubt import doubts, price
-from peekrank import NDCG, Agent, Decision, Ridge, Rounds, RTopKF, Shape, Uniform, simulate
+from numpy.typing import NDArray
 from peekrank.engine.saved import arrays_of
+
+from peekrank import NDCG, Agent, Decision, Ridge, Rounds, RTopKF, Shape, Uniform, simulate
 from peekrank.learners.ridge.learner import MOST_COLUMNS
 from peekrank.learners.ridge.state import RESERVE, RidgeState
 from peekrank.types import Features, Floats, linear_in_features

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from peekrank.evidence.evaluation import evaluate_log
+from peekrank.evidence.policies import Policy, fixed_order
+from peekrank.evidence.recording import record
 from playwright.sync_api import Browser
 
 from helpers.visits import Visit
 from peekrank import DCG, Agent, DoubtSort, fixed_items
-from peekrank.evidence.evaluation import evaluate_log
-from peekrank.evidence.policies import Policy, fixed_order
-from peekrank.evidence.recording import record
 from peekrank.reports.evaluation_page import write_evaluation
 
 pytestmark = pytest.mark.browser

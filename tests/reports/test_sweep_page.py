@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from peekrank.jobs.folder import versions
 
 from helpers.scripts import load_benchmark
 from helpers.strict_html import Page
 from peekrank.experiments.sweep import Sweep
 from peekrank.experiments.sweep_runs import SETTING, Finished, run_sweep
-from peekrank.jobs.folder import versions
 from peekrank.regret import Exponent
 from peekrank.reports.numbers import chance, exponent_text, number, percent
 from peekrank.reports.pages import command

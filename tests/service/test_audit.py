@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from peekrank.evidence.log import read_log
 
 from helpers.command_line import peekrank, refused
 from helpers.services import HOME, service
 from helpers.traffic import ALL, live, put_some
-from peekrank.evidence.log import read_log
 from peekrank.service import snapshots
 from peekrank.service.audit import audit_of, audited
 from peekrank.service.events import SILENT, packed

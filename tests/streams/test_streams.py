@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
+from peekrank.streams.forms import form
 from scipy.stats import binom, chisquare, norm
 
 from peekrank.registry import STREAMS
@@ -34,7 +35,6 @@ from peekrank.streams import (
     stream,
 )
 from peekrank.streams.clicks import DependentClick
-from peekrank.streams.forms import form
 from peekrank.types import Grades, Rounds, Stream
 
 GENERATORS: list[Stream] = [

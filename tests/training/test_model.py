@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from peekrank.training.playing import play_run
 
 from peekrank.data.dataset import About, Dataset
 from peekrank.data.generated import Layout, make_dataset
@@ -17,7 +18,6 @@ from peekrank.data.scaling import Standardisation
 from peekrank.engine import Agent
 from peekrank.measures import NDCG
 from peekrank.training.model import Model, is_model, load_model, order_all, preparation, save_model
-from peekrank.training.playing import play_run
 from peekrank.training.training import Training, gather
 
 

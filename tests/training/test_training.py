@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from peekrank.jobs.folder import finished
+from peekrank.training.outcome import Outcome
 from scipy.optimize import linprog
 
 from peekrank.data.dataset import About, Dataset
 from peekrank.data.scaling import fit_standardisation, scale_within_queries, standardise
 from peekrank.engine import Agent, play, simulate
 from peekrank.jobs.executor import InterruptedRunError
-from peekrank.jobs.folder import finished
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.measures import NDCG, evaluate
 from peekrank.measures import measure as measure_named
@@ -24,7 +25,6 @@ from peekrank.reports import plots
 from peekrank.surrogates import KL, ListNet, RankSVM, Squared, Surrogate
 from peekrank.training.hindsight import best_fixed, loss_along
 from peekrank.training.model import Model, load_model, preparation, save_model
-from peekrank.training.outcome import Outcome
 from peekrank.training.runs import learn, model_file
 from peekrank.training.training import Material, Training, gather, make_learner
 from peekrank.types import Floats, Ints, Rounds

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from peekrank._util.text import counted
+from peekrank._util.text import pluralize
 from peekrank.cli._options import Imports, import_all
-from peekrank.cli._outputs import say
+from peekrank.cli._outputs import echo
 
 if TYPE_CHECKING:
     from peekrank.service.config import Config
@@ -96,7 +96,7 @@ def _described(config: Config) -> str:
     lines += [f"listens on   {config.server.host}, port {config.server.port}"]
     lines += [f"keys         {', '.join(f'{key.name} ({key.role})' for key in config.keys) or 'none'}"]
     for slot in config.slots:
-        what = counted(len(slot.items), "item") if slot.items else "lists"
+        what = pluralize(len(slot.items), "item") if slot.items else "lists"
         lines.append(f"slot         {slot.name}: {slot.learner}, {slot.measure}, k = {slot.k}, {what}")
     return "\n".join(lines)
 
@@ -107,7 +107,7 @@ def _check(file: Path) -> None:
 
     config = read_config(file)
     check_bind(config.server.host, keys_of(config))
-    say(Text(_described(config)))
+    echo(Text(_described(config)))
 
 
 def _init(file: Path) -> None:
@@ -116,7 +116,7 @@ def _init(file: Path) -> None:
     if file.exists():
         raise ValueError(f"{file} is there already: it is not overwritten")
     file.write_text(example(), encoding="utf-8")
-    say(Text(f"Wrote {file}. Change it, then: peekrank serve {file} --check, and: peekrank serve {file}"))
+    echo(Text(f"Wrote {file}. Change it, then: peekrank serve {file} --check, and: peekrank serve {file}"))
 
 
 def _new_key(name: str, role: str) -> None:
@@ -124,7 +124,7 @@ def _new_key(name: str, role: str) -> None:
 
     key, kept = new_key(name)
     Keys([Key(name, role, kept)])  # type: ignore[arg-type] # checked there
-    say(
+    echo(
         Text("The key, for whoever calls. It is shown this once, and kept nowhere:"),
         Text(f"  {key}"),
         Text("What belongs into the service's file:"),
@@ -143,7 +143,7 @@ def _serve(file: Path, port: int | None) -> None:
     if port is not None:
         config = replace(config, server=replace(config.server, port=port))
     running = Running(Service(config), config)
-    say(Text(f"Service and board: {running.url}/ (Ctrl-C ends it)"))
+    echo(Text(f"Service and board: {running.url}/ (Ctrl-C ends it)"))
     running.run()
 
 
@@ -158,7 +158,7 @@ def _playground(port: int, browser: bool) -> None:
         running = Running(service, config, clock=clock, notice=NOTICE)
         visitors = Visitors(service, clock)
         board = f"{running.url}/board/{SLOT}"
-        say(NOTICE, Text(f"Board: {board} (Ctrl-C ends it)"))
+        echo(NOTICE, Text(f"Board: {board} (Ctrl-C ends it)"))
         visitors.start()
         if browser and _has_screen():
             webbrowser.open(board)

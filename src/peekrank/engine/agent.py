@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from peekrank._jit import compile_for
-from peekrank._util.text import counted
-from peekrank.engine import saved
-from peekrank.engine.border import Seed, array_of, line_of, problem_shape, whole_numbers
+from peekrank._util.text import pluralize
+from peekrank.engine import serialization
 from peekrank.engine.entry_points import (
     BAD_FEATURES,
     BAD_TOKEN,
@@ -22,13 +21,14 @@ from peekrank.engine.entry_points import (
     entry_points,
     no_counts,
 )
-from peekrank.engine.knowledge import Knowledge
+from peekrank.engine.state import AgentState
 from peekrank.engine.uniforms import Uniforms
-from peekrank.spec import text_of
-from peekrank.types import Decision, Features, Floats, Ints, Learner, Shape, Trained
+from peekrank.engine.validation import Seed, abbreviate, as_array, as_ranking, problem_shape
+from peekrank.spec import format_spec
+from peekrank.types import Decision, Features, Floats, HasAgent, Ints, Learner, Shape
 
 
-class Agent(Knowledge):
+class Agent(AgentState):
     """A learner at work: asks `rank` for a ranking to show, tells `update` what people answered.
 
     Any number of decisions may be open at a time, and answered late, in any order, in part (NaN: not answered) or
@@ -60,11 +60,17 @@ class Agent(Knowledge):
 
     def __init__(self, learner: Learner, *, m: int, k: int, d: int = 0, seed: Seed = 0) -> None:
         super().__init__(learner, problem_shape(learner, m=m, k=k, d=d))
-        self._random, self._usual_draws = Uniforms(learner.draws(self.shape), seed), learner.draws(self.shape)
+        self._random, self._default_n_uniforms = (
+            Uniforms(learner.n_uniforms(self.shape), seed),
+            learner.n_uniforms(self.shape),
+        )
         self._token_shape = (learner.token_size(self.shape),)
-        self._no_chances, self._answer = np.empty(0), np.empty(1)
+        self._no_propensities, self._answer = np.empty(0), np.empty(1)
         self._featured, self._seen, self._latest = d > 0, self.shape.k, 0
-        self._says_chances, self._clocked = learner.kernels.chances is not None, learner.kernels.clocked
+        self._says_propensities, self._clocked = (
+            learner.kernels.propensities is not None,
+            learner.kernels.counts_rounds,
+        )
         self._rank: Callable[..., int] = self._first_rank
         self._update: Callable[..., int] = self._first_update
         self._are_uniform: Callable[[Floats], bool] = self._first_are_uniform
@@ -103,11 +109,11 @@ class Agent(Knowledge):
         self._are_uniform = compile_for(are_uniform, self._answer)
         return self._are_uniform(numbers)
 
-    def _draws(self, n: int) -> int:
+    def _n_uniforms(self, n: int) -> int:
         """How many random numbers a list of n items takes."""
         _, d, k = self.shape
         shape = Shape(n, d, min(k, n)) if self._by_item else self.shape
-        return self.learner.draws(shape)
+        return self.learner.n_uniforms(shape)
 
     def rank(
         self,
@@ -127,7 +133,7 @@ class Agent(Knowledge):
             Numbers of the items that can be shown, for a learner that knows items one by one; None: all that have
             not retired. The ranking is one of these numbers.
         uniforms
-            The randomness of this round, `draws` numbers from [0, 1), for callers who keep a log and draw them by
+            The randomness of this round, `n_uniforms` numbers from [0, 1), for callers who keep a log and draw them by
             the numbers of its records (`kernels.philox`); None: the agent's own generator draws them.
         """
         X, items, chosen = self._no_features, self._everyone, None
@@ -141,24 +147,24 @@ class Agent(Knowledge):
             X = X if chosen is None else X[chosen]
         n = len(X)
         ranking, token = _empty(n, _INT), _zeros(self._token_shape)
-        chances = _empty(n) if self._says_chances else self._no_chances
+        propensities = _empty(n) if self._says_propensities else self._no_propensities
         drawn = None if uniforms is None else self._given(uniforms, n)
         with self._lock:
             if drawn is None:
-                drawn, row = self._random.next(self._draws(n) if self._by_item else self._usual_draws)
+                drawn, row = self._random.next(self._n_uniforms(n) if self._by_item else self._default_n_uniforms)
             else:
                 row = 0
-            number = self._rank(self._memory, items, X, drawn, row, ranking, token, chances)
+            number = self._rank(self._memory, items, X, drawn, row, ranking, token, propensities)
             self._latest = abs(number)
         if chosen is not None:
             ranking = chosen[ranking]
         _set_write(ranking, 0)  # what was shown was shown
         if number < 0:
             return _made(Decision, (X, ranking, token, None, chosen, -number))
-        _set_write(chances, 0)
-        return _made(Decision, (X, ranking, token, chances, chosen, number))
+        _set_write(propensities, 0)
+        return _made(Decision, (X, ranking, token, propensities, chosen, number))
 
-    def adopt(self, decision: Decision, ranking: ArrayLike, chances: ArrayLike | None = None) -> Decision:
+    def override(self, decision: Decision, ranking: ArrayLike, propensities: ArrayLike | None = None) -> Decision:
         """The latest decision as it is after somebody else's ranking was shown instead of its own.
 
         Parameters
@@ -167,54 +173,54 @@ class Agent(Knowledge):
             What `rank` returned last.
         ranking
             What was shown: the same items in another order.
-        chances
-            Probability of each item, in the order of `Decision.chances`, to be among the first k of it; None: the
+        propensities
+            Probability of each item, in the order of `Decision.propensities`, to be among the first k of it; None: the
             order was no matter of chance.
 
         >>> from peekrank import DoubtSort
         >>> from peekrank.measures import DCG
         >>> agent = Agent(DoubtSort(DCG()), m=3, k=1)
-        >>> agent.update(agent.adopt(agent.rank(), [2, 0, 1]), [1])
-        >>> agent.order()[0]
+        >>> agent.update(agent.override(agent.rank(), [2, 0, 1]), [1])
+        >>> agent.best_ranking()[0]
         np.int64(2)
         """
-        if self.learner.kernels.adopt is None:
+        if self.learner.kernels.off_policy is None:
             raise ValueError(f"{self.learner.name} learns from lists of its own only")
         if decision.round != self._latest:
             raise ValueError("only the latest decision can be shown otherwise")
         items, n = self._everyone if decision.items is None else decision.items, len(decision.ranking)
-        items, shown = items[:n], whole_numbers(ranking, n)
+        items, shown = items[:n], as_ranking(ranking, n)
         rows = np.empty_like(shown)
         if not np.array_equal(np.sort(shown), np.sort(decision.ranking)):
-            raise ValueError(f"ranking {line_of(shown)}: must hold the items of the decision, each once")
+            raise ValueError(f"ranking {abbreviate(shown)}: must hold the items of the decision, each once")
         rows[:] = np.searchsorted(items, shown) if self._by_item else shown
-        if chances is None:
-            chances = np.zeros(n)
-            chances[rows[: min(self.shape.k, n)]] = 1
-        told: Floats = array_of(chances, np.float64, (n,), "chances")
+        if propensities is None:
+            propensities = np.zeros(n)
+            propensities[rows[: min(self.shape.k, n)]] = 1
+        told: Floats = as_array(propensities, np.float64, (n,), "propensities")
         X = self._no_features[:n] if self._by_item else decision.features
         token = decision.token
         token[0] = 0  # nothing was shown to learn something
         arguments = (self._memory, items, X, rows, told, token)
         with self._lock:
             compile_for(adopt_entry_point(self.learner.kernels), *arguments)(*arguments)
-        return decision._replace(ranking=shown, chances=told)
+        return decision._replace(ranking=shown, propensities=told)
 
-    def draws(self, n: int | None = None) -> int:
+    def n_uniforms(self, n: int | None = None) -> int:
         """How many random numbers a round takes that ranks n items; None: all there are.
 
         >>> from peekrank import Thompson
         >>> from peekrank.measures import DCG
-        >>> Agent(Thompson(DCG()), m=5, k=1).draws()
+        >>> Agent(Thompson(DCG()), m=5, k=1).n_uniforms()
         6
         """
-        return self._draws(self.shape.m if n is None else n)
+        return self._n_uniforms(self.shape.m if n is None else n)
 
     def _given(self, uniforms: Floats, n: int) -> Floats:
         """A row of uniforms from outside, which a kernel can do no harm with."""
-        row: Floats = array_of(uniforms, np.float64, (self._draws(n),), "uniforms")
+        row: Floats = as_array(uniforms, np.float64, (self._n_uniforms(n),), "uniforms")
         if not self._are_uniform(row):
-            raise ValueError(f"uniforms {line_of(row)}: must be numbers from 0 on and below 1")
+            raise ValueError(f"uniforms {abbreviate(row)}: must be numbers from 0 on and below 1")
         return row.reshape(1, -1)
 
     def update(self, decision: Decision, feedback: ArrayLike) -> None:
@@ -229,7 +235,7 @@ class Agent(Knowledge):
         X, ranking, token, _, chosen, number = parts
         if self._clocked and not (1 <= number <= self._latest or 1 <= number <= self.rounds):
             raise ValueError(
-                f"this decision is of round {number}, and this agent has ranked {counted(self.rounds, 'time')}: "
+                f"this decision is of round {number}, and this agent has ranked {pluralize(self.rounds, 'time')}: "
                 f"{self.learner.name} learns from decisions of its own only; replay rebuilds it from a log"
             )
         items = self._everyone
@@ -248,13 +254,13 @@ class Agent(Knowledge):
             and token.shape == self._token_shape
             and ranking.flags.num & token.flags.num & _PLAIN == _PLAIN
         ):
-            ranking = whole_numbers(ranking, n)
-            token = array_of(token, np.float64, self._token_shape, "token of the decision")
+            ranking = as_ranking(ranking, n)
+            token = as_array(token, np.float64, self._token_shape, "token of the decision")
         answers = None
         if self._seen > 1 or type(told) not in _LISTS or len(told) != 1 or type(told[0]) not in _NUMBERS:
             answers = np.array(told, _FLOAT)
             if answers.shape != (min(self.shape.k, n),):
-                array_of(answers, np.float64, (min(self.shape.k, n),), "feedback")  # which says what is wrong
+                as_array(answers, np.float64, (min(self.shape.k, n),), "feedback")  # which says what is wrong
         with self._lock:
             if answers is None:  # a single answer: making an array of it would take longer than learning from it
                 answers = self._answer
@@ -268,10 +274,10 @@ class Agent(Knowledge):
             self._check_finite(X, "features of the decision")
         if fault == NO_PERMUTATION:
             raise ValueError(
-                f"ranking of the decision {line_of(ranking)}: must hold each of 0 to {len(X) - 1} once"
+                f"ranking of the decision {abbreviate(ranking)}: must hold each of 0 to {len(X) - 1} once"
             )
         if fault == BAD_TOKEN:
-            raise ValueError(f"token of the decision {line_of(token)}: must hold finite numbers")
+            raise ValueError(f"token of the decision {abbreviate(token)}: must hold finite numbers")
         raise ValueError(
             f"feedback[{fault}] = {answers[fault]}: must be a whole number from 0 to "
             f"{len(self._grades) - 1}, or NaN if it was not answered"
@@ -281,8 +287,8 @@ class Agent(Knowledge):
         """The learner, the shape, and how much has happened."""
         m, d, k = self.shape
         shape = f"m={m}, k={k}" + (f", d={d}" if d else "")
-        done = f"{counted(self.rounds, 'round')}, {counted(self.answers, 'answer')}"
-        return f"<Agent of {text_of(self.learner)}, {shape}: {done}>"
+        done = f"{pluralize(self.rounds, 'round')}, {pluralize(self.answers, 'answer')}"
+        return f"<Agent of {format_spec(self.learner)}, {shape}: {done}>"
 
     def reseed(self, seed: Seed) -> None:
         """Go on with other randomness: a copy that was loaded would else repeat what its original draws."""
@@ -299,8 +305,8 @@ class Agent(Knowledge):
             state, counts = self._state, self._counts
             if self._room > self.shape.m:
                 state, counts = self.learner.init(self.shape), no_counts(self.shape.m, self.shape.m)
-                saved.copy_memory(self.learner, self._state, self._counts, state, counts)
-            return saved.dump(self.learner, self.shape, state, counts, self._random.settled())
+                serialization.copy_persistent(self.learner, self._state, self._counts, state, counts)
+            return serialization.dump(self.learner, self.shape, state, counts, self._random.rewound_generator())
 
     @classmethod
     def load(cls, blob: bytes, learner: Learner | None = None) -> Agent:
@@ -313,19 +319,19 @@ class Agent(Knowledge):
         learner
             The same learner as was dumped; needed only for one that is not in `peekrank.registry.LEARNERS`.
         """
-        found = saved.read(blob, learner)
+        found = serialization.read(blob, learner)
         m, d, k = found.shape
         try:
             agent = cls(found.learner, m=m, k=k, d=d, seed=found.bits)
         except (MemoryError, OverflowError) as error:
             what = f"{m} items with {d} features are more than there is memory for"
             raise ValueError(f"this saved agent cannot be made: {what}") from error
-        saved.fill(found, agent._state, agent._counts)
+        serialization.fill(found, agent._state, agent._counts)
         return agent
 
     @classmethod
     def from_model(
-        cls, model: Trained, *, m: int | None = None, k: int | None = None, learner: Learner | None = None
+        cls, model: HasAgent, *, m: int | None = None, k: int | None = None, learner: Learner | None = None
     ) -> Agent:
         """An agent that goes on learning where the training of a model ended, bit for bit.
 
@@ -335,7 +341,7 @@ class Agent(Knowledge):
         Parameters
         ----------
         model
-            What `peekrank learn` saved and `peekrank.training.model.load_model` read.
+            What `peekrank train` saved and `peekrank.training.model.load_model` read.
         m
             Length of the longest list to come; None: as in training.
         k
@@ -350,10 +356,12 @@ class Agent(Knowledge):
         m, k = m or shape.m, k or shape.k
         if (m, k) == (shape.m, shape.k):
             return trained
-        if not trained.learner.any_length:
+        if not trained.learner.variable_length:
             raise ValueError(f"{trained.learner.name} knows its items one by one: m and k stay as in training")
-        agent = cls(trained.learner, m=m, k=k, d=shape.d, seed=trained._random.settled().bit_generator)
-        saved.copy_memory(trained.learner, trained._state, trained._counts, agent._state, agent._counts)
+        agent = cls(trained.learner, m=m, k=k, d=shape.d, seed=trained._random.rewound_generator().bit_generator)
+        serialization.copy_persistent(
+            trained.learner, trained._state, trained._counts, agent._state, agent._counts
+        )
         return agent
 
 

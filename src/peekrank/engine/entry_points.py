@@ -38,9 +38,9 @@ class Memory(NamedTuple):
 
     state: State
     counts: Counts
-    perceived_grades: Floats  # the learner's perceived relevance of each grade
+    feedback_values: Floats  # the learner's perceived relevance of each grade
     seen: NDArray[np.bool_]  # workspace of `is_permutation`
-    perceived: Floats  # workspace for perceived answers
+    transformed: Floats  # workspace for perceived answers
 
 
 class EntryPoints(NamedTuple):
@@ -53,22 +53,33 @@ class EntryPoints(NamedTuple):
 @cache
 def entry_points(kernels: Kernels) -> EntryPoints:
     """Return the entry points for these kernels."""
-    name, enter = name_of(kernels), enter_of(kernels)
+    name, set_items = name_of(kernels), set_items_of(kernels)
     return EntryPoints(
-        specialise(_rank_once, name, _enter=enter, _rank=kernels.rank, _chances=kernels.chances or _unknown),
-        specialise(_update_once, name, _enter=enter, _update=kernels.update),
+        specialise(
+            _rank_once,
+            name,
+            _set_items=set_items,
+            _rank=kernels.rank,
+            _propensities=kernels.propensities or _unknown,
+        ),
+        specialise(_update_once, name, _set_items=set_items, _update=kernels.update),
     )
 
 
 @cache
 def adopt_entry_point(kernels: Kernels) -> Callable[..., None]:
-    """Return the entry point of `adopt`, for kernels that can take over a ranking that somebody else chose."""
-    return specialise(_adopt_once, name_of(kernels), _enter=enter_of(kernels), _adopt=kernels.adopt or _unknown)
+    """Return the entry point of `off_policy`, for kernels that can take over a ranking that somebody else chose."""
+    return specialise(
+        _off_policy_once,
+        name_of(kernels),
+        _set_items=set_items_of(kernels),
+        _off_policy=kernels.off_policy or _unknown,
+    )
 
 
-def enter_of(kernels: Kernels) -> Callable[[State, Ints], None]:
+def set_items_of(kernels: Kernels) -> Callable[[State, Ints], None]:
     """Return the kernel that passes the available items to a learner, which does nothing for a fixed set."""
-    return kernels.enter or _fixed
+    return kernels.set_items or _fixed
 
 
 def name_of(kernels: Kernels) -> str:
@@ -78,9 +89,9 @@ def name_of(kernels: Kernels) -> str:
 
 _rank: Callable[[State, Features, Floats, Ints, Floats], None] = unspecialised
 _update: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
-_chances: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
-_enter: Callable[[State, Ints], None] = unspecialised
-_adopt: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
+_propensities: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
+_set_items: Callable[[State, Ints], None] = unspecialised
+_off_policy: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
 
 
 @kernel
@@ -170,28 +181,28 @@ def _rank_once(
     row: int,
     ranking: Ints,
     token: Floats,
-    chances: Floats,
+    propensities: Floats,
 ) -> int:
     """Rank by a row of the uniforms, and fill the propensities unless their array is empty.
 
     Return the number of the round, from 1 on, negative if the propensities are not known.
     """
     state, rounds = memory.state, memory.counts.rounds
-    _enter(state, items)
+    _set_items(state, items)
     _rank(state, X, uniforms[row], ranking, token)
     if not is_permutation(ranking, memory.seen):
         raise ValueError("the learner's rank kernel fills a ranking with something else than its items")
     rounds[0] += 1
     number = int(rounds[0])
-    if len(chances) == 0:
+    if len(propensities) == 0:
         return -number
-    _chances(state, X, ranking, token, chances)
-    return -number if np.isnan(chances[0]) else number
+    _propensities(state, X, ranking, token, propensities)
+    return -number if np.isnan(propensities[0]) else number
 
 
 def _update_once(memory: Memory, items: Ints, X: Features, ranking: Ints, token: Floats, answers: Floats) -> int:
     """Update, unless the decision or the answers are invalid. Return `WELL` or what is invalid."""
-    state, perceived, grades = memory.state, memory.perceived, memory.perceived_grades
+    state, transformed, grades = memory.state, memory.transformed, memory.feedback_values
     if first_not_finite(X) >= 0:
         return BAD_FEATURES
     if not is_permutation(ranking, memory.seen):
@@ -202,13 +213,13 @@ def _update_once(memory: Memory, items: Ints, X: Features, ranking: Ints, token:
     for p in range(len(answers)):
         answer = answers[p]
         if np.isnan(answer):
-            perceived[p] = answer
+            transformed[p] = answer
         elif 0 <= answer < len(grades) and answer == np.floor(answer):
-            perceived[p] = grades[int(answer)]
+            transformed[p] = grades[int(answer)]
         else:
             return p
-    _enter(state, items)
-    _update(state, X, ranking, token, perceived[: len(answers)])
+    _set_items(state, items)
+    _update(state, X, ranking, token, transformed[: len(answers)])
     counted = memory.counts.answers
     for p in range(len(answers)):
         if not np.isnan(answers[p]):
@@ -216,10 +227,12 @@ def _update_once(memory: Memory, items: Ints, X: Features, ranking: Ints, token:
     return WELL
 
 
-def _adopt_once(memory: Memory, items: Ints, X: Features, ranking: Ints, chances: Floats, token: Floats) -> None:
+def _off_policy_once(
+    memory: Memory, items: Ints, X: Features, ranking: Ints, propensities: Floats, token: Floats
+) -> None:
     """Turn the token of the latest ranking into that of another ranking of the same list."""
-    _enter(memory.state, items)
-    _adopt(memory.state, X, ranking, chances, token)
+    _set_items(memory.state, items)
+    _off_policy(memory.state, X, ranking, propensities, token)
 
 
 def read_only(part: Any) -> Any:

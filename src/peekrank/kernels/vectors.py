@@ -43,7 +43,7 @@ def score(X: Features, w: Weights, out: Floats) -> None:
 
 @kernel
 def copy(numbers: NDArray[Any], out: NDArray[Any]) -> None:
-    """Fill the first places of `out` with all numbers."""
+    """Fill the first positions of `out` with all numbers."""
     for i in range(len(numbers)):
         out[i] = numbers[i]
 

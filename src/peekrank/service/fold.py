@@ -105,13 +105,13 @@ class Fold:
     @property
     def lists(self) -> bool:
         """Whether each list brings its own items, of which nothing is kept."""
-        return self.learner.learner.any_length and self.config.features_from == "request"
+        return self.learner.learner.variable_length and self.config.features_from == "request"
 
     @property
     def changing(self) -> bool:
         """Whether items may come and go."""
         learner = self.learner.learner
-        return learner.kernels.enter is not None or learner.any_length
+        return learner.kernels.set_items is not None or learner.variable_length
 
     @property
     def name_of(self) -> Callable[[int], str] | None:
@@ -130,14 +130,14 @@ class Fold:
             self._put(name, b"")
         X, chosen, given = self._candidates(body)
         agent = self.learner
-        uniforms = np.empty(agent.draws(len(chosen) if chosen is not None else None))
+        uniforms = np.empty(agent.n_uniforms(len(chosen) if chosen is not None else None))
         self._draw(self.key, self.activity.counts.ranked, uniforms)
         kept = b""
         if X is not None and given is not None:
             kept, X = X.tobytes(), self._described(X, given)
         decision = agent.rank(X, available=chosen, uniforms=uniforms)
         if body.baseline:
-            decision = agent.adopt(decision, self._baseline(body, given))
+            decision = agent.override(decision, self._baseline(body, given))
         self._note(body, decision, given)
         state = State.OPEN if body.deferred else State.SHOWN
         self.open[event] = Event(event, self.number, self.time, state.value, body, decision.round, kept)
@@ -148,8 +148,8 @@ class Fold:
     def _candidates(self, body: Ranked) -> tuple[Features | None, Ints | None, Ints | None]:
         """Features of the list, its items if the learner knows them, and if only the registry does."""
         agent = self.learner
-        if not agent.learner.any_length:
-            if agent.learner.kernels.enter is None:
+        if not agent.learner.variable_length:
+            if agent.learner.kernels.set_items is None:
                 return None, None, None
             return None, read_numbers(body.items) if body.items else self.items.present, None
         if self.lists:
@@ -179,7 +179,9 @@ class Fold:
         token = decision.token.astype("<f8").tobytes()
         if not body.ranking:
             body.ranking, body.token = ranking, token
-            body.chances = b"" if decision.chances is None else decision.chances.astype("<f8").tobytes()
+            body.propensities = (
+                b"" if decision.propensities is None else decision.propensities.astype("<f8").tobytes()
+            )
         elif body.ranking != ranking or body.token != token:
             self.activity.counts.differing += 1  # what was shown was shown: the record is what is learned from
 
@@ -216,7 +218,7 @@ class Fold:
             self._forget(event)
             first = next(iter(self.open.values()), None)
             before = first.round if first else self.learner.rounds + 1
-            self.watching.go_on(before, self.time, self.learner.trouble)
+            self.watching.continuation(before, self.time, self.learner.failure)
 
     def _forget(self, event: Event) -> None:
         """A closed event is in the log; the last ones stay at hand."""
@@ -230,7 +232,7 @@ class Fold:
         grades = [None if grade != grade else grade for grade in self._grades(event).tolist()]
         if seen:
             body = event.body
-            self.watching.closed(Closed(event.round, body.ranking, body.chances, grades, event.shown))
+            self.watching.closed(Closed(event.round, body.ranking, body.propensities, grades, event.shown))
         if not event.answers:
             self.activity.counts.expired += 1
             return
@@ -262,8 +264,8 @@ class Fold:
         """What the learner decided, from what was kept of it."""
         body, agent = event.body, self.learner
         ranking, token = read_numbers(body.ranking), read_floats(body.token)
-        if not agent.learner.any_length:
-            chosen = np.sort(ranking) if agent.learner.kernels.enter is not None else None
+        if not agent.learner.variable_length:
+            chosen = np.sort(ranking) if agent.learner.kernels.set_items is not None else None
             return Decision(_no_features(len(ranking)), ranking, token, None, chosen, event.round)
         X = self.seen(event)
         if self.lists:
@@ -305,7 +307,7 @@ class Fold:
     def _put(self, name: str, features: bytes) -> None:
         number = self.items.put(name, features)
         agent = self.learner
-        if agent.learner.kernels.enter is not None and number >= agent.shape.m:
+        if agent.learner.kernels.set_items is not None and number >= agent.shape.m:
             agent.add(number + 1 - agent.shape.m)
 
     def _configured(self, _: None, body: Settings) -> None:
@@ -313,7 +315,7 @@ class Fold:
         before, self.settings = self.settings, body
         if before is None or identity(before.config) != identity(body.config):
             fixed = body.config.made
-            if fixed.kernels.enter is None and not fixed.any_length:
+            if fixed.kernels.set_items is None and not fixed.variable_length:
                 self.items = Items([])
             self.open.clear()
             self.since = self.number
@@ -327,9 +329,9 @@ class Fold:
 def new_agent(config: SlotConfig, known: int) -> Agent:
     """A learner that has seen nothing, for a slot that knows so many items."""
     learner = config.made
-    if learner.any_length:
+    if learner.variable_length:
         m = config.longest
-    elif learner.kernels.enter is not None:
+    elif learner.kernels.set_items is not None:
         m = max(config.k, known, 1)  # numbers without a name are given one when it comes
     else:
         m = len(config.items)
@@ -339,8 +341,8 @@ def new_agent(config: SlotConfig, known: int) -> Agent:
 def identity(config: SlotConfig) -> tuple[Any, ...]:
     """What makes a learner another one: all that its memory depends on."""
     learner = config.made
-    fixed = learner.kernels.enter is None and not learner.any_length
-    items = config.items if fixed else config.longest if learner.any_length else None
+    fixed = learner.kernels.set_items is None and not learner.variable_length
+    items = config.items if fixed else config.longest if learner.variable_length else None
     features = (config.features, config.context, config.features_from, config.item_effects)
     return specification(config), config.k, config.max_grade, items, *features
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from peekrank._jit import kernel, vload, vnonzero, vstore
 from peekrank.kernels.triangular import BLOCK, block_dot, cholesky, rotate, solve, square
-from peekrank.learners.ridge.lift import Lift, fill_units, lift
+from peekrank.learners.ridge.feature_map import FeatureMap, expand_row, fill_units
 from peekrank.learners.ridge.state import (
     ANSWER,
     ANSWERS,
@@ -32,15 +32,15 @@ from peekrank.learners.ridge.state import (
 )
 from peekrank.types import Features, Floats, Ints
 
-_LAST_REFRESH = 2048  # rounds after which the prior is as it is, but for that of a lift
-_STEP = 4.0  # by which the prior precision of a lift is changed
+_LAST_REFRESH = 2048  # rounds after which the prior is as it is, but for that of a feature map
+_STEP = 4.0  # by which the prior precision of a feature map is changed
 
 
 @kernel
-def fill_scores(X: Features, lifted: Lift, w: Floats, row: Floats, scores: Floats) -> None:
+def fill_scores(X: Features, expanded: FeatureMap, w: Floats, row: Floats, scores: Floats) -> None:
     """What is expected of each item, but for a constant."""
     for i in range(len(X)):
-        lift(X[i], lifted, row)
+        expand_row(X[i], expanded, row)
         scores[i] = block_dot(row, w)
 
 
@@ -48,10 +48,10 @@ def fill_scores(X: Features, lifted: Lift, w: Floats, row: Floats, scores: Float
 def look_at(s: RidgeState, X: Features) -> None:
     """Score all items, take notice of their features, and keep them."""
     d = len(s.w)
-    fill_units(X, s.lift)
+    fill_units(X, s.feature_map)
     count, total, squares = s.moments[COUNT], s.moments[SUM], s.moments[SQUARES]
     for i in range(len(X)):
-        lift(X[i], s.lift, s.U[i])
+        expand_row(X[i], s.feature_map, s.U[i])
         s.scores[i] = block_dot(s.U[i], s.w)
     for j in range(0, d, BLOCK):
         c, t, q = vload(count, j), vload(total, j), vload(squares, j)
@@ -72,7 +72,7 @@ def _precision(s: RidgeState, j: int) -> float:
     """The prior precision of a weight: the column's variance, or its mean square if it is constant.
 
     It is divided by the share of items for which the column is not 0: the weight of a one-hot column has the same
-    prior however rarely it is hot. Lifted columns have it multiplied, at first by their number: all of them
+    prior however rarely it is hot. ExpandsFeatures columns have it multiplied, at first by their number: all of them
     together are expected to matter as much as one feature.
     """
     squares = s.moments[SQUARES, j]
@@ -106,17 +106,17 @@ def _absorb(s: RidgeState, one: float, answer: float) -> None:
 @kernel
 def _forget(s: RidgeState) -> None:
     """Let all that was learned fade, and renew the prior of each column within 1/(1 - forget) answers."""
-    d, shrink = len(s.w), sqrt(s.forget)
+    d, shrink = len(s.w), sqrt(s.decay)
     for j in range(d):
         for i in range(j, s.ends[j]):
             s.R[j, i] *= shrink
-        s.prior[j] *= s.forget
+        s.prior[j] *= s.decay
     for j in range(d + 1):
         s.sides[j, ONE] *= shrink
         s.sides[j, ANSWER] *= shrink
     for which in (ANSWERS, SQUARED, LEFT, WEIGHTS, SQUARED_WEIGHTS):
-        s.sums[which] *= s.forget
-    for _ in range(int(d * (1 - s.forget)) + 1):
+        s.sums[which] *= s.decay
+    for _ in range(int(d * (1 - s.decay)) + 1):
         j = int(s.sums[RENEW])
         s.sums[RENEW] = (j + 1) % d
         lost = _precision(s, j) - s.prior[j] if s.moments[COUNT, j] > 0 else 0.0
@@ -179,7 +179,7 @@ def _log_volume(s: RidgeState) -> float:
 
 @kernel
 def _fit_reserve(s: RidgeState) -> None:
-    """Change the prior precision of lifted columns by a step if the answers are then more likely.
+    """Change the prior precision of added columns by a step if the answers are then more likely.
 
     Their marginal likelihood, all weights integrated out and the best variance of noise put in, is in proportion
     to exp(-volume) RSS^(-answers/2).
@@ -201,10 +201,10 @@ def update(s: RidgeState, X: Features, ranking: Ints, token: Floats, feedback: F
     for p in range(len(feedback)):
         if not np.isnan(feedback[p]):
             answers += 1
-            if s.forget < 1:
+            if s.decay < 1:
                 _forget(s)
             s.sums[ANSWERS] += 1
-            lift(X[ranking[p]], s.lift, s.x)
+            expand_row(X[ranking[p]], s.feature_map, s.x)
             for j in range(d):
                 if s.prior[j] == 0 and s.x[j] != 0:  # in a decision of another learner
                     _start(s, j, s.x[j] ** 2)
@@ -220,11 +220,11 @@ def update(s: RidgeState, X: Features, ranking: Ints, token: Floats, feedback: F
         return
     s.sums[ROUNDS] += 1
     if s.sums[ROUNDS] == s.sums[REFRESH]:
-        lifted = s.sums[RESERVE] > 0
-        s.sums[REFRESH] = 2 * s.sums[ROUNDS] if lifted or s.sums[ROUNDS] < _LAST_REFRESH else 0
+        expanded = s.sums[RESERVE] > 0
+        s.sums[REFRESH] = 2 * s.sums[ROUNDS] if expanded or s.sums[ROUNDS] < _LAST_REFRESH else 0
         if s.sums[ROUNDS] <= _LAST_REFRESH:
             _refresh(s)
-        if lifted and s.sums[ANSWERS] > d:
+        if expanded and s.sums[ANSWERS] > d:
             _fit_reserve(s)
     level = constant(s)
     for j in range(d):

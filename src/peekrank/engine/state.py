@@ -1,0 +1,254 @@
+"""What an agent knows: the state of its learner, counts, and items that may come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from peekrank._jit import compile_for, pinned
+from peekrank._util.validate import check_int
+from peekrank.engine import serialization
+from peekrank.engine.entry_points import (
+    Counts,
+    Memory,
+    are_known,
+    fill_rows,
+    first_not_finite,
+    no_counts,
+    read_only,
+)
+from peekrank.engine.summary import Summary
+from peekrank.engine.validation import abbreviate, as_array, as_ranking
+from peekrank.types import CanFail, Features, Floats, Ints, Learner, LinearScorer, Shape, State
+
+
+class AgentState:
+    """What a learner knows after some rounds, and of which items; an `Agent` also ranks and learns."""
+
+    # Room for so many items, m at least, and for one call at a time
+    _room: int
+    _state: State
+    _counts: Counts
+    _everyone: Ints
+    _present: Ints | None  # those that have not retired, once they were asked for
+    _no_features: Features
+    _memory: Memory  # all that stays from call to call, as compiled code has it
+
+    def __init__(self, learner: Learner, shape: Shape) -> None:
+        self.learner, self.shape = learner, shape
+        self._lock = Lock()  # kernels release the GIL, and share the state
+        self._by_item = learner.kernels.set_items is not None  # whether it can rank any of its items
+        grades = np.arange(learner.max_grade + 1.0)
+        self._grades = as_array(
+            learner.transform_feedback(grades), np.float64, grades.shape, "perceived relevance"
+        )
+        self._make_room(shape.m)
+        self._check: Callable[[Features], int] = self._first_check
+        self._are_known: Callable[[Ints, int], bool] = self._first_are_known
+        self._fill_rows: Callable[[Ints, Ints, Ints], bool] = self._first_fill_rows
+
+    # Kernels are compiled at their first call.
+
+    def _first_check(self, X: Features) -> int:
+        self._check = compile_for(first_not_finite, self._no_features)
+        return self._check(X)
+
+    def _first_are_known(self, items: Ints, m: int) -> bool:
+        self._are_known = compile_for(are_known, self._everyone, 0)
+        return self._are_known(items, m)
+
+    def _first_fill_rows(self, items: Ints, ranking: Ints, rows: Ints) -> bool:
+        self._fill_rows = compile_for(fill_rows, *[self._everyone] * 3)
+        return self._fill_rows(items, ranking, rows)
+
+    def _make_room(self, room: int) -> None:
+        """Make state and space for so many items, and keep what is known of those there are."""
+        learner, (m, d, k) = self.learner, self.shape
+        state = learner.init(self.shape._replace(m=room))
+        counts = no_counts(1 if learner.variable_length else room, room if self._by_item else 0)
+        if room > m:
+            serialization.copy_persistent(learner, self._state, self._counts, state, counts)
+        self._state, self._counts = state, counts
+        self._room, self._everyone, self._present = room, np.arange(room), None
+        self._no_features = np.empty((room, d), dtype=np.float32)
+        self._memory = pinned(Memory(state, counts, self._grades, np.empty(room, dtype=np.bool_), np.empty(k)))
+
+    def add(self, count: int = 1) -> Ints:
+        """Make new items known, of which nothing is known yet; their numbers, which they keep.
+
+        >>> from peekrank import Agent, DoubtSort
+        >>> from peekrank.measures import DCG
+        >>> agent = Agent(DoubtSort(DCG()), m=3, k=1)
+        >>> agent.add(2)
+        array([3, 4])
+        >>> agent.retire([0, 1])
+        >>> sorted(agent.rank().ranking.tolist()), sorted(agent.rank(available=[3, 2]).ranking.tolist())
+        ([2, 3, 4], [2, 3])
+        """
+        check_int("count", count, 1)
+        self._require_items()
+        with self._lock:
+            first = self.shape.m
+            if first + count > self._room:
+                self._make_room(max(2 * self._room, first + int(count)))
+            self.shape, self._present = self.shape._replace(m=first + int(count)), None
+        return np.arange(first, first + count)
+
+    def retire(self, items: ArrayLike) -> None:
+        """Leave items out from now on; late answers about them still count for what an average item is like."""
+        self._require_items()
+        gone = self._known(items, "items")
+        with self._lock:
+            self._counts.retired[gone] = 1
+            self._present = None
+
+    def _require_items(self) -> None:
+        if not self._by_item:
+            raise ValueError(
+                f"{self.learner.name} ranks a fixed set of items, all of them in every round; where items come "
+                "and go, take a learner that knows them one by one, as doubtsort does"
+            )
+
+    def _known(self, items: ArrayLike, name: str) -> Ints:
+        """Numbers of items, ascending, if they are known, different, and not retired."""
+        given, m = np.asarray(items), self.shape.m
+        if given.ndim != 1 or given.dtype.kind not in "iu" or len(given) == 0:
+            raise ValueError(f"{name} = {abbreviate(given)}: must be numbers of items, one at least")
+        found: Ints = given.astype(np.int64)  # a copy
+        if not self._are_known(found, m):
+            found = np.unique(found)
+        if len(found) < len(given):
+            raise ValueError(f"{name} = {abbreviate(given)}: must name each item once")
+        if found[0] < 0 or found[-1] >= m:
+            raise ValueError(f"{name} = {abbreviate(given)}: must be numbers of known items, from 0 to {m - 1}")
+        if (gone := found[self._counts.retired[found] > 0]).size:
+            raise ValueError(f"{name} = {abbreviate(given)}: item {gone[0]} has retired")
+        return found
+
+    def _available(self, available: ArrayLike | None) -> Ints | None:
+        """The items to rank, ascending; None if these are all there are."""
+        if available is not None:
+            self._require_items()
+            return self._known(available, "available")
+        if not self._by_item:
+            return None
+        present = self._present
+        if present is None:
+            present = self._present = np.flatnonzero(self._counts.retired[: self.shape.m] == 0)
+            present.flags.writeable = False  # decisions share it
+        if len(present) == 0:
+            raise ValueError("there is nothing to rank: all items have retired")
+        return None if len(present) == self.shape.m else present
+
+    def _rows(self, ranking: Any, chosen: Any) -> tuple[Ints, Any]:
+        """The items of a decision, and its ranking as one of their rows; items may have come and gone since."""
+        if chosen is None:
+            return self._everyone[: min(np.size(ranking), self.shape.m)], ranking
+        items = np.ascontiguousarray(chosen)
+        if (
+            items.ndim != 1
+            or items.size == 0
+            or items.dtype != np.int64
+            or not self._are_known(items, self.shape.m)
+        ):
+            raise ValueError(
+                f"items of the decision {abbreviate(items)}: must be numbers of known items, ascending"
+            )
+        shown = as_ranking(ranking, len(items))
+        rows = np.empty_like(shown)
+        if not self._fill_rows(items, shown, rows):
+            raise ValueError(
+                f"ranking of the decision {abbreviate(shown)}: must hold each of its items {abbreviate(items)} once"
+            )
+        return items, rows
+
+    def _list(self, features: ArrayLike | None, name: str) -> Features:
+        """The features of a list, which may be shorter than m if the learner keeps nothing about single items."""
+        m, d, _ = self.shape
+        X = np.ascontiguousarray(features, dtype=np.float32)
+        rows = len(X) if self.learner.variable_length and X.ndim == 2 and 1 <= len(X) <= m else m
+        if self.learner.variable_length and X.shape != (rows, d):
+            raise ValueError(f"{name} of shape {X.shape}: must be of shape (n, {d}), n from 1 to {m}")
+        return as_array(X, np.float32, (rows, d), name)
+
+    def _check_finite(self, X: Features, name: str) -> None:
+        if (item := self._check(X)) >= 0:
+            raise ValueError(f"{name} of item {item}, {abbreviate(X[item])}: must be finite numbers")
+
+    def best_ranking(self, features: ArrayLike | None = None, *, available: ArrayLike | None = None) -> Ints:
+        """The order that is best as far as the learner knows now; no round is spent on it, and no randomness.
+
+        Parameters as for `rank`.
+
+        >>> from peekrank import Agent, BlockFTRL
+        >>> from peekrank.measures import DCG
+        >>> agent = Agent(BlockFTRL(DCG()), m=3, k=3)
+        >>> for _ in range(4):
+        ...     decision = agent.rank()
+        ...     agent.update(decision, [int(item == 1) for item in decision.ranking])
+        >>> agent.best_ranking()
+        array([1, 0, 2])
+        """
+        X, chosen = self._no_features[: self.shape.m], self._available(available)
+        if features is not None or self.shape.d > 0:
+            X = self._list(np.array(features, np.float32), "features")
+            self._check_finite(X, "features")
+        with self._lock:
+            scores = self._scores(X)
+        if chosen is None:
+            return np.argsort(-scores, kind="stable")
+        return chosen[np.argsort(-scores[chosen], kind="stable")]
+
+    def _scores(self, X: Features) -> Floats:
+        scores: Floats = as_array(
+            self.learner.scores(self._state, X), np.float64, (len(X),), "scores of the learner"
+        )
+        return scores
+
+    def summary(self) -> Summary:
+        """What is believed now, and from how many answers: of each item, or of the weight of each feature.
+
+        Without a line where the learner keeps neither.
+
+        >>> from peekrank import Agent, SetFTRL
+        >>> from peekrank.measures import Precision
+        >>> agent = Agent(SetFTRL(Precision(1, mean=False)), m=2, k=2)
+        >>> for _ in range(5):
+        ...     decision = agent.rank()
+        ...     agent.update(decision, [int(item == 1) for item in decision.ranking])
+        >>> print(agent.summary())
+            item     believed    answers
+               1            1          5
+               0            0          5
+        """
+        with self._lock:
+            if isinstance(self.learner, LinearScorer):
+                weights = self.learner.weights(self._state).astype(np.float64)
+                return Summary("feature", weights, np.full(len(weights), self._counts.answers.sum()))
+            if self.learner.variable_length:
+                return Summary("item", np.empty(0), np.empty(0, dtype=np.int64))
+            m = self.shape.m
+            return Summary("item", self._scores(self._no_features[:m]).copy(), self._counts.answers[:m].copy())
+
+    @property
+    def rounds(self) -> int:
+        """Number of rankings made so far."""
+        return int(self._counts.rounds[0])
+
+    @property
+    def answers(self) -> int:
+        """Number of answers learned from so far."""
+        return int(self._counts.answers.sum())
+
+    @property
+    def state(self) -> State:
+        """What the learner remembers now, not to be written to."""
+        return read_only(self._state)
+
+    def failure(self) -> str:
+        """Why the learner has stopped learning; empty while it is healthy."""
+        return self.learner.failure(self._state) if isinstance(self.learner, CanFail) else ""

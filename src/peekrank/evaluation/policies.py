@@ -1,0 +1,290 @@
+"""Policies that a log can be asked about: how each would have ranked the candidates of every decision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, cast
+
+import numpy as np
+
+from peekrank._jit import kernel, specialise, unspecialised
+from peekrank._util.text import excerpt, pluralize
+from peekrank.engine import problem_shape
+from peekrank.engine.entry_points import name_of, set_items_of
+from peekrank.evaluation.log import Log, single_learner
+from peekrank.kernels.sorting import merge_descending
+from peekrank.learners import learner as learner_named
+from peekrank.registry import LEARNERS
+from peekrank.spec import suggest
+from peekrank.types import Features, Floats, Ints, Kernels, Learner, Measure, Shape, State
+
+LOGGED = "logged"
+_CHUNK = 8192  # decisions that randomness is drawn for at a time
+Progress = Callable[[int], None]
+
+
+class Policy(NamedTuple):
+    """A name, and the rank (from 0) that it gives each row of a log; None: that of the logging policy itself."""
+
+    name: str
+    ranks: Ints | None
+    note: str = ""  # what there is to know about it
+
+
+def policy(text: str, log: Log, *, measure: Measure, seed: int = 0, progress: Progress = lambda _: None) -> Policy:
+    """The policy that a text names: ``logged``, ``order:a,b,c``, the file of an order, or a learner.
+
+    Parameters
+    ----------
+    text
+        ``logged`` is the policy that wrote the log; ``order:`` a fixed order of candidates by name, of which those
+        that are not named come last; a file that ends with ``.txt`` an order, a name on each line; all else the
+        specification of a learner, which lives through the log.
+    log
+        What was logged.
+    measure
+        What a learner is to be good at, where its specification leaves it open.
+    seed
+        Randomness of a learner.
+    progress
+        Called with numbers of decisions done.
+
+    >>> from peekrank import DCG
+    >>> from peekrank.evaluation.log import log_from_records
+    >>> log = log_from_records([{"event": "1", "k": 1, "candidates": ["a", "b", "c"], "position": [0, 1, 2]}])
+    >>> policy("order:c,a", log, measure=DCG()).ranks
+    array([1, 2, 0])
+    """
+    if text == LOGGED:
+        single_learner(log)
+        return Policy(LOGGED, None)
+    if text.startswith("order:"):
+        return fixed_order(log, text.removeprefix("order:").split(","), text)
+    if text.endswith(".txt"):
+        names = Path(text).read_text(encoding="utf-8").split("\n")
+        return fixed_order(log, [name.strip() for name in names if name.strip()], Path(text).stem)
+    name = text.partition(":")[0]
+    if name not in LEARNERS:
+        known = (LOGGED, "order", *LEARNERS)
+        raise ValueError(f"unknown policy '{excerpt(text)}': {suggest(name, known)}; or a model's .json file")
+    open_fields = {"measure": measure, "horizon": len(log.k), "max_grade": max(1, int(np.ceil(log.max_feedback)))}
+    return replayed(log, learner_named(text, **open_fields), name=text, seed=seed, progress=progress)
+
+
+def fixed_order(log: Log, names: Sequence[str], name: str = "order") -> Policy:
+    """The policy that ranks all candidates by one order; those it does not name come last, as the log lists them.
+
+    Parameters
+    ----------
+    log
+        What was logged.
+    names
+        Candidates, the best first.
+    name
+        What to call it.
+    """
+    codes = {candidate: i for i, candidate in enumerate(log.names)}
+    if unknown := [candidate for candidate in names if candidate not in codes]:
+        raise ValueError(f"order: '{excerpt(unknown[0])}' is no candidate: {suggest(unknown[0], codes)}")
+    if len(set(names)) < len(names):
+        raise ValueError(f"order: names must be different, in '{excerpt(','.join(names))}'")
+    position = np.full(len(log.names), len(names))
+    position[[codes[candidate] for candidate in names]] = np.arange(len(names))
+    left = len(log.names) - len(names)
+    note = f"{pluralize(left, 'candidate')} without a position in it come last" if left else ""
+    return Policy(name, ranks_by(log, -position[log.item].astype(np.float64)), note)
+
+
+def by_scores(log: Log, scores: Floats, name: str) -> Policy:
+    """The policy that ranks by descending score; of equal ones the first row comes first.
+
+    Parameters
+    ----------
+    log
+        What was logged.
+    scores
+        A score for each row.
+    name
+        What to call it.
+    """
+    scores, rows = np.asarray(scores, np.float64), int(log.offsets[-1])
+    if scores.shape != (rows,):
+        raise ValueError(
+            f"{name}: scores of shape {scores.shape}: must be of shape ({rows},), one for each candidate"
+        )
+    if np.isnan(scores).any():
+        raise ValueError(f"{name}: the score of row {int(np.isnan(scores).argmax())} is not a number")
+    return Policy(name, ranks_by(log, scores))
+
+
+class Scorer(Protocol):
+    """What scores candidates by their features, such as a `Model` that `load_model` reads."""
+
+    def scores(self, features: Features, offsets: Ints) -> Floats:
+        """A score for each row; list n has the rows from offsets[n] to offsets[n + 1]."""
+        ...
+
+
+def by_model(log: Log, model: Scorer, name: str) -> Policy:
+    """The policy that ranks by the scores of a model, which scales the features of the log as it needs them.
+
+    Parameters
+    ----------
+    log
+        What was logged, with features that are not scaled.
+    model
+        Who scores.
+    name
+        What to call it.
+    """
+    return by_scores(log, model.scores(features_of(log, name), log.offsets), name)
+
+
+def features_of(log: Log, who: str) -> Features:
+    """The features of a log, which this policy needs."""
+    if log.features is None:
+        raise ValueError(f"{who}: needs the features of candidates, and the log has none")
+    return log.features
+
+
+def ranks_by(log: Log, scores: Floats) -> Ints:
+    """The rank of each row by descending score within its decision; of equal ones the first row comes first."""
+    most, ranks = int(log.lengths.max()), np.empty(len(scores), np.int64)
+    _fill_ranks(log.offsets, scores, np.empty((2, most), np.int64), ranks)
+    return ranks
+
+
+@kernel
+def _fill_ranks(offsets: Ints, scores: Floats, space: Ints, ranks: Ints) -> None:
+    for t in range(len(offsets) - 1):
+        first, last = offsets[t], offsets[t + 1]
+        merge_descending(scores[first:last], space[0], space[1])
+        for p in range(last - first):
+            ranks[first + space[0, p]] = p
+
+
+def replayed(
+    log: Log, learner: Learner, *, name: str = "", seed: int = 0, progress: Progress = lambda _: None
+) -> Policy:
+    """The policy of a learner that lives through the log: it ranks each list, then learns from the answers.
+
+    The learner learns from what the log's policy showed, given the logged propensities, so it must be one that can
+    (`Kernels.off_policy`). Its ranking is drawn independently of what was shown.
+
+    Parameters
+    ----------
+    log
+        What was logged.
+    learner
+        Who lives through it.
+    name
+        What to call the policy; empty: the learner's name.
+    seed
+        Randomness of the learner.
+    progress
+        Called with numbers of decisions done.
+    """
+    if learner.kernels.off_policy is None:
+        raise ValueError(
+            f"{learner.name} learns from its own rankings only: it cannot be replayed over what somebody else "
+            "showed. Those that can: doubtsort, ridge, rtopkf"
+        )
+    if np.isnan(log.propensity).any():
+        raise ValueError(f"{learner.name}: cannot be replayed over a log without propensities")
+    X = features_of(log, learner.name) if learner.contextual else np.empty((len(log.item), 0), np.float32)
+    by_item = learner.kernels.set_items is not None
+    m = len(log.names) if by_item else int(log.lengths.max())
+    if not (by_item or learner.variable_length):
+        raise ValueError(f"{learner.name} ranks a fixed set of items, all of them in every round")
+    shape = problem_shape(learner, m=m, k=min(int(log.k.max()), m), d=X.shape[1])
+    rows = np.lexsort((log.item, log.owner)) if by_item else np.arange(len(log.item))
+    ranks = np.empty(len(rows), np.int64)
+    ranks[rows] = _ranks_of_learner(log, learner, shape, X, rows, np.random.default_rng([seed, 1]), progress)
+    return Policy(name or learner.name, ranks)
+
+
+def _ranks_of_learner(
+    log: Log,
+    learner: Learner,
+    shape: Shape,
+    X: Features,
+    rows: Ints,
+    rng: np.random.Generator,
+    progress: Progress,
+) -> Ints:
+    """The ranks that a learner gives to these rows, decision by decision."""
+    lengths, by_item = log.lengths, learner.kernels.set_items is not None
+    answers = learner.transform_feedback(log.feedback[rows])
+    draws = {
+        n: learner.n_uniforms(Shape(n, shape.d, min(shape.k, n)) if by_item else shape)
+        for n in set(lengths.tolist())
+    }
+    wanted = np.array([draws[n] for n in lengths.tolist()])
+    ranks = np.empty(len(rows), np.int64)
+    state, token = learner.init(shape), np.zeros(learner.token_size(shape))
+    longest = int(lengths.max())
+    space = np.empty(longest, np.int64), np.empty(longest, np.int64), np.empty(shape.k)
+    loop, columns = (
+        compiled_replay(learner.kernels),
+        (log.item[rows], log.position[rows], log.propensity[rows], answers),
+    )
+    features = np.ascontiguousarray(X[rows])
+    for first in range(0, len(lengths), _CHUNK):
+        these = slice(first, first + _CHUNK)
+        uniforms = rng.random((len(wanted[these]), wanted.max()))
+        offsets = log.offsets[first : first + _CHUNK + 1]
+        loop(state, features, offsets, wanted[these], uniforms, *columns, ranks, token, *space)
+        progress(len(wanted[these]))
+    return ranks
+
+
+@cache
+def compiled_replay(kernels: Kernels) -> Callable[..., None]:
+    """The loop over decisions of somebody else, for the kernels of a learner that can adopt them."""
+    parts = {"_rank": kernels.rank, "_off_policy": kernels.off_policy, "_update": kernels.update}
+    return specialise(
+        _replay, name_of(kernels), inline_all=True, _set_items=set_items_of(kernels), **cast("Any", parts)
+    )
+
+
+_rank: Callable[[State, Features, Floats, Ints, Floats], None] = unspecialised
+_update: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
+_off_policy: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
+_set_items: Callable[[State, Ints], None] = unspecialised
+
+
+def _replay(
+    state: State,
+    features: Features,
+    offsets: Ints,
+    draws: Ints,
+    uniforms: Floats,
+    item: Ints,
+    position: Ints,
+    propensity: Floats,
+    answer: Floats,
+    ranks: Ints,
+    token: Floats,
+    ranked: Ints,
+    shown: Ints,
+    feedback: Floats,
+) -> None:
+    for t in range(len(draws)):
+        first, last = offsets[t], offsets[t + 1]
+        X, ranking, other = features[first:last], ranked[: last - first], shown[: last - first]
+        token[:] = 0
+        _set_items(state, item[first:last])
+        _rank(state, X, uniforms[t, : draws[t]], ranking, token)
+        for p in range(len(ranking)):
+            if not 0 <= ranking[p] < len(ranking):
+                raise ValueError("the learner's rank kernel fills a ranking with something else than its items")
+            ranks[first + ranking[p]] = p
+            other[position[first + p]] = p
+        _off_policy(state, X, other, propensity[first:last], token)
+        seen = feedback[: min(len(feedback), len(other))]
+        for p in range(len(seen)):
+            seen[p] = answer[first + other[p]]
+        _set_items(state, item[first:last])
+        _update(state, X, other, token, seen)

@@ -1,0 +1,202 @@
+"""Asking where it pays: how much of a list's value the uncertainty about an item puts in doubt.
+
+Items stand in the descending order of their estimated means; a width says how far each mean may be off. If all
+true means are within their widths, the order loses at most ``sum_i 2 width_i doubt_i`` against the best one
+(docs/learners/doubtsort.md). So an item that is not seen is asked about, by moving it to the last position that is
+seen, with a probability that makes the expected price of asking a share of ``width_i doubt_i``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from peekrank._jit import kernel, load, vload, vselect_le, vsplat, vstore
+from peekrank.kernels.sorting import SortSpace, sort_descending, sort_space
+from peekrank.kernels.vectors import copy
+from peekrank.types import Floats, Ints
+
+_MOST_QUESTIONS = 0.5  # per round, so that position k is seen as it is in every other round at least
+_COMPARE_UP_TO = 128  # items: below, comparing all pairs (no branches) beats trees
+_FAR = float(np.finfo(np.float64).max)  # beyond every mean
+
+
+class DoubtSpace(NamedTuple):
+    """Memory to work in.
+
+    `lows` and `highs` are trees over the positions: node 1 is the root, the children of node v are 2v and 2v + 1.
+    """
+
+    keys: Floats
+    order: Ints
+    lows: Floats
+    highs: Floats
+    sorting: SortSpace
+
+
+def doubt_space(m: int) -> DoubtSpace:
+    """Memory for lists of up to m items."""
+    leaves = max(8, 1 << max(0, m - 1).bit_length())
+    keys, lows, highs = np.zeros(leaves), np.zeros(2 * leaves), np.zeros(2 * leaves)
+    return DoubtSpace(keys, np.zeros(m, np.int64), lows, highs, sort_space(m))
+
+
+@kernel
+def fill_doubts(means: Floats, widths: Floats, weights: Floats, doubts: Floats, space: DoubtSpace) -> None:
+    """How much the positions differ in weight that the item of each position may belong to.
+
+    Item i may change positions with j if j is known as well as i or better, and their intervals ``mean +- width``
+    meet. The doubt of i is the weight of the highest minus that of the lowest position of all these and of i.
+    O(n log n).
+
+    Parameters
+    ----------
+    means, widths
+        Mean and width of the item at each position; the means descend.
+    weights
+        Weight of each position, not increasing.
+    doubts
+        Filled, position by position.
+    space
+        Memory to work in.
+
+    >>> means, widths, doubts = np.array([0.9, 0.6, 0.5]), np.array([0.1, 0.1, 0.3]), np.empty(3)
+    >>> fill_doubts(means, widths, np.array([1.0, 0.6, 0.5]), doubts, doubt_space(3))
+    >>> doubts  # the last item may be the first; the second is known better than the third, and below the first
+    array([0. , 0. , 0.5])
+    """
+    if len(means) <= _COMPARE_UP_TO:
+        _compare_all(means, widths, weights, doubts, space)
+    else:
+        _search_trees(means, widths, weights, doubts, space)
+
+
+@kernel
+def _compare_all(means: Floats, widths: Floats, weights: Floats, doubts: Floats, space: DoubtSpace) -> None:
+    """Eight items at a time, with every other one."""
+    n = len(means)
+    keys, lows, highs = space.keys, space.lows, space.highs
+    for p in range(n):
+        keys[p], lows[p], highs[p] = widths[p], means[p] - widths[p], means[p] + widths[p]
+    for p in range(0, n, 8):
+        width, low, high = vload(keys, p), vload(lows, p), vload(highs, p)
+        top = bottom = vsplat(0.0)
+        for j in range(n):  # the last position that meets remains
+            known, weight = vsplat(load(widths, j)), vsplat(load(weights, j))
+            bottom = vselect_le(known, width, vselect_le(low, vsplat(load(highs, j)), weight, bottom), bottom)
+        for j in range(n - 1, -1, -1):  # the first one
+            known, weight = vsplat(load(widths, j)), vsplat(load(weights, j))
+            top = vselect_le(known, width, vselect_le(vsplat(load(lows, j)), high, weight, top), top)
+        vstore(top - bottom, keys, p)
+    copy(keys[:n], doubts)
+
+
+@kernel
+def _search_trees(means: Floats, widths: Floats, weights: Floats, doubts: Floats, space: DoubtSpace) -> None:
+    """Items are put into the trees as they get less well known: each finds those it may change positions with."""
+    n = len(means)
+    leaves = 1
+    while leaves < n:
+        leaves *= 2
+    lows, highs, keys, order = space.lows, space.highs, space.keys[:n], space.order[:n]
+    for node in range(2 * leaves):
+        lows[node], highs[node] = _FAR, -_FAR
+    for p in range(n):
+        keys[p] = -widths[p]
+    sort_descending(keys, order, space.sorting)
+    known = 0
+    for i in range(n):
+        p = order[i]
+        while known < n and widths[order[known]] <= widths[p]:
+            j = order[known]
+            node, low, high = leaves + j, means[j] - widths[j], means[j] + widths[j]
+            while node > 0 and (low < lows[node] or high > highs[node]):
+                lows[node], highs[node] = min(lows[node], low), max(highs[node], high)
+                node >>= 1
+            known += 1
+        first, last, low, high = 1, 1, means[p] - widths[p], means[p] + widths[p]
+        while first < leaves:  # the first position whose interval begins below the end of this one's
+            first = 2 * first + (lows[2 * first] > high)
+        while last < leaves:  # the last position whose interval ends above the beginning of this one's
+            last = 2 * last + (highs[2 * last + 1] >= low)
+        doubts[p] = weights[first - leaves] - weights[last - leaves]
+
+
+@kernel
+def fill_exploration_costs(means: Floats, weights: Floats, k: int, prices: Floats) -> None:
+    """What it costs, by the means, to move the item of each position below k up to position k, the others down by one.
+
+    >>> prices = np.empty(3)
+    >>> fill_exploration_costs(np.array([0.9, 0.5, 0.1]), np.array([1.0, 0.6, 0.5]), 1, prices)
+    >>> prices.round(2)  # 0.4 x (0.9 - 0.5); 0.4 x (0.9 - 0.1) + 0.1 x (0.5 - 0.1)
+    array([0.  , 0.16, 0.36])
+    """
+    prices[:k] = 0
+    pushed = 0.0
+    for p in range(k, len(means)):
+        pushed += (weights[p - 1] - weights[p]) * means[p - 1]
+        prices[p] = max(0.0, pushed - (weights[k - 1] - weights[p]) * means[p])
+
+
+@kernel
+def fill_exploration_probs(
+    doubts: Floats, widths: Floats, prices: Floats, first: int, share: float, propensities: Floats
+) -> float:
+    """The probability of asking about the item of each position from `first` on; 0 before. Returns their sum.
+
+    A propensity is ``share x doubt x width / price``, 1 at most; all are scaled if they add up to more than a half.
+
+    >>> propensities = np.empty(3)
+    >>> widths, prices = np.full(3, 0.2), np.array([0.0, 0.16, 0.36])
+    >>> round(fill_exploration_probs(np.array([0.0, 0.4, 0.0]), widths, prices, 1, 0.1, propensities), 3), propensities
+    (0.05, array([0.  , 0.05, 0.  ]))
+    """
+    propensities[:first] = 0
+    total = 0.0
+    for p in range(first, len(doubts)):
+        worth = share * doubts[p] * widths[p]
+        propensities[p] = 0.0 if worth == 0 else 1.0 if worth >= prices[p] else worth / prices[p]
+        total += propensities[p]
+    return _scale(propensities, first, total)
+
+
+@kernel
+def floor_probs(propensities: Floats, first: int, least: float) -> float:
+    """Ask about the item of every position from `first` on with this probability at least. Returns the sum of propensities.
+
+    All are scaled if they add up to more than a half.
+
+    >>> propensities = np.array([0.0, 0.3, 0.0])
+    >>> floor_probs(propensities, 1, 0.1), propensities
+    (0.4, array([0. , 0.3, 0.1]))
+    """
+    total = 0.0
+    for p in range(first, len(propensities)):
+        propensities[p] = max(propensities[p], least)
+        total += propensities[p]
+    return _scale(propensities, first, total)
+
+
+@kernel
+def _scale(propensities: Floats, first: int, total: float) -> float:
+    """Scale propensities that add up to more than a half to a half; returns what they add up to."""
+    if total <= _MOST_QUESTIONS:
+        return total
+    for p in range(first, len(propensities)):
+        propensities[p] *= _MOST_QUESTIONS / total
+    return _MOST_QUESTIONS
+
+
+@kernel
+def sample_position(propensities: Floats, first: int, uniform: float) -> int:
+    """The position that a uniform number asks about; -1 for none.
+
+    >>> sample_position(np.array([0.0, 0.25, 0.25]), 1, 0.3), sample_position(np.array([0.0, 0.25, 0.25]), 1, 0.6)
+    (2, -1)
+    """
+    for p in range(first, len(propensities)):
+        uniform -= propensities[p]
+        if uniform < 0:
+            return p
+    return -1

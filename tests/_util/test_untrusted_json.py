@@ -1,0 +1,21 @@
+"""JSON of strangers: values, and what is too deep."""
+
+from __future__ import annotations
+
+import pytest
+from peekrank._util.reading import _DEEPEST, read_json
+
+
+def nested(depth: int) -> str:
+    return "[" * depth + "]" * depth
+
+
+def test_values_come_back_as_deep_as_allowed() -> None:
+    assert read_json('{"a": [1, {"b": null}]}') == {"a": [1, {"b": None}]}
+    assert read_json(nested(_DEEPEST)) is not None
+
+
+@pytest.mark.parametrize("depth", [_DEEPEST + 1, 100_000])
+def test_deeper_ones_are_refused(depth: int) -> None:
+    with pytest.raises(ValueError, match="within"):
+        read_json(nested(depth))

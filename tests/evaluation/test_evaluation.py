@@ -1,0 +1,454 @@
+"""Estimates of values: equal to their definitions, unbiased by enumeration, intervals that hold."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers.enumeration import outcomes
+from helpers.naive_evidence import naive_estimates
+from peekrank import (
+    DCG,
+    FTPL,
+    NW2,
+    RBP,
+    UCB,
+    Agent,
+    BlockFTRL,
+    DoubtSort,
+    FeedExp3,
+    Greedy,
+    MarginFTRL,
+    PairwiseLoss,
+    PermFTRL,
+    Precision,
+    Ridge,
+    RTopKF,
+    SetFTRL,
+    SumLoss,
+    Thompson,
+    Uniform,
+    fixed_items,
+    measure,
+)
+from peekrank._jit import compile_for
+from peekrank.engine.serialization import arrays_of
+from peekrank.evaluation.estimators import DR, LARGEST, Rows, fill_terms
+from peekrank.evaluation.evaluation import Estimate, evaluate_log
+from peekrank.evaluation.log import Log, log_from_records
+from peekrank.evaluation.pairs import pair_propensities
+from peekrank.evaluation.policies import Policy, by_scores, fixed_order, policy
+from peekrank.evaluation.simulated_log import simulate_log
+from peekrank.types import Features, Floats, Grades, Ints, Learner
+
+MEASURES = ["dcg", "dcg@2", "dcg+linear", "p@2+sum", "rbp:p=0.5", "sumloss"]
+LEARNERS: list[Learner] = [
+    Uniform(),
+    FTPL(DCG(), horizon=100),
+    PermFTRL(DCG(1), horizon=100),
+    BlockFTRL(DCG(), horizon=60),
+    BlockFTRL(SumLoss()),
+    SetFTRL(Precision(1, mean=False)),
+    MarginFTRL(DCG()),
+    DoubtSort(DCG()),
+    Greedy(DCG()),
+    UCB(DCG()),
+    NW2(Precision(1, mean=False), horizon=100),
+    FeedExp3(Precision(1, mean=False), horizon=100),
+    Ridge(),
+    RTopKF(),
+]
+
+
+def random_log(seed: int = 0, n: int = 60, m: int = 5, k: int = 2, grades: int = 3) -> Log:
+    """A log of random top-k sets, whose propensities are known because they are drawn from a list of sets."""
+    rng, records = np.random.default_rng(seed), []
+    for t in range(n):
+        size = int(rng.integers(k, m + 1))
+        names = rng.permutation(m)[:size]
+        orders = [rng.permutation(size) for _ in range(3)]
+        weights = rng.dirichlet(np.ones(3))
+        propensity = sum(w * (np.argsort(o) < k) for w, o in zip(weights, orders, strict=True))
+        position = np.argsort(orders[rng.choice(3, p=weights)])
+        answer = [int(rng.integers(grades)) if p < k else None for p in position]
+        propensity = np.minimum(propensity, 1.0)
+        records.append(
+            {"event": str(t), "k": k, "candidates": [str(i) for i in names], "position": position.tolist(),
+             "propensity": propensity.tolist(), "feedback": answer}
+        )  # fmt: skip
+    return log_from_records(records, max_feedback=grades - 1)
+
+
+@pytest.mark.parametrize("regression", ["items", "none"])
+@pytest.mark.parametrize("name", MEASURES)
+def test_estimates_are_those_of_the_definitions(name: str, regression: Any) -> None:
+    log, judge = random_log(), measure(name)
+    order = fixed_order(log, ["3", "0", "4", "1", "2"])
+    assert order.ranks is not None
+    found = evaluate_log(log, [order], judge, regression=regression).estimates[0]
+    expected = naive_estimates(log, order.ranks, judge, regression)  # type: ignore[arg-type]
+    assert found.ips == pytest.approx(expected.ips, rel=1e-12)
+    assert found.self_normalised == pytest.approx(expected.self_normalised, rel=1e-12)
+    assert found.doubly_robust == pytest.approx(expected.doubly_robust, rel=1e-12)
+    assert found.effective == pytest.approx(expected.effective, rel=1e-12)
+    assert found.largest == pytest.approx(expected.largest, rel=1e-12)
+
+
+def features(learner: Learner, m: int) -> Features:
+    table = np.random.default_rng(4).normal(size=(m, 3)).astype(np.float32)
+    return table if learner.contextual else table[:, :0]
+
+
+def lived(learner: Learner, m: int, k: int) -> Agent:
+    agent, rng = Agent(learner, m=m, k=k, d=3 if learner.contextual else 0, seed=5), np.random.default_rng(6)
+    for _ in range(7):
+        decision = agent.rank(features(learner, m) if learner.contextual else None)
+        agent.update(decision, (rng.random(agent.shape.k) < 0.5).astype(float))
+    return agent
+
+
+def sets_of(agent: Agent, X: Features) -> tuple[dict[Any, float], Floats]:
+    """All sets that can be seen in the next round, with their probabilities, and the propensities that are told."""
+    learner, shape, state = agent.learner, agent.shape, deepcopy(agent.state)
+    arrays = dict(arrays_of(state))
+    for array in arrays.values():
+        array.flags.writeable = True
+    kept = {name: arrays[name].copy() for name in learner.persistent}
+    draws = learner.n_uniforms(shape)
+    ranking, token, told = np.empty(len(X), np.int64), np.zeros(learner.token_size(shape)), np.empty(len(X))
+    rank = compile_for(learner.kernels.rank, state, X, np.empty(draws), ranking, token)
+
+    def show(uniforms: Floats) -> tuple[int, ...]:
+        for name, array in kept.items():
+            arrays[name][...] = array
+        token[:] = 0
+        rank(state, X, uniforms, ranking, token)
+        # hundreds of rankings may share a uniform: told in full, none can hide between two that show the same
+        return tuple(ranking.tolist() if draws <= 2 else sorted(ranking[: shape.k].tolist()))
+
+    found: dict[Any, float] = {}
+    for shown, propensity in outcomes(show, draws, {1: 1000, 2: 200}.get(draws, 48)).items():
+        seen = frozenset(shown[: shape.k])  # type: ignore[index]
+        found[seen] = found.get(seen, 0.0) + propensity
+    show(np.random.default_rng(1).random(draws))
+    assert learner.kernels.propensities is not None
+    learner.kernels.propensities(state, X, ranking, token, told)
+    return found, told
+
+
+@pytest.mark.parametrize("m", [3, pytest.param(6, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: str(learner.name))
+def test_estimates_are_unbiased_whatever_the_learner(learner: Learner, m: int) -> None:
+    """Every set that can be seen, times its probability: the value of any other ranking comes out."""
+    for k in range(max(1, learner.min_k), m + 1):
+        try:
+            agent = lived(learner, m, k)
+        except ValueError:  # this learner does not fit these sizes
+            continue
+        X = features(learner, m)
+        shown, propensity = sets_of(agent, X)
+        relevance = np.random.default_rng([m, k]).integers(0, 2, m).astype(np.float64)
+        supported = propensity > 0
+        for judge in (DCG(), SumLoss(), RBP(p=0.5), Precision(1, mean=False)):
+            order = np.random.default_rng([k, m]).permutation(m)
+            value = float((judge.discount(m)[order] * judge.gain(relevance))[supported].sum())
+            mean = sum(p * _value(r, propensity, relevance, order, agent.shape.k, judge) for r, p in shown.items())
+            assert mean == pytest.approx(value, rel=1e-9, abs=1e-9)
+
+
+def _value(seen: frozenset[int], propensity: Floats, relevance: Floats, order: Ints, k: int, judge: Any) -> float:
+    """The IPS estimate of one decision by the package."""
+    m = len(propensity)
+    position = np.argsort([*seen, *(i for i in range(m) if i not in seen)])
+    answer = [relevance[i] if i in seen else None for i in range(m)]
+    names = [str(i) for i in range(m)]
+    record = {
+        "event": "1",
+        "k": min(k, m),
+        "candidates": names,
+        "position": position.tolist(),
+        "propensity": propensity.tolist(),
+    }
+    log = log_from_records([{**record, "feedback": answer}])
+    found = evaluate_log(log, [Policy("other", order)], judge, regression="none").estimates[0]
+    return found.ips
+
+
+def test_doubly_robust_is_unbiased_with_any_prediction_from_the_past() -> None:
+    """Two decisions in a row, all that can happen: the second one's prediction is the first one's answer."""
+    relevance, propensity = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]), np.array([0.5, 0.3, 0.2])
+    total = {"ips": 0.0, "doubly_robust": 0.0}
+    for first in range(3):
+        for second in range(3):
+            records = []
+            for t, top in enumerate((first, second)):
+                position = np.where(
+                    np.arange(3) == top, 0, np.where(np.arange(3) < top, np.arange(3) + 1, np.arange(3))
+                )
+                answer = [relevance[t, i] if i == top else None for i in range(3)]
+                shown = {"event": str(t), "k": 1, "candidates": list("abc"), "position": position.tolist()}
+                records.append({**shown, "propensity": propensity.tolist(), "feedback": answer})
+            log = log_from_records(records)
+            found = evaluate_log(log, [fixed_order(log, list("bca"))], DCG()).estimates[0]
+            for name in total:
+                total[name] += propensity[first] * propensity[second] * getattr(found, name)
+    value = np.mean([DCG().discount(3)[[2, 0, 1]] @ row for row in relevance])
+    assert total["ips"] == pytest.approx(value, rel=1e-12)
+    assert total["doubly_robust"] == pytest.approx(value, rel=1e-12)
+
+
+def test_no_prediction_does_better_than_the_true_means() -> None:
+    """All sets, all gains: the variance of the doubly robust error is that of the theorem, least for the means."""
+    sets = {(0, 1): 0.5, (0, 2): 0.3, (1, 2): 0.2}
+    means, h = np.array([0.9, 0.4, 0.2]), np.array([1.0, 0.2, -0.7])
+    both = np.array([[sum(p for s, p in sets.items() if {i, j} <= {*s}) for j in range(3)] for i in range(3)])
+    propensity = both.diagonal()
+    excess = both / np.outer(propensity, propensity) - 1
+
+    def measured(predicted: Floats) -> float:
+        total = 0.0
+        for seen, p in sets.items():
+            for gains in product([0.0, 1.0], repeat=3):
+                g = np.array(gains)
+                rows = Rows(
+                    np.array([0, 3]), propensity, np.where(np.isin(range(3), seen), g, np.nan), np.arange(3),
+                    np.array([2]), 1.0,
+                )  # fmt: skip
+                terms = np.empty((1, LARGEST + 1))
+                fill_terms(rows, h, predicted, np.inf, terms)
+                total += p * np.prod(np.where(g > 0, means, 1 - means)) * (terms[0, DR] - h @ g) ** 2
+        return float(total)
+
+    for predicted in (np.zeros(3), means, np.array([0.5, 0.8, 0.1])):
+        off = h * (means - predicted)
+        least = float(h**2 * (1 / propensity - 1) @ (means * (1 - means)))
+        assert measured(predicted) == pytest.approx(least + off @ excess @ off, rel=1e-12)
+        assert measured(predicted) >= least * (1 - 1e-12)
+
+
+def simulated(learner: Learner, seed: int, *, rounds: int = 400, m: int = 5, k: int = 2) -> tuple[Log, Grades]:
+    rng = np.random.default_rng(seed)
+    relevance = (rng.random((rounds, m)) < np.linspace(0.9, 0.1, m)).astype(np.uint8)
+    return record(Agent(learner, m=m, k=k, seed=seed), fixed_items(relevance)), relevance
+
+
+def test_the_pairwise_loss_is_estimated_from_pairs() -> None:
+    log, relevance = simulated(Uniform(), 3, rounds=4000, m=4, k=3)
+    for order in (["0", "1", "2", "3"], ["3", "1", "0", "2"]):
+        found = evaluate_log(log, [fixed_order(log, order)], PairwiseLoss()).estimates[0]
+        rankings = np.tile([int(i) for i in order], (len(relevance), 1))
+        value = PairwiseLoss().values(rankings, relevance).mean()
+        assert abs(found.doubly_robust - value) < 4 * found.error
+        assert abs(found.ips - value) < 4 * found.ips_error
+        assert found.anytime[0] < value < found.anytime[1]
+    one, other = fixed_order(log, ["0", "1", "2", "3"]), fixed_order(log, ["3", "2", "1", "0"])
+    difference = evaluate_log(log, [one, other], PairwiseLoss()).differences[0]
+    by_ranks = evaluate_log(log, [one, other], SumLoss()).differences[0]
+    assert difference.anytime[1] < 0
+    assert abs(difference.doubly_robust - by_ranks.doubly_robust) < 4 * (difference.error + by_ranks.error)
+
+
+def test_propensities_of_pairs_are_implied_or_refused() -> None:
+    base = {"event": "1", "candidates": list("abcd"), "position": [0, 1, 2, 3]}
+    left_out = log_from_records([{**base, "k": 3, "propensity": [0.9, 0.8, 0.7, 0.6]}])
+    np.testing.assert_allclose(pair_propensities(left_out), [0.7, 0.6, 0.5, 0.5, 0.4, 0.3])
+    with pytest.raises(ValueError, match=r"event '1' has no field 'pairs'.*sumloss can be estimated"):
+        pair_propensities(log_from_records([{**base, "k": 2, "propensity": [0.5, 0.5, 0.5, 0.5]}]))
+    told = log_from_records([{**base, "k": 2, "propensity": [0.5] * 4, "pairs": [1 / 6] * 6}])
+    np.testing.assert_array_equal(pair_propensities(told), 1 / 6)
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("ndcg@3", "dcg@3"),
+        ("ap", "dcg"),
+        ("aucloss", "sumloss"),
+        ("recall@2", "p@2+sum"),
+        ("rr", "rbp"),
+        ("err", "rbp"),
+    ],
+)
+def test_what_cannot_be_estimated_is_refused_with_theorem_and_nearest_measure(name: str, instead: str) -> None:
+    log = random_log()
+    with pytest.raises(ValueError) as raised:
+        evaluate_log(log, [fixed_order(log, ["0"])], measure(name))
+    said = str(raised.value)
+    assert f"{measure(name)} cannot be estimated from answers about k = 2 of 5 candidates" in said
+    assert said.endswith(f"The nearest that can is {instead}.")
+    assert "docs/games/rates.md, Theorem" in said
+
+
+def test_a_log_without_propensities_says_why() -> None:
+    log, _ = simulated(Thompson(DCG()), 1, rounds=5)
+    with pytest.raises(ValueError, match=r"5 decisions of the log cannot be evaluated.*thompson cannot tell"):
+        evaluate_log(log, [fixed_order(log, ["0"])], DCG())
+
+
+def test_candidates_without_support_are_named_and_in_the_intervals() -> None:
+    names, position = ["a", "b", "c"], [0, 1, 2]
+    shown = {
+        "k": 1,
+        "candidates": names,
+        "position": position,
+        "propensity": [1, 0, 0],
+        "feedback": [1, None, None],
+    }
+    log = log_from_records([{**shown, "event": str(t)} for t in range(500)])
+    found = evaluate_log(log, [fixed_order(log, ["c", "b", "a"])], DCG()).estimates[0]
+    assert found.unsupported == (("b", 500), ("c", 500))
+    assert found.missing == pytest.approx(1 + 1 / np.log2(3))
+    for value in (0.5, 0.5 + 1 + 1 / np.log2(3)):  # whatever b and c are
+        assert found.usual[0] <= value <= found.usual[1]
+        assert found.anytime[0] <= value <= found.anytime[1]
+    own = evaluate_log(log, [Policy("logged", None)], DCG(1)).estimates[0]
+    assert own.missing == 0
+    assert own.doubly_robust == 1
+    assert own.unsupported == ()
+
+
+def test_clipping_has_a_bias_that_is_told() -> None:
+    log, _ = simulated(Uniform(), 2, m=5, k=1)
+    order = fixed_order(log, ["0", "1", "2", "3", "4"])
+    whole = evaluate_log(log, [order], DCG(), regression="none").estimates[0]
+    cut = evaluate_log(log, [order], DCG(), regression="none", clip=2.0).estimates[0]
+    assert whole.cut == 0
+    assert cut.cut == pytest.approx(DCG().discount(5).sum() * (1 - 2 / 5))
+    assert cut.ips == pytest.approx(whole.ips * 2 / 5)
+    assert abs(whole.ips - cut.ips) <= cut.cut
+    assert cut.anytime == whole.anytime
+
+
+def test_unanswered_decisions_are_left_out() -> None:
+    log, _ = simulated(Uniform(), 2)
+    answer = log.feedback.copy()
+    answer[log.offsets[3] : log.offsets[4]] = np.nan
+    answer[np.flatnonzero(~np.isnan(answer))[-1]] = np.nan
+    found = evaluate_log(log._replace(answer=answer), [fixed_order(log, ["0"])], DCG())
+    assert (found.decisions, found.answered) == (400, 398)
+    with pytest.raises(ValueError, match="nothing can be estimated"):
+        evaluate_log(log._replace(answer=np.full(len(answer), np.nan)), [fixed_order(log, ["0"])], DCG())
+
+
+def test_differences_are_differences_and_narrower() -> None:
+    log, _ = simulated(Uniform(), 5, rounds=3000)
+    one, other = fixed_order(log, ["0", "1", "2", "3", "4"]), fixed_order(log, ["0", "1", "2", "4", "3"])
+    found = evaluate_log(log, [one, other], DCG())
+    a, b, c = *found.estimates, *found.differences
+    assert c.doubly_robust == pytest.approx(a.doubly_robust - b.doubly_robust, abs=1e-12)
+    assert c.ips == pytest.approx(a.ips - b.ips, abs=1e-12)
+    assert _width(c) < 0.5 * min(_width(a), _width(b))
+    assert c.verdict in ("higher", "undecided")
+
+
+def _width(found: Estimate) -> float:
+    return found.anytime[1] - found.anytime[0]
+
+
+def test_shifted_answers_shift_nothing() -> None:
+    """Answers from -1 to 1 on a straight line: the same estimates as moved to 0 to 2, moved back."""
+    log = random_log(grades=3)
+    moved = log._replace(answer=log.feedback - 1, min_feedback=-1.0, max_feedback=1.0)
+    judge = measure("sumloss")
+    order = fixed_order(log, ["3", "0", "4", "1", "2"])
+    one = evaluate_log(log, [order], judge).estimates[0]
+    other = evaluate_log(moved, [order], judge).estimates[0]
+    shift = np.mean([judge.discount(int(n)).sum() for n in log.lengths])  # type: ignore[attr-defined]
+    assert one.doubly_robust - shift == pytest.approx(other.doubly_robust)
+    np.testing.assert_allclose(np.array(one.anytime) - shift, other.anytime, rtol=1e-9)
+    np.testing.assert_allclose(np.array(one.betting) - shift, other.betting, atol=1e-6)
+
+
+@pytest.mark.parametrize("learner", [DoubtSort(DCG()), BlockFTRL(DCG()), Uniform()], ids=lambda x: str(x.name))
+def test_intervals_hold_at_all_looks(learner: Learner) -> None:
+    """30 logs of an adaptive learner, each looked at 64 times: 6 of 30 are hardly ever wrong."""
+    wrong = 0
+    for seed in range(30):
+        log, _ = simulated(learner, 100 + seed, rounds=300)
+        found = evaluate_log(log, [fixed_order(log, list("34210"))], DCG()).estimates[0]
+        mean = np.linspace(0.9, 0.1, 5)[[3, 4, 2, 1, 0]] @ DCG().discount(5)
+        wrong += bool(((found.lows > mean) | (found.highs < mean)).any())
+    assert wrong <= 6
+
+
+def test_what_is_asked_is_checked() -> None:
+    log = random_log()
+    order = fixed_order(log, ["0"])
+    with pytest.raises(ValueError, match="alpha = 2"):
+        evaluate_log(log, [order], DCG(), alpha=2.0)
+    with pytest.raises(ValueError, match=r"clip = 0\.5: must be 1 at least"):
+        evaluate_log(log, [order], DCG(), clip=0.5)
+    with pytest.raises(ValueError, match="regression = 'trees'"):
+        evaluate_log(log, [order], DCG(), regression="trees")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="no features in the log"):
+        evaluate_log(log, [order], DCG(), regression="features")
+    with pytest.raises(ValueError, match=r"unknown policy 'doubtsrt'.*doubtsort"):
+        policy("doubtsrt", log, measure=DCG())
+    with pytest.raises(ValueError, match="order: '9' is no candidate"):
+        policy("order:9", log, measure=DCG())
+    with pytest.raises(ValueError, match="blockftrl learns from its own rankings only"):
+        policy("blockftrl", log, measure=DCG())
+    with pytest.raises(ValueError, match="ridge: needs the features"):
+        policy("ridge", log, measure=DCG())
+
+
+def test_few_decisions_and_all_propensities_1_claim_no_more_than_is_possible() -> None:
+    """One decision, all of it seen; then two of different k: intervals stay within what a value can be."""
+    first = {
+        "event": "1",
+        "k": 2,
+        "candidates": ["a", "b"],
+        "position": [1, 0],
+        "propensity": [1, 1],
+        "feedback": [0, 1],
+    }
+    second = {**first, "event": "2", "k": 1, "propensity": [0.25, 0.75], "feedback": [None, 1]}
+    for records in ([first], [first, second]):
+        log = log_from_records(records)
+        found = evaluate_log(log, [fixed_order(log, list("ab")), fixed_order(log, list("ba"))], DCG(1))
+        assert [e.anytime for e in found.estimates] == [(0.0, 1.0)] * 2
+        assert found.differences[0].anytime == (-1.0, 1.0)
+        assert found.differences[0].verdict == "undecided"
+
+
+def test_an_order_of_strangers_names_few_of_many_candidates() -> None:
+    names = [f"item{i}" for i in range(5000)]
+    log = log_from_records([{"event": "1", "k": 1, "candidates": names, "position": list(range(5000))}])
+    with pytest.raises(ValueError, match=r"'tea' is no candidate: .*item10, .* and 4,960 more$") as said:
+        fixed_order(log, ["tea"])
+    assert len(str(said.value)) < 700
+
+
+def _lists(*lengths: int) -> Log:
+    return log_from_records(
+        [
+            {"event": str(t), "k": 1, "candidates": [f"i{i}" for i in range(n)], "position": list(range(n))}
+            for t, n in enumerate(lengths)
+        ]
+    )
+
+
+def test_scores_rank_each_list_by_itself() -> None:
+    log, rng = _lists(3, 1, 7, 40), np.random.default_rng(0)
+    scores = rng.integers(0, 5, size=51).astype(np.float64)  # many are equal
+    ranks = by_scores(log, scores, "ours").ranks
+    assert ranks is not None
+    for first, last in ((0, 3), (3, 4), (4, 11), (11, 51)):
+        order = np.argsort(-scores[first:last], kind="stable")
+        assert ranks[first:last][order].tolist() == list(range(last - first))
+
+
+@pytest.mark.parametrize(
+    ("scores", "said"),
+    [
+        ([1.0, 2.0], r"ours: scores of shape \(2,\): must be of shape \(4,\)"),
+        ([1, 0, np.nan, 2], "of row 2 is not a"),
+    ],
+)
+def test_scores_that_rank_nothing_are_refused(scores: list[float], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        by_scores(_lists(3, 1), np.array(scores), "ours")

@@ -1,0 +1,92 @@
+"""Logs of Vowpal Wabbit and Open Bandit: what is written is read, and what does not carry enough is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from peekrank.evidence.evaluation import evaluate_log
+from peekrank.evidence.foreign import read_dsjson, read_open_bandit, write_dsjson, write_open_bandit
+from peekrank.evidence.log import Log
+from peekrank.evidence.policies import fixed_order
+from peekrank.evidence.recording import record
+
+from peekrank import Agent, Precision, Uniform, fixed_items
+
+EVENT: dict[str, Any] = {
+    "_label_cost": -1.0, "_label_probability": 0.5, "_label_Action": 2, "_labelIndex": 1, "EventId": "e1",
+    "a": [2, 1, 3], "p": [0.5, 0.3, 0.2], "c": {"_multi": [{"id": "tea"}, {"_tag": "rice"}, {"x": 1}]},
+}  # fmt: skip
+
+
+def logged(k: int = 1) -> Log:
+    relevance = (np.random.default_rng(2).random((200, 4)) < [0.8, 0.6, 0.4, 0.2]).astype(np.uint8)
+    return record(Agent(Uniform(), m=4, k=k, seed=2), fixed_items(relevance))
+
+
+def test_dsjson_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "log.dsjson"
+    unanswered = {name: value for name, value in EVENT.items() if not name.startswith("_label")} | {
+        "EventId": "e2"
+    }
+    path.write_text(json.dumps(EVENT) + "\n\n" + json.dumps(unanswered) + "\n")
+    log = read_dsjson(path)
+    assert log.names == ("tea", "rice", "3")
+    assert log.place[:3].tolist() == [1, 0, 2]
+    assert log.chance[:3].tolist() == [0.3, 0.5, 0.2]
+    np.testing.assert_array_equal(log.answer, [np.nan, 1, np.nan, np.nan, np.nan, np.nan])
+
+
+def test_both_ways(tmp_path: Path) -> None:
+    log = logged()
+    write_dsjson(tmp_path / "a.dsjson", log)
+    same = read_dsjson(tmp_path / "a.dsjson")
+    write_open_bandit(tmp_path / "a.csv", log)
+    alike = read_open_bandit(tmp_path / "a.csv", position=1)
+    order = ["3", "0", "2", "1"]
+    values = [evaluate_log(x, [fixed_order(x, order)], Precision(1)).estimates[0] for x in (log, same, alike)]
+    for other in values[1:]:
+        assert other.ips == pytest.approx(values[0].ips)
+        assert other.doubly_robust == pytest.approx(values[0].doubly_robust)
+    np.testing.assert_array_equal(same.place, log.place)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"p": [0.5, 0.5]}, "line 1, field 'p': must have a probability for each action"),
+        ({"a": [2, 2, 3]}, "line 1, field 'a': must hold each number from 1 to 3 once"),
+        ({"a": "x"}, "line 1, field 'p'"),
+        ({"_label_cost": "low"}, "line 1, field '_label_cost': must be a number"),
+        ({"_label_cost": -3}, "field 'answer': 3 about candidate 'rice': must be from 0 to 1"),
+        ({"p": [0.5, 0.3, 0.1]}, "field 'chance': the chances add up to 0.9"),
+        ({"_outcomes": []}, "line 1: is no decision about one action"),
+    ],
+)
+def test_other_dsjson_is_refused(tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    (tmp_path / "log.dsjson").write_text(json.dumps({**EVENT, **change}))
+    with pytest.raises(ValueError, match=said):
+        read_dsjson(tmp_path / "log.dsjson")
+
+
+def test_open_bandit_logs_that_do_not_carry_enough_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bts.csv"
+    path.write_text("timestamp,item_id,position,click,propensity_score\nx,1,1,0,0.5\nx,2,1,1,0.25\n")
+    with pytest.raises(ValueError, match=r"bts.csv, row 3, field 'propensity_score': is not 1/2"):
+        read_open_bandit(path)
+    path.write_text("timestamp,item_id\nx,1\n")
+    with pytest.raises(ValueError, match="cannot be read as a log of Open Bandit"):
+        read_open_bandit(path)
+    with pytest.raises(ValueError, match="cannot be read"):
+        read_open_bandit(tmp_path / "none.csv")
+
+
+def test_what_cannot_be_carried_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="event '1' has k = 2: dsjson knows one action per decision"):
+        write_dsjson(tmp_path / "x", logged(k=2))
+    without = logged()._replace(chance=np.full(800, np.nan))
+    with pytest.raises(ValueError, match="decisions without chances"):
+        write_open_bandit(tmp_path / "x", without)

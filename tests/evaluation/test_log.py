@@ -1,0 +1,256 @@
+"""Logs: what is written is read, in both forms, and what cannot be true is refused with file, row and field."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from peekrank.evidence.lines import LogFile
+from peekrank.evidence.log import Log, log_of, read_log, single_learner, write_log
+
+from peekrank import DCG, Agent, DoubtSort, Ridge, Thompson
+
+HEADER = {"format": "peekrank-log", "version": 1, "lowest": 0, "highest": 2}
+
+
+def record(**changes: Any) -> dict[str, Any]:
+    right = {
+        "event": "e1", "k": 2, "candidates": ["a", "b", "c"], "place": [2, 0, 1],
+        "chance": [0.25, 1.0, 0.75], "answer": [None, 2, 0],
+    }  # fmt: skip
+    return {name: value for name, value in {**right, **changes}.items() if value is not ...}
+
+
+def lines(path: Path, *records: Any, header: Any = HEADER) -> Path:
+    path.write_text("".join(json.dumps(part) + "\n" for part in (header, *records)))
+    return path
+
+
+def same(one: Log, other: Log) -> None:
+    assert one.events.to_list() == other.events.to_list()
+    for name, mine in one._asdict().items():
+        yours = getattr(other, name)
+        if isinstance(mine, np.ndarray):
+            assert mine.dtype == yours.dtype
+            np.testing.assert_array_equal(mine, yours, err_msg=name)
+        elif not isinstance(mine, pl.Series):
+            assert mine == yours, name
+
+
+def full() -> Log:
+    more = {"learner": "x @ 1", "time": 3.5, "answered": [None, 4.5, 4.5], "features": [[1.0], [0.5], [0]]}
+    other = {"event": "e2", "learner": "y", "reason": "none of yours", "chance": ..., "features": [[3], [4], [5]]}
+    pairs = [0.25, 0.0, 0.75]
+    return log_of([record(**more, pairs=pairs), record(**other, pairs=pairs)], highest=2)
+
+
+@pytest.mark.parametrize("name", ["log.parquet", "log.jsonl"])
+def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
+    log = full()
+    write_log(tmp_path / name, log)
+    same(log, read_log(tmp_path / name))
+    assert log.reasons == ("", "none of yours")
+    assert np.isnan(log.chance).tolist() == [False] * 3 + [True] * 3
+
+
+def test_columns_are_what_the_records_say() -> None:
+    log = full()
+    assert log.seen.tolist() == [False, True, True] * 2
+    assert log.owner.tolist() == [0, 0, 0, 1, 1, 1]
+    assert [log.names[i] for i in log.item] == ["a", "b", "c"] * 2
+    half = log.select(np.array([False, True]))
+    assert half.events.to_list() == ["e2"]
+    assert half.features is not None
+    assert half.features.tolist() == [[3], [4], [5]]
+    assert half.pairs is not None
+    assert half.pairs.tolist() == [0.25, 0.0, 0.75]
+
+
+def test_answers_may_come_later(tmp_path: Path) -> None:
+    late = {"event": "e1", "answers": {"c": 0, "b": 2}, "time": 9}
+    log = read_log(lines(tmp_path / "log.jsonl", record(answer=...), late))
+    np.testing.assert_array_equal(log.answer, [np.nan, 2, 0])
+    np.testing.assert_array_equal(log.answered, [np.nan, 9, 9])
+
+
+WRONG = {
+    "chance above 1": ({"chance": [0.25, 1.5, 0.25]}, "field 'chance': 1.5 of candidate 'b': must be a"),
+    "chance below 0": ({"chance": [-0.25, 1.25, 1]}, "field 'chance': -0.25 of candidate 'a'"),
+    "chance of 0": ({"chance": [1, 1, 0]}, "field 'chance': 0 of candidate 'c', which was seen"),
+    "chances of actions": ({"chance": [0.2, 0.5, 0.3]}, "field 'chance': the chances add up to 1, and 2 of the"),
+    "chances of some": ({"chance": [0.25, 1, None]}, "field 'chance': is there for some candidates"),
+    "too few chances": ({"chance": [1, 1]}, "field 'chance': has 2 numbers for 3 candidates"),
+    "not shown": ({"answer": [1, 2, 0]}, "field 'answer': 1 about candidate 'a', which was shown at place 3"),
+    "grade too large": ({"answer": [None, 3, 0]}, "field 'answer': 3 about candidate 'b': must be from 0 to 2"),
+    "k too large": ({"k": 4}, "field 'k': 4: must be from 1 to 3 candidates"),
+    "no place": ({"place": [0, 0, 1]}, "field 'place': must hold each number"),
+    "a place beyond": ({"place": [0, 1, 3]}, "field 'place': must hold each number"),
+    "twice": ({"candidates": ["a", "a", "c"]}, "field 'candidates': candidate 'a' occurs twice"),
+    "nobody": ({"candidates": [], "place": [], "chance": ..., "answer": ...}, "field 'candidates': must name one"),
+    "pairs": ({"pairs": [0.5]}, "field 'pairs': must have a number for each of 3 pairs"),
+    "pair above 1": ({"pairs": [0.5, 2, 0.1]}, "field 'pairs': 2.0 is no probability"),
+    "features": ({"features": [[1], [2]]}, "field 'features': has 2 lists for 3 candidates"),
+    "features differ": ({"features": [[1], [2, 3], [4]]}, "field 'features': 2 features of a candidate, and 1 of"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+@pytest.mark.parametrize(("change", "said"), WRONG.values(), ids=WRONG)
+def test_file_row_and_field_are_named(tmp_path: Path, change: dict[str, Any], said: str, suffix: str) -> None:
+    good, bad = record(event="e0"), record(**change)
+    if "features" in change:
+        good["features"] = [[0], [0], [0]]
+    if "pairs" in change:
+        good["pairs"] = [0, 0, 0]
+    path = lines(tmp_path / "log.jsonl", good, bad)
+    where = "line 3"
+    if suffix == "parquet":
+        frame = pl.DataFrame([good, bad], strict=False).with_columns(**{n: pl.lit(v) for n, v in HEADER.items()})
+        path, where = tmp_path / "log.parquet", "row 2"
+        frame.write_parquet(path)
+    with pytest.raises(ValueError) as raised:
+        read_log(path)
+    assert f"{path.name}, {where}, {said}" in str(raised.value)
+
+
+LINES = {
+    "unknown": ({**record(), "chances": []}, "line 2: no field 'chances'.*chance"),
+    "missing": (record(k=...), "line 2, field 'k': is missing"),
+    "text": (record(k="2"), "line 2, field 'k': must be a whole number"),
+    "number": (record(candidates=[1, 2, 3]), "line 2, field 'candidates': must be a list of texts"),
+    "list": (record(chance=1), "line 2, field 'chance': must be a list"),
+    "no object": ([1], "line 2: must be an object"),
+    "time": (record(time="now"), "field 'time': must be a number"),
+    "nan": (record(time=float("nan")), "field 'time': must be a number"),
+    "who": ({"event": "e7", "answers": {"a": 1}}, "line 2.*field 'event'|no decision"),
+}
+
+
+@pytest.mark.parametrize(("wrong", "said"), LINES.values(), ids=LINES)
+def test_lines_of_other_kinds_are_refused(tmp_path: Path, wrong: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        read_log(lines(tmp_path / "log.jsonl", wrong))
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        ({"z": 1}, "line 3, field 'answers': 'z' is no candidate"),
+        ({"b": 1, "a": 1}, "field 'answer': 1 about candidate 'a', which was shown at place 3"),
+        ([1], "line 3, field 'answers': must be an object"),
+    ],
+)
+def test_late_answers_are_checked(tmp_path: Path, answers: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        read_log(lines(tmp_path / "log.jsonl", record(answer=...), {"event": "e1", "answers": answers}))
+
+
+def test_an_answer_counts_once(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="line 3, field 'answers': 'b' is answered twice"):
+        read_log(lines(tmp_path / "log.jsonl", record(), {"event": "e1", "answers": {"b": 1}}))
+
+
+def test_an_event_occurs_once(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="line 2, field 'event': 'e1' occurs twice"):
+        read_log(lines(tmp_path / "log.jsonl", record(), record()))
+
+
+def test_a_truncated_parquet_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    write_log(path, full())
+    content = path.read_bytes()
+    for size in (0, 3, len(content) // 2, len(content) - 1):
+        path.write_bytes(content[:size])
+        with pytest.raises(ValueError, match=r"log.parquet is no whole Parquet file: it is cut off or damaged"):
+            read_log(path)
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    for name in ("none.parquet", "none.jsonl"):
+        with pytest.raises(ValueError, match="there is no such file"):
+            read_log(tmp_path / name)
+    (tmp_path / "a.jsonl").write_text("")
+    with pytest.raises(ValueError, match=r"a.jsonl is no log"):
+        read_log(tmp_path / "a.jsonl")
+    pl.DataFrame({"x": [1]}).write_parquet(tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match=r"a.parquet is no log"):
+        read_log(tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match="a log of version 2"):
+        read_log(lines(tmp_path / "b.jsonl", record(), header={**HEADER, "version": 2}))
+    with pytest.raises(ValueError, match="answers from 2 to 2 cannot be"):
+        read_log(lines(tmp_path / "b.jsonl", record(), header={**HEADER, "lowest": 2}))
+    with pytest.raises(ValueError, match="there is no decision in it"):
+        read_log(lines(tmp_path / "b.jsonl"))
+    (tmp_path / "b.jsonl").write_text(json.dumps(HEADER) + "\n" + json.dumps(record()) + '\n{"event"')
+    with pytest.raises(ValueError, match=r"b.jsonl, line 3: it is cut off, is no JSON"):
+        read_log(tmp_path / "b.jsonl")
+
+
+def test_mixed_learners_are_refused_where_it_matters() -> None:
+    assert single_learner(full().select(np.array([True, False]))) == "x @ 1"
+    with pytest.raises(ValueError, match=r"f.parquet, row 2, field 'learner': 'y', and 'x @ 1' before"):
+        single_learner(full(), "f.parquet")
+
+
+def test_a_log_file_goes_on_after_a_crash(tmp_path: Path) -> None:
+    path, agent = tmp_path / "log.jsonl", Agent(DoubtSort(DCG()), m=4, k=2, seed=3)
+    agent.retire([1])
+    with LogFile(path, agent.learner, version="7") as log:
+        first = log.decided(agent.rank(), k=2, names=["a", "b", "c", "d"], time=1.0)
+        second = log.decided(decision := agent.rank(), k=2, names={0: "a", 2: "c", 3: "d"})
+        log.answered(first, [1, np.nan], time=2.0)
+    with path.open("a") as file:
+        file.write('{"event": "3", "k":')
+    with LogFile(path, agent.learner, version="7") as log:
+        with pytest.raises(ValueError, match="event '1': there is no decision"):
+            log.answered(first, [1, 1])
+        with pytest.raises(ValueError, match=r"feedback of shape \(3,\): must be 2 answers"):
+            log.answered(second, [1, 1, 0])
+        log.answered(second, [0, 1])
+        assert log.decided(agent.rank(), k=2) == "3"
+    found = read_log(path)
+    assert found.events.to_list() == ["1", "2", "3"]
+    assert found.learners == ("doubtsort:measure=dcg @ 7",)
+    assert decision.chances is not None
+    np.testing.assert_array_equal(found.chance[3:6], decision.chances)
+    assert [found.names[i] for i in found.item[3:6]] == ["a", "c", "d"]
+    shown = [["a", "c", "d"][row] for row in np.argsort(found.place[3:6])]
+    assert shown == ["abcd"[i] for i in decision.ranking]
+    told = dict(zip(shown, found.answer[3:6][np.argsort(found.place[3:6])], strict=True))
+    assert told[shown[0]] == 0
+    assert told[shown[1]] == 1
+
+
+def test_features_are_logged_and_those_without_chances_say_why(tmp_path: Path) -> None:
+    X = np.arange(6, dtype=np.float32).reshape(3, 2)
+    agent = Agent(Ridge(), m=3, k=1, d=2)
+    with LogFile(tmp_path / "a.jsonl", agent.learner) as log:
+        log.decided(agent.rank(X), k=1)
+    features = read_log(tmp_path / "a.jsonl").features
+    assert features is not None
+    np.testing.assert_array_equal(features, X)
+    other = Agent(Thompson(DCG()), m=3, k=1)
+    with LogFile(tmp_path / "b.jsonl", other.learner) as log:
+        log.decided(other.rank(), k=1)
+    found = read_log(tmp_path / "b.jsonl")
+    assert np.isnan(found.chance).all()
+    assert found.reasons == ("thompson cannot tell the chances of its items to be seen",)
+
+
+def test_a_column_that_is_no_field_is_refused_in_both_formats(tmp_path: Path) -> None:
+    """A misspelt field would otherwise be lost without a word."""
+    shown = {"event": "1", "k": 1, "candidates": ["a", "b"], "place": [0, 1]}
+    file = tmp_path / "log.parquet"
+    write_log(file, log_of([shown]))
+    pl.read_parquet(file).with_columns(chances=pl.lit(None)).write_parquet(file)
+    with pytest.raises(ValueError, match=r"log.parquet: no field 'chances': did you mean 'chance'"):
+        read_log(file)
+    lines = tmp_path / "log.jsonl"
+    write_log(lines, log_of([shown]))
+    lines.write_text(lines.read_text().replace('"k"', '"chances": null, "k"'))
+    with pytest.raises(ValueError, match="no field 'chances': did you mean 'chance'"):
+        read_log(lines)

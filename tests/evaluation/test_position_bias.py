@@ -1,0 +1,131 @@
+"""Curves of positions: closed forms, an independent fit, better items on top, intervals that hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from peekrank.evidence.log import Log, log_of
+from peekrank.evidence.positions import _tables, estimate_curve
+from peekrank.streams.forms import form
+from scipy.optimize import minimize
+
+from peekrank.streams.clicks import PositionBased, draw_clicks
+
+CURVE = np.array([1.0, 0.6, 0.35])
+MEANS = np.array([0.8, 0.6, 0.5, 0.3, 0.2])
+
+
+def clicked_log(n: int, seed: int, curve: Any = CURVE, *, good_first: float = 0.8, drift: float = 0.0) -> Log:
+    """Clicks on lists in which better items tend to stand higher, by a position-based model.
+
+    With a drift the two best items lose relevance, and move down the list as they do.
+    """
+    rng, k, m = np.random.default_rng(seed), len(curve), len(MEANS)
+    means = MEANS * (1 - drift * np.linspace(0, 1, n)[:, None] * (MEANS > 0.5))
+    order = np.argsort(-(means + rng.gumbel(size=(n, m)) * (1 - good_first)), axis=1)
+    clicks = draw_clicks(PositionBased(tuple(curve)), np.take_along_axis(means, order, 1)[:, :k], rng)
+    records = []
+    for t in range(n):
+        place, answer = [0] * m, list[int | None]([None] * m)
+        for p, item in enumerate(order[t].tolist()):
+            place[item] = p
+            if p < k:
+                answer[item] = int(clicks[t, p])
+        records.append({"event": str(t), "k": k, "candidates": list("abcde"), "place": place, "answer": answer})
+    return log_of(records)
+
+
+def test_two_places_and_one_item_have_a_closed_form() -> None:
+    rows = [(0, 1)] * 30 + [(0, 0)] * 10 + [(1, 1)] * 6 + [(1, 0)] * 14  # place of a, clicked
+    records = [
+        {"event": str(t), "k": 2, "candidates": ["a", f"b{t}"], "place": [p, 1 - p], "answer": [c, 0]}
+        for t, (p, c) in enumerate(rows)
+    ]
+    found = estimate_curve(log_of(records))
+    ratio = (6 / 20) / (30 / 40)
+    assert found.examined.tolist() == pytest.approx([1, ratio])
+    error = np.sqrt(1 / 6 - 1 / 20 + 1 / 30 - 1 / 40)  # of the logarithm of a ratio of two shares
+    assert [found.low[1], found.high[1]] == pytest.approx(ratio * np.exp([-1.96 * error, 1.96 * error]), rel=1e-4)
+    assert found.clicks.tolist() == [30, 6]
+    assert found.shown.tolist() == [40, 20]
+
+
+def test_the_fit_is_that_of_a_poisson_regression() -> None:
+    """Expected clicks n_ip theta_p r_i, both factors free: another likelihood with the same maximum."""
+    log = clicked_log(400, 0)
+    shown, clicks = _tables(log, 1)
+    items, places = shown.shape
+
+    def loss(x: Any) -> Any:
+        logs = x[:items, None] + np.append(0, x[items:])
+        return (shown * np.exp(logs) - clicks * logs).sum()
+
+    best = minimize(loss, np.full(items + places - 1, -0.5), method="BFGS", options={"gtol": 1e-6}).x
+    assert estimate_curve(log).examined[1:] == pytest.approx(np.exp(best[items:]), rel=1e-4)
+
+
+def test_better_items_on_top_do_not_bias_it() -> None:
+    log = clicked_log(20_000, 1)
+    found = estimate_curve(log)
+    assert found.examined == pytest.approx(CURVE, abs=0.03)
+    rates = found.clicks / found.shown
+    assert rates[2] / rates[0] < 0.28  # what comparing places without items would say
+
+
+def test_periods_allow_relevance_to_change() -> None:
+    log = clicked_log(40_000, 2, drift=0.8)
+    apart, together = estimate_curve(log, periods=20), estimate_curve(log)
+    assert apart.examined == pytest.approx(CURVE, abs=0.04)
+    assert together.high[2] < CURVE[2]  # lower places seem to be looked at less: worse items came to stand there
+
+
+@pytest.mark.slow
+def test_intervals_contain_the_curve_as_often_as_stated() -> None:
+    """150 logs: 95 % of the intervals must contain the truth; 89 % is three standard errors below."""
+    held = np.array([
+        [found.low[p] <= CURVE[p] <= found.high[p] for p in (1, 2)]
+        for found in (estimate_curve(clicked_log(300, seed)) for seed in range(100, 250))
+    ])  # fmt: skip
+    assert held.mean(axis=0).min() >= 0.89
+
+
+def test_the_form_it_suggests_is_one() -> None:
+    found = estimate_curve(clicked_log(2000, 3))
+    made = form(found.form())
+    assert made.curve is not None
+    assert made.curve.relevant == pytest.approx(found.examined, rel=1e-3)
+
+
+def test_logs_that_cannot_tell_places_from_items_are_refused() -> None:
+    fixed = [
+        {"event": str(t), "k": 2, "candidates": ["a", "b"], "place": [0, 1], "answer": [1, 1]} for t in range(9)
+    ]
+    with pytest.raises(ValueError, match="no click on an item that also stood elsewhere"):
+        estimate_curve(log_of(fixed))
+    one = [{"event": "1", "k": 1, "candidates": ["a", "b"], "place": [0, 1], "answer": [1, None]}]
+    with pytest.raises(ValueError, match="one place only"):
+        estimate_curve(log_of(one))
+    swaps = [[0, 1, 2, 3], [1, 0, 3, 2]]  # a and b share places 1 and 2, c and d places 3 and 4
+    apart = [
+        {"event": str(t), "k": 4, "candidates": list("abcd"), "place": swaps[t % 2], "answer": [1, 1, 1, 1]}
+        for t in range(8)
+    ]
+    with pytest.raises(ValueError, match="place 3 shares no item with place 1"):
+        estimate_curve(log_of(apart))
+    with pytest.raises(ValueError, match="periods = 0"):
+        estimate_curve(log_of(apart), periods=0)
+
+
+def test_trust_is_not_identified_but_the_order_is() -> None:
+    """Two worlds with the same clicks, one of them without trust at the first place; one line for all items."""
+    relevance, slopes, trust = np.array([0.2, 0.5, 0.9]), np.array([0.6, 0.4, 0.1]), np.array([0.2, 0.1, 0.05])
+    rates = trust + relevance[:, None] * slopes
+    u, v = -trust[0] / slopes[0], 2.0
+    assert (trust + u * slopes) + (relevance[:, None] - u) / v * (v * slopes) == pytest.approx(rates)
+    assert trust[0] + u * slopes[0] == pytest.approx(0)
+    for p in range(3):
+        sigma, beta = np.polyfit(rates[:, 0], rates[:, p], 1)
+        assert [sigma, beta] == pytest.approx([slopes[p] / slopes[0], trust[p] - trust[0] * slopes[p] / slopes[0]])
+        assert (rates[:, p] - beta) / sigma == pytest.approx(rates[:, 0])

@@ -1,0 +1,59 @@
+"""What an order that was never varied tells: limits hold, and what was not seen is not guessed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from peekrank.evidence.shadow import shadow
+
+from peekrank import DCG, Agent, BlockFTRL, DoubtSort, MarginFTRL, Ridge, SumLoss
+
+
+def test_limits_hold_for_every_order() -> None:
+    means, rng = np.array([0.8, 0.5, 0.3, 0.9]), np.random.default_rng(0)
+    wrong = 0
+    for _ in range(200):
+        n = np.array([400, 100, 0, 0])
+        sums = rng.binomial(n, means).astype(np.float64)
+        for order in ([0, 1, 2, 3], [3, 2, 1, 0]):
+            found = shadow(DCG(), order, sums, n)
+            value = float(DCG().discount(4) @ means[order])
+            wrong += not found.low <= value <= found.high
+            assert found.high - found.low == pytest.approx(found.chance + found.unseen)
+    assert wrong <= 0.05 * 200
+
+
+def test_what_was_never_seen_can_be_worth_anything() -> None:
+    found = shadow(SumLoss(), [0, 1], np.array([500.0, 0.0]), [1000, 0])
+    assert found.unknown.tolist() == [1]
+    assert found.unseen == pytest.approx(2.0)  # the second place counts 2
+    assert found.may_explore
+    assert not shadow(DCG(), [0, 1], np.array([1.0, 1.0]), [2, 2]).may_explore
+    assert "none" in str(shadow(DCG(), [0, 1], np.array([1.0, 1.0]), [2, 2]))
+
+
+@pytest.mark.parametrize("learner", [DoubtSort(DCG()), MarginFTRL(DCG()), Ridge()], ids=str)
+def test_learners_learn_from_what_the_app_shows(learner: DoubtSort | MarginFTRL | Ridge) -> None:
+    agent, X = Agent(learner, m=3, k=2, d=3 if learner.contextual else 0), np.eye(3)
+    for _ in range(50):
+        decision = agent.adopt(agent.rank(X if learner.contextual else None), [2, 1, 0])
+        agent.update(decision, [0, 1])
+    assert decision.chances is not None
+    assert decision.chances.tolist() == [0, 1, 1]
+    order = agent.order(X if learner.contextual else None).tolist()
+    assert order.index(1) < order.index(2)
+
+
+def test_some_items_only() -> None:
+    agent = Agent(DoubtSort(DCG()), m=5, k=1)
+    decision = agent.adopt(agent.rank(available=[1, 4]), [4, 1])
+    agent.update(decision, [1])
+    assert agent.summary().answers.tolist() == [0, 0, 0, 0, 1]
+
+
+def test_bad_orders_and_learners_are_refused() -> None:
+    fixed, known = Agent(BlockFTRL(DCG()), m=3, k=1), Agent(DoubtSort(DCG()), m=3, k=1)
+    with pytest.raises(ValueError, match="blockftrl learns from lists of its own only"):
+        fixed.adopt(fixed.rank(), [0, 1, 2])
+    with pytest.raises(ValueError, match="must hold the items of the decision, each once"):
+        known.adopt(known.rank(), [0, 1, 1])

@@ -1,0 +1,179 @@
+"""The resumable folder by itself: it is claimed for one thing, given to no other, and loses nothing."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from peekrank.jobs.folder import FORMAT, Code, Folder, finished, median_seconds
+
+from peekrank._util.atomic import write_whole
+from peekrank.jobs import folder as folders
+
+ABOUT = {"study": {"runs": (1, 2), "seed": 3}, "data": {"content": "ab"}}
+CODE = Code({"numpy": "2.0"}, "0123", {})
+FRAME = pl.DataFrame({"regret": [1.5, 2.5]})
+
+
+def claimed(path: Path, code: Code = CODE, **change: Any) -> Folder:
+    return Folder.claim(path, "study", {**ABOUT, **change}, code=code, data=("data",))
+
+
+def begun(path: Path) -> Folder:
+    folder = claimed(path)
+    folder.keep("0", FRAME, 0.25)
+    return folder
+
+
+def anything(*_: object) -> bool:
+    return True
+
+
+def test_the_manifest_says_of_what_and_by_which_code(tmp_path: Path) -> None:
+    begun(tmp_path)
+    before = (tmp_path / "manifest.json").read_bytes()
+    manifest = json.loads(before)
+    assert (manifest["format"], manifest["study"]) == (FORMAT, {"runs": [1, 2], "seed": 3})
+    assert (manifest["versions"], manifest["sources"], manifest["own"]) == CODE
+    again = claimed(tmp_path)
+    assert again.finished(["0", "1"], anything)["0"].equals(FRAME)
+    assert again.seconds() == {"0": 0.25}
+    assert (tmp_path / "manifest.json").read_bytes() == before
+    assert Folder.open(tmp_path, "study").read("0", anything).equals(FRAME)
+
+
+@pytest.mark.parametrize(
+    ("change", "different"),
+    [
+        ({"study": {"runs": (1, 2), "seed": 4}}, "different seed;"),
+        ({"study": {"runs": (1,), "seed": 4}}, "different runs, seed;"),
+        ({"data": {"content": "cd"}}, "different content of the data;"),
+        ({"data": None}, "different content of the data;"),
+        ({"code": CODE._replace(versions={"numpy": "3.0"})}, "different versions of packages;"),
+        ({"code": CODE._replace(sources="4567")}, "different code of peekrank;"),
+        ({"code": CODE._replace(own={"Mine of mine.py": "89"})}, "different code of Mine of mine.py;"),
+    ],
+)
+def test_another_thing_is_refused_once_something_is_finished(
+    change: dict[str, Any], different: str, tmp_path: Path
+) -> None:
+    claimed(tmp_path / "new")
+    taken = claimed(tmp_path / "new", **change)
+    taken.keep("0", FRAME, 0.0)
+    begun(tmp_path / "begun")
+    before = (tmp_path / "begun" / "manifest.json").read_bytes()
+    message = f"holds results of another study, with {different} choose another folder"
+    with pytest.raises(ValueError, match=message):
+        claimed(tmp_path / "begun", **change)
+    assert (tmp_path / "begun" / "manifest.json").read_bytes() == before
+
+
+def test_a_folder_that_was_taken_over_is_noticed(tmp_path: Path) -> None:
+    mine = claimed(tmp_path)
+    mine.check()
+    claimed(tmp_path, study={"runs": (1, 2), "seed": 9})
+    with pytest.raises(ValueError, match="different seed"):
+        mine.keep("0", FRAME, 0.0)
+    assert not finished(tmp_path)
+
+
+def test_what_one_wrote_in_the_instant_of_being_taken_over_is_nothing_of_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = claimed(tmp_path)
+    other = claimed(tmp_path, study={"runs": (1, 2), "seed": 9})
+    with monkeypatch.context() as patch:
+        patch.setattr(mine, "check", lambda: None)  # it was, just before
+        mine.keep("0", FRAME, 0.0)
+    assert other.finished(["0"], anything) == {}
+
+
+def test_fields_that_only_grow(tmp_path: Path) -> None:
+    def grown(**runs: int) -> Folder:
+        about = {"sweep": {"name": "s", "seed": len(runs)}}
+        return Folder.claim(tmp_path, "sweep", about, code=None, by=("name",), more={"runs": runs})
+
+    grown(b=1).keep("0", FRAME, 0.0)
+    assert list(grown(a=2, c=3).manifest["runs"].items()) == [("a", 2), ("b", 1), ("c", 3)]
+    assert grown(a=2).manifest["sweep"] == {"name": "s", "seed": 1}
+    stamp = (tmp_path / "manifest.json").stat().st_mtime_ns
+    assert list(grown(a=2).manifest["runs"]) == ["a", "b", "c"]
+    assert (tmp_path / "manifest.json").stat().st_mtime_ns == stamp
+
+
+def test_what_a_killed_writer_left_is_no_content(tmp_path: Path) -> None:
+    (tmp_path / ".manifest.json.999999999-1.part").write_text("{")
+    begun(tmp_path)
+    left = tmp_path / "runs" / ".0.parquet.999999999-1.part"
+    left.write_text("PAR1")
+    claimed(tmp_path)
+    assert not left.exists()
+    assert finished(tmp_path) == 1
+
+
+def test_half_a_line_of_timings_is_passed_over(tmp_path: Path) -> None:
+    folder = begun(tmp_path)
+    with (tmp_path / "timings.csv").open("a") as file:
+        file.write("1,0.")  # killed
+    folder.time({"2": 3.0})
+    folder.time({"3": 4.0, "0": 0.5})
+    assert folder.seconds() == {"0": 0.5, "3": 4.0}
+    (tmp_path / "timings.csv").write_bytes(b"\xff\xfe\x00")
+    assert folder.seconds() == {}
+    assert str(median_seconds({}, ["0"])) == "nan"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", r"manifest\.json cannot be read"),
+        ("[" * 100_000, r"manifest\.json cannot be read"),
+        ("[]", r"manifest\.json is not a manifest of format 3"),
+        ('{"format": true}', r"manifest\.json is not a manifest of format 3"),
+        ('{"format": 4, "study": {}}', r"manifest\.json is not a manifest of format 3"),
+        (
+            '{"format": 2, "study": {}}',
+            "is of format 2, of an earlier state of peekrank, .* make the results again",
+        ),
+        ('{"format": 3, "study": 7}', "describes no study"),
+        ('{"format": 3, "experiment": {}}', "describes no study"),
+        ('{"format": 3, "study": {}}', "different runs, seed, content of the data"),
+    ],
+)
+def test_manifests_that_are_none(text: str, message: str, tmp_path: Path) -> None:
+    begun(tmp_path)
+    (tmp_path / "manifest.json").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        claimed(tmp_path)
+    assert (tmp_path / "manifest.json").read_text() == text
+
+
+def test_a_manifest_without_a_digest_cannot_be_opened(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text('{"format": 3, "study": {}}')
+    with pytest.raises(ValueError, match=r"manifest\.json has no digest"):
+        Folder.open(tmp_path, "study")
+
+
+def test_the_errors_of_disks_name_the_file(tmp_path: Path) -> None:
+    def full(path: Path) -> None:
+        path.write_text("half")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(OSError, match=r"summary\.csv cannot be written: No space left on device"):
+        write_whole(tmp_path / "summary.csv", full)
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match=r"x\.csv cannot be written: (Not a directory|File exists)"):
+        write_whole(tmp_path / "file" / "x.csv", lambda path: path.write_text("x"))
+
+
+def test_a_table_is_csv_or_parquet_by_its_name(tmp_path: Path) -> None:
+    for name in ("a.csv", "a.parquet"):
+        folders.write_table(tmp_path / name, FRAME)
+    assert (tmp_path / "a.csv").read_text() == "regret\n1.5\n2.5\n"
+    assert pl.read_parquet(tmp_path / "a.parquet").equals(FRAME)
