@@ -483,11 +483,12 @@ def test_compiling_is_said_on_standard_error_and_can_be_silenced(tmp_path: Path)
 
 def test_numba_still_has_what_the_compilers_of_kernels_rely_on() -> None:
     """Fails if a new numba has other internals than `_jit/linking` and `_jit/inference` subclass."""
-    state = type("State", (dict,), {"__getattr__": dict.get})(func_ir=None, flags=compiler.Flags())
+    flags_type: Any = compiler.Flags
+    state = type("State", (dict,), {"__getattr__": dict.get})(func_ir=None, flags=flags_type())
     default = {one for one, _ in compiler.DefaultPassBuilder.define_nopython_pipeline(state).passes}  # type: ignore[no-untyped-call]
     assert default >= linking._UNUSED_PASSES
-    assert hash(inference.Flags()) == hash(compiler.Flags())
-    one, other = compiler.Flags(), compiler.Flags()
+    assert hash(inference.Flags()) == hash(flags_type())
+    one, other = flags_type(), flags_type()
     one.nrt = True
     fast = [inference.Flags(flags) for flags in (one, other)]
     assert (fast[0] == fast[1], fast[0] == one, fast[1] == one) == (False, True, False)
