@@ -188,7 +188,7 @@ def test_entry_points_are_known_and_broken_ones_are_told(tmp_path: Path, monkeyp
     assert [text.split("(")[0] for text in told] == [
         f"entry point '{name} = {points[name]}' " for name in ("dcg", "gone", "lost")
     ]
-    assert all("peekrank.measures, of own-package) is left out: " in text for text in told)
+    assert all("peekrank.measures, of own-package) is skipped: " in text for text in told)
     assert "is both DCG of" in told[0]
     assert "AttributeError" in told[1]
     assert "No module named 'no_such_module'" in told[2]

@@ -60,11 +60,11 @@ def test_context_fills_what_is_open_and_only_what_exists() -> None:
         ("thing", "thing 'thing' needs size, as in 'thing:size=...'"),
         ("thing:size", "'size' is not of the form field=value"),
         ("thing:sice=3", "thing 'thing' has no field 'sice': did you mean 'size'?"),
-        ("thing:size=1,size=2", "gives size twice"),
+        ("thing:size=1,size=2", "sets size twice"),
         ("thing:size=x", "field size: 'x' is not a whole number"),
         ("thing:size=1,share=x", "field share: 'x' is not a number"),
         ("thing:size=1,share=nan", "field share: 'nan' is not finite"),
-        ("thing:size=1,mode=fats", "'fats' is not a choice: did you mean 'fast'?"),
+        ("thing:size=1,mode=fats", "'fats' is not a valid choice: did you mean 'fast'?"),
         ("thing:size=1,flag=yes", "'yes' is neither true nor false"),
     ],
 )

@@ -221,7 +221,7 @@ def test_decisions_from_before_items_came_can_be_answered() -> None:
 @pytest.mark.parametrize(
     ("available", "what"),
     [
-        ([], "one at least"),
+        ([], "at least one"),
         ([0.5], "numbers of items"),
         ([[0, 1]], "numbers of items"),
         ([0, 0], "each item once"),

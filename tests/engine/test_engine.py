@@ -582,5 +582,5 @@ def test_what_cannot_be_adopted_is_refused() -> None:
     with pytest.raises(ValueError, match="must hold the items of the decision"):
         agent.override(agent.rank(), [0, 1, 1])
     fixed = Agent(BlockFTRL(DCG(), horizon=100), m=3, k=1)
-    with pytest.raises(ValueError, match="learns from lists of its own only"):
+    with pytest.raises(ValueError, match="learns from its own rankings only"):
         fixed.override(fixed.rank(), [0, 1, 2])

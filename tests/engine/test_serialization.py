@@ -111,7 +111,7 @@ def test_foreign_or_damaged_bytes_are_refused(agent: Agent, spoil: Any, message:
     ("changes", "message"),
     [
         ({"learner": 3}, "its learner is no text"),
-        ({"learner": "rtop2f"}, "cannot be made: unknown learner 'rtop2f': did you mean"),
+        ({"learner": "rtop2f"}, "cannot be restored: unknown learner 'rtop2f': did you mean"),
         ({"learner": "ftpl:measure=dcg,horizon=500"}, "does not fit learner 'ftpl:measure=dcg,horizon=500'"),
         ({"shape": [5, 0]}, "its shape must be three numbers"),
         ({"shape": "505"}, "its shape must be three numbers"),

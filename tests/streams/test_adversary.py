@@ -136,8 +136,8 @@ def test_broken_certificates_are_named(fault: str, tmp_path: Path) -> None:
         (b"{", "is no certificate"),
         (b"\xff\xfe", "is no certificate"),
         (b"[1, 2]", "holds no adversaries"),
-        (b"[" * 950 + b"]" * 950, "is no certificate: has lists within lists, too deep"),
-        (b"[" * 5000 + b"]" * 5000, "is no certificate: has lists within lists, too deep"),
+        (b"[" * 950 + b"]" * 950, "is no certificate: is nested too deeply"),
+        (b"[" * 5000 + b"]" * 5000, "is no certificate: is nested too deeply"),
         (b"3", "holds no adversaries"),
     ],
 )

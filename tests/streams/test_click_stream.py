@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from peekrank import CT15, DCG, Agent, Bernoulli, DoubtSort, Greedy, Uniform, play, simulate
-from peekrank.engine.feedback import tell
+from peekrank.engine.feedback import reveal
 from peekrank.evaluation.position_bias import estimate_curve
 from peekrank.evaluation.simulated_log import simulate_log
 from peekrank.experiments.experiment import Experiment
@@ -65,7 +65,7 @@ def test_what_is_told_is_what_the_form_makes_of_the_model(model: ClickModel, tak
         relevance = rounds.relevance.reshape(-1, 5)[n][ranking] / 2
         reports = [{"click": float(c)} for c in naive_clicks(model, relevance, u)]
         expected = made.as_grades(made.estimates(reports), u[6:])
-        assert tell(rounds, n, ranking, 10 + n) == pytest.approx(expected, nan_ok=True)
+        assert reveal(rounds, n, ranking, 10 + n) == pytest.approx(expected, nan_ok=True)
 
 
 @pytest.mark.parametrize("relevance", list(product([0, 1, 2], repeat=2)))
@@ -73,7 +73,7 @@ def test_what_is_told_through_the_right_curve_does_not_depend_on_the_position(re
     """The mean of what is told is (R - low) / (high - low) at every position."""
     source = Clicks(stream("binomial:m=2,max_grade=2"), PositionBased((0.9, 0.5), (0.2, 0.1)))
     rounds = source.rounds(1, np.random.default_rng(0))._replace(relevance=np.array(relevance, np.uint8))
-    told = np.array([tell(rounds, 0, np.array([0, 1]), number) for number in range(20_000)])
+    told = np.array([reveal(rounds, 0, np.array([0, 1]), number) for number in range(20_000)])
     low, high = source.parse_rules.spread
     assert told.mean(axis=0) == pytest.approx((np.array(relevance) / 2 - low) / (high - low), abs=0.015)
 
