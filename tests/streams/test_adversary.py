@@ -132,12 +132,12 @@ def test_broken_certificates_are_named(fault: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "is no certificate"),
-        (b"{", "is no certificate"),
-        (b"\xff\xfe", "is no certificate"),
+        (b"", "is not a certificate"),
+        (b"{", "is not a certificate"),
+        (b"\xff\xfe", "is not a certificate"),
         (b"[1, 2]", "holds no adversaries"),
-        (b"[" * 950 + b"]" * 950, "is no certificate: is nested too deeply"),
-        (b"[" * 5000 + b"]" * 5000, "is no certificate: is nested too deeply"),
+        (b"[" * 950 + b"]" * 950, "is not a certificate: is nested too deeply"),
+        (b"[" * 5000 + b"]" * 5000, "is not a certificate: is nested too deeply"),
         (b"3", "holds no adversaries"),
     ],
 )

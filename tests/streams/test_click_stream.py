@@ -74,7 +74,7 @@ def test_what_is_told_through_the_right_curve_does_not_depend_on_the_position(re
     source = Clicks(stream("binomial:m=2,max_grade=2"), PositionBased((0.9, 0.5), (0.2, 0.1)))
     rounds = source.rounds(1, np.random.default_rng(0))._replace(relevance=np.array(relevance, np.uint8))
     told = np.array([reveal(rounds, 0, np.array([0, 1]), number) for number in range(20_000)])
-    low, high = source.parse_rules.spread
+    low, high = source.rules.spread
     assert told.mean(axis=0) == pytest.approx((np.array(relevance) / 2 - low) / (high - low), abs=0.015)
 
 
@@ -116,7 +116,7 @@ def test_raw_clicks_in_a_log_tell_the_curve() -> None:
 def test_more_positions_than_the_curve_has_are_refused() -> None:
     rounds = stream("clicks:stream=ct15,model=position:if_relevant=1+0.5").rounds(5, np.random.default_rng(0))
     for run in (simulate, play):
-        with pytest.raises(ValueError, match="k = 3: the curve of the visitors describes the first 2 positions"):
+        with pytest.raises(ValueError, match="k = 3: the click model describes only the first 2 positions"):
             run(Uniform(), rounds, k=3, measure=DCG())
     with pytest.raises(ValueError, match="k = 3: the curve"):
         simulate_log(Agent(Uniform(), m=10, k=3), rounds)
@@ -124,7 +124,7 @@ def test_more_positions_than_the_curve_has_are_refused() -> None:
 
 @pytest.mark.parametrize("taken", ["grades", "click = 1; seen", "purchase = 1; cascade", "click = 2; cascade"])
 def test_what_nobody_tells_is_refused(taken: str) -> None:
-    with pytest.raises(ValueError, match="people who are simulated click, and tell neither"):
+    with pytest.raises(ValueError, match="simulated users give clicks only, neither"):
         stream(f"clicks:stream=ct15,feedback=[{taken}]")
 
 

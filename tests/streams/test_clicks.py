@@ -44,7 +44,7 @@ def test_the_same_generator_draws_the_same_clicks() -> None:
 
 
 def test_what_makes_no_sense_is_refused() -> None:
-    with pytest.raises(ValueError, match="one at least"):
+    with pytest.raises(ValueError, match="at least one"):
         PositionBased(())
     with pytest.raises(ValueError, match="must have as many as if_relevant, 2"):
         PositionBased((0.5, 0.4), (0.1,))

@@ -120,7 +120,7 @@ def test_what_was_not_looked_at_is_unknown() -> None:
     assert made.estimates([{}, None, {"click": 1}], seen=[True, False, True]).tolist() == pytest.approx(
         [0.0, np.nan, 1.0], nan_ok=True
     )
-    with pytest.raises(ValueError, match="position 1 has the grade 1 and was not looked at"):
+    with pytest.raises(ValueError, match="position 1 has the grade 1 but was not examined"):
         made.estimates([{"click": 1}], seen=[False])
     with pytest.raises(ValueError, match="`seen` must be given"):
         made.estimates([{}])
@@ -136,7 +136,7 @@ def test_grades_that_are_told_pass_through() -> None:
 
 @pytest.mark.parametrize("text", ["clicks", "click = 1", "purchase = 4, dwell > 30s = 2"])
 def test_clicks_without_a_word_on_examination_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"does not say who looked at what|must be 'signal = grade'"):
+    with pytest.raises(ValueError, match=r"does not say which positions were examined|must be 'signal = grade'"):
         parse_rules(text)
 
 
@@ -152,14 +152,14 @@ def test_clicks_without_a_word_on_examination_are_refused(text: str) -> None:
         ("dwell > 30 sec = 1; seen", "unit 'sec'"),
         ("click = 1, click = 2; seen", "rule 2, 'click = 2': the same condition"),
         ("click = 1; sen", "did you mean 'seen'"),
-        ("click = 1; seen 3", "it stands alone"),
+        ("click = 1; seen 3", "it takes no numbers"),
         ("click = 1; ", "known: cascade, curve, seen"),
-        ("click = 1; curve", "one at least"),
+        ("click = 1; curve", "at least one"),
         ("click = 1; curve 1 x", "curve, position 2: 'x' must be the probability"),
         ("click = 1; curve 1 nan", "position 2"),
         ("click = 1; curve 0.5 0/0", "position 2: a click has probability 0.0"),
         ("click = 2; curve 0.9/0.1", "where there is one grade, 1"),
-        ("grades; seen", "grades stand alone"),
+        ("grades; seen", "'grades' stands alone"),
         ("__import__('os') = 1; seen", "rule 1"),
     ],
 )
@@ -174,7 +174,7 @@ def test_signals_are_checked() -> None:
         made.estimates([{"clik": 1}])
     with pytest.raises(ValueError, match="click = nan: must be a finite number"):
         made.estimates([{"click": float("nan")}])
-    with pytest.raises(ValueError, match="must be signals with their numbers"):
+    with pytest.raises(ValueError, match="must be signals with numbers"):
         made.estimates([1.0])
     with pytest.raises(ValueError, match="a list of 2 positions: the curve describes the first 1"):
         parse_rules("click = 1; curve 0.5").estimates([{}, {}])
@@ -216,7 +216,7 @@ def test_any_text_is_a_form_or_a_clear_error(text: str) -> None:
 @pytest.mark.parametrize("available", [None, [1, 3, 4]])
 def test_what_is_told_is_item_estimate_and_propensity(available: list[int] | None) -> None:
     decision = Agent(DoubtSort(DCG()), m=5, k=2, seed=3).rank(available=available)
-    told = parse_rules("click = 1; cascade").told(decision, [{"click": 1}, {}])
+    told = parse_rules("click = 1; cascade").item_estimates(decision, [{"click": 1}, {}])
     assert told.items.tolist() == decision.ranking[:1].tolist()
     assert told.estimates.tolist() == [1.0]
     known = np.arange(5) if decision.items is None else decision.items
@@ -224,7 +224,7 @@ def test_what_is_told_is_item_estimate_and_propensity(available: list[int] | Non
     assert told.propensities is not None
     assert told.propensities.tolist() == decision.propensities[known == told.items[0]].tolist()
     silent = Agent(RTop1F(DCG(), horizon=10), m=5, k=1).rank()
-    assert parse_rules("grades").told(silent, [1]).propensities is None
+    assert parse_rules("grades").item_estimates(silent, [1]).propensities is None
 
 
 def test_a_curve_is_what_its_text_says() -> None:

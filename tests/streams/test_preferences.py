@@ -141,7 +141,7 @@ HEAD = "# NUMBER ALTERNATIVES: 3\n"
         (
             "a.soi",
             HEAD + "".join(f"# ALTERNATIVE NAME {i}: a\n" for i in range(1, 5)) + "1: 1\n",
-            "a.soi, line 1: NUMBER ALTERNATIVES is 3 but ALTERNATIVE NAME 4 is there too",
+            "a.soi, line 1: NUMBER ALTERNATIVES is 3 but ALTERNATIVE NAME 4 is present as well",
         ),
         ("a.soc", "", "a.soc: holds no orders"),
         ("a.soc", HEAD, "a.soc: holds no orders"),
@@ -177,10 +177,10 @@ def test_a_first_row_of_nothing_is_a_person(tmp_path: Path) -> None:
         ("1,-inf\n", "a.csv, line 1: column 2: '-inf' is not a finite number; empty means unrated"),
         ("1,2\n1,2,3\n", "a.csv, line 2: 3 cells where the first row has 2"),
         ("a,b\n1\n", "a.csv, line 2: 1 cells where the first row has 2"),
-        (",a\n1,2\n", "a.csv, line 1: no number here, so these name the items, but column 1 has no name"),
+        (",a\n1,2\n", "a.csv, line 1: without a number, this row must name the items, but column 1 has no name"),
         (
             "a,a\n1,2\n",
-            "a.csv, line 1: no number here, so these name the items, but column 2 repeats the name 'a'",
+            "a.csv, line 1: without a number, this row must name the items, but column 2 repeats the name 'a'",
         ),
         ('1,2\n"3,4\n', "a.csv, line 2: not a row of a CSV file: unexpected end of data"),
         ("", "a.csv: holds no ratings"),
@@ -295,7 +295,7 @@ def test_ratings_by_the_rules(tmp_path: Path) -> None:
 
 def test_nobody_is_complete(tmp_path: Path) -> None:
     path = written(tmp_path, "a.csv", "1,\n,2\n")
-    with pytest.raises(ValueError, match=r"a\.csv: complete=true leaves nobody, no person rated every item"):
+    with pytest.raises(ValueError, match=r"a\.csv: with complete=true no people are left: none rated every item"):
         Ratings(path, complete=True).rounds(1, np.random.default_rng(0))
 
 

@@ -162,7 +162,7 @@ class Lacking:
     [
         (Lacking(), "every_member_is_there: Lacking lacks min_k, estimates, gradient, lipschitz"),
         (Misnamed(), "text_is_its_specification: 'kl' is not 'squared'"),
-        (SortsItsInput(), "inputs_are_left_alone: the relevance it is given is changed"),
+        (SortsItsInput(), "inputs_are_left_alone: it changes the relevance passed in"),
         (WrongGradient(), "gradient_is_the_derivative: at scores"),
         (LikesTheFirstItem(), "labels_do_not_matter: renaming items by"),
         (SaysItIsConvex(0.5), "convex_if_it_says_so: "),
