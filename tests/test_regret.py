@@ -70,7 +70,7 @@ def test_best_values_over_several_chunks(checkpoints: Iterable[int], monkeypatch
 @pytest.mark.parametrize("checkpoints", [[0, 1], [1, 3], [2, 1], []])
 def test_checkpoints_outside_the_rounds_are_refused(checkpoints: list[int]) -> None:
     for name in ("dcg", "ap"):
-        with pytest.raises(ValueError, match="at must hold ascending whole numbers from 1 to 2"):
+        with pytest.raises(ValueError, match="checkpoints must hold ascending whole numbers from 1 to 2"):
             best_values(measure(name), fixed_items([[0, 1], [1, 1]]), np.array(checkpoints, dtype=np.int64))
 
 

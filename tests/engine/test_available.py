@@ -111,7 +111,7 @@ def test_only_the_available_are_touched(learner: Any) -> None:
     agents = [Agent(learner, m=m, k=2, seed=1) for _ in range(2)]
     others = np.setdiff1d(np.arange(m), here)
     for name, array in arrays_of(agents[1]._state):
-        if name.startswith("items.") and len(array) == m and name != "items.here":
+        if name.startswith("items.") and len(array) == m and name != "items.rows":
             array[others] = np.nan
     shown = [[agent.rank(available=here) for _ in range(30)] for agent in agents]
     for one, two in zip(*shown, strict=True):
@@ -120,7 +120,7 @@ def test_only_the_available_are_touched(learner: Any) -> None:
         for decision in decisions:
             agent.update(decision, [1, np.nan])
     for (name, one), (_, two) in zip(*(arrays_of(agent._state) for agent in agents), strict=True):
-        if name.startswith("items.") and len(one) == m and name != "items.here":
+        if name.startswith("items.") and len(one) == m and name != "items.rows":
             assert np.array_equal(one[here], two[here])
             assert np.isnan(two[others]).all()
         elif len(one) >= m:  # workspace: what is there is there for lists of four
@@ -243,14 +243,14 @@ def test_bad_available_is_refused(available: Any, what: str) -> None:
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        ({"items": np.array([0, 1, 2])}, "each of its items"),
+        ({"items": np.array([0, 1, 2])}, "each item of"),
         ({"items": np.array([3, 1, 0])}, "ascending"),
         ({"items": np.array([0, 1, 9])}, "known items"),
         ({"items": np.array([], dtype=np.int64)}, "known items"),
         ({"items": np.array([0, 1])}, "must be of shape"),
         ({"items": None}, "once"),
         ({"ranking": np.array([0, 0, 1])}, "once"),
-        ({"ranking": np.array([0, 1, 2])}, "each of its items"),
+        ({"ranking": np.array([0, 1, 2])}, "each item of"),
         ({"ranking": np.array([0.0, 1.0, 3.0])}, "whole numbers"),
         ({"token": np.array([np.nan])}, "token"),
     ],

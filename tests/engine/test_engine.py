@@ -113,7 +113,7 @@ def test_memory_does_not_grow_with_the_horizon() -> None:
 @pytest.mark.parametrize("run", [play, simulate])
 @pytest.mark.parametrize(
     ("checkpoints", "message"),
-    [([0, 5], "from 1 to 1000"), ([5, 5], "ascending"), ([1001], "1000"), ([], "at must hold")],
+    [([0, 5], "from 1 to 1000"), ([5, 5], "ascending"), ([1001], "1000"), ([], "checkpoints must hold")],
 )
 def test_bad_checkpoints(run: object, checkpoints: list[int], message: str, rounds: Rounds) -> None:
     assert callable(run)
@@ -285,9 +285,9 @@ def test_a_learner_that_ranks_what_is_not_there_is_stopped(position: int, rounds
         def init(self, shape: Shape) -> Any:
             return At(position)
 
-    with pytest.raises(ValueError, match="something else than"):
+    with pytest.raises(ValueError, match="something other than"):
         simulate(Nonsense(), rounds, k=1, measure=DCG())
-    with pytest.raises(ValueError, match="something else than"):
+    with pytest.raises(ValueError, match="something other than"):
         simulate(Nonsense(), uneven_lists(0, shortest=10, longest=12), k=1, measure=DCG(2))
 
 

@@ -50,7 +50,7 @@ def test_answers_alone_are_refused_where_they_are_not_enough(learner: Learner) -
     decision, feedback = next((shown, told) for shown, told in log if told is not None)
     before = other.dump()
     with pytest.raises(
-        ValueError, match=r"of round \d+, and this agent has ranked 0 times: .* replay rebuilds it"
+        ValueError, match=r"of round \d+, but this agent has ranked 0 times: .* replay rebuilds it"
     ):
         other.update(decision, feedback)
     with pytest.raises(ValueError, match="of round 0"):

@@ -98,23 +98,23 @@ BROKEN: dict[str, tuple[Callable[[Proof], Any], str]] = {
     "no game": (lambda p: drop(p, "game"), "cannot be read: KeyError"),
     "other outcomes": (lambda p: p["game"].update(outcomes=["fine", "worn"]), "cannot be read: ValueError"),
     "numbers for outcomes": (lambda p: p["game"].update(outcomes=[1, 2]), "cannot be read: AttributeError"),
-    "no outcomes": (lambda p: p["game"].update(outcomes=[]), "no relevance vectors"),
-    "negative grades": (lambda p: p["game"]["outcomes"].__setitem__(0, "-1 0 0"), "no relevance vectors"),
-    "large grades": (lambda p: p["game"]["outcomes"].__setitem__(0, "256 0 0"), "no relevance vectors"),
+    "no outcomes": (lambda p: p["game"].update(outcomes=[]), "not relevance vectors"),
+    "negative grades": (lambda p: p["game"]["outcomes"].__setitem__(0, "-1 0 0"), "not relevance vectors"),
+    "large grades": (lambda p: p["game"]["outcomes"].__setitem__(0, "256 0 0"), "not relevance vectors"),
     "outcomes of several lengths": (lambda p: p["game"]["outcomes"].__setitem__(0, "0 0"), "outcomes"),
     "a text for a distribution": (lambda p: p["adversaries"].update(p="half"), "cannot be read: ValueError"),
-    "too few probabilities": (lambda p: p["adversaries"]["p"].pop(), "'p' is no distribution over the 8 outcomes"),
-    "too many probabilities": (lambda p: p["adversaries"]["q"].append(0.0), "'q' is no distribution"),
+    "too few probabilities": (lambda p: p["adversaries"]["p"].pop(), "'p' is not a distribution over the 8 outcomes"),
+    "too many probabilities": (lambda p: p["adversaries"]["q"].append(0.0), "'q' is not a distribution"),
     "negative probabilities": (
         lambda p: p["adversaries"].update(q=[-1.0, 2.0, *[0] * 6]),
-        "'q' is no distribution",
+        "'q' is not a distribution",
     ),
-    "more than one": (lambda p: p["adversaries"].update(p=[0.5] * 8), "'p' is no distribution"),
+    "more than one": (lambda p: p["adversaries"].update(p=[0.5] * 8), "'p' is not a distribution"),
     "a probability of 400 digits": (
         lambda p: p["adversaries"].update(p=[10**400] * 8),
         "cannot be read: OverflowError",
     ),
-    "not a number": (lambda p: p["adversaries"].update(p=[float("nan")] * 8), "'p' is no distribution"),
+    "not a number": (lambda p: p["adversaries"].update(p=[float("nan")] * 8), "'p' is not a distribution"),
 }
 
 

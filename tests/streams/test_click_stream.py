@@ -118,7 +118,7 @@ def test_more_positions_than_the_curve_has_are_refused() -> None:
     for run in (simulate, play):
         with pytest.raises(ValueError, match="k = 3: the click model describes only the first 2 positions"):
             run(Uniform(), rounds, k=3, measure=DCG())
-    with pytest.raises(ValueError, match="k = 3: the curve"):
+    with pytest.raises(ValueError, match="k = 3: the click model"):
         simulate_log(Agent(Uniform(), m=10, k=3), rounds)
 
 

@@ -44,7 +44,7 @@ def test_corrected_clicks_over_propensities_are_unbiased_by_enumeration(relevanc
 
 
 def test_grades_seen_through_a_curve_are_unbiased_by_enumeration() -> None:
-    """Rules with several grades: looked at with probability theta, then the grade is told; else silence."""
+    """Rules with several grades: examined with probability theta, then the grade is observed; otherwise no signal."""
     made = parse_rules("purchase = 4, click = 1; curve 0.8 0.5")
     for position, theta in enumerate((0.8, 0.5)):
         cases: list[tuple[dict[str, float], int]] = [({"purchase": 1, "click": 1}, 4), ({"click": 1}, 1), ({}, 0)]
@@ -77,7 +77,7 @@ def test_grades_made_of_estimates_keep_the_order_at_every_position() -> None:
 
 
 def test_a_cascade_prefix_is_right_where_nobody_skips() -> None:
-    """Mean grade of what was looked at is the relevance: items are liked independently of each other."""
+    """The mean grade of examined items is the relevance, because items are liked independently of each other."""
     relevance = np.array([0.3, 0.6, 0.2])
     clicks = draw_clicks(Cascade(), np.tile(relevance, (60_000, 1)), np.random.default_rng(0))
     assert np.nanmean(cascade_prefix(clicks), axis=0) == pytest.approx(relevance, abs=0.012)
@@ -122,7 +122,7 @@ def test_what_was_not_looked_at_is_unknown() -> None:
     )
     with pytest.raises(ValueError, match="position 1 has the grade 1 but was not examined"):
         made.estimates([{"click": 1}], seen=[False])
-    with pytest.raises(ValueError, match="`seen` must be given"):
+    with pytest.raises(ValueError, match="`seen` is required"):
         made.estimates([{}])
     with pytest.raises(ValueError, match="seen tells of 2 positions: must tell of each of the 1 reported"):
         made.estimates([{}], seen=[True, True])
@@ -146,11 +146,11 @@ def test_clicks_without_a_word_on_examination_are_refused(text: str) -> None:
         ("", "rule 1, '': must be"),
         ("click; seen", "rule 1, 'click': must be 'signal = grade'"),
         ("click = 1, = 2; seen", "rule 2"),
-        ("click = 0; seen", "a grade is from 1 to 255"),
-        ("click = 256; seen", "a grade is from 1 to 255"),
+        ("click = 0; seen", "a grade must be from 1 to 255"),
+        ("click = 256; seen", "a grade must be from 1 to 255"),
         ("click = 1.5; seen", "must be 'signal = grade'"),
         ("dwell > 30 sec = 1; seen", "unit 'sec'"),
-        ("click = 1, click = 2; seen", "rule 2, 'click = 2': the same condition"),
+        ("click = 1, click = 2; seen", "rule 2, 'click = 2': another rule has the same condition"),
         ("click = 1; sen", "did you mean 'seen'"),
         ("click = 1; seen 3", "it takes no numbers"),
         ("click = 1; ", "known: cascade, curve, seen"),
@@ -158,7 +158,7 @@ def test_clicks_without_a_word_on_examination_are_refused(text: str) -> None:
         ("click = 1; curve 1 x", "curve, position 2: 'x' must be the probability"),
         ("click = 1; curve 1 nan", "position 2"),
         ("click = 1; curve 0.5 0/0", "position 2: a click has probability 0.0"),
-        ("click = 2; curve 0.9/0.1", "where there is one grade, 1"),
+        ("click = 2; curve 0.9/0.1", "only if 1 is the only grade"),
         ("grades; seen", "'grades' stands alone"),
         ("__import__('os') = 1; seen", "rule 1"),
     ],
@@ -183,8 +183,8 @@ def test_signals_are_checked() -> None:
 def test_forms_that_contradict_themselves_are_refused() -> None:
     with pytest.raises(ValueError, match="examination 'blind'"):
         FeedbackRules((Rule("click", 1),), "blind")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="does not say who looked"):
-        FeedbackRules((Rule("click", 1),), "told")
+    with pytest.raises(ValueError, match="does not say which positions"):
+        FeedbackRules((Rule("click", 1),), "explicit")
     with pytest.raises(ValueError, match="need no examination"):
         FeedbackRules((), "seen")
     with pytest.raises(ValueError, match="a curve goes with"):

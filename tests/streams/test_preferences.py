@@ -399,7 +399,7 @@ def test_numbers_and_letters_beyond_all_sense(text: str, message: str, tmp_path:
 
 
 def test_more_scores_than_fit_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preference_files, "_MOST_SCORES", 5)
+    monkeypatch.setattr(preference_files, "_MAX_SCORES", 5)
     orders, ratings = tmp_path / "a.soi", tmp_path / "a.csv"
     orders.write_text("# NUMBER ALTERNATIVES: 3\n1: 1\n1: 2\n1: 3\n")
     ratings.write_text("1,2,3\n4,5,6\n")
@@ -431,11 +431,11 @@ def test_the_long_form_of_ratings(tmp_path: Path) -> None:
     [
         (LONG + "9,31,1\n", r"^a\.csv, line 5: user '9' has rated item '31' before"),
         (LONG + "9,10\n", r"^a\.csv, line 5: 2 cells: must be user, item and rating"),
-        (LONG + "9,10,good\n", r"^a\.csv, line 5: column 3: 'good' is not a finite number, as ratings are"),
+        (LONG + "9,10,good\n", r"^a\.csv, line 5: column 3: 'good' is not a finite number"),
         ("user,item,rating\n", r"^a\.csv: holds no ratings"),
         (
             "".join(f"{user},{item},{(user + item) % 5}\n" for user in range(4) for item in range(20, 25)),
-            r"^a\.csv: looks like rows of user, item and rating, .* a first row user,item,rating says so",
+            r"^a\.csv: looks like rows of user, item and rating, .* add a first row user,item,rating",
         ),
     ],
 )
@@ -452,7 +452,7 @@ def test_three_columns_of_ratings_are_no_long_form(tmp_path: Path) -> None:
 def test_zero_may_mean_not_rated(tmp_path: Path) -> None:
     rows = ["5,0,0,1", "0,0,2,0"] * 10
     path = written(tmp_path, "a.csv", "\n".join(rows))
-    said = r"a\.csv: 62% of all cells are 0; if 0 means that something was not rated, say so: .*unrated=0"
+    said = r"a\.csv: 62% of all cells are 0; if 0 means unrated, use .*unrated=0"
     with pytest.warns(UserWarning, match=said):
         Ratings(path).in_memory()
     grades = Ratings(path, unrated=0).in_memory().grades

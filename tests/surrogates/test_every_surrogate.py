@@ -169,7 +169,7 @@ class Lacking:
         (TooSmallConstant(), "no_gradient_is_longer_than_lipschitz: a gradient is"),
         (FallingConstant(), "no_gradient_is_longer_than_lipschitz: the constant falls"),
         (Numbered(), "estimates_are_compiled: estimates are a int"),
-        (NotCompiled(), "estimates_are_compiled: the printed estimate is no kernel"),
+        (NotCompiled(), "estimates_are_compiled: the printed estimate is not a kernel"),
         (NoTarget(), "estimates_are_compiled: it has a doubly robust estimate, but no target"),
         (HalfTheEstimate(), "estimates_have_no_bias: with 1 of"),
         (BiasedEstimate(), "estimates_have_no_bias: with 1 of"),
