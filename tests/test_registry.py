@@ -95,7 +95,7 @@ def test_what_is_missing_is_named() -> None:
         name: ClassVar[str] = "judge"
         higher_is_better: ClassVar[bool] = True
 
-    with pytest.raises(ValueError, match=r"Judge of .* is no measure: it has no values"):
+    with pytest.raises(ValueError, match=r"Judge of .* is not a measure: it has no values"):
         register(Judge)
     with pytest.raises(ValueError, match=r"'a b': must be letters"):
         register(dataclass(frozen=True)(type("Spaced", (DCG,), {"name": "a b"})))

@@ -31,13 +31,13 @@ from peekrank.types import Decision, Rounds
 
 LEARNERS: list[Any] = [
     DoubtSort(DCG()),
-    DoubtSort(Precision(2, mean=False), variant="safe"),
+    DoubtSort(Precision(2), variant="safe"),
     DoubtSort(SumLoss(), variant="cautious", decay=0.99),
     Greedy(DCG()),
     Thompson(DCG()),
     UCB(DCG()),
     MarginFTRL(DCG()),
-    MarginFTRL(Precision(2, mean=False), decay=0.99),
+    MarginFTRL(Precision(2), decay=0.99),
 ]
 
 

@@ -164,7 +164,7 @@ def uneven_lists(seed: int, shortest: int = 1, longest: int = 8) -> Rounds:
         DCG(2, "linear"),
         NDCG(3),
         NDCG(no_relevant="skip"),
-        Precision(2, mean=False),
+        Precision(2),
         AveragePrecision(),
         AUCLoss(),
     ],

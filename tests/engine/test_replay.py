@@ -11,7 +11,7 @@ from peekrank.types import Decision, Learner
 CLOCKED: list[Learner] = [
     BlockFTRL(DCG()),
     RTop1F(DCG(), horizon=500),
-    SetFTRL(Precision(2, mean=False)),
+    SetFTRL(Precision(2)),
     DoubtSort(DCG()),
 ]
 

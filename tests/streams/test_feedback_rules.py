@@ -124,7 +124,7 @@ def test_what_was_not_looked_at_is_unknown() -> None:
         made.estimates([{"click": 1}], seen=[False])
     with pytest.raises(ValueError, match="`seen` is required"):
         made.estimates([{}])
-    with pytest.raises(ValueError, match="seen tells of 2 positions: must tell of each of the 1 reported"):
+    with pytest.raises(ValueError, match="seen covers 2 positions: must cover each of the 1 reported"):
         made.estimates([{}], seen=[True, True])
 
 
@@ -187,7 +187,7 @@ def test_forms_that_contradict_themselves_are_refused() -> None:
         FeedbackRules((Rule("click", 1),), "explicit")
     with pytest.raises(ValueError, match="need no examination"):
         FeedbackRules((), "seen")
-    with pytest.raises(ValueError, match="a curve goes with"):
+    with pytest.raises(ValueError, match="a curve is required with"):
         FeedbackRules((Rule("click", 1),), "seen", CURVE)
 
 

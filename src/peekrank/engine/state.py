@@ -201,7 +201,7 @@ class AgentState:
 
         >>> from peekrank import Agent, SetFTRL
         >>> from peekrank.measures import Precision
-        >>> agent = Agent(SetFTRL(Precision(1, mean=False)), m=2, k=2)
+        >>> agent = Agent(SetFTRL(Precision(1)), m=2, k=2)
         >>> for _ in range(5):
         ...     decision = agent.rank()
         ...     agent.update(decision, [int(item == 1) for item in decision.ranking])
