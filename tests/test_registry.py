@@ -66,7 +66,7 @@ def test_a_class_is_registered_as_what_it_is() -> None:
     register(Half)  # again
 
 
-def test_a_name_that_is_taken_is_refused_with_both_positions() -> None:
+def test_a_taken_name_is_rejected_with_both_origins() -> None:
     @dataclass(frozen=True)
     class Other(DCG):
         name: ClassVar[str] = "dcg"
@@ -167,7 +167,9 @@ def _install(folder: Path, group: str, points: dict[str, str], package: str = "o
     (info / "entry_points.txt").write_text(f"[{group}]\n{lines}\n")
 
 
-def test_entry_points_are_known_and_broken_ones_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entry_points_are_known_and_broken_ones_give_warnings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "own_judge.py").write_text(
         MEASURE + "\n@dataclass(frozen=True)\nclass Taken(DCG):\n    name: ClassVar[str] = 'dcg'\n"

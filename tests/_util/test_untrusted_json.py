@@ -1,4 +1,4 @@
-"""JSON of strangers: values, and what is too deep."""
+"""Untrusted JSON: values, and nesting that is too deep."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ def test_values_come_back_as_deep_as_allowed() -> None:
 
 
 @pytest.mark.parametrize("depth", [_MAX_DEPTH + 1, 100_000])
-def test_deeper_ones_are_refused(depth: int) -> None:
+def test_deeper_ones_are_rejected(depth: int) -> None:
     with pytest.raises(ValueError, match="nested too deeply"):
         read_json(nested(depth))

@@ -1,4 +1,4 @@
-"""Lists of any known items: bit for bit the same in all drivers, at the cost of what is available."""
+"""Lists of any known items: all drivers agree bit for bit, and a round costs only as much as its own list."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_all_drivers_agree(learner: Any, k: int) -> None:
 
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=str)
-def test_driving_on_is_asking_and_telling(learner: Any) -> None:
+def test_run_agents_equals_rank_and_update(learner: Any) -> None:
     rounds, agents = some_rounds(120, 6, seed=4), [Agent(learner, m=6, k=2, seed=5) for _ in range(2)]
     run_agents(agents[:1], rounds, measure=DCG())
     items = rounds.items
@@ -106,7 +106,7 @@ def test_doubtsort_over_subsets_is_its_definition() -> None:
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=str)
 def test_only_the_available_are_touched(learner: Any) -> None:
-    """Of 50,000 items, whatever is not available may hold anything: no entry of it is read or written."""
+    """Entries of items that are not available, of 50,000, are neither read nor written."""
     m, here = 50_000, np.array([3, 17, 400, 41_000])
     agents = [Agent(learner, m=m, k=2, seed=1) for _ in range(2)]
     others = np.setdiff1d(np.arange(m), here)
@@ -123,7 +123,7 @@ def test_only_the_available_are_touched(learner: Any) -> None:
         if name.startswith("items.") and len(one) == m and name != "items.rows":
             assert np.array_equal(one[here], two[here])
             assert np.isnan(two[others]).all()
-        elif len(one) >= m:  # workspace: what is there is there for lists of four
+        elif len(one) >= m:  # workspace for lists of four
             assert np.count_nonzero(one != two) == 0
     untouched = Agent(learner, m=m, k=2, seed=1)
     for (name, one), (_, two) in zip(arrays_of(agents[0]._state), arrays_of(untouched._state), strict=True):
@@ -230,7 +230,7 @@ def test_decisions_from_before_items_came_can_be_answered() -> None:
         ("all", "numbers of items"),
     ],
 )
-def test_bad_available_is_refused(available: Any, what: str) -> None:
+def test_bad_available_is_rejected(available: Any, what: str) -> None:
     agent = Agent(DoubtSort(DCG()), m=5, k=1, seed=0)
     before = agent.dump()
     with pytest.raises(ValueError, match=f"available = .*{what}"):
@@ -255,7 +255,7 @@ def test_bad_available_is_refused(available: Any, what: str) -> None:
         ({"token": np.array([np.nan])}, "token"),
     ],
 )
-def test_foreign_decisions_are_refused(change: dict[str, Any], what: str) -> None:
+def test_foreign_decisions_are_rejected(change: dict[str, Any], what: str) -> None:
     agent = Agent(DoubtSort(DCG()), m=5, k=1, seed=0)
     decision: Decision = agent.rank(available=[0, 1, 3])
     before = agent.dump()
@@ -279,7 +279,7 @@ def test_learners_of_fixed_sets_say_that_they_are() -> None:
             run(BlockFTRL(DCG()), some_rounds(5, 4, seed=0), k=1, measure=DCG())
 
 
-def test_rounds_about_unknown_or_retired_items_are_refused() -> None:
+def test_rounds_about_unknown_or_retired_items_are_rejected() -> None:
     rounds = some_rounds(20, 4, seed=0)
     with pytest.raises(ValueError, match="made for 3 items"):
         run_agents([Agent(DoubtSort(DCG()), m=3, k=1)], rounds, measure=DCG())

@@ -1,4 +1,4 @@
-"""An agent's bytes: resume bit for bit, refuse what is foreign, damaged, forged, or of another learner."""
+"""Saved agents: they resume bit for bit, and foreign, damaged, forged or mismatched bytes are rejected."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_loaded_copy_can_be_reseeded(agent: Agent) -> None:
         (lambda blob: sealed(blob[HEADER:-8], blob), "does not fit learner"),
     ],
 )
-def test_foreign_or_damaged_bytes_are_refused(agent: Agent, spoil: Any, message: str) -> None:
+def test_foreign_or_damaged_bytes_are_rejected(agent: Agent, spoil: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Agent.load(spoil(agent.dump()))
 
@@ -127,7 +127,7 @@ def test_foreign_or_damaged_bytes_are_refused(agent: Agent, spoil: Any, message:
         ({"persistent": ["scores"]}, "does not fit learner"),
     ],
 )
-def test_descriptions_that_cannot_be_right_are_refused(agent: Agent, changes: Any, message: str) -> None:
+def test_invalid_descriptions_are_rejected(agent: Agent, changes: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Agent.load(described_otherwise(agent.dump(), lambda about: about.update(changes)))
 
@@ -138,7 +138,7 @@ def test_a_forged_length_of_lists_takes_no_memory() -> None:
         Agent.load(described_otherwise(blob, lambda about: about.update(shape=[10**9, 3, 1])))
 
 
-def test_a_clock_beyond_its_block_is_refused() -> None:
+def test_a_clock_beyond_its_block_is_rejected() -> None:
     """Compiled code would read questions that are not there."""
     agent = Agent(BlockFTRL(DCG(), horizon=10_000), m=10, k=1)
     agent.rank()
@@ -147,7 +147,7 @@ def test_a_clock_beyond_its_block_is_refused() -> None:
         Agent.load(agent.dump())
 
 
-def test_another_learner_is_refused(agent: Agent) -> None:
+def test_another_learner_is_rejected(agent: Agent) -> None:
     with pytest.raises(ValueError, match="saved with learner 'rtop1f:measure=dcg,horizon=500', not 'ftpl"):
         Agent.load(agent.dump(), FTPL(SumLoss(), horizon=10))
 

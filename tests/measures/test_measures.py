@@ -127,9 +127,7 @@ def test_evaluate_is_the_twin(case: tuple[list[int], list[int]], m: Measure) -> 
 
 @given(
     ranked_lists(),
-    st.sampled_from(
-        [PairwiseLoss(), AUCLoss(), DCG(), SumLoss(), Precision(2), NDCG(), ERR(), RBP(), Recall(2)]
-    ),
+    st.sampled_from([PairwiseLoss(), AUCLoss(), DCG(), SumLoss(), Precision(2), NDCG(), ERR(), RBP(), Recall(2)]),
 )
 def test_fractional_relevance(case: tuple[list[int], list[int]], m: Measure) -> None:
     ranking, relevance = case[0], [grade / 4 for grade in case[1]]
@@ -347,7 +345,9 @@ def test_ir_measures(name: str, judged: tuple[Ints, Table, Any, Any]) -> None:
         pytest.skip("gdeval, the reference for ERR, is a script in Perl")
     theirs = {one.query_id: one.value for one in ir_measures.iter_calc([IR_MEASURES[name]], qrels, run)}
     ours = measure(name).values(rankings, lists)
-    expected = [theirs.get(f"{q + 1}", 0.0) for q in range(len(lists))]  # gdeval omits lists without relevant items
+    expected = [
+        theirs.get(f"{q + 1}", 0.0) for q in range(len(lists))
+    ]  # gdeval omits lists with no relevance
     tolerance = 5e-6 if name.startswith("err") else 1e-12  # gdeval prints 5 digits
     np.testing.assert_allclose(ours, expected, atol=tolerance)
 

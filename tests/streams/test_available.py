@@ -60,7 +60,7 @@ def test_blocks_change_a_hundred_times() -> None:
     assert len(lists(Available(m=20, n=5, rule="blocks").rounds(7, np.random.default_rng(0)))) == 7
 
 
-def test_churn_replaces_one_at_a_time_and_nobody_comes_back() -> None:
+def test_churn_replaces_one_at_a_time_and_no_item_comes_back() -> None:
     shown = lists(Available(m=9, n=4, rule="churn").rounds(600, np.random.default_rng(0)))
     gone: set[int] = set()
     for before, after in pairwise(shown):

@@ -76,7 +76,7 @@ def test_grades_made_of_estimates_keep_the_order_at_every_position() -> None:
     assert parse_rules("click = 1; seen").as_grades([1.0, np.nan], [0.9, 0.9]).tolist()[0] == 1.0
 
 
-def test_a_cascade_prefix_is_right_where_nobody_skips() -> None:
+def test_a_cascade_prefix_is_right_if_no_user_skips() -> None:
     """The mean grade of examined items is the relevance, because items are liked independently of each other."""
     relevance = np.array([0.3, 0.6, 0.2])
     clicks = draw_clicks(Cascade(), np.tile(relevance, (60_000, 1)), np.random.default_rng(0))
@@ -115,7 +115,7 @@ def test_rules_take_the_largest_grade_that_holds() -> None:
     assert not made.unbiased
 
 
-def test_what_was_not_looked_at_is_unknown() -> None:
+def test_unexamined_items_are_unknown() -> None:
     made = parse_rules("click = 1; seen")
     assert made.estimates([{}, None, {"click": 1}], seen=[True, False, True]).tolist() == pytest.approx(
         [0.0, np.nan, 1.0], nan_ok=True
@@ -128,14 +128,14 @@ def test_what_was_not_looked_at_is_unknown() -> None:
         made.estimates([{}], seen=[True, True])
 
 
-def test_grades_that_are_told_pass_through() -> None:
+def test_explicit_grades_pass_through() -> None:
     assert parse_rules(" grades ").estimates([3, None, 0]).tolist() == pytest.approx([3, np.nan, 0], nan_ok=True)
     with pytest.raises(ValueError, match="signals need rules"):
         FeedbackRules().estimates([{"click": 1}])
 
 
 @pytest.mark.parametrize("text", ["clicks", "click = 1", "purchase = 4, dwell > 30s = 2"])
-def test_clicks_without_a_word_on_examination_are_refused(text: str) -> None:
+def test_clicks_without_a_word_on_examination_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"does not say which positions were examined|must be 'signal = grade'"):
         parse_rules(text)
 
@@ -180,7 +180,7 @@ def test_signals_are_checked() -> None:
         parse_rules("click = 1; curve 0.5").estimates([{}, {}])
 
 
-def test_forms_that_contradict_themselves_are_refused() -> None:
+def test_forms_that_contradict_themselves_are_rejected() -> None:
     with pytest.raises(ValueError, match="examination 'blind'"):
         FeedbackRules((Rule("click", 1),), "blind")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="does not say which positions"):
@@ -214,7 +214,7 @@ def test_any_text_is_a_form_or_a_clear_error(text: str) -> None:
 
 
 @pytest.mark.parametrize("available", [None, [1, 3, 4]])
-def test_what_is_told_is_item_estimate_and_propensity(available: list[int] | None) -> None:
+def test_item_estimates_hold_items_estimates_and_propensities(available: list[int] | None) -> None:
     decision = Agent(DoubtSort(DCG()), m=5, k=2, seed=3).rank(available=available)
     told = parse_rules("click = 1; cascade").item_estimates(decision, [{"click": 1}, {}])
     assert told.items.tolist() == decision.ranking[:1].tolist()

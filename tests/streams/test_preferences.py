@@ -293,7 +293,7 @@ def test_ratings_by_the_rules(tmp_path: Path) -> None:
     assert (source.m, source.d, source.max_grade) == (3, 0, 1)
 
 
-def test_nobody_is_complete(tmp_path: Path) -> None:
+def test_no_person_is_complete(tmp_path: Path) -> None:
     path = written(tmp_path, "a.csv", "1,\n,2\n")
     with pytest.raises(ValueError, match=r"a\.csv: with complete=true no people are left: none rated every item"):
         Ratings(path, complete=True).rounds(1, np.random.default_rng(0))

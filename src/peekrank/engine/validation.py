@@ -38,9 +38,7 @@ def problem_shape(learner: Learner, *, m: int, k: int, d: int = 0) -> Shape:
     ValueError: k = 11: must be between 1 and the number of items, m = 10
     """
     if missing := missing_members(learner):
-        raise ValueError(
-            f"{learner!r} is no learner: it lacks {', '.join(missing)} (see peekrank.types.Learner)"
-        )
+        raise ValueError(f"{learner!r} is no learner: it lacks {', '.join(missing)} (see peekrank.types.Learner)")
     check_int("m", m, 1)
     check_int("d", d, 0)
     check_int("k", k, 1)

@@ -12,7 +12,7 @@ _SIZES = (2, 3)  # lengths of the lists whose rankings are all tried
 
 
 def prefers_relevant_first(measure: Measure, m: int, max_grade: int) -> bool:
-    """Return whether descending relevance is the best order: by form if the measure is linear, else on small lists.
+    """Return whether descending relevance is the best order: by form if the measure is linear, else by trial.
 
     >>> from peekrank.measures import DCG, SumLoss
     >>> prefers_relevant_first(DCG(), 10, 1), prefers_relevant_first(SumLoss(), 10, 1)

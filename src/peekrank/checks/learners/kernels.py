@@ -119,8 +119,8 @@ def any_list_of_its_items(learner: Learner) -> None:
             growing.add()
         known = np.flatnonzero(available[: growing.shape.m])
         if len(known):
-            rankings = [_rank_and_update(agent, row, known) for agent in (growing, grown)]
-            require(np.array_equal(*rankings), "an agent to which items were added ranks differently")
+            ranking, other = (_rank_and_update(agent, row, known) for agent in (growing, grown))
+            require(np.array_equal(ranking, other), "an agent to which items were added ranks differently")
 
 
 def _rank_and_update(agent: Agent, relevance: Grades, available: Ints) -> Ints:
