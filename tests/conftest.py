@@ -36,7 +36,7 @@ def own_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What a test registers is forgotten after it; nothing was registered before."""
     for kind in registry.KINDS:
         monkeypatch.setattr(kind, "_known", {name: kind[name] for name in kind.built_in})
-        monkeypatch.setattr(kind, "_asked", False)
+        monkeypatch.setattr(kind, "_has_entry_points", False)
     monkeypatch.setattr(registry, "_FILES", {})
     registry._digest.cache_clear()
     yield

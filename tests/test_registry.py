@@ -67,7 +67,7 @@ def test_a_class_is_registered_as_what_it_is() -> None:
     register(Half)  # again
 
 
-def test_a_name_that_is_taken_is_refused_with_both_positions() -> None:
+def test_a_taken_name_is_rejected_with_both_origins() -> None:
     @dataclass(frozen=True)
     class Other(DCG):
         name: ClassVar[str] = "dcg"
@@ -96,7 +96,7 @@ def test_what_is_missing_is_named() -> None:
         name: ClassVar[str] = "judge"
         higher_is_better: ClassVar[bool] = True
 
-    with pytest.raises(ValueError, match=r"Judge of .* is no measure: it has no values"):
+    with pytest.raises(ValueError, match=r"Judge of .* is not a measure: it has no values"):
         register(Judge)
     with pytest.raises(ValueError, match=r"'a b': must be letters"):
         register(dataclass(frozen=True)(type("Spaced", (DCG,), {"name": "a b"})))
@@ -168,7 +168,9 @@ def _install(folder: Path, group: str, points: dict[str, str], package: str = "o
     (info / "entry_points.txt").write_text(f"[{group}]\n{lines}\n")
 
 
-def test_entry_points_are_known_and_broken_ones_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entry_points_are_known_and_broken_ones_give_warnings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "own_judge.py").write_text(
         MEASURE + "\n@dataclass(frozen=True)\nclass Taken(DCG):\n    name: ClassVar[str] = 'dcg'\n"
@@ -189,7 +191,7 @@ def test_entry_points_are_known_and_broken_ones_are_told(tmp_path: Path, monkeyp
     assert [text.split("(")[0] for text in told] == [
         f"entry point '{name} = {points[name]}' " for name in ("dcg", "gone", "lost")
     ]
-    assert all("peekrank.measures, of own-package) is left out: " in text for text in told)
+    assert all("peekrank.measures, of own-package) is skipped: " in text for text in told)
     assert "is both DCG of" in told[0]
     assert "AttributeError" in told[1]
     assert "No module named 'no_such_module'" in told[2]

@@ -1,7 +1,7 @@
-"""Learn a whole ranking from a peek at its top: online ranking with top-k feedback.
+"""Online ranking with top-k feedback: learn a whole ranking from feedback on its top k items.
 
-Names are loaded when they are first used: importing the package costs nothing and compiles nothing. Public are the
-names below and the built-in classes of `peekrank.registry`. Editors and type checkers find them in
+Names are imported when they are first used, so that importing the package is quick and compiles nothing. The names
+below and the built-in classes of `peekrank.registry` are public. Editors and type checkers find them in
 ``__init__.pyi``, which ``make stub`` writes.
 """
 
@@ -34,23 +34,23 @@ _HOMES = {
 
 
 def _addresses() -> dict[str, str]:
-    """The module of each public name."""
+    """Return the module of each public name."""
     from peekrank.registry import KINDS
 
-    named = {name: f"peekrank.{home}" for home, names in _HOMES.items() for name in names}
-    registered = (address.split(":") for kind in KINDS for address in kind.built_in.values())
-    return named | {name: module for module, name in registered}
+    addresses = {name: f"peekrank.{home}" for home, names in _HOMES.items() for name in names}
+    classes = (address.split(":") for kind in KINDS for address in kind.built_in.values())
+    return addresses | {name: module for module, name in classes}
 
 
 def __getattr__(name: str) -> Any:
     if name == "__all__":
-        found: Any = ["__version__", *sorted(_addresses())]
+        value: Any = ["__version__", *sorted(_addresses())]
     elif name.startswith("_") or name not in (homes := _addresses()):
         raise AttributeError(f"module 'peekrank' has no attribute '{name}'", name=name)
     else:
-        found = getattr(importlib.import_module(homes[name]), name)
-    globals()[name] = found  # so that it is asked for once
-    return found
+        value = getattr(importlib.import_module(homes[name]), name)
+    globals()[name] = value  # the next access does not call this function
+    return value
 
 
 def __dir__() -> list[str]:

@@ -1,9 +1,9 @@
-"""What is known by name: learners, measures, surrogates and streams, built in or of your own.
+"""Registries of learners, measures, surrogates and streams by name, built-in and custom.
 
-A class of your own is known once `register` has seen it, once `load` has imported the file or module that defines
-it (``--import mine.py`` on the command line, ``import = ["mine.py"]`` in a sweep), or if an installed package has
+There are three ways to add a class. Decorate it with `register`. Let `load` import the file or module that defines
+it (``--import mine.py`` on the command line, ``import = ["mine.py"]`` in a sweep). Or install a package that has
 it as an entry point of the group ``peekrank.learners``, ``peekrank.measures``, ``peekrank.surrogates`` or
-``peekrank.streams``. Built-in classes are kept as "module:Class" and imported on first use: to look up is quick.
+``peekrank.streams``. Built-in classes are stored as "module:Class" and imported on first use.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ C = TypeVar("C", bound=type[Any])
 T = TypeVar("T")
 
 _OURS = {"peekrank", *sys.stdlib_module_names} - {"__main__"}
-_NAME = re.compile(r"[A-Za-z]\w*(-\w+)*")  # what needs no quotes, and holds no sign that specifications use
+_NAME = re.compile(r"[A-Za-z]\w*(-\w+)*")  # needs no quotes and holds no character of the specification grammar
 
 
 class Registry(Mapping[str, type[Any]]):
-    """The classes of one kind by name: built-in ones first, then those of entry points, then registered ones.
+    """Classes of one kind by name: built-in ones, then those of entry points, then registered ones.
 
     Parameters
     ----------
     kind
-        What the classes are, in a word.
+        The kind of class in one word, such as "learner".
     protocol
-        The protocol they satisfy, as "module:Class".
+        The protocol that the classes implement, as "module:Class".
     built_in
-        Where the classes of the package are: name -> "module:Class".
+        The classes of this package: name -> "module:Class".
 
     >>> "rtop1f" in LEARNERS, LEARNERS["rtop1f"].__name__
     (True, 'RTop1F')
@@ -52,15 +52,15 @@ class Registry(Mapping[str, type[Any]]):
         self.built_in = built_in
         self._protocol = protocol
         self._known: dict[str, type[Any] | str] = dict(built_in)
-        self._asked = False  # for entry points
+        self._has_entry_points = False  # whether the entry points have been added
 
     def __getitem__(self, name: str) -> type[Any]:
         if name not in self:
             raise KeyError(name)
-        found = self._known[name]
-        if isinstance(found, str):
-            found = self._known[name] = _attribute(found)
-        return found
+        cls = self._known[name]
+        if isinstance(cls, str):
+            cls = self._known[name] = _attribute(cls)
+        return cls
 
     def __contains__(self, name: object) -> bool:
         if name not in self._known:
@@ -91,50 +91,48 @@ class Registry(Mapping[str, type[Any]]):
         return (self[name].__doc__ or "").partition("\n")[0]
 
     def built_in_class(self, class_name: str) -> type[Any]:
-        """The built-in class that Python calls so; an AttributeError if there is none, as modules need it."""
+        """Return the built-in class with this Python name. Raises AttributeError if there is none."""
         for address in self.built_in.values():
             if address.endswith(f":{class_name}"):
                 return _attribute(address)
         raise AttributeError(f"no {self.kind} of this package is called {class_name}")
 
     def add(self, cls: type[Any]) -> None:
-        """Make a class known by its name; a ValueError if the name is taken, or the class not of this kind."""
+        """Register a class. Raises ValueError if its name is taken or the class is not of this kind."""
         missing = self.missing(cls)
         if missing:
-            raise ValueError(f"{_position(cls)} is no {self.kind}: it has no {', '.join(missing)}")
+            raise ValueError(f"{_origin(cls)} is not a {self.kind}: it has no {', '.join(missing)}")
         if not (is_dataclass(cls) and cls.__dataclass_params__.frozen):  # type: ignore[attr-defined]
             raise ValueError(
-                f"{_position(cls)} must be a frozen dataclass: its fields are the {self.kind}'s parameters"
+                f"{_origin(cls)} must be a frozen dataclass: its fields are the {self.kind}'s parameters"
             )
         name: object = cls.name  # type: ignore[attr-defined]
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise ValueError(f"{_position(cls)} has the name {name!r}: must be letters, digits, _ and -")
-        there = self._known.get(name)
-        if there is not None and _address(there) != _address(
-            cls
-        ):  # one that is defined again replaces the old one
+            raise ValueError(f"{_origin(cls)} has the name {name!r}: must be letters, digits, _ and -")
+        other = self._known.get(name)
+        if other is not None and _address(other) != _address(cls):  # a class may be defined again, in a notebook
             raise ValueError(
-                f"{self.kind} '{name}' is both {_position(there)} and {_position(cls)}: choose another name"
+                f"{self.kind} '{name}' is both {_origin(other)} and {_origin(cls)}: choose another name"
             )
         self._known[name] = cls
 
     def missing(self, cls: type[Any]) -> list[str]:
-        """Members of the protocol that a class lacks; a field of a dataclass counts as one."""
+        """Return the members of the protocol that a class lacks; a dataclass field counts as a member."""
         own = {field.name for field in fields(cls)} if is_dataclass(cls) else set()
         return [name for name in self.members() if name not in own and not hasattr(cls, name)]
 
     def members(self) -> list[str]:
-        """Public members of the protocol."""
+        """Return the public members of the protocol."""
         bases = [base for base in _attribute(self._protocol).__mro__ if base not in (*Protocol.__mro__, object)]
         names = [name for base in bases for name in (*get_annotations(base), *vars(base))]
         return [name for name in dict.fromkeys(names) if not name.startswith("_")]
 
     def _add_entry_points(self) -> None:
-        """Add what installed packages offer; what is wrong with one of them is a warning."""
-        if self._asked:
+        """Add the classes of installed packages. An entry point that fails is skipped with a warning."""
+        if self._has_entry_points:
             return
-        self._asked = True
-        from importlib.metadata import entry_points  # takes as long as all else here
+        self._has_entry_points = True
+        from importlib.metadata import entry_points  # as slow as everything else here together
 
         for point in sorted(entry_points(group=self.group), key=lambda p: (p.name, p.value)):
             try:
@@ -142,8 +140,8 @@ class Registry(Mapping[str, type[Any]]):
             except Exception as error:
                 package = point.dist.name if point.dist else "an unknown package"
                 warnings.warn(
-                    f"entry point '{point.name} = {point.value}' ({self.group}, of {package}) is left out: "
-                    f"{error if isinstance(error, ValueError) else _told(error)}",
+                    f"entry point '{point.name} = {point.value}' ({self.group}, of {package}) is skipped: "
+                    f"{error if isinstance(error, ValueError) else _error_text(error)}",
                     stacklevel=2,
                 )
 
@@ -222,9 +220,9 @@ KINDS = (LEARNERS, MEASURES, SURROGATES, STREAMS)
 
 
 def register(cls: C) -> C:
-    """Make a class known by its name, as what it is: a learner, a measure, a surrogate or a stream.
+    """Register a class under its name as a learner, measure, surrogate or stream, and return it.
 
-    Which it is follows from its members. It is returned, so that this can be a decorator.
+    Its members decide which of these it is. Use it as a decorator.
 
     >>> from dataclasses import dataclass
     >>> from peekrank.measures import DCG, measure
@@ -232,7 +230,7 @@ def register(cls: C) -> C:
     ... @dataclass(frozen=True)
     ... class FirstTwo(DCG):
     ...     name = "first-two"
-    ...     n: int = 2
+    ...     cutoff: int = 2
     >>> measure("first-two")
     FirstTwo(cutoff=2, gains='exponential')
     """
@@ -241,45 +239,45 @@ def register(cls: C) -> C:
 
 
 def load(source: str | Path) -> list[type[Any]]:
-    """Import a file ``mine.py``, or a module, and register the classes it defines: these.
+    """Import a file ``mine.py`` or a module, register the classes it defines, and return them.
 
-    Classes whose names begin with an underscore are left alone. A file is imported once, and by itself: a module
-    that needs others beside it belongs in a package, which is imported by name.
+    Classes whose names begin with an underscore are skipped. A file is imported once and cannot import its
+    neighbours; put a module that needs other modules into a package and give the package's name.
     """
     if str(source).endswith(".py"):
         module = import_file(_read(Path(source)))
     else:
         module = _run(str(source), lambda: importlib.import_module(str(source)))
     defined = [cls for name, cls in vars(module).items() if _defines(module, cls) and not name.startswith("_")]
-    found = [cls for cls in defined if any(not kind.missing(cls) for kind in KINDS)]
-    lacking = [said for cls in defined if cls not in found and (said := _lacking(cls))]
-    if not found:
-        raise ValueError("; ".join([f"{source} defines no learner, measure, surrogate or stream", *lacking]))
-    for said in lacking:
-        warnings.warn(f"{source}: {said}", stacklevel=2)
-    return [register(cls) for cls in found]
+    classes = [cls for cls in defined if any(not kind.missing(cls) for kind in KINDS)]
+    hints = [hint for cls in defined if cls not in classes and (hint := _lacking(cls))]
+    if not classes:
+        raise ValueError("; ".join([f"{source} defines no learner, measure, surrogate or stream", *hints]))
+    for hint in hints:
+        warnings.warn(f"{source}: {hint}", stacklevel=2)
+    return [register(cls) for cls in classes]
 
 
 def origins(*values: object) -> dict[str, str]:
-    """Code outside this package that values are made of: class and file -> digest of the code's content.
+    """Return the code outside this package that values depend on: class and file -> digest of the code.
 
-    What a value holds counts, too: a learner's measure, for instance. Of a package, what its
-    module imports from it counts; comments and docstrings do not.
+    Nested values count as well, such as a learner's measure. For a class in a package, the digest covers its
+    module and the modules of the package that it imports, without comments and docstrings.
 
     >>> from peekrank.measures import DCG
     >>> origins(DCG())
     {}
     """
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for cls in _classes(*values):
         if cls.__module__.partition(".")[0] not in _OURS:
-            file = Path(_position(cls).rpartition(" of ")[2])
-            found[f"{cls.__qualname__} of {file.name}"] = _digest(cls.__module__)
-    return found
+            file = Path(_origin(cls).rpartition(" of ")[2])
+            digests[f"{cls.__qualname__} of {file.name}"] = _digest(cls.__module__)
+    return digests
 
 
 def modules_of(*values: object) -> set[str]:
-    """The modules of this package that define the classes of values, and of what they hold.
+    """Return the modules of this package that define the classes of values and of their nested values.
 
     >>> from peekrank.learners import learner
     >>> sorted(modules_of(learner("rtopkf:surrogate=kl", horizon=100)))[:2]
@@ -289,7 +287,7 @@ def modules_of(*values: object) -> set[str]:
 
 
 def built_in_modules() -> list[str]:
-    """The modules of all built-in classes, which what is known by name may need.
+    """Return the modules of all built-in classes.
 
     >>> built_in_modules()[0]
     'peekrank.learners.auto'
@@ -298,7 +296,7 @@ def built_in_modules() -> list[str]:
 
 
 def _classes(*values: object) -> Iterator[type[Any]]:
-    """The classes of values, those they inherit from, and those of all they hold."""
+    """Yield the classes of values and of their nested values, including base classes."""
     for value in values:
         yield from type(value).__mro__
         if is_dataclass(value):
@@ -306,7 +304,7 @@ def _classes(*values: object) -> Iterator[type[Any]]:
 
 
 class ImportedFile(NamedTuple):
-    """A file that `load` imported: the name of its module, where it is, and its content."""
+    """A file that `load` imported: the name of its module, its path and its content."""
 
     module: str
     path: Path
@@ -314,12 +312,12 @@ class ImportedFile(NamedTuple):
 
 
 def imported_files() -> list[ImportedFile]:
-    """The files that `load` has imported, for processes on other machines."""
+    """Return the files that `load` has imported, for processes on other machines."""
     return list(_FILES.values())
 
 
 def import_file(file: ImportedFile) -> ModuleType:
-    """The module of a file that was read, here or elsewhere; a file is imported once."""
+    """Import a file that was read in this or another process, once, and return its module."""
     name, path, code = file
     if name not in _FILES:
         module = sys.modules[name] = ModuleType(name)  # dataclasses look their module up
@@ -338,7 +336,7 @@ def _nearest_kind(cls: type[Any]) -> Registry:
 
 
 def _lacking(cls: type[Any]) -> str:
-    """What a class lacks that has half of what its kind needs, or more; empty if it has less."""
+    """Return what a class lacks if it has at least half of the members of its nearest kind, else an empty text."""
     kind = _nearest_kind(cls)
     missing = kind.missing(cls)
     if 2 * len(missing) > len(kind.members()):
@@ -348,16 +346,16 @@ def _lacking(cls: type[Any]) -> str:
 
 def _attribute(address: str) -> type[Any]:
     module, _, name = address.partition(":")
-    found: type[Any] = getattr(importlib.import_module(module), name)
-    return found
+    cls: type[Any] = getattr(importlib.import_module(module), name)
+    return cls
 
 
 def _address(cls: type[Any] | str) -> str:
     return cls if isinstance(cls, str) else f"{cls.__module__}:{cls.__qualname__}"
 
 
-def _position(cls: type[Any] | str) -> str:
-    """Where a class is defined, for people."""
+def _origin(cls: type[Any] | str) -> str:
+    """Return a class with its module or file, for messages."""
     module, _, name = _address(cls).partition(":")
     return f"{name} of {_FILES[module].path if module in _FILES else module}"
 
@@ -366,36 +364,36 @@ _FILES: dict[str, ImportedFile] = {}  # by the names of their modules
 
 
 def _read(path: Path) -> ImportedFile:
-    """A file to be imported, its module by a name of its own: files in different folders may share theirs."""
-    position = path.resolve()
-    if not position.is_file():
+    """Read a file to import. The module gets a unique name, since files in different folders may share theirs."""
+    location = path.resolve()
+    if not location.is_file():
         raise ValueError(f"{path}: there is no such file to import")
-    name = f"{path.stem}_{hashlib.sha256(str(position).encode()).hexdigest()[:8]}"
-    return _FILES.get(name) or ImportedFile(name, path, position.read_bytes())
+    name = f"{path.stem}_{hashlib.sha256(str(location).encode()).hexdigest()[:8]}"
+    return _FILES.get(name) or ImportedFile(name, path, location.read_bytes())
 
 
 def _run(source: str, action: Callable[[], T]) -> T:
-    """Import something of a stranger: whatever goes wrong is a ValueError that says what, and in which line."""
+    """Import untrusted code. Turns every error into a ValueError with the reason and the line."""
     try:
         return action()
     except (Exception, SystemExit) as error:
         lines = [line for file, line, *_ in traceback.extract_tb(error.__traceback__) if file.endswith(source)]
         line = f", line {lines[-1]}" if lines else ""
-        raise ValueError(f"{source}{line} cannot be imported: {_told(error)}") from error
+        raise ValueError(f"{source}{line} cannot be imported: {_error_text(error)}") from error
 
 
-def _told(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
 def _defines(module: ModuleType, value: object) -> bool:
-    """Whether a value is a class of a module, or of one within it."""
+    """Return whether a value is a class of a module or of one of its submodules."""
     return isinstance(value, type) and f"{value.__module__}.".startswith(f"{module.__name__}.")
 
 
 @cache
 def _digest(module: str) -> str:
-    """Digest of the code of a module and of what it imports from its own package; empty if there is no file."""
+    """Return the digest of a module and of what it imports from its package, or an empty text without a file."""
     if module in _FILES:
         return text_digest(_FILES[module].code)
     package, file = sys.modules[module.partition(".")[0]], getattr(sys.modules[module], "__file__", None)

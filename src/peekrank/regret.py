@@ -1,4 +1,4 @@
-"""Regret: what was lost against the best fixed ranking in hindsight, how it grows, and with what spread."""
+"""Regret against the best fixed ranking in hindsight, and the exponent of its growth."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _IN_CACHE = 2**16  # numbers
 
 
 def default_checkpoints(horizon: int, count: int = 400) -> Ints:
-    """Round counts to record: about half of them evenly spaced, half geometrically, always the last.
+    """Return numbers of rounds to record: about half evenly spaced, half geometrically, and always the last.
 
     >>> default_checkpoints(1000, 8)
     array([   1,   10,  100,  250,  500,  750, 1000])
@@ -32,14 +32,15 @@ def default_checkpoints(horizon: int, count: int = 400) -> Ints:
 
 
 def best_values(measure: Measure, rounds: Rounds, checkpoints: Ints) -> Floats:
-    """Value of the ranking that is best for the first t rounds taken together, for each t of `checkpoints`.
+    """Return the value of the best fixed ranking for the first t rounds, for each t of `checkpoints`.
 
-    One sort for a linear measure, all m! rankings for others, which therefore need m <= 7.
+    A linear measure takes one sort. Other measures take all m! rankings, so they need m <= 7.
 
-    Where items come and go, a ranking of all of them is followed as far as they are available. The best one is
-    hard to find; what is taken, for every t, is the order of the items' mean gains over all rounds in which they
-    are available. It is the best one where all always are; where relevance is drawn anew in each round, whatever
-    is available, no order is better in expectation than that of the true means, which it approaches.
+    If items come and go, a fixed ranking orders all items, and each round shows the available ones in this order.
+    The best such ranking is hard to find. For every t this function uses the order of the items' mean gains over
+    all rounds in which they are available. This order is the best one if all items are always available. If
+    relevance is drawn independently in each round, no order is better in expectation than that of the true means,
+    to which this one converges.
 
     >>> from peekrank.measures import DCG
     >>> from peekrank.streams import fixed_items
@@ -55,21 +56,21 @@ def best_values(measure: Measure, rounds: Rounds, checkpoints: Ints) -> Floats:
         return _best_by_sorting(measure, relevance, checkpoints)
     if m > _EXHAUSTIVE_UP_TO:
         raise ValueError(
-            f"the best ranking for {measure} is found by trying all of them, which is possible for up to "
+            f"the best ranking for {measure} is found by trying all rankings, which is possible for up to "
             f"{_EXHAUSTIVE_UP_TO} items, not for {m}"
         )
     return _best_by_search(measure, relevance, checkpoints)
 
 
 def regret(measure: Measure, trace: Trace, best: Floats) -> Floats:
-    """What a run lost against the best fixed ranking: cumulative, at each checkpoint of the trace."""
+    """Return the cumulative regret of a run against the best fixed ranking, at each checkpoint of the trace."""
     return best - trace.value if measure.higher_is_better else trace.value - best
 
 
 class Exponent(NamedTuple):
-    """Fitted exponent of the growth of regret, with a 95 % interval over runs (NaN where it cannot be had).
+    """Fitted exponent of the growth of regret, with a 95 % interval over runs that contains it.
 
-    The interval contains the value.
+    The ends of the interval are NaN if it cannot be computed.
     """
 
     value: float
@@ -78,11 +79,11 @@ class Exponent(NamedTuple):
 
 
 def fit_exponent(checkpoints: Ints, regrets: Floats, *, seed: int = 0) -> Exponent:
-    """Slope b of log(mean regret) = a + b log(t) over the last decade of rounds, by least squares.
+    """Fit the slope b of log(mean regret) = a + b log(t) over the last decade of rounds by least squares.
 
-    The interval is the bootstrap's, over runs, widened to the value itself where that lies outside: too narrow for
-    a handful of runs, and of the learner's luck alone if all runs have the same rounds. The slope tells how the
-    curve of one horizon bends; the rate of a learner tuned to its horizon is a matter of several horizons.
+    The interval is a bootstrap interval over runs, widened to contain the value. It is too narrow for a handful of
+    runs, and reflects only the learner's randomness if all runs share the same rounds. The slope describes the
+    curve of one horizon; the rate of a learner tuned to its horizon needs several horizons.
 
     Parameters
     ----------
@@ -91,14 +92,14 @@ def fit_exponent(checkpoints: Ints, regrets: Floats, *, seed: int = 0) -> Expone
     regrets
         Cumulative regret, one row for each run.
     seed
-        Randomness of the bootstrap.
+        Random seed of the bootstrap.
 
     >>> t = default_checkpoints(100_000)
     >>> fit_exponent(t, np.outer([1.0, 1.2, 0.9], t ** (2 / 3))).value.__round__(3)
     0.667
     """
-    wanted = np.geomspace(checkpoints[-1] / 10, checkpoints[-1], 20)
-    columns = np.unique(np.searchsorted(checkpoints, wanted).clip(0, len(checkpoints) - 1))
+    targets = np.geomspace(checkpoints[-1] / 10, checkpoints[-1], 20)
+    columns = np.unique(np.searchsorted(checkpoints, targets).clip(0, len(checkpoints) - 1))
     t, curves = np.log(checkpoints[columns]), regrets[:, columns]
     if len(columns) < 2:
         return Exponent(np.nan, np.nan, np.nan)
@@ -124,23 +125,23 @@ def fit_exponent(checkpoints: Ints, regrets: Floats, *, seed: int = 0) -> Expone
 def _best_by_sorting(measure: LinearMeasure, relevance: NDArray[Any], checkpoints: Ints) -> Floats:
     n, m = relevance.shape
     best_first = np.sort(measure.discount(m))[:: -1 if measure.higher_is_better else 1]
-    sums, done = np.zeros(m + 1), 0  # of gains, and of offsets in the last position
+    sums, done = np.zeros(m + 1), 0  # sums of gains, then the sum of offsets
     out = np.empty(len(checkpoints))
     chunk = max(1, _CHUNK // m)
     for first in range(0, n, chunk):
         rows = relevance[first : first + chunk]
-        here = checkpoints[slice(*np.searchsorted(checkpoints, (first + 1, first + len(rows) + 1)))]
-        noted = np.empty((len(here), m + 1))
+        reached = checkpoints[slice(*np.searchsorted(checkpoints, (first + 1, first + len(rows) + 1)))]
+        records = np.empty((len(reached), m + 1))
         _, gain, offset = linear_parts(measure, rows)
-        add_up_rows(gain, offset, sums, here - first, noted)
-        descending = -np.sort(-noted[:, :m], axis=1)
-        out[done : done + len(here)] = noted[:, m] + descending @ best_first
-        done += len(here)
+        add_up_rows(gain, offset, sums, reached - first, records)
+        descending = -np.sort(-records[:, :m], axis=1)
+        out[done : done + len(reached)] = records[:, m] + descending @ best_first
+        done += len(reached)
     return out
 
 
 def _values_of_mean_order(measure: Measure, rounds: Rounds, items: Ints, checkpoints: Ints) -> Floats:
-    """Value of the order by mean gain over all rounds, restricted in each to what is available."""
+    """Return the value of the order by mean gain, restricted in each round to the available items."""
     lengths = list_lengths(rounds)
     checkpoints = check_ascending("checkpoints", checkpoints, len(lengths))
     relevance, offsets = rounds.relevance, rounds.offsets

@@ -1,10 +1,10 @@
-"""Names that are specifications: ``rtop1f:order=fixed`` is a learner, ``ct15:m=10,noise=0.25`` a stream.
+"""Specifications: texts such as ``rtop1f:order=fixed`` (a learner) or ``ct15:m=10,noise=0.25`` (a stream).
 
-The text of a value is its registered name, then the fields that differ from their defaults. It reads the same on
-the command line, in file names, in manifests and in tests. A value within a value is written by its own name,
-``blockftrl:measure=rbp:p=0.95,horizon=1000``, and in brackets if it has commas of its own:
-``blockftrl:measure=[mine:a=1,b=2],horizon=1000``. Several values in one field are parted by semicolons:
-``champion:measure=dcg,members=[doubtsort;marginftrl]``; they are filled from the fields around them.
+A specification is a registered name, followed by the fields that differ from their defaults. The command line,
+file names, manifests and tests all use it. A nested value is written as its own specification,
+``blockftrl:measure=rbp:p=0.95,horizon=1000``, in brackets if it contains commas:
+``blockftrl:measure=[mine:a=1,b=2],horizon=1000``. Semicolons separate several values in one field, as in
+``champion:measure=dcg,members=[doubtsort;marginftrl]``; these values take missing fields from the outer ones.
 """
 
 from __future__ import annotations
@@ -19,38 +19,38 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
-_MOST_NAMED = 40  # names in an error
+_MAX_NAMES = 40  # in an error
 _NEXT_FIELD = re.compile(r",(?=\w+=)")
 _BRACKETS = re.compile(r"\A\[(.*)\]\Z", re.DOTALL)
 
 
-def suggest(wrong: str, known: Collection[str]) -> str:
-    """Say which known name was probably meant.
+def suggest(name: str, known: Collection[str]) -> str:
+    """Return a hint with the closest known name, for an error message.
 
     >>> suggest("rtop1", ["ftpl", "rtop1f"])
     "did you mean 'rtop1f'? Known: ftpl, rtop1f"
     >>> suggest("x", ["ftpl", "rtop1f"])
     'known: ftpl, rtop1f'
     """
-    close = difflib.get_close_matches(wrong, known, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     guess = f"did you mean '{close[0]}'? Known" if close else "known"
     names = sorted(known)
-    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
-    return f"{guess}: {', '.join(names[:_MOST_NAMED])}{more}"
+    more = f" and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
+    return f"{guess}: {', '.join(names[:_MAX_NAMES])}{more}"
 
 
 def parse(kind: str, registry: Mapping[str, type[T]], text: str, **context: Any) -> T:
-    """Make the value that a specification names.
+    """Make the value that a specification describes.
 
-    `context` fills those fields the specification leaves open and the class has: the measure and horizon of an
-    experiment need not be repeated for each of its learners.
+    `context` fills fields that the class has and the specification leaves out. So the learners of an experiment
+    need not repeat its measure and horizon.
     """
     name, _, rest = text.partition(":")
     if name not in registry:
         raise ValueError(f"unknown {kind} '{name}': {suggest(name, registry)}")
     cls = registry[name]
     fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    given = {key: value for key, value in context.items() if key in fields}
+    values = {key: value for key, value in context.items() if key in fields}
     seen: set[str] = set()
     members: dict[str, str] = {}
     for part in _parts(rest):
@@ -61,23 +61,24 @@ def parse(kind: str, registry: Mapping[str, type[T]], text: str, **context: Any)
             hint = suggest(key, fields) if fields else "it has none"
             raise ValueError(f"{kind} '{name}' has no field '{key}': {hint}")
         if key in seen:
-            raise ValueError(f"{kind} '{text}' gives {key} twice")
+            raise ValueError(f"{kind} '{text}' sets {key} twice")
         seen.add(key)
-        if "read_members" in fields[key].metadata:  # once all fields are known, which they are filled from
+        if "read_members" in fields[key].metadata:  # read last, since members take fields from the others
             members[key] = value
             continue
         read = fields[key].metadata.get("read")
+        hints: dict[str, Any] = _hints(cls)  # type: ignore[arg-type]
         try:
-            given[key] = read(_BRACKETS.sub(r"\1", value)) if read else _read(value, _hints(cls)[key])  # type: ignore[arg-type]
+            values[key] = read(_BRACKETS.sub(r"\1", value)) if read else _read(value, hints[key])
         except ValueError as error:
             raise ValueError(f"{kind} '{text}', field {key}: {error}") from None
     for key, value in members.items():
         read_members = fields[key].metadata["read_members"]
-        given[key] = read_members(_BRACKETS.sub(r"\1", value), **{**context, **given})
-    needed = [f.name for f in fields.values() if _required(f) and f.name not in given]
+        values[key] = read_members(_BRACKETS.sub(r"\1", value), **{**context, **values})
+    needed = [f.name for f in fields.values() if _required(f) and f.name not in values]
     if needed:
         raise ValueError(f"{kind} '{text}' needs {', '.join(needed)}, as in '{name}:{needed[0]}=...'")
-    return cls(**given)
+    return cls(**values)
 
 
 @lru_cache(maxsize=256)
@@ -86,18 +87,18 @@ def _hints(cls: type) -> dict[str, Any]:
 
 
 def format_spec(value: Any) -> str:
-    """The specification of a value made from a registry: ``parse(kind, registry, format_spec(x)) == x``."""
-    shown = []
+    """Return the specification of a registered value: ``parse(kind, registry, format_spec(x)) == x``."""
+    parts = []
     for field in dataclasses.fields(value):
         content = getattr(value, field.name)
         if field.default == content and type(field.default) is type(content):
             continue
-        shown.append(f"{field.name}={write(content)}")
-    return f"{value.name}:{','.join(shown)}" if shown else str(value.name)
+        parts.append(f"{field.name}={write(content)}")
+    return f"{value.name}:{','.join(parts)}" if parts else str(value.name)
 
 
 def _parts(text: str) -> Iterator[str]:
-    """The fields of a specification, one by one; a comma within a value, such as a path, stays.
+    """Split a specification into fields. A comma inside a value, such as a path, does not split.
 
     >>> list(_parts("measure=[mine:a=1,b=2],path=x,y.csv,horizon=5"))
     ['measure=[mine:a=1,b=2]', 'path=x,y.csv', 'horizon=5']
@@ -114,7 +115,7 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def members_of_text(text: str) -> list[str]:
-    """The specifications of several values, which semicolons part.
+    """Split the specifications of several values at their semicolons.
 
     >>> members_of_text("doubtsort:measure=dcg,decay=0.9;champion:members=[greedy;doubtsort]")
     ['doubtsort:measure=dcg,decay=0.9', 'champion:members=[greedy;doubtsort]']
@@ -134,7 +135,7 @@ def _required(field: dataclasses.Field[Any]) -> bool:
 
 
 def write(content: Any) -> str:
-    """What a field is written as in a specification.
+    """Return the text of a field's content in a specification.
 
     >>> write(True), write((0.5, 1e300)), write(None)
     ('true', '0.5+1e300', 'none')
@@ -148,19 +149,18 @@ def write(content: Any) -> str:
     if isinstance(content, bool):
         return str(content).lower()
     if isinstance(content, float):
-        # 1e+300 without its sign: + joins the members of a tuple
+        # without the sign of 1e+300, because + joins the members of a tuple
         return repr(float(content)).replace("e+", "e")
     inner = dataclasses.is_dataclass(content)
-    text = (
-        format_spec(content) if inner and str(content) == repr(content) else str(content)
-    )  # if it has none of its own
+    has_no_text = inner and str(content) == repr(content)
+    text = format_spec(content) if has_no_text else str(content)
     return f"[{text}]" if inner and _NEXT_FIELD.search(text) else text
 
 
 def _read(text: str, hint: Any) -> Any:
     if get_origin(hint) is Literal:
         if text not in get_args(hint):
-            raise ValueError(f"'{text}' is not a choice: {suggest(text, get_args(hint))}")
+            raise ValueError(f"'{text}' is not a valid choice: {suggest(text, get_args(hint))}")
         return text
     if get_origin(hint) is tuple:
         return tuple(_read(part, get_args(hint)[0]) for part in text.split("+"))

@@ -1,4 +1,8 @@
-"""The vocabulary: array aliases, the records that travel, and what a learner, a measure and a stream are."""
+"""Shared types: array aliases, records such as `Rounds` and `Decision`, and the protocols that classes implement.
+
+Start with `Rounds`, `Decision`, `Learner`, `Measure` and `Stream`. The other protocols, such as `Cutoff` or
+`LinearScorer`, are optional capabilities that the package looks up with ``isinstance``.
+"""
 
 from __future__ import annotations
 
@@ -13,47 +17,47 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Grades = NDArray[np.uint8]
 Features = NDArray[np.float32]
-State = Any  # a NamedTuple: its scalars are constants, its arrays are memory
+State = Any  # the state of a learner: a NamedTuple of constants (scalars) and of arrays that kernels update
 
 
 class Shape(NamedTuple):
-    """Size of a problem: items in the longest list, features of an item (0: no context), revealed positions."""
+    """Size of a ranking problem."""
 
-    m: int
-    d: int
-    k: int
+    m: int  # items in the longest list
+    d: int  # features of an item; 0 without context
+    k: int  # positions, from the top, whose relevance is revealed
 
 
 class ClickProbabilities(NamedTuple):
-    """What people who go through a list from the top do at each position.
+    """Click model: the behaviour, at each position, of a user who reads a list from the top.
 
-    They click with a probability that rises with relevance, and after a click they go on with another.
+    The probability of a click is linear in the relevance, between the two ends given here.
     """
 
-    if_relevant: Floats  # probability of a click on what is relevant
-    if_irrelevant: Floats  # and on what is not
-    continuation: Floats
+    if_relevant: Floats  # probability of a click on a fully relevant item
+    if_irrelevant: Floats  # probability of a click on an irrelevant item
+    continuation: Floats  # probability of reading on after a click
 
 
 class ClickFeedback(NamedTuple):
-    """Those who see lists and click, instead of telling grades, and what a learner is told of it: 0, 1 or nothing.
+    """Simulated users who click, and the rule that turns clicks into feedback: 0, 1 or NaN instead of a grade.
 
-    The round with number n draws its luck from `key` and n alone, whoever ranks.
+    Round n draws its random numbers from `key` and n alone, so they do not depend on the ranking.
     """
 
     habits: ClickProbabilities
-    max_feedback: float  # the grade of what is fully relevant
-    p_one_without_click: Floats  # probability that a position without a click is told as 1
-    p_one_with_click: Floats  # and that one with a click is
-    cascade: bool  # whether nothing is told of the positions below the last click
+    max_feedback: float  # grade of a fully relevant item
+    p_one_without_click: Floats  # probability that the feedback is 1 at a position without a click
+    p_one_with_click: Floats  # probability that the feedback is 1 at a position with a click
+    cascade: bool  # whether positions below the last click give no feedback
     key: int
 
 
 class Rounds(NamedTuple):
-    """What happens, round by round: round t is rows ``offsets[t]:offsets[t + 1]`` of features and relevance.
+    """Features and relevance of a sequence of rounds: round t has rows ``offsets[t]:offsets[t + 1]`` of both.
 
-    Where items come and go, `items` tells which item each row is, ascending within a round. Where there are
-    `visitors`, learners are told what is made of their clicks; else the relevance itself.
+    If items come and go, `items` holds the item number of each row, ascending within a round. With `visitors`,
+    learners get feedback derived from clicks; without, they get the relevance itself.
     """
 
     features: Features
@@ -64,14 +68,13 @@ class Rounds(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """A ranking that was shown, with all its learner needs to use the answer, whenever that comes.
+    """A ranking to show, with everything the learner needs to use the feedback, however late it arrives.
 
-    ``propensities[i]`` is the probability that item i came to be among the first k in this round, given the past
-    (not given this round's draw): what estimates from logged answers are divided by. None where the learner cannot
-    say.
+    ``propensities[i]`` is the probability that item i is among the first k of this round, given the past but not
+    this round's random draw. Off-policy estimates divide by it. It is None if the learner cannot compute it.
 
-    Where only some items were available, `items` holds these in ascending order, the ranking is one of them, and
-    ``propensities[i]`` is that of ``items[i]``. `round` counts the rankings of the agent that made it, from 1.
+    If only some items were available, `items` holds them in ascending order, `ranking` permutes them, and
+    ``propensities[i]`` belongs to ``items[i]``. `round` is the agent's number of rankings so far, from 1.
     """
 
     features: Features
@@ -83,48 +86,50 @@ class Decision(NamedTuple):
 
     @property
     def explored(self) -> bool:
-        """Whether the round was spent on exploration."""
+        """Return whether the learner explored in this round."""
         return bool(self.token[0] > 0)
 
 
 class Trace(NamedTuple):
-    """What a run came to after each of the round counts ``checkpoints``: summed value and number of rounds explored."""
+    """Cumulative result of a run after each number of rounds in `checkpoints`."""
 
     checkpoints: Ints
-    value: Floats
-    explored: Ints
+    value: Floats  # sum of the measure so far
+    explored: Ints  # number of exploration rounds so far
 
 
 class Kernels(NamedTuple):
-    """The compiled functions of a learner; ``rank`` fills ranking and token, ``update`` sees k numbers.
+    """The compiled functions of a learner. Only `rank` and `update` are required.
 
-    The randomness of a round is ``uniforms``: a fixed number of draws from [0, 1), which makes kernels pure
-    functions. In ``feedback`` NaN means "not answered". By convention ``token[0]`` is 1 in a round spent on
-    exploration and 0 otherwise; all of a token is finite.
+    ``rank(state, X, uniforms, ranking, token)`` fills the ranking to show and the token that the decision carries
+    until its feedback arrives. All randomness comes from `uniforms`, a fixed number of draws from [0, 1). All
+    entries of a token are finite; by convention ``token[0]`` is 1 if the learner explores in this round, else 0.
 
-    ``propensities(state, X, ranking, token, out)`` is for learners that know how likely each item was to be seen.
-    It is called directly after ``rank``, leaves the state as it is, and fills ``out`` with the probability of each
-    item to be among the first k given the past, or with NaN where that cannot be said at present.
+    ``update(state, X, ranking, token, feedback)`` learns from the feedback on the first k items of the ranking.
+    NaN means that there was no feedback on an item.
 
-    ``set_items(state, items)`` is for learners that know items one by one, and so can rank any of them. It is called
-    before ``rank`` and before ``update`` with the item that each row of the list is, ascending. The other kernels
-    deal in rows, as ever. Such a learner's tokens have the same size for every m, a list of n items takes
-    ``n_uniforms`` of n, and the arrays of its memory have more entries, and the same first ones, for a larger m: items
-    can be added.
+    ``propensities(state, X, ranking, token, out)`` fills `out` with the probability of each item to be among the
+    first k given the past, or with NaN if the learner cannot compute it at present. It is called directly after
+    ``rank`` and must not change the state.
 
-    ``off_policy(state, X, ranking, propensities, token)`` is for learners that can learn from what somebody else
-    showed. It is called after ``rank`` of the same list, and turns the token of that call into the one that
-    ``update`` needs for another ranking, given the probability of each item to have been among its first k. A
-    learner's own ranking with its own propensities leaves the token as it is, or as one from which as much is
-    learned in expectation.
+    ``set_items(state, items)`` is for learners that store statistics per item and so can rank any subset of them.
+    It is called before ``rank`` and before ``update`` with the item number of each row of the list, ascending. The
+    other kernels work on rows. The token size of such a learner does not depend on m, and a list of n items needs
+    as many uniforms as ``n_uniforms`` gives for n. A larger m only appends entries to its persistent arrays, which
+    allows adding items.
+
+    ``off_policy(state, X, ranking, propensities, token)`` is for learners that can learn from a ranking chosen by
+    another policy. It is called after ``rank`` of the same list and replaces the token of that call by the one
+    that ``update`` needs for the other ranking, given the propensities of that policy. If ranking and propensities
+    are the learner's own, the new token must lead to the same update in expectation.
 
     ``exploit(state, X, ranking, token)`` and ``explore(state, X, uniforms, ranking, token)`` are the two halves of
-    ``rank``, for learners that can be one of several (see champion): the first fills the order that is best by
-    what is believed now, which is no matter of chance, and the second turns it into what is shown. A learner that
-    is not in charge of a round gets no further than ``exploit``.
+    ``rank``, for learners that can be members of a champion. The first fills the best order by the current
+    estimates and is deterministic; the second turns it into the ranking to show. Members that are not the champion
+    of a round call only ``exploit``.
 
-    `counts_rounds` tells that ``rank`` changes what is remembered, if only a count of rounds: such a learner cannot be
-    rebuilt from answers alone.
+    `counts_rounds` says that ``rank`` changes the persistent state, if only by counting rounds. Such a learner
+    cannot be rebuilt from feedback alone.
     """
 
     rank: Callable[[State, Features, Floats, Ints, Floats], None]
@@ -139,57 +144,57 @@ class Kernels(NamedTuple):
 
 @runtime_checkable
 class Learner(Protocol):
-    """A frozen dataclass of hyper-parameters with two kernels."""
+    """A learning algorithm: a frozen dataclass of hyper-parameters, with kernels that rank and update."""
 
     name: ClassVar[str]
 
     @property
     def contextual(self) -> bool:
-        """Whether it uses features of items."""
+        """Return whether the learner uses features of items."""
         ...
 
     @property
     def variable_length(self) -> bool:
-        """Whether lists may differ in length: it keeps nothing about single items."""
+        """Return whether lists may differ in length, because the learner stores nothing about single items."""
         ...
 
     @property
     def persistent(self) -> tuple[str, ...]:
-        """Arrays of the state that are saved, as in "scores" or "space.order"."""
+        """Return the names of the state's arrays to save, such as "scores" or "space.order"."""
         ...
 
     @property
     def kernels(self) -> Kernels:
-        """The compiled functions: always the same ones for equal learners."""
+        """Return the compiled functions, the same ones for equal learners."""
         ...
 
     @property
     def full_information(self) -> bool:
-        """Whether it sees all positions, whatever k is."""
+        """Return whether the learner observes all positions, regardless of k."""
         ...
 
     @property
     def min_k(self) -> int:
-        """The smallest k it can learn from."""
+        """Return the smallest k that the learner can learn from."""
         ...
 
     @property
     def max_grade(self) -> int:
-        """The largest grade it can be told; 255 is the largest there is."""
+        """Return the largest grade that the learner accepts, at most 255."""
         ...
 
     @property
     def horizon(self) -> int | None:
-        """Rounds it is tuned for; None if it needs no such number."""
+        """Return the number of rounds that the learner is tuned for, or None if it needs no horizon."""
         ...
 
     @property
     def measure(self) -> Any:
-        """The measure or game it is tuned for; None if it does not depend on one."""
+        """Return the measure or game that the learner is tuned for, or None if it does not depend on one."""
         ...
 
     def init(self, shape: Shape) -> State:
-        """Make the state before the first round; raise ValueError if this learner does not fit the shape."""
+        """Return the state before the first round. Raises ValueError if the learner does not support the shape."""
         ...
 
     def fault(self, state: State) -> str:
@@ -200,28 +205,28 @@ class Learner(Protocol):
         ...
 
     def scores(self, state: State, X: Features) -> Floats:
-        """What is believed of each item now, the larger the better; zeros if nothing is."""
+        """Return the learner's current estimate for each item, larger is better; zeros if it has none."""
         ...
 
     def token_size(self, shape: Shape) -> int:
-        """How many numbers a decision carries until its feedback comes; at least one."""
+        """Return the length of a decision's token, at least 1."""
         ...
 
     def n_uniforms(self, shape: Shape) -> int:
-        """How many uniforms a round takes."""
+        """Return the number of uniforms that a round needs."""
         ...
 
     def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
-        """What the learner makes of revealed relevance, element by element; NaN stays NaN."""
+        """Map revealed grades to the numbers that ``update`` gets, element by element. NaN stays NaN."""
         ...
 
     def bound(self, shape: Shape, horizon: int) -> float | None:
-        """Bound on the expected regret, tuned for and measured after `horizon` rounds; None: none is known."""
+        """Return a bound on the expected regret when tuned for `horizon` rounds, or None if none is known."""
         ...
 
 
 def missing_members(learner: object) -> list[str]:
-    """What a value lacks to be a learner, in the order of `Learner`.
+    """Return the members of `Learner` that a value lacks, in their order.
 
     >>> missing_members("rtop1f")[:3]
     ['name', 'contextual', 'variable_length']
@@ -232,58 +237,58 @@ def missing_members(learner: object) -> list[str]:
 
 @runtime_checkable
 class StochasticBound(Protocol):
-    """A learner with a theorem for stable relevance: drawn in each round from the same distribution."""
+    """A learner with a regret bound for stochastic relevance, drawn each round from the same distribution."""
 
     def stochastic_bound(self, shape: Shape, horizon: int) -> float | None:
-        """Bound on the expected regret where relevance is stable; None where the theorem does not apply."""
+        """Return a regret bound for stochastic relevance, or None if the theorem does not apply."""
         ...
 
 
 @runtime_checkable
 class CanFail(Protocol):
-    """A learner whose state can become one that nothing is learned from."""
+    """A learner that can reach a state in which it stops learning."""
 
     def failure(self, state: State) -> str:
-        """Why the learner has stopped learning; empty while it is healthy."""
+        """Return why the learner has stopped learning, or an empty text if it has not."""
         ...
 
 
 @runtime_checkable
 class LinearScorer(Protocol):
-    """A learner that scores an item by a weighted sum of its features."""
+    """A learner whose score of an item is a weighted sum of features."""
 
     def weights(self, state: State) -> Features:
-        """The weight of each feature."""
+        """Return the weight of each feature."""
         ...
 
 
 @runtime_checkable
 class ExpandsFeatures(Protocol):
-    """A learner that can add columns to the features; its weights are then of all columns, features first."""
+    """A learner with a feature map that can append columns; its weights cover the features, then these columns."""
 
     @property
     def expand(self) -> int:
-        """How many it adds at most."""
+        """Return the largest number of columns to append."""
         ...
 
 
 class HasAgent(Protocol):
-    """Something that holds a trained agent, such as a model."""
+    """An object with a saved agent, such as a trained model."""
 
     @property
     def agent(self) -> bytes:
-        """What `Agent.dump` gave; empty if there is none."""
+        """Return the bytes from `Agent.dump`, empty if there is no agent."""
         ...
 
 
 def linear_in_features(learner: object) -> bool:
-    """Whether a learner's weights, one for each feature, say all about its scores."""
+    """Return whether the learner's scores are linear in the features, one weight each."""
     return isinstance(learner, LinearScorer) and not (isinstance(learner, ExpandsFeatures) and learner.expand > 0)
 
 
 @runtime_checkable
 class Measure(Protocol):
-    """A frozen dataclass with a name that round-trips: ``measure(str(x)) == x``."""
+    """A ranking measure: a frozen dataclass whose name round-trips, ``measure(str(x)) == x``."""
 
     name: ClassVar[str]
     higher_is_better: ClassVar[bool]
@@ -291,17 +296,17 @@ class Measure(Protocol):
     def __hash__(self) -> int: ...
 
     def values(self, rankings: Ints, relevance: NDArray[Any]) -> Floats:
-        """Value of each row's ranking against the same row's relevance; NaN where the measure skips the list."""
+        """Return the value of each row's ranking for that row's relevance; NaN if the measure skips the list."""
         ...
 
 
 @runtime_checkable
 class Cutoff(Protocol):
-    """A measure that can be told to look at the first n positions only."""
+    """A measure that can ignore all positions below a cutoff, such as ndcg@10."""
 
     @property
     def cutoff(self) -> int | None:
-        """How many positions count; None: all."""
+        """Return the number of positions that count, or None for all."""
         ...
 
 
@@ -309,44 +314,44 @@ class Cutoff(Protocol):
 class LinearMeasure(Measure, Protocol):
     """A measure of the form ``offset(R) + discount(m) @ gain(R)[ranking]``."""
 
-    separable: ClassVar[bool]  # gain works item by item: what top-k feedback can estimate
+    separable: ClassVar[bool]  # whether an item's gain depends on its own grade alone, as top-k feedback requires
 
     def linear(self, max_grade: int) -> bool:
-        """Whether the form holds for grades 0..max_grade."""
+        """Return whether the form holds for grades 0 to `max_grade`."""
         ...
 
     def discount(self, m: int) -> Floats:
-        """Weight of each position, first position first."""
+        """Return the weight of each position, from the top."""
         ...
 
     def gain(self, relevance: NDArray[Any]) -> Floats:
-        """Weight of each item; the last axis runs over the items of a list."""
+        """Return the weight of each item; the last axis runs over the items of a list."""
         ...
 
     def offset(self, relevance: NDArray[Any]) -> Floats:
-        """What a list adds whatever its order; NaN where the measure skips the list."""
+        """Return the part of a list's value that no order changes; NaN if the measure skips the list."""
         ...
 
 
 @runtime_checkable
 class Stream(Protocol):
-    """A source of rounds over a fixed set of m items or of lists with d features."""
+    """A source of rounds, over a fixed set of m items or over lists of items with d features."""
 
     name: ClassVar[str]
 
     @property
     def m(self) -> int:
-        """Items in the longest list."""
+        """Return the number of items in the longest list."""
         ...
 
     @property
     def d(self) -> int:
-        """Features of an item; 0 without context."""
+        """Return the number of features of an item, 0 without context."""
         ...
 
     @property
     def max_grade(self) -> int:
-        """The largest relevance grade that can occur."""
+        """Return the largest relevance grade that can occur."""
         ...
 
     def rounds(self, n: int, rng: np.random.Generator) -> Rounds:
@@ -356,9 +361,9 @@ class Stream(Protocol):
 
 @runtime_checkable
 class FileBacked(Protocol):
-    """A stream whose rounds are read from a file."""
+    """A stream that reads its rounds from a file."""
 
     @property
     def path(self) -> Path:
-        """Where the file is."""
+        """Return the path of the file."""
         ...

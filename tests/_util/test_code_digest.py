@@ -1,4 +1,4 @@
-"""A digest of code changes with what is computed, and with nothing else."""
+"""A digest of code changes with the computation, and with nothing else."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def test_ctrl_c_waits_for_the_compiler() -> None:
 
 
 @pytest.mark.usefixtures("ctrl_c")
-def test_whoever_handled_ctrl_c_before_is_told() -> None:
+def test_the_previous_handler_gets_ctrl_c() -> None:
     told: list[int] = []
     signal.signal(signal.SIGINT, lambda number, _: told.append(number))
     with interrupt_later():

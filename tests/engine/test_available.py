@@ -1,4 +1,4 @@
-"""Lists of any known items: bit for bit the same in all drivers, at the cost of what is available."""
+"""Lists of any known items: all drivers agree bit for bit, and a round costs only as much as its own list."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from peekrank.types import Decision, Rounds
 
 LEARNERS: list[Any] = [
     DoubtSort(DCG()),
-    DoubtSort(Precision(2, mean=False), variant="safe"),
+    DoubtSort(Precision(2), variant="safe"),
     DoubtSort(SumLoss(), variant="cautious", decay=0.99),
     Greedy(DCG()),
     Thompson(DCG()),
     UCB(DCG()),
     MarginFTRL(DCG()),
-    MarginFTRL(Precision(2, mean=False), decay=0.99),
+    MarginFTRL(Precision(2), decay=0.99),
 ]
 
 
@@ -69,7 +69,7 @@ def test_all_drivers_agree(learner: Any, k: int) -> None:
 
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=str)
-def test_driving_on_is_asking_and_telling(learner: Any) -> None:
+def test_run_agents_equals_rank_and_update(learner: Any) -> None:
     rounds, agents = some_rounds(120, 6, seed=4), [Agent(learner, m=6, k=2, seed=5) for _ in range(2)]
     run_agents(agents[:1], rounds, measure=DCG())
     items = rounds.items
@@ -106,12 +106,12 @@ def test_doubtsort_over_subsets_is_its_definition() -> None:
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=str)
 def test_only_the_available_are_touched(learner: Any) -> None:
-    """Of 50,000 items, whatever is not available may hold anything: no entry of it is read or written."""
+    """Entries of items that are not available, of 50,000, are neither read nor written."""
     m, here = 50_000, np.array([3, 17, 400, 41_000])
     agents = [Agent(learner, m=m, k=2, seed=1) for _ in range(2)]
     others = np.setdiff1d(np.arange(m), here)
     for name, array in arrays_of(agents[1]._state):
-        if name.startswith("items.") and len(array) == m and name != "items.here":
+        if name.startswith("items.") and len(array) == m and name != "items.rows":
             array[others] = np.nan
     shown = [[agent.rank(available=here) for _ in range(30)] for agent in agents]
     for one, two in zip(*shown, strict=True):
@@ -120,10 +120,10 @@ def test_only_the_available_are_touched(learner: Any) -> None:
         for decision in decisions:
             agent.update(decision, [1, np.nan])
     for (name, one), (_, two) in zip(*(arrays_of(agent._state) for agent in agents), strict=True):
-        if name.startswith("items.") and len(one) == m and name != "items.here":
+        if name.startswith("items.") and len(one) == m and name != "items.rows":
             assert np.array_equal(one[here], two[here])
             assert np.isnan(two[others]).all()
-        elif len(one) >= m:  # workspace: what is there is there for lists of four
+        elif len(one) >= m:  # workspace for lists of four
             assert np.count_nonzero(one != two) == 0
     untouched = Agent(learner, m=m, k=2, seed=1)
     for (name, one), (_, two) in zip(arrays_of(agents[0]._state), arrays_of(untouched._state), strict=True):
@@ -221,7 +221,7 @@ def test_decisions_from_before_items_came_can_be_answered() -> None:
 @pytest.mark.parametrize(
     ("available", "what"),
     [
-        ([], "one at least"),
+        ([], "at least one"),
         ([0.5], "numbers of items"),
         ([[0, 1]], "numbers of items"),
         ([0, 0], "each item once"),
@@ -230,7 +230,7 @@ def test_decisions_from_before_items_came_can_be_answered() -> None:
         ("all", "numbers of items"),
     ],
 )
-def test_bad_available_is_refused(available: Any, what: str) -> None:
+def test_bad_available_is_rejected(available: Any, what: str) -> None:
     agent = Agent(DoubtSort(DCG()), m=5, k=1, seed=0)
     before = agent.dump()
     with pytest.raises(ValueError, match=f"available = .*{what}"):
@@ -243,19 +243,19 @@ def test_bad_available_is_refused(available: Any, what: str) -> None:
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        ({"items": np.array([0, 1, 2])}, "each of its items"),
+        ({"items": np.array([0, 1, 2])}, "each item of"),
         ({"items": np.array([3, 1, 0])}, "ascending"),
         ({"items": np.array([0, 1, 9])}, "known items"),
         ({"items": np.array([], dtype=np.int64)}, "known items"),
         ({"items": np.array([0, 1])}, "must be of shape"),
         ({"items": None}, "once"),
         ({"ranking": np.array([0, 0, 1])}, "once"),
-        ({"ranking": np.array([0, 1, 2])}, "each of its items"),
+        ({"ranking": np.array([0, 1, 2])}, "each item of"),
         ({"ranking": np.array([0.0, 1.0, 3.0])}, "whole numbers"),
         ({"token": np.array([np.nan])}, "token"),
     ],
 )
-def test_foreign_decisions_are_refused(change: dict[str, Any], what: str) -> None:
+def test_foreign_decisions_are_rejected(change: dict[str, Any], what: str) -> None:
     agent = Agent(DoubtSort(DCG()), m=5, k=1, seed=0)
     decision: Decision = agent.rank(available=[0, 1, 3])
     before = agent.dump()
@@ -279,7 +279,7 @@ def test_learners_of_fixed_sets_say_that_they_are() -> None:
             run(BlockFTRL(DCG()), some_rounds(5, 4, seed=0), k=1, measure=DCG())
 
 
-def test_rounds_about_unknown_or_retired_items_are_refused() -> None:
+def test_rounds_about_unknown_or_retired_items_are_rejected() -> None:
     rounds = some_rounds(20, 4, seed=0)
     with pytest.raises(ValueError, match="made for 3 items"):
         run_agents([Agent(DoubtSort(DCG()), m=3, k=1)], rounds, measure=DCG())

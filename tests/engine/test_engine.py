@@ -1,4 +1,4 @@
-"""Agent, play and simulate: what they record, and what they refuse."""
+"""Agent, play and simulate: their records, and the inputs that they reject."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_chunks_do_not_show() -> None:
     assert len(seen) == 3
 
 
-def test_full_information_sees_everything_whatever_k_is(rounds: Rounds) -> None:
+def test_full_information_sees_everything_for_every_k(rounds: Rounds) -> None:
     learner = FTPL(DCG(), horizon=T)
     assert problem_shape(learner, m=10, k=1).k == 10
     one, all_ = (simulate(learner, rounds, k=k, measure=DCG()).value[-1] for k in (1, 10))
@@ -113,7 +113,7 @@ def test_memory_does_not_grow_with_the_horizon() -> None:
 @pytest.mark.parametrize("run", [play, simulate])
 @pytest.mark.parametrize(
     ("checkpoints", "message"),
-    [([0, 5], "from 1 to 1000"), ([5, 5], "ascending"), ([1001], "1000"), ([], "at must hold")],
+    [([0, 5], "from 1 to 1000"), ([5, 5], "ascending"), ([1001], "1000"), ([], "checkpoints must hold")],
 )
 def test_bad_checkpoints(run: object, checkpoints: list[int], message: str, rounds: Rounds) -> None:
     assert callable(run)
@@ -121,12 +121,12 @@ def test_bad_checkpoints(run: object, checkpoints: list[int], message: str, roun
         run(Uniform(), rounds, k=1, measure=DCG(), checkpoints=np.array(checkpoints, dtype=np.int64))
 
 
-def test_relevance_above_the_learners_grades_is_refused() -> None:
+def test_relevance_above_the_learners_grades_is_rejected() -> None:
     with pytest.raises(ValueError, match="relevance 3 occurs, but rtop1f has max_grade = 1"):
         simulate(RTop1F(DCG(), horizon=9), fixed_items([[0, 3]]), k=1, measure=DCG())
 
 
-def test_lists_of_different_lengths_are_refused() -> None:
+def test_lists_of_different_lengths_are_rejected() -> None:
     uneven = Rounds(np.empty((3, 0), np.float32), np.zeros(3, np.uint8), np.array([0, 1, 3]))
     with pytest.raises(ValueError, match="lists of 1 to 2 items: all must have the same length"):
         simulate(RTop1F(DCG(), horizon=9), uneven, k=1, measure=DCG())
@@ -164,13 +164,13 @@ def uneven_lists(seed: int, shortest: int = 1, longest: int = 8) -> Rounds:
         DCG(2, "linear"),
         NDCG(3),
         NDCG(no_relevant="skip"),
-        Precision(2, mean=False),
+        Precision(2),
         AveragePrecision(),
         AUCLoss(),
     ],
     ids=str,
 )
-def test_lists_of_different_lengths_are_worth_what_each_is_by_itself(measure: Measure) -> None:
+def test_values_of_lists_of_different_lengths_are_those_of_each_list(measure: Measure) -> None:
     rounds = uneven_lists(seed=1)
     sequence = np.random.default_rng(2).integers(0, 150, 40_000)  # longer than a chunk
     trace = simulate(Uniform(), rounds, k=1, measure=measure, seed=3, sequence=sequence)
@@ -217,7 +217,7 @@ def test_bad_sequences_are_named(sequence: list[int], rounds: Rounds) -> None:
 
 
 @pytest.mark.parametrize("name", Rounds._fields[:4])
-def test_arrays_of_other_types_are_refused(name: str, rounds: Rounds) -> None:
+def test_arrays_of_other_types_are_rejected(name: str, rounds: Rounds) -> None:
     """Compiled code takes arrays as they are: another type would be read as garbage."""
     rounds = rounds._replace(items=np.arange(len(rounds.relevance)))
     other = rounds._replace(**{name: getattr(rounds, name).astype(np.int32)})
@@ -225,7 +225,7 @@ def test_arrays_of_other_types_are_refused(name: str, rounds: Rounds) -> None:
         simulate(Uniform(), other, k=1, measure=DCG())
 
 
-def test_offsets_beyond_the_rows_are_refused(rounds: Rounds) -> None:
+def test_offsets_beyond_the_rows_are_rejected(rounds: Rounds) -> None:
     for name in ("features", "relevance"):
         short = rounds._replace(**{name: getattr(rounds, name)[:-10]})
         with pytest.raises(ValueError, match="offsets of the rounds go from 0 to 10000: must go"):
@@ -278,16 +278,16 @@ class At(NamedTuple):
 
 
 @pytest.mark.parametrize("position", [0, 9])
-def test_a_learner_that_ranks_what_is_not_there_is_stopped(position: int, rounds: Rounds) -> None:
+def test_a_learner_that_ranks_unknown_items_is_stopped(position: int, rounds: Rounds) -> None:
     class Nonsense(Uniform):
         kernels = Kernels(_rank_nonsense, _learn_nothing)
 
         def init(self, shape: Shape) -> Any:
             return At(position)
 
-    with pytest.raises(ValueError, match="something else than"):
+    with pytest.raises(ValueError, match="something other than"):
         simulate(Nonsense(), rounds, k=1, measure=DCG())
-    with pytest.raises(ValueError, match="something else than"):
+    with pytest.raises(ValueError, match="something other than"):
         simulate(Nonsense(), uneven_lists(0, shortest=10, longest=12), k=1, measure=DCG(2))
 
 
@@ -303,7 +303,7 @@ def test_numpy_integers_make_an_agent_that_can_be_saved() -> None:
     assert Agent.load(agent.dump()).shape == (5, 0, 2)
 
 
-def test_no_rounds_is_refused() -> None:
+def test_no_rounds_is_rejected() -> None:
     nothing = Rounds(np.empty((0, 0), np.float32), np.zeros(0, np.uint8), np.array([0]))
     with pytest.raises(ValueError, match="horizon = 0"):
         simulate(Uniform(), nothing, k=1, measure=DCG())
@@ -397,7 +397,7 @@ def test_a_decision_that_is_not_finite_is_refused_and_harms_nothing(wrong: float
 
 
 @pytest.mark.parametrize("wrong", [[0.0, 1.0, 2.0, 3.0], ["0", "1", "2", "3"], [None] * 4, [True] * 4])
-def test_rankings_that_are_no_whole_numbers_are_refused(wrong: list[Any]) -> None:
+def test_rankings_that_are_no_whole_numbers_are_rejected(wrong: list[Any]) -> None:
     agent = Agent(Uniform(), m=4, k=1)
     with pytest.raises(ValueError, match=r"ranking of the decision .*: must hold whole numbers"):
         agent.update(agent.rank()._replace(ranking=np.array(wrong)), [1])
@@ -434,7 +434,7 @@ def test_answers_are_counted_for_each_item() -> None:
         counted[decision.ranking[:2][answers == 1]] += 1
         agent.update(decision, answers)
     with pytest.raises(ValueError, match="feedback"):
-        agent.update(decision, [1, 7])  # what is refused is not counted
+        agent.update(decision, [1, 7])  # a rejected update is not counted
     assert agent.summary().n_feedback.tolist() == counted.tolist()
     assert (agent.rounds, agent.n_feedback) == (50, counted.sum())
 
@@ -498,7 +498,7 @@ def test_uniforms_drawn_ahead_are_those_of_each_round(rounds_before: int) -> Non
     assert agent.rank().ranking.tolist() == expected()
 
 
-def test_a_generator_that_others_use_is_asked_for_one_round_at_a_time() -> None:
+def test_a_shared_generator_is_called_once_per_round() -> None:
     shared, same = np.random.default_rng(5), np.random.default_rng(5)
     agent = Agent(Uniform(), m=4, k=1, seed=shared)
     for _ in range(3):
@@ -553,7 +553,7 @@ def test_uniforms_from_outside_are_those_of_the_round(learner: Any) -> None:
 
 
 @pytest.mark.parametrize("wrong", [[0.5], [1.0] * 6, [-0.1] * 6, [np.nan] * 6, [0.5] * 7])
-def test_uniforms_that_are_none_are_refused(wrong: list[float]) -> None:
+def test_numbers_outside_the_unit_interval_are_rejected_as_uniforms(wrong: list[float]) -> None:
     agent = Agent(RTop1F(DCG(), horizon=100), m=5, k=1)
     with pytest.raises(ValueError, match="uniforms"):
         agent.rank(uniforms=np.array(wrong))
@@ -573,7 +573,7 @@ def test_what_somebody_else_showed_is_learned_from() -> None:
     assert np.array_equal(adopting.summary().estimate, own.summary().estimate)
 
 
-def test_what_cannot_be_adopted_is_refused() -> None:
+def test_invalid_overrides_are_rejected() -> None:
     agent = Agent(DoubtSort(DCG()), m=3, k=1)
     old = agent.rank()
     agent.rank()
@@ -582,5 +582,5 @@ def test_what_cannot_be_adopted_is_refused() -> None:
     with pytest.raises(ValueError, match="must hold the items of the decision"):
         agent.override(agent.rank(), [0, 1, 1])
     fixed = Agent(BlockFTRL(DCG(), horizon=100), m=3, k=1)
-    with pytest.raises(ValueError, match="learns from lists of its own only"):
+    with pytest.raises(ValueError, match="learns from its own rankings only"):
         fixed.override(fixed.rank(), [0, 1, 2])

@@ -1,4 +1,4 @@
-"""Rebuilding an agent from its log, and refusing to rebuild it from answers alone."""
+"""Rebuild an agent from its log, and refuse to rebuild it from feedback alone."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from peekrank.types import Decision, Learner
 CLOCKED: list[Learner] = [
     BlockFTRL(DCG()),
     RTop1F(DCG(), horizon=500),
-    SetFTRL(Precision(2, mean=False)),
+    SetFTRL(Precision(2)),
     DoubtSort(DCG()),
 ]
 
@@ -45,12 +45,12 @@ def test_a_log_makes_the_same_agent(learner: Learner) -> None:
 
 
 @pytest.mark.parametrize("learner", CLOCKED, ids=str)
-def test_answers_alone_are_refused_where_they_are_not_enough(learner: Learner) -> None:
+def test_feedback_alone_is_rejected_if_the_learner_counts_rounds(learner: Learner) -> None:
     log, other = list(life(new(learner))), new(learner)
     decision, feedback = next((shown, told) for shown, told in log if told is not None)
     before = other.dump()
     with pytest.raises(
-        ValueError, match=r"of round \d+, and this agent has ranked 0 times: .* replay rebuilds it"
+        ValueError, match=r"of round \d+, but this agent has ranked 0 times: .* replay rebuilds it"
     ):
         other.update(decision, feedback)
     with pytest.raises(ValueError, match="of round 0"):
@@ -68,7 +68,7 @@ def test_answers_alone_are_enough_for_the_others(learner: Learner) -> None:
     assert np.array_equal(getattr(agent.state, name), getattr(other.state, name))
 
 
-def test_a_log_of_another_agent_is_refused() -> None:
+def test_a_log_of_another_agent_is_rejected() -> None:
     log = life(new(BlockFTRL(DCG())))
     with pytest.raises(ValueError, match=r"entry 0 of the log: .* same learner, shape and seed"):
         replay(new(BlockFTRL(DCG()), seed=4), log)

@@ -1,4 +1,4 @@
-"""An agent's bytes: resume bit for bit, refuse what is foreign, damaged, forged, or of another learner."""
+"""Saved agents: they resume bit for bit, and foreign, damaged, forged or mismatched bytes are rejected."""
 
 from __future__ import annotations
 
@@ -96,13 +96,13 @@ def test_a_loaded_copy_can_be_reseeded(agent: Agent) -> None:
         (lambda blob: blob[:8] + b"\x00\x63" + blob[10:], "saved in format 99; this peekrank reads format 2"),
         (lambda blob: blob[:8] + b"\x00\x01" + blob[10:], "saved in format 1; this peekrank reads format 2"),
         (lambda blob: sealed(b"", blob), "its description is not JSON"),
-        (lambda blob: sealed(b"\x00\x00\x00\x02[]", blob), "must have learner, shape, generator, memory"),
+        (lambda blob: sealed(b"\x00\x00\x00\x02[]", blob), "must have learner, shape, generator, persistent"),
         (lambda blob: sealed(b"\xff\xff\xff\xff" + b"[" * 100_000, blob), "its description is not JSON"),
         (lambda blob: sealed(blob[HEADER:] + b"x", blob), "does not fit learner"),
         (lambda blob: sealed(blob[HEADER:-8], blob), "does not fit learner"),
     ],
 )
-def test_foreign_or_damaged_bytes_are_refused(agent: Agent, spoil: Any, message: str) -> None:
+def test_foreign_or_damaged_bytes_are_rejected(agent: Agent, spoil: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Agent.load(spoil(agent.dump()))
 
@@ -110,8 +110,8 @@ def test_foreign_or_damaged_bytes_are_refused(agent: Agent, spoil: Any, message:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"learner": 3}, "its learner is no text"),
-        ({"learner": "rtop2f"}, "cannot be made: unknown learner 'rtop2f': did you mean"),
+        ({"learner": 3}, "its learner is not a text"),
+        ({"learner": "rtop2f"}, "cannot be restored: unknown learner 'rtop2f': did you mean"),
         ({"learner": "ftpl:measure=dcg,horizon=500"}, "does not fit learner 'ftpl:measure=dcg,horizon=500'"),
         ({"shape": [5, 0]}, "its shape must be three numbers"),
         ({"shape": "505"}, "its shape must be three numbers"),
@@ -120,14 +120,14 @@ def test_foreign_or_damaged_bytes_are_refused(agent: Agent, spoil: Any, message:
         ({"shape": [10**15, 0, 1]}, "m = 1000000000000000: must be a whole number, from 1 to"),
         ({"shape": [5, 0, 6]}, "k = 6: must be a whole number, from 1 to 5"),
         ({"shape": [4, 0, 1]}, "does not fit learner"),
-        ({"generator": {}}, "its generator is not one of NumPy's default kind"),
+        ({"generator": {}}, "its generator is not a PCG64"),
         ({"generator": {"state": -1, "inc": 1, "has_uint32": 0, "uinteger": 0}}, "its generator is not"),
         ({"generator": {"state": 2**200, "inc": 1, "has_uint32": 0, "uinteger": 0}}, "its generator is not"),
-        ({"persistent": None}, "its memory has no names"),
+        ({"persistent": None}, "its arrays have no names"),
         ({"persistent": ["scores"]}, "does not fit learner"),
     ],
 )
-def test_descriptions_that_cannot_be_right_are_refused(agent: Agent, changes: Any, message: str) -> None:
+def test_invalid_descriptions_are_rejected(agent: Agent, changes: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Agent.load(described_otherwise(agent.dump(), lambda about: about.update(changes)))
 
@@ -138,7 +138,7 @@ def test_a_forged_length_of_lists_takes_no_memory() -> None:
         Agent.load(described_otherwise(blob, lambda about: about.update(shape=[10**9, 3, 1])))
 
 
-def test_a_clock_beyond_its_block_is_refused() -> None:
+def test_a_clock_beyond_its_block_is_rejected() -> None:
     """Compiled code would read questions that are not there."""
     agent = Agent(BlockFTRL(DCG(), horizon=10_000), m=10, k=1)
     agent.rank()
@@ -147,7 +147,7 @@ def test_a_clock_beyond_its_block_is_refused() -> None:
         Agent.load(agent.dump())
 
 
-def test_another_learner_is_refused(agent: Agent) -> None:
+def test_another_learner_is_rejected(agent: Agent) -> None:
     with pytest.raises(ValueError, match="saved with learner 'rtop1f:measure=dcg,horizon=500', not 'ftpl"):
         Agent.load(agent.dump(), FTPL(SumLoss(), horizon=10))
 

@@ -53,7 +53,7 @@ def test_some_items_only() -> None:
 
 def test_bad_orders_and_learners_are_refused() -> None:
     fixed, known = Agent(BlockFTRL(DCG()), m=3, k=1), Agent(DoubtSort(DCG()), m=3, k=1)
-    with pytest.raises(ValueError, match="blockftrl learns from lists of its own only"):
+    with pytest.raises(ValueError, match="blockftrl learns from its own rankings only"):
         fixed.override(fixed.rank(), [0, 1, 2])
     with pytest.raises(ValueError, match="must hold the items of the decision, each once"):
         known.override(known.rank(), [0, 1, 1])

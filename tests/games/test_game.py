@@ -430,7 +430,7 @@ def test_json_symbols(tmp_path: Path) -> None:
         (GOOD + ', "actions": [["a"], "b"]}', "game.json: 'actions' must be a list of names"),
         (GOOD + ', "actions": ["1", 1]}', "game.json: two actions are named '1'"),
         (GOOD + ', "outcomes": ["a"]}', "game.json: 1 names of outcomes for 2 outcomes"),
-        ("[" * 100_000, "game.json: has lists within lists"),
+        ("[" * 100_000, "game.json: is nested too deeply"),
         ('{"loss": [[1' + "0" * 5000 + "]]}", "game.json: Exceeds the limit"),
     ],
 )

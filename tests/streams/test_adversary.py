@@ -1,4 +1,4 @@
-"""The stream of indistinguishable adversaries: its law, its files, and the regret that nobody avoids."""
+"""The stream of indistinguishable adversaries: its distribution, its files, and its linear regret."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_it_passes_all_checks_of_streams(side: Side, tmp_path: Path) -> None:
 
 
 def test_both_sides_show_the_same_to_every_ranking(tmp_path: Path) -> None:
-    """Frequencies of what the first k items of each ranking show differ by chance only."""
+    """Frequencies of the feedback on the first k items of each ranking differ only by sampling error."""
     path, _ = write(tmp_path, "aucloss", 4, 2)
     n = 100_000
     p, q = (Adversary(path, side).rounds(n, np.random.default_rng(1)).relevance for side in ("p", "q"))
@@ -81,7 +81,7 @@ def test_specifications_go_there_and_back(tmp_path: Path, monkeypatch: pytest.Mo
     assert stream(f"adversary:path={path.name}") == Adversary(Path(path.name), "p")
 
 
-def test_a_third_side_is_refused(tmp_path: Path) -> None:
+def test_a_third_side_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="side"):
         stream(f"adversary:path={tmp_path / 'x.json'},side=r")
 
@@ -98,23 +98,26 @@ BROKEN: dict[str, tuple[Callable[[Proof], Any], str]] = {
     "no game": (lambda p: drop(p, "game"), "cannot be read: KeyError"),
     "other outcomes": (lambda p: p["game"].update(outcomes=["fine", "worn"]), "cannot be read: ValueError"),
     "numbers for outcomes": (lambda p: p["game"].update(outcomes=[1, 2]), "cannot be read: AttributeError"),
-    "no outcomes": (lambda p: p["game"].update(outcomes=[]), "no relevance vectors"),
-    "negative grades": (lambda p: p["game"]["outcomes"].__setitem__(0, "-1 0 0"), "no relevance vectors"),
-    "large grades": (lambda p: p["game"]["outcomes"].__setitem__(0, "256 0 0"), "no relevance vectors"),
+    "no outcomes": (lambda p: p["game"].update(outcomes=[]), "not relevance vectors"),
+    "negative grades": (lambda p: p["game"]["outcomes"].__setitem__(0, "-1 0 0"), "not relevance vectors"),
+    "large grades": (lambda p: p["game"]["outcomes"].__setitem__(0, "256 0 0"), "not relevance vectors"),
     "outcomes of several lengths": (lambda p: p["game"]["outcomes"].__setitem__(0, "0 0"), "outcomes"),
     "a text for a distribution": (lambda p: p["adversaries"].update(p="half"), "cannot be read: ValueError"),
-    "too few probabilities": (lambda p: p["adversaries"]["p"].pop(), "'p' is no distribution over the 8 outcomes"),
-    "too many probabilities": (lambda p: p["adversaries"]["q"].append(0.0), "'q' is no distribution"),
+    "too few probabilities": (
+        lambda p: p["adversaries"]["p"].pop(),
+        "'p' is not a distribution over the 8 outcomes",
+    ),
+    "too many probabilities": (lambda p: p["adversaries"]["q"].append(0.0), "'q' is not a distribution"),
     "negative probabilities": (
         lambda p: p["adversaries"].update(q=[-1.0, 2.0, *[0] * 6]),
-        "'q' is no distribution",
+        "'q' is not a distribution",
     ),
-    "more than one": (lambda p: p["adversaries"].update(p=[0.5] * 8), "'p' is no distribution"),
+    "more than one": (lambda p: p["adversaries"].update(p=[0.5] * 8), "'p' is not a distribution"),
     "a probability of 400 digits": (
         lambda p: p["adversaries"].update(p=[10**400] * 8),
         "cannot be read: OverflowError",
     ),
-    "not a number": (lambda p: p["adversaries"].update(p=[float("nan")] * 8), "'p' is no distribution"),
+    "not a number": (lambda p: p["adversaries"].update(p=[float("nan")] * 8), "'p' is not a distribution"),
 }
 
 
@@ -132,12 +135,12 @@ def test_broken_certificates_are_named(fault: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "is no certificate"),
-        (b"{", "is no certificate"),
-        (b"\xff\xfe", "is no certificate"),
+        (b"", "is not a certificate"),
+        (b"{", "is not a certificate"),
+        (b"\xff\xfe", "is not a certificate"),
         (b"[1, 2]", "holds no adversaries"),
-        (b"[" * 950 + b"]" * 950, "is no certificate: has lists within lists, too deep"),
-        (b"[" * 5000 + b"]" * 5000, "is no certificate: has lists within lists, too deep"),
+        (b"[" * 950 + b"]" * 950, "is not a certificate: is nested too deeply"),
+        (b"[" * 5000 + b"]" * 5000, "is not a certificate: is nested too deeply"),
         (b"3", "holds no adversaries"),
     ],
 )
@@ -153,7 +156,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         _ = Adversary(tmp_path / "nowhere.json").m
 
 
-def test_the_certificate_of_a_game_that_can_be_learned_is_refused(tmp_path: Path) -> None:
+def test_the_certificate_of_a_game_that_can_be_learned_is_rejected(tmp_path: Path) -> None:
     path, _ = write(tmp_path, "dcg", 3, 1)
     with pytest.raises(ValueError, match="must be the certificate of a hopeless game"):
         Adversary(path).rounds(1, np.random.default_rng(0))

@@ -60,7 +60,7 @@ def test_blocks_change_a_hundred_times() -> None:
     assert len(lists(Available(m=20, n=5, rule="blocks").rounds(7, np.random.default_rng(0)))) == 7
 
 
-def test_churn_replaces_one_at_a_time_and_nobody_comes_back() -> None:
+def test_churn_replaces_one_at_a_time_and_no_item_comes_back() -> None:
     shown = lists(Available(m=9, n=4, rule="churn").rounds(600, np.random.default_rng(0)))
     gone: set[int] = set()
     for before, after in pairwise(shown):
@@ -83,7 +83,7 @@ def test_replaced_changes_once() -> None:
     assert shown[:5] == [[0, 1, 2, 3]] * 5
     assert shown[5:] == [shown[5]] * 5
     assert set(shown[5]) > {4, 5}
-    with pytest.raises(ValueError, match=r"m = 9: must be 2 n = 8 at most"):
+    with pytest.raises(ValueError, match=r"m = 9: must be at most 2 n = 8"):
         Available(m=9, n=4, rule="replaced")
 
 
@@ -103,7 +103,7 @@ def test_available_items_are_those_of_the_mask() -> None:
     assert list_lengths(rounds).tolist() == mask.sum(axis=1).tolist()
     assert known_items(rounds) == items_of(rounds).max() + 1
     mask[3] = False
-    with pytest.raises(ValueError, match="one item at least in every round"):
+    with pytest.raises(ValueError, match="at least one item in every round"):
         available_items(relevance, mask)
     with pytest.raises(ValueError, match=r"available of shape \(30, 4\)"):
         available_items(relevance, mask[:, :4])
@@ -113,7 +113,7 @@ def test_available_items_are_those_of_the_mask() -> None:
     ("items", "what"),
     [
         (np.array([0, 1, 1, 0]), "ascending"),
-        (np.array([0, 1, -1, 0]), "from 0 on"),
+        (np.array([0, 1, -1, 0]), "of at least 0"),
         (np.array([0, 1, 2]), "one for each row"),
         (np.array([0.0, 1, 0, 1]), "int64"),
     ],

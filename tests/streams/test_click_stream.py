@@ -1,4 +1,4 @@
-"""Streams whose visitors click: what learners are told, against forms and models written down a second time."""
+"""Streams with click feedback, against rules and models implemented a second time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from peekrank import CT15, DCG, Agent, Bernoulli, DoubtSort, Greedy, Uniform, play, simulate
-from peekrank.engine.feedback import tell
+from peekrank.engine.feedback import reveal
 from peekrank.evaluation.position_bias import estimate_curve
 from peekrank.evaluation.simulated_log import simulate_log
 from peekrank.experiments.experiment import Experiment
@@ -53,7 +53,7 @@ def naive_clicks(model: ClickModel, relevance: Floats, u: Floats) -> list[int]:
 
 
 @pytest.mark.parametrize(("model", "taken"), CASES)
-def test_what_is_told_is_what_the_form_makes_of_the_model(model: ClickModel, taken: str) -> None:
+def test_feedback_follows_the_rules_and_the_model(model: ClickModel, taken: str) -> None:
     graded = stream("binomial:m=5,max_grade=2")
     made = parse_rules(taken)
     rounds = Clicks(graded, model, made).rounds(300, np.random.default_rng(3))
@@ -65,16 +65,16 @@ def test_what_is_told_is_what_the_form_makes_of_the_model(model: ClickModel, tak
         relevance = rounds.relevance.reshape(-1, 5)[n][ranking] / 2
         reports = [{"click": float(c)} for c in naive_clicks(model, relevance, u)]
         expected = made.as_grades(made.estimates(reports), u[6:])
-        assert tell(rounds, n, ranking, 10 + n) == pytest.approx(expected, nan_ok=True)
+        assert reveal(rounds, n, ranking, 10 + n) == pytest.approx(expected, nan_ok=True)
 
 
 @pytest.mark.parametrize("relevance", list(product([0, 1, 2], repeat=2)))
-def test_what_is_told_through_the_right_curve_does_not_depend_on_the_position(relevance: tuple[int, int]) -> None:
-    """The mean of what is told is (R - low) / (high - low) at every position."""
+def test_feedback_through_the_right_curve_does_not_depend_on_the_position(relevance: tuple[int, int]) -> None:
+    """The mean feedback is (R - low) / (high - low) at every position."""
     source = Clicks(stream("binomial:m=2,max_grade=2"), PositionBased((0.9, 0.5), (0.2, 0.1)))
     rounds = source.rounds(1, np.random.default_rng(0))._replace(relevance=np.array(relevance, np.uint8))
-    told = np.array([tell(rounds, 0, np.array([0, 1]), number) for number in range(20_000)])
-    low, high = source.parse_rules.spread
+    told = np.array([reveal(rounds, 0, np.array([0, 1]), number) for number in range(20_000)])
+    low, high = source.rules.spread
     assert told.mean(axis=0) == pytest.approx((np.array(relevance) / 2 - low) / (high - low), abs=0.015)
 
 
@@ -106,25 +106,25 @@ def test_the_right_curve_teaches_items_and_silence_taken_for_0_teaches_positions
     assert right < 0.05 < raw
 
 
-def test_raw_clicks_in_a_log_tell_the_curve() -> None:
+def test_raw_clicks_in_a_log_reveal_the_curve() -> None:
     people = PositionBased((1.0, 0.6, 0.3))
     source = Clicks(Bernoulli((0.3, 0.4, 0.5, 0.6, 0.7)), people, parse_rules("click = 1; curve 1 1 1"))
     log = simulate_log(Agent(Uniform(), m=5, k=3, seed=1), source.rounds(8_000, np.random.default_rng(2)))
     assert estimate_curve(log).examined == pytest.approx(people.if_relevant, abs=0.05)
 
 
-def test_more_positions_than_the_curve_has_are_refused() -> None:
+def test_more_positions_than_the_curve_has_are_rejected() -> None:
     rounds = stream("clicks:stream=ct15,model=position:if_relevant=1+0.5").rounds(5, np.random.default_rng(0))
     for run in (simulate, play):
-        with pytest.raises(ValueError, match="k = 3: the curve of the visitors describes the first 2 positions"):
+        with pytest.raises(ValueError, match="k = 3: the click model describes only the first 2 positions"):
             run(Uniform(), rounds, k=3, measure=DCG())
-    with pytest.raises(ValueError, match="k = 3: the curve"):
+    with pytest.raises(ValueError, match="k = 3: the click model"):
         simulate_log(Agent(Uniform(), m=10, k=3), rounds)
 
 
 @pytest.mark.parametrize("taken", ["grades", "click = 1; seen", "purchase = 1; cascade", "click = 2; cascade"])
-def test_what_nobody_tells_is_refused(taken: str) -> None:
-    with pytest.raises(ValueError, match="people who are simulated click, and tell neither"):
+def test_feedback_that_click_models_cannot_give_is_rejected(taken: str) -> None:
+    with pytest.raises(ValueError, match="simulated users give clicks only, neither"):
         stream(f"clicks:stream=ct15,feedback=[{taken}]")
 
 

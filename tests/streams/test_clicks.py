@@ -43,8 +43,8 @@ def test_the_same_generator_draws_the_same_clicks() -> None:
         assert np.array_equal(one, two)
 
 
-def test_what_makes_no_sense_is_refused() -> None:
-    with pytest.raises(ValueError, match="one at least"):
+def test_what_makes_no_sense_is_rejected() -> None:
+    with pytest.raises(ValueError, match="at least one"):
         PositionBased(())
     with pytest.raises(ValueError, match="must have as many as if_relevant, 2"):
         PositionBased((0.5, 0.4), (0.1,))

@@ -77,7 +77,7 @@ def _update(state: Notes, X: Features, ranking: Ints, token: Floats, feedback: F
 
 @dataclass(frozen=True)
 class Show:
-    """A learner that shows one ranking and writes down what is revealed to it."""
+    """A learner that shows one ranking and records the feedback."""
 
     notes: Notes
     name: ClassVar[str] = "show"

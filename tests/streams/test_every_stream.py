@@ -20,7 +20,7 @@ PROOF = '{"game": {"outcomes": ["0 1 0", "1 1 0"]}, "adversaries": {"p": [0.5, 0
 SPECIFICATIONS = [
     "ct15",
     "ct15:m=5,noise=0.5",
-    "means",
+    "bernoulli",
     "bernoulli:means=0.9+0.1",
     "bernoulli:means=0.9+0.1+0.5,grade=3",
     "joint:lists=012+100,probabilities=0.25+0.75",

@@ -44,7 +44,7 @@ def test_corrected_clicks_over_propensities_are_unbiased_by_enumeration(relevanc
 
 
 def test_grades_seen_through_a_curve_are_unbiased_by_enumeration() -> None:
-    """Rules with several grades: looked at with probability theta, then the grade is told; else silence."""
+    """Rules with several grades: examined with probability theta, then the grade is observed; otherwise no signal."""
     made = parse_rules("purchase = 4, click = 1; curve 0.8 0.5")
     for position, theta in enumerate((0.8, 0.5)):
         cases: list[tuple[dict[str, float], int]] = [({"purchase": 1, "click": 1}, 4), ({"click": 1}, 1), ({}, 0)]
@@ -76,8 +76,8 @@ def test_grades_made_of_estimates_keep_the_order_at_every_position() -> None:
     assert parse_rules("click = 1; seen").as_grades([1.0, np.nan], [0.9, 0.9]).tolist()[0] == 1.0
 
 
-def test_a_cascade_prefix_is_right_where_nobody_skips() -> None:
-    """Mean grade of what was looked at is the relevance: items are liked independently of each other."""
+def test_a_cascade_prefix_is_right_if_no_user_skips() -> None:
+    """The mean grade of examined items is the relevance, because items are liked independently of each other."""
     relevance = np.array([0.3, 0.6, 0.2])
     clicks = draw_clicks(Cascade(), np.tile(relevance, (60_000, 1)), np.random.default_rng(0))
     assert np.nanmean(cascade_prefix(clicks), axis=0) == pytest.approx(relevance, abs=0.012)
@@ -115,28 +115,28 @@ def test_rules_take_the_largest_grade_that_holds() -> None:
     assert not made.unbiased
 
 
-def test_what_was_not_looked_at_is_unknown() -> None:
+def test_unexamined_items_are_unknown() -> None:
     made = parse_rules("click = 1; seen")
     assert made.estimates([{}, None, {"click": 1}], seen=[True, False, True]).tolist() == pytest.approx(
         [0.0, np.nan, 1.0], nan_ok=True
     )
-    with pytest.raises(ValueError, match="position 1 has the grade 1 and was not looked at"):
+    with pytest.raises(ValueError, match="position 1 has the grade 1 but was not examined"):
         made.estimates([{"click": 1}], seen=[False])
-    with pytest.raises(ValueError, match="`seen` must be given"):
+    with pytest.raises(ValueError, match="`seen` is required"):
         made.estimates([{}])
-    with pytest.raises(ValueError, match="seen tells of 2 positions: must tell of each of the 1 reported"):
+    with pytest.raises(ValueError, match="seen covers 2 positions: must cover each of the 1 reported"):
         made.estimates([{}], seen=[True, True])
 
 
-def test_grades_that_are_told_pass_through() -> None:
+def test_explicit_grades_pass_through() -> None:
     assert parse_rules(" grades ").estimates([3, None, 0]).tolist() == pytest.approx([3, np.nan, 0], nan_ok=True)
     with pytest.raises(ValueError, match="signals need rules"):
         FeedbackRules().estimates([{"click": 1}])
 
 
 @pytest.mark.parametrize("text", ["clicks", "click = 1", "purchase = 4, dwell > 30s = 2"])
-def test_clicks_without_a_word_on_examination_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"does not say who looked at what|must be 'signal = grade'"):
+def test_clicks_without_a_word_on_examination_are_rejected(text: str) -> None:
+    with pytest.raises(ValueError, match=r"does not say which positions were examined|must be 'signal = grade'"):
         parse_rules(text)
 
 
@@ -146,20 +146,20 @@ def test_clicks_without_a_word_on_examination_are_refused(text: str) -> None:
         ("", "rule 1, '': must be"),
         ("click; seen", "rule 1, 'click': must be 'signal = grade'"),
         ("click = 1, = 2; seen", "rule 2"),
-        ("click = 0; seen", "a grade is from 1 to 255"),
-        ("click = 256; seen", "a grade is from 1 to 255"),
+        ("click = 0; seen", "a grade must be from 1 to 255"),
+        ("click = 256; seen", "a grade must be from 1 to 255"),
         ("click = 1.5; seen", "must be 'signal = grade'"),
         ("dwell > 30 sec = 1; seen", "unit 'sec'"),
-        ("click = 1, click = 2; seen", "rule 2, 'click = 2': the same condition"),
+        ("click = 1, click = 2; seen", "rule 2, 'click = 2': another rule has the same condition"),
         ("click = 1; sen", "did you mean 'seen'"),
-        ("click = 1; seen 3", "it stands alone"),
+        ("click = 1; seen 3", "it takes no numbers"),
         ("click = 1; ", "known: cascade, curve, seen"),
-        ("click = 1; curve", "one at least"),
+        ("click = 1; curve", "at least one"),
         ("click = 1; curve 1 x", "curve, position 2: 'x' must be the probability"),
         ("click = 1; curve 1 nan", "position 2"),
         ("click = 1; curve 0.5 0/0", "position 2: a click has probability 0.0"),
-        ("click = 2; curve 0.9/0.1", "where there is one grade, 1"),
-        ("grades; seen", "grades stand alone"),
+        ("click = 2; curve 0.9/0.1", "only if 1 is the only grade"),
+        ("grades; seen", "'grades' stands alone"),
         ("__import__('os') = 1; seen", "rule 1"),
     ],
 )
@@ -174,20 +174,20 @@ def test_signals_are_checked() -> None:
         made.estimates([{"clik": 1}])
     with pytest.raises(ValueError, match="click = nan: must be a finite number"):
         made.estimates([{"click": float("nan")}])
-    with pytest.raises(ValueError, match="must be signals with their numbers"):
+    with pytest.raises(ValueError, match="must be signals with numbers"):
         made.estimates([1.0])
     with pytest.raises(ValueError, match="a list of 2 positions: the curve describes the first 1"):
         parse_rules("click = 1; curve 0.5").estimates([{}, {}])
 
 
-def test_forms_that_contradict_themselves_are_refused() -> None:
+def test_forms_that_contradict_themselves_are_rejected() -> None:
     with pytest.raises(ValueError, match="examination 'blind'"):
         FeedbackRules((Rule("click", 1),), "blind")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="does not say who looked"):
-        FeedbackRules((Rule("click", 1),), "told")
+    with pytest.raises(ValueError, match="does not say which positions"):
+        FeedbackRules((Rule("click", 1),), "explicit")
     with pytest.raises(ValueError, match="need no examination"):
         FeedbackRules((), "seen")
-    with pytest.raises(ValueError, match="a curve goes with"):
+    with pytest.raises(ValueError, match="a curve is required with"):
         FeedbackRules((Rule("click", 1),), "seen", CURVE)
 
 
@@ -214,9 +214,9 @@ def test_any_text_is_a_form_or_a_clear_error(text: str) -> None:
 
 
 @pytest.mark.parametrize("available", [None, [1, 3, 4]])
-def test_what_is_told_is_item_estimate_and_propensity(available: list[int] | None) -> None:
+def test_item_estimates_hold_items_estimates_and_propensities(available: list[int] | None) -> None:
     decision = Agent(DoubtSort(DCG()), m=5, k=2, seed=3).rank(available=available)
-    told = parse_rules("click = 1; cascade").told(decision, [{"click": 1}, {}])
+    told = parse_rules("click = 1; cascade").item_estimates(decision, [{"click": 1}, {}])
     assert told.items.tolist() == decision.ranking[:1].tolist()
     assert told.estimates.tolist() == [1.0]
     known = np.arange(5) if decision.items is None else decision.items
@@ -224,7 +224,7 @@ def test_what_is_told_is_item_estimate_and_propensity(available: list[int] | Non
     assert told.propensities is not None
     assert told.propensities.tolist() == decision.propensities[known == told.items[0]].tolist()
     silent = Agent(RTop1F(DCG(), horizon=10), m=5, k=1).rank()
-    assert parse_rules("grades").told(silent, [1]).propensities is None
+    assert parse_rules("grades").item_estimates(silent, [1]).propensities is None
 
 
 def test_a_curve_is_what_its_text_says() -> None:

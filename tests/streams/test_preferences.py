@@ -141,7 +141,7 @@ HEAD = "# NUMBER ALTERNATIVES: 3\n"
         (
             "a.soi",
             HEAD + "".join(f"# ALTERNATIVE NAME {i}: a\n" for i in range(1, 5)) + "1: 1\n",
-            "a.soi, line 1: NUMBER ALTERNATIVES is 3 but ALTERNATIVE NAME 4 is there too",
+            "a.soi, line 1: NUMBER ALTERNATIVES is 3 but ALTERNATIVE NAME 4 is present as well",
         ),
         ("a.soc", "", "a.soc: holds no orders"),
         ("a.soc", HEAD, "a.soc: holds no orders"),
@@ -177,10 +177,10 @@ def test_a_first_row_of_nothing_is_a_person(tmp_path: Path) -> None:
         ("1,-inf\n", "a.csv, line 1: column 2: '-inf' is not a finite number; empty means unrated"),
         ("1,2\n1,2,3\n", "a.csv, line 2: 3 cells where the first row has 2"),
         ("a,b\n1\n", "a.csv, line 2: 1 cells where the first row has 2"),
-        (",a\n1,2\n", "a.csv, line 1: no number here, so these name the items, but column 1 has no name"),
+        (",a\n1,2\n", "a.csv, line 1: without a number, this row must name the items, but column 1 has no name"),
         (
             "a,a\n1,2\n",
-            "a.csv, line 1: no number here, so these name the items, but column 2 repeats the name 'a'",
+            "a.csv, line 1: without a number, this row must name the items, but column 2 repeats the name 'a'",
         ),
         ('1,2\n"3,4\n', "a.csv, line 2: not a row of a CSV file: unexpected end of data"),
         ("", "a.csv: holds no ratings"),
@@ -293,9 +293,9 @@ def test_ratings_by_the_rules(tmp_path: Path) -> None:
     assert (source.m, source.d, source.max_grade) == (3, 0, 1)
 
 
-def test_nobody_is_complete(tmp_path: Path) -> None:
+def test_no_person_is_complete(tmp_path: Path) -> None:
     path = written(tmp_path, "a.csv", "1,\n,2\n")
-    with pytest.raises(ValueError, match=r"a\.csv: complete=true leaves nobody, no person rated every item"):
+    with pytest.raises(ValueError, match=r"a\.csv: with complete=true no people are left: none rated every item"):
         Ratings(path, complete=True).rounds(1, np.random.default_rng(0))
 
 
@@ -399,7 +399,7 @@ def test_numbers_and_letters_beyond_all_sense(text: str, message: str, tmp_path:
 
 
 def test_more_scores_than_fit_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preference_files, "_MOST_SCORES", 5)
+    monkeypatch.setattr(preference_files, "_MAX_SCORES", 5)
     orders, ratings = tmp_path / "a.soi", tmp_path / "a.csv"
     orders.write_text("# NUMBER ALTERNATIVES: 3\n1: 1\n1: 2\n1: 3\n")
     ratings.write_text("1,2,3\n4,5,6\n")
@@ -431,11 +431,11 @@ def test_the_long_form_of_ratings(tmp_path: Path) -> None:
     [
         (LONG + "9,31,1\n", r"^a\.csv, line 5: user '9' has rated item '31' before"),
         (LONG + "9,10\n", r"^a\.csv, line 5: 2 cells: must be user, item and rating"),
-        (LONG + "9,10,good\n", r"^a\.csv, line 5: column 3: 'good' is not a finite number, as ratings are"),
+        (LONG + "9,10,good\n", r"^a\.csv, line 5: column 3: 'good' is not a finite number"),
         ("user,item,rating\n", r"^a\.csv: holds no ratings"),
         (
             "".join(f"{user},{item},{(user + item) % 5}\n" for user in range(4) for item in range(20, 25)),
-            r"^a\.csv: looks like rows of user, item and rating, .* a first row user,item,rating says so",
+            r"^a\.csv: looks like rows of user, item and rating, .* add a first row user,item,rating",
         ),
     ],
 )
@@ -452,7 +452,7 @@ def test_three_columns_of_ratings_are_no_long_form(tmp_path: Path) -> None:
 def test_zero_may_mean_not_rated(tmp_path: Path) -> None:
     rows = ["5,0,0,1", "0,0,2,0"] * 10
     path = written(tmp_path, "a.csv", "\n".join(rows))
-    said = r"a\.csv: 62% of all cells are 0; if 0 means that something was not rated, say so: .*unrated=0"
+    said = r"a\.csv: 62% of all cells are 0; if 0 means unrated, use .*unrated=0"
     with pytest.warns(UserWarning, match=said):
         Ratings(path).in_memory()
     grades = Ratings(path, unrated=0).in_memory().grades

@@ -347,7 +347,7 @@ def test_bad_parameters_are_named(text: str, message: str) -> None:
         stream(text)
 
 
-def test_numbers_that_are_none_are_refused() -> None:
+def test_numbers_that_are_none_are_rejected() -> None:
     with pytest.raises(ValueError, match="noise = nan"):
         CT15(noise=float("nan"))
     with pytest.raises(ValueError, match="periods = inf"):

@@ -158,7 +158,7 @@ def centred(relevance: Floats) -> Floats:
 
 
 def from_all_but_one(F: Callable[[Floats], Floats], relevance: Floats, hidden: int, propensity: float) -> Floats:
-    """The estimate of F(relevance): what is hidden is NaN, and so would be what depends on it."""
+    """The estimate of F(relevance): hidden relevance is NaN, and so would be everything that depends on it."""
     seen = relevance.copy()
     seen[hidden] = np.nan
     others, total = [i for i in range(len(seen)) if i != hidden], np.zeros(len(seen))

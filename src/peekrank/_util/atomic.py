@@ -1,4 +1,4 @@
-"""Writing files whole."""
+"""Atomic file writes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` write a file so that there never is half of it under its name.
+    """Write a file atomically: `write` fills a temporary file, which then replaces the file.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -19,9 +19,9 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     'all of it'
     """
     if path.is_symlink():
-        path = path.resolve()  # what a link points to is written, not the link
+        path = path.resolve()  # replace the target, not the link
     if path.exists() and not path.is_file():
-        raise ValueError(f"{path} is no regular file")
+        raise ValueError(f"{path} is not a regular file")
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -30,13 +30,13 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     except BaseException as error:
         with suppress(OSError):
             temporary.unlink()
-        if isinstance(error, OSError):  # which names the temporary file, or none if that was open already
+        if isinstance(error, OSError):  # its own message names the temporary file, or no file
             raise OSError(f"{path} cannot be written: {error.strerror or error}") from None
         raise
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what processes killed while `write_whole` was writing have left in a folder, or one level below.
+    """Remove temporary files that killed processes left in a folder or one level below.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -54,7 +54,7 @@ def remove_leftovers(folder: Path) -> None:
 
 def _alive(process: int) -> bool:
     if os.name != "posix":
-        return True  # elsewhere asking is ending it
+        return True  # on Windows, os.kill would end the process
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):

@@ -1,7 +1,7 @@
-"""Digests of code: of the modules that something depends on, and of nothing else.
+"""Digests of the code that a result depends on.
 
-Found without importing anything: modules are parsed, and followed through their imports. Comments, docstrings and
-layout do not count, since they cannot change what is computed.
+Modules are parsed, not imported, and followed through their imports. Comments, docstrings and layout do not count,
+because they cannot change a result.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _PACKAGE = Path(__file__).parent.parent
 
 
 class Sources:
-    """The source files of a package, as they were when this was made, whatever becomes of them.
+    """Snapshot of the source files of a package.
 
     Parameters
     ----------
     package
-        The folder of the package; its name is that of the package.
+        The folder of the package, named like the package.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -40,32 +40,32 @@ class Sources:
         self._digests: dict[str, str] = {}
 
     def closure(self, *modules: str) -> list[str]:
-        """These modules and all modules of the package that they import, directly or not, anywhere in their code.
+        """Return these modules and all modules of the package that they import, directly or indirectly.
 
-        A name of a package stands for its ``__init__``. One outside this package has no sources here, and is left
-        out; one inside it that does not exist is a ValueError.
+        The name of a package stands for its ``__init__``. Modules outside this package are skipped. Raises
+        ValueError if a module inside it does not exist.
         """
-        found: set[str] = set()
+        reached: set[str] = set()
         left = [name for name in modules if self._inside(name)]
         for name in left:
             if name not in self._files:
                 raise ValueError(f"no module '{name}' in {self._package}")
         while left:
             name = left.pop()
-            if name not in found:
-                found.add(name)
+            if name not in reached:
+                reached.add(name)
                 left += self._imported(name)
-        return sorted(found)
+        return sorted(reached)
 
     def digest(self, *modules: str) -> str:
-        """Digest of what these modules, and all they import, compute."""
+        """Return the digest of these modules and of all they import."""
         whole = hashlib.sha256()
         for name in self.closure(*modules):
             whole.update(f"{name}\0{self._digest(name)}\0".encode())
         return whole.hexdigest()[:16]
 
     def fingerprint(self) -> str:
-        """Digest of every source file, comments included."""
+        """Return the digest of every source file, including comments."""
         whole = hashlib.sha256()
         for name, content in self._content.items():
             whole.update(f"{name}\0{len(content)}\0".encode() + content)
@@ -85,16 +85,16 @@ class Sources:
         return self._digests[name]
 
     def _imported(self, name: str) -> set[str]:
-        """Modules of the package that a module names in its imports.
+        """Return the modules of the package that a module imports.
 
-        Of the packages they are in, nothing is taken but what is imported from them: that the ``__init__`` of a
-        package of learners imports all of them makes none of them depend on the others. What is imported for
-        type checkers only is never executed; who asks for the version of the package needs nothing else of it.
+        A parent package counts only if something is imported from it: although the ``__init__`` of a package of
+        learners imports all of them, no learner depends on the others. Imports for type checkers are never
+        executed and do not count, and neither does the package's version.
         """
-        found = set()
+        imports = set()
         for node in _executed(self._tree(name)):
             if isinstance(node, ast.Import):
-                found |= {alias.name for alias in node.names}
+                imports |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
                 base = self._base(name, node)
                 lazy = self._lazy(base)
@@ -102,11 +102,11 @@ class Sources:
                     if alias.name == "__version__":
                         continue
                     member = f"{base}.{alias.name}"
-                    found |= {member} if member in self._files else {base, lazy.get(alias.name, base)}
-        return found & self._files.keys()
+                    imports |= {member} if member in self._files else {base, lazy.get(alias.name, base)}
+        return imports & self._files.keys()
 
     def _lazy(self, name: str) -> dict[str, str]:
-        """What a package tells type checkers that it has, and from which modules: it imports it on first use."""
+        """Return the names that a package imports on first use, with modules, from its TYPE_CHECKING block."""
         if name not in self._files:
             return {}
         blocks = [node for node in self._tree(name).body if _is_for_type_checkers(node)]
@@ -114,7 +114,7 @@ class Sources:
         return {alias.asname or alias.name: self._base(name, node) for node in nodes for alias in node.names}
 
     def _base(self, name: str, node: ast.ImportFrom) -> str:
-        """The module that names are imported from, dots resolved."""
+        """Return the module that names are imported from, with leading dots resolved."""
         if not node.level:
             return node.module or ""
         is_package = self._files[name].name == "__init__.py"
@@ -123,14 +123,14 @@ class Sources:
 
 
 def _executed(tree: ast.AST) -> Iterator[ast.AST]:
-    """All nodes of a tree, in some order, but those below ``if TYPE_CHECKING:``."""
+    """Yield all nodes of a tree in any order, except those below ``if TYPE_CHECKING:``."""
     left = [tree]
     while left:
         node = left.pop()
         yield node
         if isinstance(node, ast.If) and _is_for_type_checkers(node):
             left += node.orelse
-        elif not isinstance(node, ast.expr):  # which holds no import
+        elif not isinstance(node, ast.expr):  # an expression holds no import
             left += ast.iter_child_nodes(node)
 
 
@@ -144,7 +144,7 @@ def _module(package: Path, path: Path) -> str:
 
 
 def text_digest(code: str | bytes) -> str:
-    """Digest of what the text of one module computes.
+    """Return the digest of the text of one module, without comments and layout.
 
     >>> text_digest("x = 1  # one") == text_digest("x=1")
     True
@@ -159,7 +159,7 @@ def _digest(tree: ast.Module) -> str:
 
 
 def _write(node: ast.AST, parts: list[str]) -> None:
-    """Write what a tree says, in one form for all versions of Python: no docstrings, no fields that are empty."""
+    """Write a tree in a form that is the same for all versions of Python, without docstrings and empty fields."""
     parts.append(type(node).__name__)
     for name in node._fields:
         value = getattr(node, name, None)
@@ -174,7 +174,7 @@ def _write(node: ast.AST, parts: list[str]) -> None:
 
 
 def _is_text(node: ast.AST) -> bool:
-    """Whether a statement is a mere text, as a docstring is."""
+    """Return whether a statement is only a string, as a docstring is."""
     return (
         isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
     )
@@ -182,13 +182,13 @@ def _is_text(node: ast.AST) -> bool:
 
 @cache
 def package_sources() -> Sources:
-    """The sources of this package, as they were when they were first asked for."""
+    """Return the sources of this package, as they were at the first call."""
     return Sources(_PACKAGE)
 
 
 @cache
 def code_digest(*modules: str) -> str:
-    """Digest of what modules of this package, and all they import, compute.
+    """Return the digest of modules of this package and of all they import.
 
     >>> code_digest("peekrank.regret") == code_digest("peekrank.regret", "peekrank.types")
     True

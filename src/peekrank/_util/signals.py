@@ -1,4 +1,4 @@
-"""Ctrl-C, held back where it would be lost or do harm."""
+"""Deferred handling of Ctrl-C."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from contextlib import contextmanager
 
 @contextmanager
 def interrupt_later() -> Iterator[None]:
-    """Hold Ctrl-C back: raised inside the compiler, it would be lost, and while writing it leaves half a file.
+    """Defer Ctrl-C until the block ends: the compiler would lose it, and a file would stay half written.
 
-    Afterwards it goes where it would have gone: a process that was started to ignore it, by nohup, does.
+    The signal is then raised again for the previous handler. A process started by nohup still ignores it.
 
     >>> with interrupt_later():
     ...     print(2)
     2
     """
-    if threading.current_thread() is not threading.main_thread():  # it is raised in that one alone
+    if threading.current_thread() is not threading.main_thread():  # only the main thread gets signals
         yield
         return
     caught: list[int] = []

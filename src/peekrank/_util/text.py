@@ -1,4 +1,4 @@
-"""Numbers of things, and strange characters, in what is said to people."""
+"""Text for messages: plurals, excerpts and unprintable characters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 
 def pluralize(n: int, one: str, many: str | None = None) -> str:
-    """A number of things, in the singular for one.
+    """Return a number with its noun, in the singular for 1.
 
     >>> pluralize(1, "run"), pluralize(2000, "query", "queries")
     ('1 run', '2,000 queries')
@@ -15,7 +15,7 @@ def pluralize(n: int, one: str, many: str | None = None) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Control and other invisible characters as escapes: sent to a terminal, they would move its cursor.
+    r"""Escape control and other invisible characters, which could move a terminal's cursor.
 
     >>> printable("1:\x1b[31m\0")
     '1:\\x1b[31m\\x00'
@@ -23,18 +23,18 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def excerpt(text: str, most: int = 60) -> str:
-    r"""What a message shows of the content of a file: nothing invisible, and no more than a line has room for.
+def excerpt(text: str, limit: int = 60) -> str:
+    r"""Shorten untrusted text for a message and escape its invisible characters.
 
-    >>> excerpt("1,\x1b[31m2"), excerpt("9" * 5000, most=4)
+    >>> excerpt("1,\x1b[31m2"), excerpt("9" * 5000, limit=4)
     ('1,\\x1b[31m2', '9999...')
     """
-    shown = printable(text[: most + 1])
-    return shown if len(shown) <= most else f"{shown[:most]}..."
+    escaped = printable(text[: limit + 1])
+    return escaped if len(escaped) <= limit else f"{escaped[:limit]}..."
 
 
 def presentable(name: str) -> str:
-    r"""Replacement characters for the bytes of a file name that are not UTF-8: no font has a glyph for these.
+    r"""Replace the bytes of a file name that are not UTF-8, since no font has a glyph for them.
 
     >>> presentable("bad\udcffname.txt") == "bad\ufffdname.txt"
     True

@@ -1,36 +1,36 @@
-"""JSON as strangers may have written it."""
+"""Parser for untrusted JSON."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-_DEEPEST = 100  # levels; far from where Python's own functions give up on a value
-_TOO_DEEP = "has lists within lists, too deep to be read"
+_MAX_DEPTH = 100  # levels, well below Python's recursion limit
+_TOO_DEEP = "is nested too deeply"
 
 
 def read_json(text: str | bytes, **hooks: Any) -> Any:
-    """The value of a JSON text; a ValueError for all else, also for lists within lists beyond all sense.
+    """Parse JSON text. Raises ValueError if it is malformed or nested too deeply.
 
     >>> read_json('{"a": [1]}')
     {'a': [1]}
     >>> read_json("[" * 5000 + "]" * 5000)
     Traceback (most recent call last):
-    ValueError: has lists within lists, too deep to be read
+    ValueError: is nested too deeply
 
     Parameters
     ----------
     text
-        JSON, in UTF-8 if it is bytes.
+        JSON; bytes must be UTF-8.
     hooks
-        What `json.loads` takes.
+        Keyword arguments of `json.loads`.
     """
     try:
         value = json.loads(text, **hooks)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
     level = [value]
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_DEPTH):
         level = [part for holder in level for part in _parts(holder)]
         if not level:
             return value

@@ -1,4 +1,4 @@
-"""Checks of parameters: a ValueError names the parameter, its value, and what would be right."""
+"""Validation of parameters: each ValueError gives the parameter, its value and what would be valid."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from peekrank.types import Ints
 
 
 def check_int(name: str, value: object, low: int, high: int | None = None) -> None:
-    """Raise a ValueError unless the value is a whole number from low to high.
+    """Raise ValueError unless the value is a whole number from low to high.
 
     >>> check_int("m", 1, 2)
     Traceback (most recent call last):
@@ -28,11 +28,11 @@ def check_int(name: str, value: object, low: int, high: int | None = None) -> No
 
 
 def check_ascending(name: str, values: Any, high: int) -> Ints:
-    """The values, if they are ascending whole numbers from 1 to high; else a ValueError.
+    """Return the values as an array. Raises ValueError unless they are ascending whole numbers from 1 to high.
 
     >>> check_ascending("checkpoints", [1, 5, 3], 10)
     Traceback (most recent call last):
-    ValueError: at must hold ascending whole numbers from 1 to 10, one at least
+    ValueError: checkpoints must hold ascending whole numbers from 1 to 10, at least one
     """
     array = np.asarray(values)
     if (
@@ -43,12 +43,12 @@ def check_ascending(name: str, values: Any, high: int) -> Ints:
         or array[-1] > high
         or np.any(np.diff(array) <= 0)
     ):
-        raise ValueError(f"{name} must hold ascending whole numbers from 1 to {high}, one at least")
+        raise ValueError(f"{name} must hold ascending whole numbers from 1 to {high}, at least one")
     return array.astype(np.int64)
 
 
 def check_positive(name: str, value: Any) -> None:
-    """Raise a ValueError unless the value is a positive, finite number.
+    """Raise ValueError unless the value is a positive, finite number.
 
     >>> check_positive("epsilon", 0.0)
     Traceback (most recent call last):
@@ -60,7 +60,7 @@ def check_positive(name: str, value: Any) -> None:
 
 
 def check_open_unit(name: str, value: Any) -> None:
-    """Raise a ValueError unless the value is a number between 0 and 1, and neither of them.
+    """Raise ValueError unless the value is a number strictly between 0 and 1.
 
     >>> check_open_unit("p", 1.0)
     Traceback (most recent call last):
@@ -71,19 +71,19 @@ def check_open_unit(name: str, value: Any) -> None:
 
 
 def check_unit(name: str, value: Any) -> None:
-    """Raise a ValueError unless the value is a number above 0, and 1 at most.
+    """Raise ValueError unless the value is a number above 0 and at most 1.
 
-    >>> check_unit("discount", 1.5)
+    >>> check_unit("decay", 1.5)
     Traceback (most recent call last):
-    ValueError: discount = 1.5: must be 1 at most
+    ValueError: decay = 1.5: must be at most 1
     """
     check_positive(name, value)
     if value > 1:
-        raise ValueError(f"{name} = {value!r}: must be 1 at most")
+        raise ValueError(f"{name} = {value!r}: must be at most 1")
 
 
 def check_choice(name: str, value: object, hint: Any) -> None:
-    """Raise a ValueError unless the value is one of those of a Literal type.
+    """Raise ValueError unless the value is one of the choices of a Literal type.
 
     >>> from typing import Literal
     >>> check_choice("order", "best", Literal["leader", "fixed"])

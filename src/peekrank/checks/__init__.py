@@ -1,7 +1,7 @@
-"""Checks that every learner, measure, surrogate and stream must pass, for your own classes as well.
+"""Checks that every learner, measure, surrogate and stream must pass, built-in or custom.
 
-``check_learner(MyLearner(...))`` passes silently, or raises a `CheckError` whose message begins with the name of
-the check that failed.
+``check_learner(MyLearner(...))`` returns None, or raises a `CheckError` whose message begins with the name of the
+check that failed.
 """
 
 from peekrank.checks.common import CheckError

@@ -1,4 +1,4 @@
-"""What the checks share: their error, how they are run, and the one that holds for all specifications."""
+"""Shared parts of the checks: the error, the runner, and the check of specifications."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ T = TypeVar("T")
 
 
 class CheckError(AssertionError):
-    """A learner, measure, surrogate or stream does not do what it must."""
+    """A learner, measure, surrogate or stream that fails a check."""
 
 
 def run_all(checks: dict[str, Callable[[T], None]], subject: T) -> None:
-    """Run checks until one fails; the error begins with its name."""
+    """Run checks in order. Raises CheckError, beginning with the name of the check, at the first failure."""
     for name, check in checks.items():
         try:
             check(subject)
@@ -25,13 +25,13 @@ def run_all(checks: dict[str, Callable[[T], None]], subject: T) -> None:
             raise CheckError(f"{name}: {type(error).__name__}: {error}") from error
 
 
-def require(truth: object, message: str) -> None:
-    """Fail with a message unless something holds."""
-    if not truth:
+def require(condition: object, message: str) -> None:
+    """Raise CheckError with the message unless the condition holds."""
+    if not condition:
         raise CheckError(message)
 
 
 def specification_round_trips(value: Any) -> None:
-    """The text of a value makes an equal value."""
-    again = parse("value", {value.name: type(value)}, format_spec(value))
-    require(again == value, f"'{format_spec(value)}' makes {again}, not {value}")
+    """Check that parsing a value's specification gives an equal value."""
+    parsed = parse("value", {value.name: type(value)}, format_spec(value))
+    require(parsed == value, f"'{format_spec(value)}' is parsed as {parsed}, not {value}")

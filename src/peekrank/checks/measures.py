@@ -1,4 +1,4 @@
-"""What every measure must do."""
+"""Checks that every measure must pass."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ def _all_rankings(m: int) -> Ints:
 
 
 def _matrix(measure: Measure, relevance: Any) -> Floats:
-    """Value of all rankings (rows) against all lists (columns)."""
+    """Return the value of all rankings (rows) on all lists (columns)."""
     rankings = _all_rankings(relevance.shape[1])
     columns = [measure.values(rankings, np.tile(row, (len(rankings), 1))) for row in relevance]
     return np.stack(columns, axis=1)
 
 
 def name_round_trips(measure: Measure) -> None:
-    """The name of a measure makes an equal measure."""
-    require(measure_named(str(measure)) == measure, f"'{measure}' makes {measure_named(str(measure))}")
+    """Check that parsing a measure's name gives an equal measure."""
+    require(measure_named(str(measure)) == measure, f"'{measure}' is parsed as {measure_named(str(measure))}")
 
 
 def labels_do_not_matter(measure: Measure) -> None:
-    """Renaming the items changes nothing."""
+    """Check that relabelling the items changes no value."""
     for relevance in _LISTS:
         m = relevance.shape[1]
         rankings = np.tile(np.arange(m), (len(relevance), 1))
@@ -49,13 +49,13 @@ def labels_do_not_matter(measure: Measure) -> None:
 
 
 def sorting_by_relevance_is_best(measure: Measure) -> None:
-    """No ranking is better than the descending order of relevance."""
+    """Check that no ranking is better than the descending order of relevance."""
     for relevance in _LISTS:
         require(not sorting_is_suboptimal(measure, relevance), "a ranking is better than the order of relevance")
 
 
 def linear_form_holds(measure: Measure) -> None:
-    """The form offset + discount . gain gives the same values, for grades that the measure calls linear."""
+    """Check that offset + discount . gain gives the same values, for grades that the measure declares linear."""
     if not isinstance(measure, LinearMeasure):
         return
     for relevance in _LISTS:
@@ -64,7 +64,8 @@ def linear_form_holds(measure: Measure) -> None:
             gains_in_order = measure.gain(relevance)[:, _all_rankings(m)].swapaxes(0, 1)
             form = measure.offset(relevance) + gains_in_order @ measure.discount(m)
             require(
-                np.allclose(form, _matrix(measure, relevance), equal_nan=True), "values are not the linear form"
+                np.allclose(form, _matrix(measure, relevance), equal_nan=True),
+                "values differ from the linear form",
             )
 
 

@@ -1,4 +1,4 @@
-"""What every stream must do."""
+"""Checks that every stream must pass."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def check_stream(stream: Stream) -> None:
 
 
 def rounds_are_well_formed(stream: Stream) -> None:
-    """It draws as many rounds as asked for, of the promised shape and grades, in compact types."""
+    """Check that the stream draws n rounds of the declared shape and grades, in the right types."""
     for n in (1, 17):
         rounds = stream.rounds(n, np.random.default_rng(0))
         rows = int(rounds.offsets[-1])
@@ -25,19 +25,19 @@ def rounds_are_well_formed(stream: Stream) -> None:
         require(np.diff(rounds.offsets).max() <= stream.m, "a list is longer than m")
         require(rounds.relevance.dtype == np.uint8 and rounds.relevance.shape == (rows,), "relevance is not uint8")
         require(rounds.features.dtype == np.float32, "features are not float32")
-        require(rounds.features.shape == (rows, stream.d), "features are not of the promised shape")
+        require(rounds.features.shape == (rows, stream.d), "features do not have the declared shape")
         require(rounds.relevance.max() <= stream.max_grade, "a grade is above max_grade")
 
 
 def same_seed_same_rounds(stream: Stream) -> None:
-    """All randomness comes from the generator given."""
+    """Check that all randomness comes from the generator passed in."""
     one, two = (stream.rounds(50, np.random.default_rng(7)) for _ in range(2))
     for name in Rounds._fields:
         require(_equal(getattr(one, name), getattr(two, name)), f"two draws differ in their {name}")
 
 
 def _equal(one: Any, two: Any) -> bool:
-    """Whether two arrays, or records of them, are the same."""
+    """Return whether two arrays, or records of arrays, are equal."""
     if isinstance(one, tuple) and isinstance(two, tuple):
         return len(one) == len(two) and all(map(_equal, one, two))
     return bool(np.array_equal(one, two))

@@ -1,4 +1,4 @@
-"""What every surrogate must do."""
+"""Checks that every surrogate must pass."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from peekrank.surrogates.estimates import Estimates, Seen
 from peekrank.types import Floats, Ints
 
 _TRIES = 60
-_STEP = 1e-6  # of differences
+_STEP = 1e-6  # of finite differences
 _ESTIMATORS = ("printed", "residual", "doubly_robust")
 _LIMITS = [Limits(4, 1.0, 1.0, 1.0), Limits(5, 0.5, 3.0, 4.0), Limits(2, 2.0, 0.7, 2.0), Limits(1, 1.0, 1.0, 1.0)]
 
@@ -39,7 +39,7 @@ class _Problem(NamedTuple):
 
 
 def _problems(surrogate: Surrogate, tries: int = _TRIES) -> Iterator[_Problem]:
-    """Random problems with 1 to 5 items, scores from -3 to 3 and grades 0 to 4, or as many as estimates take."""
+    """Yield random problems with 1 to 5 items, scores from -3 to 3, and grades 0 to 4 or the estimators' limit."""
     rng = np.random.default_rng(0)
     top = 4 if surrogate.estimates is None else min(4, surrogate.estimates.max_grade)
     for n in rng.integers(1, 6, tries):
@@ -48,13 +48,13 @@ def _problems(surrogate: Surrogate, tries: int = _TRIES) -> Iterator[_Problem]:
 
 
 def every_member_is_there(surrogate: Surrogate) -> None:
-    """It has every member of `peekrank.surrogates.Surrogate`."""
+    """Check that the surrogate has every member of `peekrank.surrogates.Surrogate`."""
     missing = SURROGATES.missing(type(surrogate))
     require(not missing, f"{type(surrogate).__name__} lacks {', '.join(missing)}")
 
 
 def text_is_its_specification(surrogate: Surrogate) -> None:
-    """Its text is its specification, as learners write it into theirs, and makes an equal value."""
+    """Check that its text is its specification, which learners include in theirs, and parses to an equal value."""
     require(
         str(surrogate) == format_spec(surrogate),
         f"'{surrogate}' is not '{format_spec(surrogate)}': __str__ = format_spec",
@@ -63,17 +63,17 @@ def text_is_its_specification(surrogate: Surrogate) -> None:
 
 
 def inputs_are_left_alone(surrogate: Surrogate) -> None:
-    """Neither the value nor the gradient changes the scores or the relevance it is given."""
+    """Check that neither the value nor the gradient changes its arguments."""
     for scores, _, relevance in _problems(surrogate):
-        kept = scores.copy(), relevance.copy()
+        copies = scores.copy(), relevance.copy()
         surrogate.value(scores, relevance)
         surrogate.gradient(scores, relevance)
-        require(np.array_equal(kept[0], scores), "the scores it is given are changed")
-        require(np.array_equal(kept[1], relevance), "the relevance it is given is changed")
+        require(np.array_equal(copies[0], scores), "it changes the scores passed in")
+        require(np.array_equal(copies[1], relevance), "it changes the relevance passed in")
 
 
 def gradient_is_the_derivative(surrogate: Surrogate) -> None:
-    """The gradient agrees with differences of values."""
+    """Check that the gradient agrees with finite differences of the value."""
     for scores, _, relevance in _problems(surrogate):
         moves = _STEP * np.eye(len(scores))
         ends = [[surrogate.value(scores + sign * move, relevance) for sign in (1, -1)] for move in moves]
@@ -87,7 +87,7 @@ def gradient_is_the_derivative(surrogate: Surrogate) -> None:
 
 
 def labels_do_not_matter(surrogate: Surrogate) -> None:
-    """Renaming the items changes no value, and the gradient as the items."""
+    """Check that relabelling the items leaves the value unchanged and permutes the gradient."""
     rng = np.random.default_rng(1)
     for scores, _, relevance in _problems(surrogate):
         names = rng.permutation(len(scores))
@@ -103,7 +103,7 @@ def labels_do_not_matter(surrogate: Surrogate) -> None:
 
 
 def convex_if_it_says_so(surrogate: Surrogate) -> None:
-    """A convex one lies above its tangents, and below its chords."""
+    """Check that a surrogate that declares itself convex lies above its tangents and below its chords."""
     if not surrogate.convex:
         return
     for one, two, relevance in _problems(surrogate):
@@ -116,7 +116,7 @@ def convex_if_it_says_so(surrogate: Surrogate) -> None:
 
 
 def no_gradient_is_longer_than_lipschitz(surrogate: Surrogate) -> None:
-    """Within limits no derivative by the weights is longer than `lipschitz` says; longer lists have no less."""
+    """Check that, within limits, no derivative by the weights exceeds `lipschitz`, which grows with the list."""
     rng = np.random.default_rng(2)
     for limits in _LIMITS:
         constant = surrogate.lipschitz(limits)
@@ -134,7 +134,7 @@ def no_gradient_is_longer_than_lipschitz(surrogate: Surrogate) -> None:
 
 
 def _linear_problem(limits: Limits, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
-    """Features, weights and relevance within limits, most of them at the borders."""
+    """Draw features, weights and relevance within the limits, most of them on the boundary."""
     w = rng.normal(size=2)
     w *= limits.radius * rng.choice([0.0, rng.random(), 1.0]) / np.linalg.norm(w)
     X = rng.normal(size=(limits.items, 2)) + rng.choice([0, 10]) * w
@@ -146,15 +146,15 @@ def _linear_problem(limits: Limits, rng: np.random.Generator) -> tuple[Floats, F
 
 
 def estimates_are_compiled(surrogate: Surrogate) -> None:
-    """Its estimates, if it has any, are kernels that learners can call, and rtopkf takes it."""
+    """Check that its estimators, if any, are kernels that learners can call, and that rtopkf accepts it."""
     if surrogate.estimates is None:
         return
     estimates: object = surrogate.estimates
-    require(isinstance(estimates, Estimates), f"estimates are a {type(estimates).__name__}, and no Estimates")
+    require(isinstance(estimates, Estimates), f"estimates are a {type(estimates).__name__}, not Estimates")
     for name in _ESTIMATORS:
         kernel: object = getattr(estimates, name)
         if not (name == "doubly_robust" and kernel is None):
-            require(isinstance(kernel, Kernel), f"the {name} estimate is no kernel")
+            require(isinstance(kernel, Kernel), f"the {name} estimate is not a kernel")
     robust, target = surrogate.estimates.doubly_robust, surrogate.estimates.target
     require(
         robust is None or isinstance(target, Kernel), "it has a doubly robust estimate, but no target to predict"
@@ -163,20 +163,20 @@ def estimates_are_compiled(surrogate: Surrogate) -> None:
 
 
 def estimates_have_no_bias(surrogate: Surrogate) -> None:
-    """The mean of each estimate over all rankings is the gradient, from any number of answers that suffices."""
+    """Check that each estimator is unbiased over all rankings, for every sufficient number of answers."""
     if surrogate.estimates is None:
         return
     rng = np.random.default_rng(3)
     for scores, predicted, relevance in _problems(surrogate, 8):
         n = len(scores)
         rankings = np.array(list(permutations(range(n))), dtype=np.int64)
-        propensities = rng.dirichlet(np.ones(len(rankings)))
+        probabilities = rng.dirichlet(np.ones(len(rankings)))
         gradient = surrogate.gradient(scores, relevance)
         for k in range(min(n, surrogate.min_k or n), n + 1):
             for estimator in _ESTIMATORS:
-                told = np.zeros(0) if estimator != "doubly_robust" else predicted
+                prediction = np.zeros(0) if estimator != "doubly_robust" else predicted
                 mean = _mean_estimate(
-                    surrogate, estimator, _Round(scores, relevance, told, k), rankings, propensities
+                    surrogate, estimator, _Round(scores, relevance, prediction, k), rankings, probabilities
                 )
                 require(
                     mean is None or np.abs(mean - gradient).max() <= 1e-7 * (1 + np.abs(gradient).max()),
@@ -186,7 +186,7 @@ def estimates_have_no_bias(surrogate: Surrogate) -> None:
 
 
 class _Round(NamedTuple):
-    """What estimates are made of, before a ranking is drawn."""
+    """Inputs of an estimate before a ranking is drawn."""
 
     scores: Floats
     relevance: Floats
@@ -195,9 +195,9 @@ class _Round(NamedTuple):
 
 
 def _mean_estimate(
-    surrogate: Surrogate, estimator: str, round_: _Round, rankings: Ints, propensities: Floats
+    surrogate: Surrogate, estimator: str, round_: _Round, rankings: Ints, probabilities: Floats
 ) -> Floats | None:
-    """The expectation of an estimate over rankings with these propensities; None if there is no such estimate."""
+    """Return the expectation of an estimate over rankings with these probabilities, or None if there is none."""
     estimate = getattr(surrogate.estimates, estimator)
     if estimate is None:
         return None
@@ -205,9 +205,9 @@ def _mean_estimate(
     n = len(scores)
     shown = np.zeros((len(rankings), n))
     np.put_along_axis(shown, rankings[:, :k], 1.0, axis=1)
-    both = shown.T @ (propensities[:, None] * shown)  # on the diagonal, propensities of single items
+    both = shown.T @ (probabilities[:, None] * shown)  # the diagonal holds the propensities of single items
     mean = np.zeros(n)
-    for ranking, propensity in zip(rankings, propensities, strict=True):
+    for ranking, probability in zip(rankings, probabilities, strict=True):
         top, slopes = ranking[:k], np.zeros(n)
         pairs = both[np.ix_(top, top)] if k < n else np.zeros((0, 0))
         seen = Seen(
@@ -215,12 +215,12 @@ def _mean_estimate(
             np.ascontiguousarray(pairs), predicted.copy(), np.zeros(n), np.zeros(n, np.int64), sort_space(n),
         )  # fmt: skip
         estimate(astuple(surrogate), seen, slopes)
-        mean += propensity * slopes
+        mean += probability * slopes
     return mean
 
 
 def slopes_fit_in_single_precision(surrogate: Surrogate) -> None:
-    """Gradients are numbers of single precision, up to the largest grade that estimates take."""
+    """Check that gradients fit in single precision up to the largest grade that the estimators accept."""
     if surrogate.estimates is None:
         return
     top = surrogate.estimates.max_grade

@@ -1,4 +1,4 @@
-"""A learner at work, one round at a time."""
+"""`Agent`: a learner that runs one round at a time."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from peekrank.types import Decision, Features, Floats, HasAgent, Ints, Learner, 
 
 
 class Agent(AgentState):
-    """A learner at work: asks `rank` for a ranking to show, tells `update` what people answered.
+    """Run a learner one round at a time: call `rank` for a ranking to show, then `update` with the feedback.
 
-    Any number of decisions may be open at a time, and answered late, in any order, in part (NaN: not answered) or
-    never.
+    Any number of decisions may be open at a time. Feedback may arrive late, in any order, in part (NaN: missing)
+    or never.
 
     Parameters
     ----------
     learner
-        Which learner, with its hyper-parameters.
+        The learner, with its hyper-parameters.
     m
         Number of items.
     k
@@ -45,7 +45,7 @@ class Agent(AgentState):
     d
         Number of features of an item; 0 for a fixed set of items.
     seed
-        A number, or a NumPy generator of the default kind, which others may use, too.
+        A number, or a NumPy generator from ``default_rng``, which other code may share.
 
     >>> from peekrank import Agent, RTop1F
     >>> from peekrank.measures import DCG
@@ -110,7 +110,7 @@ class Agent(AgentState):
         return self._are_uniform(numbers)
 
     def _n_uniforms(self, n: int) -> int:
-        """How many random numbers a list of n items takes."""
+        """Return the number of uniforms that a list of n items needs."""
         _, d, k = self.shape
         shape = Shape(n, d, min(k, n)) if self._by_item else self.shape
         return self.learner.n_uniforms(shape)
@@ -127,55 +127,57 @@ class Agent(AgentState):
         Parameters
         ----------
         features
-            Features of the items of this round's list, for a learner that uses them; of all items, even if only
-            some are available.
+            Features of the items in this round's list, for a learner that uses them. Give those of all items even
+            if only some are available.
         available
-            Numbers of the items that can be shown, for a learner that knows items one by one; None: all that have
-            not retired. The ranking is one of these numbers.
+            Numbers of the items that can be shown, for a learner that stores statistics per item. None means all
+            that have not retired. The ranking permutes these numbers.
         uniforms
-            The randomness of this round, `n_uniforms` numbers from [0, 1), for callers who keep a log and draw them by
-            the numbers of its records (`kernels.philox`); None: the agent's own generator draws them.
+            The random numbers of this round, `n_uniforms` values from [0, 1), for callers who derive them from the
+            record numbers of a log (`kernels.philox`). None means that the agent's own generator draws them.
         """
-        X, items, chosen = self._no_features, self._everyone, None
+        X, items, subset = self._no_features, self._everyone, None
         if self._by_item or available is not None:
-            chosen = self._available(available)
-            items = items[: self.shape.m] if chosen is None else chosen
+            subset = self._available(available)
+            items = items[: self.shape.m] if subset is None else subset
             X = X[: len(items)]
         if features is not None or self._featured:
-            X = self._list(np.array(features, np.float32), "features")  # a copy: answers may come late
+            X = self._list(np.array(features, np.float32), "features")  # a copy: feedback may arrive late
             self._check_finite(X, "features")
-            X = X if chosen is None else X[chosen]
+            X = X if subset is None else X[subset]
         n = len(X)
         ranking, token = _empty(n, _INT), _zeros(self._token_shape)
         propensities = _empty(n) if self._says_propensities else self._no_propensities
-        drawn = None if uniforms is None else self._given(uniforms, n)
+        rows = None if uniforms is None else self._uniforms_row(uniforms, n)
         with self._lock:
-            if drawn is None:
-                drawn, row = self._random.next(self._n_uniforms(n) if self._by_item else self._default_n_uniforms)
+            if rows is None:
+                rows, row = self._random.next(self._n_uniforms(n) if self._by_item else self._default_n_uniforms)
             else:
                 row = 0
-            number = self._rank(self._memory, items, X, drawn, row, ranking, token, propensities)
+            number = self._rank(self._memory, items, X, rows, row, ranking, token, propensities)
             self._latest = abs(number)
-        if chosen is not None:
-            ranking = chosen[ranking]
-        _set_write(ranking, 0)  # what was shown was shown
+        if subset is not None:
+            ranking = subset[ranking]
+        _set_write(ranking, 0)  # a decision must not change after it was shown
         if number < 0:
-            return _made(Decision, (X, ranking, token, None, chosen, -number))
+            return _new_tuple(Decision, (X, ranking, token, None, subset, -number))
         _set_write(propensities, 0)
-        return _made(Decision, (X, ranking, token, propensities, chosen, number))
+        return _new_tuple(Decision, (X, ranking, token, propensities, subset, number))
 
     def override(self, decision: Decision, ranking: ArrayLike, propensities: ArrayLike | None = None) -> Decision:
-        """The latest decision as it is after somebody else's ranking was shown instead of its own.
+        """Replace the latest decision's ranking by the one that was actually shown, so that the learner can learn.
+
+        Raises ValueError if the learner cannot learn from rankings that it did not choose.
 
         Parameters
         ----------
         decision
-            What `rank` returned last.
+            The last value that `rank` returned.
         ranking
-            What was shown: the same items in another order.
+            The ranking that was shown: the same items in another order.
         propensities
-            Probability of each item, in the order of `Decision.propensities`, to be among the first k of it; None: the
-            order was no matter of chance.
+            Probability of each item, in the order of `Decision.propensities`, to be among its first k. None means
+            that the ranking was deterministic.
 
         >>> from peekrank import DoubtSort
         >>> from peekrank.measures import DCG
@@ -185,29 +187,31 @@ class Agent(AgentState):
         np.int64(2)
         """
         if self.learner.kernels.off_policy is None:
-            raise ValueError(f"{self.learner.name} learns from lists of its own only")
+            raise ValueError(f"{self.learner.name} learns from its own rankings only")
         if decision.round != self._latest:
-            raise ValueError("only the latest decision can be shown otherwise")
+            raise ValueError("only the latest decision can be overridden")
         items, n = self._everyone if decision.items is None else decision.items, len(decision.ranking)
-        items, shown = items[:n], as_ranking(ranking, n)
-        rows = np.empty_like(shown)
-        if not np.array_equal(np.sort(shown), np.sort(decision.ranking)):
-            raise ValueError(f"ranking {abbreviate(shown)}: must hold the items of the decision, each once")
-        rows[:] = np.searchsorted(items, shown) if self._by_item else shown
+        items, shown_ranking = items[:n], as_ranking(ranking, n)
+        rows = np.empty_like(shown_ranking)
+        if not np.array_equal(np.sort(shown_ranking), np.sort(decision.ranking)):
+            raise ValueError(
+                f"ranking {abbreviate(shown_ranking)}: must hold the items of the decision, each once"
+            )
+        rows[:] = np.searchsorted(items, shown_ranking) if self._by_item else shown_ranking
         if propensities is None:
             propensities = np.zeros(n)
             propensities[rows[: min(self.shape.k, n)]] = 1
-        told: Floats = as_array(propensities, np.float64, (n,), "propensities")
+        shown_propensities: Floats = as_array(propensities, np.float64, (n,), "propensities")
         X = self._no_features[:n] if self._by_item else decision.features
         token = decision.token
-        token[0] = 0  # nothing was shown to learn something
-        arguments = (self._memory, items, X, rows, told, token)
+        token[0] = 0  # another policy chose this ranking, so the learner did not explore
+        arguments = (self._memory, items, X, rows, shown_propensities, token)
         with self._lock:
             compile_for(off_policy_entry_point(self.learner.kernels), *arguments)(*arguments)
-        return decision._replace(ranking=shown, propensities=told)
+        return decision._replace(ranking=shown_ranking, propensities=shown_propensities)
 
     def n_uniforms(self, n: int | None = None) -> int:
-        """How many random numbers a round takes that ranks n items; None: all there are.
+        """Return the number of uniforms that ranking n items needs; None means all items.
 
         >>> from peekrank import Thompson
         >>> from peekrank.measures import DCG
@@ -216,31 +220,31 @@ class Agent(AgentState):
         """
         return self._n_uniforms(self.shape.m if n is None else n)
 
-    def _given(self, uniforms: Floats, n: int) -> Floats:
-        """A row of uniforms from outside, which a kernel can do no harm with."""
+    def _uniforms_row(self, uniforms: Floats, n: int) -> Floats:
+        """Validate caller-supplied uniforms and return them as one row."""
         row: Floats = as_array(uniforms, np.float64, (self._n_uniforms(n),), "uniforms")
         if not self._are_uniform(row):
-            raise ValueError(f"uniforms {abbreviate(row)}: must be numbers from 0 on and below 1")
+            raise ValueError(f"uniforms {abbreviate(row)}: must be at least 0 and below 1")
         return row.reshape(1, -1)
 
     def update(self, decision: Decision, feedback: ArrayLike) -> None:
-        """Learn from the relevance grades of the first k items of a decision; NaN where one was not answered.
+        """Learn from the grades of the first k items of a decision; NaN means that an item got no feedback.
 
-        Once for each decision, which is not checked: answered twice, it counts as two rounds. A NaN is final, and
-        an answer that comes after it must be dropped. A learner whose memory counts rankings learns from decisions
-        of its own only; `replay` rebuilds it from a log.
+        Call it once for each decision. This is not checked: a second call counts as another round. A NaN is final,
+        so drop feedback that arrives after it. A learner with `Kernels.counts_rounds` accepts only decisions of
+        its own agent; to rebuild it from a log, use `replay`.
         """
-        parts: Any = decision  # whatever they are
-        told: Any = feedback
-        X, ranking, token, _, chosen, number = parts
+        parts: Any = decision  # untrusted: all of it is checked below
+        grades: Any = feedback
+        X, ranking, token, _, subset, number = parts
         if self._clocked and not (1 <= number <= self._latest or 1 <= number <= self.rounds):
             raise ValueError(
-                f"this decision is of round {number}, and this agent has ranked {pluralize(self.rounds, 'time')}: "
-                f"{self.learner.name} learns from decisions of its own only; replay rebuilds it from a log"
+                f"this decision is of round {number}, but this agent has ranked {pluralize(self.rounds, 'time')}: "
+                f"{self.learner.name} learns from decisions of its own agent only; replay rebuilds it from a log"
             )
         items = self._everyone
         if self._by_item:
-            items, ranking = self._rows(ranking, chosen)
+            items, ranking = self._rows(ranking, subset)
             X = self._no_features[: len(items)]
         elif X is not self._no_features:
             X = self._list(X, "features of the decision")
@@ -257,50 +261,51 @@ class Agent(AgentState):
             ranking = as_ranking(ranking, n)
             token = as_array(token, np.float64, self._token_shape, "token of the decision")
         answers = None
-        if self._seen > 1 or type(told) not in _LISTS or len(told) != 1 or type(told[0]) not in _NUMBERS:
-            answers = np.array(told, _FLOAT)
+        if self._seen > 1 or type(grades) not in _LISTS or len(grades) != 1 or type(grades[0]) not in _NUMBERS:
+            answers = np.array(grades, _FLOAT)
             if answers.shape != (min(self.shape.k, n),):
-                as_array(answers, np.float64, (min(self.shape.k, n),), "feedback")  # which says what is wrong
+                as_array(answers, np.float64, (min(self.shape.k, n),), "feedback")  # raises the error
         with self._lock:
-            if answers is None:  # a single answer: making an array of it would take longer than learning from it
+            if answers is None:  # a single grade: making an array of it would take longer than learning from it
                 answers = self._answer
-                answers[0] = told[0]
-            fault = self._update(self._memory, items, X, ranking, token, answers)
-        if fault != WELL:
-            self._refuse(fault, X, ranking, token, np.array(told, _FLOAT))
+                answers[0] = grades[0]
+            code = self._update(self._memory, items, X, ranking, token, answers)
+        if code != WELL:
+            self._raise_error(code, X, ranking, token, np.array(grades, _FLOAT))
 
-    def _refuse(self, fault: int, X: Features, ranking: Ints, token: Floats, answers: Floats) -> None:
-        if fault == BAD_FEATURES:
+    def _raise_error(self, code: int, X: Features, ranking: Ints, token: Floats, answers: Floats) -> None:
+        """Raise the ValueError for a code that the compiled update returned."""
+        if code == BAD_FEATURES:
             self._check_finite(X, "features of the decision")
-        if fault == NO_PERMUTATION:
+        if code == NO_PERMUTATION:
             raise ValueError(
                 f"ranking of the decision {abbreviate(ranking)}: must hold each of 0 to {len(X) - 1} once"
             )
-        if fault == BAD_TOKEN:
+        if code == BAD_TOKEN:
             raise ValueError(f"token of the decision {abbreviate(token)}: must hold finite numbers")
         raise ValueError(
-            f"feedback[{fault}] = {answers[fault]}: must be a whole number from 0 to "
-            f"{len(self._grades) - 1}, or NaN if it was not answered"
+            f"feedback[{code}] = {answers[code]}: must be a whole number from 0 to "
+            f"{len(self._grades) - 1}, or NaN if there was no feedback"
         )
 
     def __repr__(self) -> str:
-        """The learner, the shape, and how much has happened."""
+        """Return the learner, the shape, and the numbers of rounds and answers."""
         m, d, k = self.shape
         shape = f"m={m}, k={k}" + (f", d={d}" if d else "")
-        done = f"{pluralize(self.rounds, 'round')}, {pluralize(self.n_feedback, 'answer')}"
-        return f"<Agent of {format_spec(self.learner)}, {shape}: {done}>"
+        counts = f"{pluralize(self.rounds, 'round')}, {pluralize(self.n_feedback, 'answer')}"
+        return f"<Agent of {format_spec(self.learner)}, {shape}: {counts}>"
 
     def reseed(self, seed: Seed) -> None:
-        """Go on with other randomness: a copy that was loaded would else repeat what its original draws."""
+        """Reseed the generator. A loaded copy otherwise draws the same random numbers as its original."""
         with self._lock:
             self._random.reseed(seed)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """How `pickle` makes a copy: from a dump and the learner."""
+        """Return how `pickle` makes a copy: from a dump and the learner."""
         return Agent.load, (self.dump(), self.learner)
 
     def dump(self) -> bytes:
-        """Everything this agent is, generator included: `load` goes on bit for bit."""
+        """Serialise the agent, including its generator. `load` resumes bit for bit."""
         with self._lock:
             state, counts = self._state, self._counts
             if self._room > self.shape.m:
@@ -310,54 +315,56 @@ class Agent(AgentState):
 
     @classmethod
     def load(cls, blob: bytes, learner: Learner | None = None) -> Agent:
-        """The agent that was dumped; a ValueError says what is wrong with other bytes, whatever they are.
+        """Restore a dumped agent. Raises ValueError, with the reason, for any other bytes.
 
         Parameters
         ----------
         blob
-            What `dump` returned.
+            The bytes from `dump`.
         learner
-            The same learner as was dumped; needed only for one that is not in `peekrank.registry.LEARNERS`.
+            The learner that was dumped. Needed only if it is not in `peekrank.registry.LEARNERS`.
         """
-        found = serialization.read(blob, learner)
-        m, d, k = found.shape
+        saved = serialization.read(blob, learner)
+        m, d, k = saved.shape
         try:
-            agent = cls(found.learner, m=m, k=k, d=d, seed=found.bits)
+            agent = cls(saved.learner, m=m, k=k, d=d, seed=saved.bits)
         except (MemoryError, OverflowError) as error:
-            what = f"{m} items with {d} features are more than there is memory for"
-            raise ValueError(f"this saved agent cannot be made: {what}") from error
-        serialization.fill(found, agent._state, agent._counts)
+            reason = f"{m} items with {d} features do not fit in memory"
+            raise ValueError(f"this saved agent cannot be restored: {reason}") from error
+        serialization.fill(saved, agent._state, agent._counts)
         return agent
 
     @classmethod
     def from_model(
         cls, model: HasAgent, *, m: int | None = None, k: int | None = None, learner: Learner | None = None
     ) -> Agent:
-        """An agent that goes on learning where the training of a model ended, bit for bit.
+        """Return an agent that continues learning where the training of a model ended, bit for bit.
 
-        It wants features as the training had them: ``agent.rank(model.prepare(features))``. Copies draw the same
-        random numbers; `reseed` gives one its own.
+        It needs features prepared as in training: ``agent.rank(model.prepare(features))``. Copies draw the same
+        random numbers unless you call `reseed`.
 
         Parameters
         ----------
         model
-            What `peekrank train` saved and `peekrank.training.model.load_model` read.
+            A model that `peekrank train` saved and `peekrank.training.model.load_model` read.
         m
             Length of the longest list to come; None: as in training.
         k
-            Number of items, from the top, that will be answered; None: as in training.
+            Number of items, from the top, that will get feedback; None: as in training.
         learner
-            The learner of the model; needed only for one that is not in `peekrank.registry.LEARNERS`.
+            The learner of the model. Needed only if it is not in `peekrank.registry.LEARNERS`.
         """
         if not model.agent:
-            raise ValueError("this model holds only weights, and no agent that could go on; learn it again")
+            raise ValueError("this model holds weights but no agent to continue from; train it again")
         trained = cls.load(model.agent, learner)
         shape = trained.shape
         m, k = m or shape.m, k or shape.k
         if (m, k) == (shape.m, shape.k):
             return trained
         if not trained.learner.variable_length:
-            raise ValueError(f"{trained.learner.name} knows its items one by one: m and k stay as in training")
+            raise ValueError(
+                f"{trained.learner.name} stores statistics per item: m and k must stay as in training"
+            )
         agent = cls(trained.learner, m=m, k=k, d=shape.d, seed=trained._random.rewound_generator().bit_generator)
         serialization.copy_persistent(
             trained.learner, trained._state, trained._counts, agent._state, agent._counts
@@ -365,9 +372,9 @@ class Agent(AgentState):
         return agent
 
 
-_made = tuple.__new__  # what a NamedTuple's own calls, at twice the time
-_empty, _zeros, _Array = np.empty, np.zeros, np.ndarray  # found sooner than in NumPy
-_set_write: Any = np.ndarray.setflags  # three times as fast as naming its argument
+_new_tuple = tuple.__new__  # twice as fast as calling the NamedTuple
+_empty, _zeros, _Array = np.empty, np.zeros, np.ndarray  # saves the attribute lookup
+_set_write: Any = np.ndarray.setflags  # with a positional argument, three times as fast
 _LISTS, _NUMBERS = (list, tuple), (int, float)
 _INT, _FLOAT = np.dtype(np.int64), np.dtype(np.float64)
-_PLAIN = 0x101  # NumPy's numbers for: contiguous in C's order, and aligned
+_PLAIN = 0x101  # NumPy's flags for C-contiguous and aligned

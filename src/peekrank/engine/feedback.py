@@ -1,4 +1,4 @@
-"""What learners are told of the lists they show: relevance, or what is made of visitors' clicks."""
+"""Feedback that learners get on the lists they show: the relevance, or grades derived from clicks."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from peekrank.streams.click_stream import COINS, fill_feedback
 from peekrank.types import ClickFeedback, ClickProbabilities, Floats, Grades, Ints, Rounds
 
 _NOTHING: Floats = np.empty(0)
-_NO_RANKING = "the learner's rank kernel fills a ranking with something else than its items"
+_NO_RANKING = "the learner's rank kernel put something other than its items into the ranking"
 NOBODY = ClickFeedback(
     ClickProbabilities(_NOTHING, _NOTHING, _NOTHING), 1.0, _NOTHING, _NOTHING, cascade=False, key=0
 )
 
 
 class FeedbackSource(NamedTuple):
-    """Who tells a learner something, what it makes of each grade, and memory to work in."""
+    """Source of a learner's feedback: the click model, the transformed value of each grade, and working memory."""
 
     visitors: ClickFeedback
     transformed: Floats
@@ -28,70 +28,71 @@ class FeedbackSource(NamedTuple):
 
 @kernel
 def reveal_relevance(
-    listening: FeedbackSource,
+    source: FeedbackSource,
     counts: Counts,
     t: int,  # noqa: ARG001
-    here: Ints,
+    items: Ints,
     relevance: Grades,
     ranking: Ints,
     seen: Floats,
 ) -> None:
-    """Tell the relevance of the items that are seen. Parameters as for `reveal_clicks`."""
+    """Fill in the relevance of the items that are seen. Parameters as for `reveal_clicks`."""
     for p in range(len(seen)):
         if not 0 <= ranking[p] < len(relevance):
             raise ValueError(_NO_RANKING)
-        seen[p] = listening.transformed[relevance[ranking[p]]]
-        count_answer(counts.answers, here[ranking[p]])
+        seen[p] = source.transformed[relevance[ranking[p]]]
+        count_answer(counts.answers, items[ranking[p]])
 
 
 @kernel
 def reveal_clicks(
-    listening: FeedbackSource, counts: Counts, t: int, here: Ints, relevance: Grades, ranking: Ints, seen: Floats
+    source: FeedbackSource, counts: Counts, t: int, items: Ints, relevance: Grades, ranking: Ints, seen: Floats
 ) -> None:
-    """Tell what is made of clicks on the items that are seen.
+    """Fill in the feedback that clicks give on the items that are seen.
 
     Parameters
     ----------
-    listening
-        Who tells it to whom.
+    source
+        The click model and the learner's transformed grades.
     counts
-        Rounds before this chunk, and answers, which are counted.
+        Rounds before this chunk, and answers per item, which are incremented.
     t
         Number of the round in this chunk, from 0.
-    here, relevance
+    items, relevance
         Each item of the list, and its grade.
     ranking
-        What is shown.
+        The ranking shown.
     seen
-        Filled, a number for each position; NaN where nothing is told.
+        Filled with a number for each position; NaN if there is no feedback.
     """
     for p in range(len(seen)):
         if not 0 <= ranking[p] < len(relevance):
             raise ValueError(_NO_RANKING)
-    uniforms = listening.coins[: COINS * len(seen)]
-    told = fill_feedback(listening.visitors, counts.rounds[0] + t + 1, relevance, ranking, uniforms, seen)
-    for p in range(told):
-        seen[p] = listening.transformed[int(seen[p])]
-        count_answer(counts.answers, here[ranking[p]])
+    uniforms = source.coins[: COINS * len(seen)]
+    n_observed = fill_feedback(source.visitors, counts.rounds[0] + t + 1, relevance, ranking, uniforms, seen)
+    for p in range(n_observed):
+        seen[p] = source.transformed[int(seen[p])]
+        count_answer(counts.answers, items[ranking[p]])
 
 
-def tell(rounds: Rounds, n: int, ranking: Ints, number: int) -> Floats:
-    """What a learner is told of items it showed in a list, by their rows from the top; NaN for nothing.
+def reveal(rounds: Rounds, n: int, ranking: Ints, number: int) -> Floats:
+    """Return the feedback on the rows of a list that a learner showed, from the top; NaN if there is none.
 
     Parameters
     ----------
     rounds
-        What happens.
+        The rounds.
     n
-        Which list.
+        Number of the list.
     ranking
-        What was seen.
+        The rows that were seen.
     number
-        Number of the round, from 1; it decides the luck of its visitor.
+        Number of the round, from 1; it determines the random numbers of the click model.
 
     >>> from peekrank.streams import stream
-    >>> rounds = stream("clicks:stream=bernoulli:means=0.0+1.0+1.0,model=cascade").rounds(1, np.random.default_rng(0))
-    >>> tell(rounds, 0, np.array([0, 1, 2]), 1)  # nobody looks below a click
+    >>> clicks = stream("clicks:stream=bernoulli:means=0.0+1.0+1.0,model=cascade")
+    >>> rounds = clicks.rounds(1, np.random.default_rng(0))
+    >>> reveal(rounds, 0, np.array([0, 1, 2]), 1)  # positions below a click are not examined
     array([ 0.,  1., nan])
     """
     relevance = rounds.relevance[rounds.offsets[n] : rounds.offsets[n + 1]]
@@ -103,7 +104,7 @@ def tell(rounds: Rounds, n: int, ranking: Ints, number: int) -> Floats:
 
 
 def check_positions(rounds: Rounds, k: int) -> None:
-    """Raise a ValueError if visitors do not know what to do at some of the positions that are seen."""
+    """Raise ValueError if the click model does not cover the first k positions."""
     visitors, longest = rounds.visitors, int(np.diff(rounds.offsets).max())
     if visitors is not None and min(k, longest) > (known := len(visitors.p_one_without_click)):
-        raise ValueError(f"k = {k}: the curve of the visitors describes the first {known} positions")
+        raise ValueError(f"k = {k}: the click model describes only the first {known} positions")

@@ -1,4 +1,4 @@
-"""An agent from its log: the same rankings and answers, in the same order, make the same state."""
+"""Replay: rebuild an agent from a log of its rankings and feedback."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ Log = Iterable[tuple[Decision, ArrayLike | None]]
 
 
 def replay(agent: Agent, log: Log) -> Agent:
-    """Let an agent live through a log, and return it: its state is then that of the agent which wrote the log.
+    """Replay a log with an agent and return it, in the state of the agent that wrote the log.
+
+    Raises ValueError if the agent ranks differently from the log.
 
     Parameters
     ----------
     agent
-        An agent as the one that wrote the log was before its first entry: of the same learner, shape and seed.
+        A new agent with the learner, shape and seed of the one that wrote the log.
     log
-        What happened, in order: ``(decision, None)`` where it ranked, ``(decision, feedback)`` where it was told.
+        The events in order: ``(decision, None)`` for a ranking, ``(decision, feedback)`` for its feedback.
 
     >>> from peekrank import Agent, BlockFTRL, DCG, replay
     >>> agent, log = Agent(BlockFTRL(DCG()), m=4, k=1, seed=7), []
@@ -37,11 +39,11 @@ def replay(agent: Agent, log: Log) -> Agent:
     for number, (decision, feedback) in enumerate(log):
         if feedback is None:
             X = decision.features
-            made = agent.rank(X if X.shape[1] else None, available=decision.items)
-            if not (np.array_equal(made.ranking, decision.ranking) and np.array_equal(made.token, decision.token)):
+            new = agent.rank(X if X.shape[1] else None, available=decision.items)
+            if not (np.array_equal(new.ranking, decision.ranking) and np.array_equal(new.token, decision.token)):
                 raise ValueError(
-                    f"entry {number} of the log: {made.ranking} is ranked here, and {decision.ranking} was there. "
-                    "A log is replayed from its first entry, by an agent with the same learner, shape and seed"
+                    f"entry {number} of the log: replay ranks {new.ranking}, but the log has {decision.ranking}. "
+                    "Replay a log from its first entry, with an agent of the same learner, shape and seed"
                 )
         else:
             agent.update(decision, feedback)

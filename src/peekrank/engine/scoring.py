@@ -1,4 +1,4 @@
-"""What rankings of lists of any lengths are worth."""
+"""Values of rankings of lists that may differ in length."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from peekrank.types import Floats, Ints, LinearMeasure, Measure
 
 
 def values_of_lists(measure: Measure, rankings: Ints, relevance: NDArray[Any], starts: Ints) -> Floats:
-    """Value of each of the lists that stand one after the other, those of the same length together."""
+    """Return the value of each list; the lists are stored one after the other, list t from ``starts[t]`` on."""
     lengths = np.diff(starts)
     longest = int(lengths.max())
     if lengths.min() == longest:
@@ -32,15 +32,15 @@ def values_of_lists(measure: Measure, rankings: Ints, relevance: NDArray[Any], s
 def _values_of_rows(measure: Measure, rankings: Ints, relevance: NDArray[Any]) -> Floats:
     n, m = rankings.shape
     if rankings.min() < 0 or rankings.max() >= m:
-        raise ValueError(f"a ranking holds something else than the items 0 to {m - 1}")
+        raise ValueError(f"a ranking holds something other than the items 0 to {m - 1}")
     return as_array(measure.values(rankings, relevance), np.float64, (n,), f"values of {measure}")
 
 
 class ListValues(NamedTuple):
-    """What a linear measure says about lists of any lengths, found once for however many rankings of them.
+    """Gains, offsets and discounts of a linear measure on lists of any lengths, precomputed for many rankings.
 
-    List n has the gains of rows ``begin[n]`` on, and the discounts ``first[n]`` to ``last[n]``, of which all that
-    follow are 0.
+    List n has the gains from row ``begin[n]`` on, and the discounts ``first[n]`` to ``last[n]``. The discounts
+    that follow are 0.
     """
 
     gain: Floats
@@ -51,15 +51,15 @@ class ListValues(NamedTuple):
     last: Ints
 
     def values(self, lists: Ints, rankings: Ints) -> Floats:
-        """Value of a ranking of each of these lists; the rankings stand one after the other."""
+        """Return the value of one ranking of each of these lists; the rankings are stored one after the other."""
         out = self.offset[lists]
         if not _add_discounted_lists(self, lists, rankings, out):
-            raise ValueError("a ranking holds something else than the items of its list")
+            raise ValueError("a ranking holds something other than the items of its list")
         return out
 
 
 def precompute_values(measure: LinearMeasure, relevance: NDArray[Any], offsets: Ints) -> ListValues:
-    """Gains, offsets and discounts of lists, whose relevance stands one after the other."""
+    """Compute the gains, offsets and discounts of lists whose relevance is stored one after the other."""
     lengths = np.diff(offsets)
     gain, offset = np.empty(len(relevance)), np.empty(len(lengths))
     first, last = np.empty_like(lengths), np.empty_like(lengths)
@@ -74,21 +74,21 @@ def precompute_values(measure: LinearMeasure, relevance: NDArray[Any], offsets: 
 
 
 @kernel
-def _add_discounted_lists(worth: ListValues, lists: Ints, rankings: Ints, out: Floats) -> bool:
-    """Add sum_p discount(p) gain(item at p) of each list; False if some ranking holds no item of its list."""
+def _add_discounted_lists(parts: ListValues, lists: Ints, rankings: Ints, out: Floats) -> bool:
+    """Add sum_p discount(p) gain(item at p) of each list. Returns False if a ranking holds a foreign item."""
     start = 0
     for t in range(len(lists)):
         n = lists[t]
-        begin, first = worth.begin[n], worth.first[n]
-        m = worth.begin[n + 1] - begin
+        begin, first = parts.begin[n], parts.first[n]
+        m = parts.begin[n + 1] - begin
         foreign = False
         for p in range(m):
             foreign |= not 0 <= rankings[start + p] < m
         if foreign:
             return False
         total = 0.0
-        for p in range(worth.last[n] - first):
-            total += worth.discount[first + p] * worth.gain[begin + rankings[start + p]]
+        for p in range(parts.last[n] - first):
+            total += parts.discount[first + p] * parts.gain[begin + rankings[start + p]]
         out[t] += total
         start += m
     return True

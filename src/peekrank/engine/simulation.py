@@ -1,4 +1,4 @@
-"""Many rounds: `simulate` in a compiled loop, `play` the same in Python."""
+"""Simulation over many rounds: `simulate` in a compiled loop, `play` in a plain Python loop with equal results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,14 @@ from peekrank._jit import compile_for, kernel, pinned, specialise, unspecialised
 from peekrank._util.validate import check_ascending
 from peekrank.engine.agent import Agent
 from peekrank.engine.entry_points import Counts, name_of, set_items_of
-from peekrank.engine.feedback import NOBODY, FeedbackSource, check_positions, reveal_clicks, reveal_relevance, tell
+from peekrank.engine.feedback import (
+    NOBODY,
+    FeedbackSource,
+    check_positions,
+    reveal,
+    reveal_clicks,
+    reveal_relevance,
+)
 from peekrank.engine.scoring import precompute_values, values_of_lists
 from peekrank.engine.validation import Seed
 from peekrank.measures import LinearMeasureMixin
@@ -34,22 +41,22 @@ from peekrank.types import (
     Trace,
 )
 
-_CACHE = 2**22  # bytes of features that learners who take turns find in cache
-_SHORTEST_TURN = 16  # rounds, so that changing turns costs little
+_CACHE = 2**22  # bytes of features that stay in the CPU's cache while learners take turns
+_SHORTEST_TURN = 16  # rounds, so that switching learners costs little
 
 
 class LearningStoppedWarning(UserWarning):
-    """A learner has come into a state from which it does not learn any more."""
+    """A learner has reached a state in which it stops learning."""
 
 
 class Chunk(NamedTuple):
-    """Rounds to play: which lists, where each begins, their relevance; then what was shown and explored."""
+    """A chunk of rounds to run, with space for the results."""
 
-    lists: Ints
-    starts: Ints
+    lists: Ints  # number of each round's list
+    starts: Ints  # where each list begins in `relevance` and `rankings`
     relevance: NDArray[np.uint8]
-    rankings: Ints
-    explored: NDArray[np.bool_]
+    rankings: Ints  # filled with the rankings shown
+    explored: NDArray[np.bool_]  # filled with whether the learner explored
 
 
 class LoopMemory(NamedTuple):
@@ -57,18 +64,18 @@ class LoopMemory(NamedTuple):
 
     state: State
     counts: Counts
-    listening: FeedbackSource
+    source: FeedbackSource
 
 
 class Run(Protocol):
-    """An agent on its way through rounds, a chunk at a time."""
+    """The run of an agent over rounds, chunk by chunk."""
 
-    def begin(self, chunk: Chunk) -> None:
-        """Take up a chunk."""
+    def start(self, chunk: Chunk) -> None:
+        """Start a chunk."""
         ...
 
-    def turn(self, low: int, high: int) -> None:
-        """Play rounds `low` to `high` of the chunk."""
+    def advance(self, low: int, high: int) -> None:
+        """Run rounds `low` to `high` of the chunk."""
         ...
 
 
@@ -88,27 +95,27 @@ def simulate(
     Parameters
     ----------
     learner
-        Which learner.
+        The learner.
     rounds
-        What happens: lists of items, with features if the learner uses them.
+        Lists of items, with features if the learner uses them.
     k
-        Number of items, from the top, whose relevance is revealed; of a shorter list all. A learner with full
+        Number of items, from the top, whose relevance is revealed, or all of a shorter list. A learner with full
         information sees all.
     measure
-        What each shown ranking is worth.
+        The measure that values each ranking shown.
     seed
-        Randomness of the learner.
+        Random seed of the learner.
     sequence
-        Number of the list that each round shows; None for all lists in turn.
+        Number of the list that each round shows; None for all lists in order.
     checkpoints
-        After which numbers of rounds to record, ascending; None for all.
+        Numbers of rounds after which to record, ascending; None for all.
     progress
-        Called with the number of rounds done since the last call; an exception raised there ends the run.
+        Called with the number of rounds run since the last call. An exception raised there ends the run.
 
     >>> from peekrank import DCG, RTop1F, CT15
     >>> rounds = CT15(m=10, noise=0.25).rounds(10_000, np.random.default_rng(1))
     >>> trace = simulate(RTop1F(DCG(), horizon=10_000), rounds, k=1, measure=DCG())
-    >>> int(trace.explored[-1])  # 10 questions in each of 215 blocks
+    >>> int(trace.explored[-1])  # 10 explorations in each of 215 blocks
     2150
     """
     (trace,) = simulate_all(
@@ -135,15 +142,16 @@ def simulate_all(
     checkpoints: Ints | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> list[Trace]:
-    """Run several learners over the same rounds; each trace is what `simulate` gives, bit for bit.
+    """Run several learners over the same rounds; each trace equals that of `simulate`, bit for bit.
 
-    The learners take turns, a few rounds at a time: lists with many features are read from memory once for all.
+    The learners take turns, a few rounds at a time, so that lists with many features are read from memory only
+    once.
 
     Parameters
     ----------
     seeds
-        Randomness of each learner.
-    learners, rounds, k, measure, sequence, at, progress
+        Random seed of each learner.
+    learners, rounds, k, measure, sequence, checkpoints, progress
         As for `simulate`.
     """
     agents = [_agent(learner, rounds, k, seed) for learner, seed in zip(learners, seeds, strict=True)]
@@ -151,8 +159,8 @@ def simulate_all(
         agents, rounds, measure=measure, sequence=sequence, checkpoints=checkpoints, progress=progress
     )
     for agent in agents:
-        if what := agent.failure():
-            warnings.warn(f"{agent.learner.name}: {what}", LearningStoppedWarning, stacklevel=2)
+        if reason := agent.failure():
+            warnings.warn(f"{agent.learner.name}: {reason}", LearningStoppedWarning, stacklevel=2)
     return traces
 
 
@@ -165,13 +173,13 @@ def run_agents(
     checkpoints: Ints | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> list[Trace]:
-    """Let agents go on over rounds in a compiled loop, as if each had been asked and told one by one.
+    """Advance agents over rounds in a compiled loop; equivalent to calling `rank` and `update` once per round.
 
     Parameters
     ----------
     agents
-        Who is to go on; they have learned when it is done, and can be dumped.
-    rounds, measure, sequence, at, progress
+        The agents to advance. They keep what they learn.
+    rounds, measure, sequence, checkpoints, progress
         As for `simulate`.
 
     >>> from peekrank import CT15, DCG, RTop1F
@@ -197,14 +205,14 @@ def play(
     checkpoints: Ints | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Trace:
-    """Run a learner over rounds with an `Agent`, in Python: slower than `simulate`, equal to it bit for bit.
+    """Run a learner over rounds with an `Agent` in Python: slower than `simulate`, but equal to it bit for bit.
 
     Parameters as for `simulate`.
 
     >>> from peekrank import DCG, RTop1F, CT15
     >>> rounds = CT15(m=10, noise=0.25).rounds(500, np.random.default_rng(1))
-    >>> learner, how = RTop1F(DCG(), horizon=500), {"k": 1, "measure": DCG(), "seed": 3}
-    >>> bool(np.array_equal(play(learner, rounds, **how).value, simulate(learner, rounds, **how).value))
+    >>> learner, options = RTop1F(DCG(), horizon=500), {"k": 1, "measure": DCG(), "seed": 3}
+    >>> bool(np.array_equal(play(learner, rounds, **options).value, simulate(learner, rounds, **options).value))
     True
     """
     run = _PlainRun(_agent(learner, rounds, k, seed), rounds)
@@ -224,21 +232,21 @@ def _agent(learner: Learner, rounds: Rounds, k: int, seed: Seed) -> Agent:
 
 
 class _PlainRun:
-    """Asks the agent and tells it, round by round."""
+    """A run that calls the agent's `rank` and `update`, round by round."""
 
     def __init__(self, agent: Agent, rounds: Rounds) -> None:
         check_positions(rounds, agent.shape.k)
         self._agent, self._rounds = agent, rounds
 
-    def begin(self, chunk: Chunk) -> None:
-        """Take up a chunk."""
+    def start(self, chunk: Chunk) -> None:
+        """Start a chunk."""
         self._chunk = chunk
 
-    def turn(self, low: int, high: int) -> None:
-        """Play rounds `low` to `high` of the chunk."""
+    def advance(self, low: int, high: int) -> None:
+        """Run rounds `low` to `high` of the chunk."""
         chunk, (features, _, offsets, items, _) = self._chunk, self._rounds
         for t in range(low, high):
-            n, here = chunk.lists[t], slice(chunk.starts[t], chunk.starts[t + 1])
+            n, span = chunk.lists[t], slice(chunk.starts[t], chunk.starts[t + 1])
             rows = slice(offsets[n], offsets[n + 1])
             if items is None or self._agent.learner.variable_length:
                 decision = self._agent.rank(features[rows])
@@ -247,24 +255,24 @@ class _PlainRun:
                 decision = self._agent.rank(available=items[rows])
                 ranking = np.searchsorted(items[rows], decision.ranking)
             seen = ranking[: self._agent.shape.k]
-            self._agent.update(decision, tell(self._rounds, n, seen, decision.round))
-            chunk.rankings[here] = ranking
+            self._agent.update(decision, reveal(self._rounds, n, seen, decision.round))
+            chunk.rankings[span] = ranking
             chunk.explored[t] = decision.explored
 
 
 class _CompiledRun:
-    """Calls the agent's kernels on the agent's state, many rounds at a time."""
+    """A run that calls the agent's kernels on the agent's state, many rounds at a time."""
 
     def __init__(self, agent: Agent, rounds: Rounds) -> None:
         learner, shape = agent.learner, agent.shape
-        lengths = _fitting(agent, rounds)
+        lengths = _check_fit(agent, rounds)
         self._rng = agent._random.rewound_generator()
         feedback, token = np.empty(shape.k), np.zeros(learner.token_size(shape))
         everyone = np.arange(shape.m)
         items = everyone[:0] if rounds.items is None or learner.variable_length else rounds.items
         lists = rounds.features, rounds.offsets, items, everyone
-        listening = FeedbackSource(rounds.visitors or NOBODY, agent._grades, np.empty(COINS * shape.k))
-        memory = pinned(LoopMemory(agent._state, agent._counts, listening))
+        source = FeedbackSource(rounds.visitors or NOBODY, agent._grades, np.empty(COINS * shape.k))
+        memory = pinned(LoopMemory(agent._state, agent._counts, source))
         self._fixed = (memory, *lists, feedback, token)
         sizes, which = np.unique(lengths, return_inverse=True)
         self._draws = np.array([agent._n_uniforms(int(n)) for n in sizes])[which]
@@ -274,24 +282,24 @@ class _CompiledRun:
         loop = compiled_loop(learner.kernels, clicks=rounds.visitors is not None)
         self._loop = compile_for(loop, *self._fixed, self._uniforms, numbers, relevance, numbers, marks)
 
-    def begin(self, chunk: Chunk) -> None:
-        """Take up a chunk."""
+    def start(self, chunk: Chunk) -> None:
+        """Start a chunk."""
         self._chunk = chunk
 
-    def turn(self, low: int, high: int) -> None:
-        """Play rounds `low` to `high` of the chunk."""
+    def advance(self, low: int, high: int) -> None:
+        """Run rounds `low` to `high` of the chunk."""
         lists, starts, relevance, rankings, explored = self._chunk
-        these, rows = slice(low, high), slice(starts[low], starts[high])
-        drawn, wanted = self._uniforms[: high - low], self._draws[lists[these]]
-        if wanted.min() == drawn.shape[1]:
-            self._rng.random(out=drawn)
+        span, rows = slice(low, high), slice(starts[low], starts[high])
+        uniforms, draws = self._uniforms[: high - low], self._draws[lists[span]]
+        if draws.min() == uniforms.shape[1]:
+            self._rng.random(out=uniforms)
         else:  # as many for each round as an agent would draw
-            drawn[np.arange(drawn.shape[1]) < wanted[:, None]] = self._rng.random(wanted.sum())
-        self._loop(*self._fixed, drawn, lists[these], relevance[rows], rankings[rows], explored[these])
+            uniforms[np.arange(uniforms.shape[1]) < draws[:, None]] = self._rng.random(draws.sum())
+        self._loop(*self._fixed, uniforms, lists[span], relevance[rows], rankings[rows], explored[span])
 
 
-def _fitting(agent: Agent, rounds: Rounds) -> Ints:
-    """The lengths of the lists, if they, their features and their grades are what the agent was made for."""
+def _check_fit(agent: Agent, rounds: Rounds) -> Ints:
+    """Return the lengths of the lists. Raises ValueError if lists, features or grades do not fit the agent."""
     learner, shape = agent.learner, agent.shape
     lengths, d = list_lengths(rounds), rounds.features.shape[1]
     if learner.variable_length:
@@ -314,18 +322,23 @@ def _fitting(agent: Agent, rounds: Rounds) -> Ints:
 
 @cache
 def compiled_loop(kernels: Kernels, *, clicks: bool = False) -> Callable[..., None]:
-    """The loop over rounds for the kernels of a learner, which is told relevance, or what is made of clicks."""
-    name, told = (f"{name_of(kernels)}-clicks", reveal_clicks) if clicks else (name_of(kernels), reveal_relevance)
-    set_items = set_items_of(kernels)
+    """Return the compiled loop over rounds for a learner's kernels, with relevance or clicks as feedback."""
+    name = f"{name_of(kernels)}-clicks" if clicks else name_of(kernels)
     return specialise(
-        _loop, name, inline_all=True, _set_items=set_items, _rank=kernels.rank, _update=kernels.update, _tell=told
+        _loop,
+        name,
+        inline_all=True,
+        _set_items=set_items_of(kernels),
+        _rank=kernels.rank,
+        _update=kernels.update,
+        _reveal=reveal_clicks if clicks else reveal_relevance,
     )
 
 
 _rank: Callable[[State, Features, Floats, Ints, Floats], None] = unspecialised
 _update: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
 _set_items: Callable[[State, Ints], None] = unspecialised
-_tell: Callable[[FeedbackSource, Counts, int, Ints, Grades, Ints, Floats], None] = unspecialised
+_reveal: Callable[[FeedbackSource, Counts, int, Ints, Grades, Ints, Floats], None] = unspecialised
 
 
 def _loop(
@@ -342,17 +355,17 @@ def _loop(
     rankings: Ints,
     explored: NDArray[np.bool_],
 ) -> None:
-    state, counts, listening, start = memory.state, memory.counts, memory.listening, 0
+    state, counts, source, start = memory.state, memory.counts, memory.source, 0
     for t in range(len(lists)):
         first, last = offsets[lists[t]], offsets[lists[t] + 1]
         X = features[first:last]
-        here = items[first:last] if len(items) > 0 else everyone
+        listed = items[first:last] if len(items) > 0 else everyone
         ranking = rankings[start : start + len(X)]
         seen = feedback[: min(len(feedback), len(X))]
         token[:] = 0
-        _set_items(state, here)
+        _set_items(state, listed)
         _rank(state, X, uniforms[t], ranking, token)
-        _tell(listening, counts, t, here, relevance[start : start + len(X)], ranking, seen)
+        _reveal(source, counts, t, listed, relevance[start : start + len(X)], ranking, seen)
         _update(state, X, ranking, token, seen)
         explored[t] = token[0] > 0
         start += len(X)
@@ -367,7 +380,7 @@ def _record(
     checkpoints: Ints | None,
     progress: Callable[[int], None],
 ) -> list[Trace]:
-    """Let each run fill rankings chunk by chunk, so that memory does not grow with the horizon, and sum up."""
+    """Run chunk by chunk, so that memory does not grow with the horizon, and sum up the values."""
     lengths = list_lengths(rounds)
     sequence = np.arange(len(lengths)) if sequence is None else _numbers_of_lists(sequence, len(lengths))
     n, m = len(sequence), int(lengths.max())
@@ -386,19 +399,19 @@ def _record(
         relevance = _relevance_of(rounds, lists, starts)
         chunks = [Chunk(lists, starts, relevance, *filled) for filled in zip(rankings, explored, strict=True)]
         for run, chunk in zip(runs, chunks, strict=True):
-            run.begin(chunk)
+            run.start(chunk)
         for low in range(0, len(lists), turn):
             for run in runs:
-                run.turn(low, min(low + turn, len(lists)))
-        here = slice(*np.searchsorted(checkpoints, (first + 1, first + len(lists) + 1)))
+                run.advance(low, min(low + turn, len(lists)))
+        reached = slice(*np.searchsorted(checkpoints, (first + 1, first + len(lists) + 1)))
         for trace, chunk, sums in zip(traces, chunks, running, strict=True):
             _add_up(
                 value(chunk),
                 chunk.explored,
                 sums,
-                checkpoints[here] - first,
-                trace.value[here],
-                trace.explored[here],
+                checkpoints[reached] - first,
+                trace.value[reached],
+                trace.explored[reached],
             )
         progress(len(lists))
     return traces
@@ -412,7 +425,7 @@ def _numbers_of_lists(sequence: Ints, count: int) -> Ints:
 
 
 def _relevance_of(rounds: Rounds, lists: Ints, starts: Ints) -> NDArray[np.uint8]:
-    """The relevance of these lists, one after the other."""
+    """Return the relevance of these lists, one after the other."""
     first, last = rounds.offsets[lists[0]], rounds.offsets[lists[-1] + 1]
     if np.all(np.diff(lists) == 1):
         return rounds.relevance[first:last]
@@ -431,11 +444,11 @@ def _gather(relevance: NDArray[np.uint8], offsets: Ints, lists: Ints, out: NDArr
 
 
 def _evaluation(measure: Measure, rounds: Rounds, lengths: Ints) -> Callable[[Chunk], Floats]:
-    """What gives the value of each ranking of a chunk: sums of gains, if that is what the measure is."""
+    """Return a function that values each ranking of a chunk, by precomputed gains if the measure is linear."""
     linear = isinstance(measure, LinearMeasureMixin) and type(measure).values is LinearMeasureMixin.values
     if linear and lengths.min() < lengths.max():
-        worth = precompute_values(cast("LinearMeasure", measure), rounds.relevance, rounds.offsets)
-        return lambda chunk: worth.values(chunk.lists, chunk.rankings[: chunk.starts[-1]])
+        parts = precompute_values(cast("LinearMeasure", measure), rounds.relevance, rounds.offsets)
+        return lambda chunk: parts.values(chunk.lists, chunk.rankings[: chunk.starts[-1]])
     return lambda chunk: values_of_lists(measure, chunk.rankings, chunk.relevance, chunk.starts)
 
 
@@ -443,7 +456,7 @@ def _evaluation(measure: Measure, rounds: Rounds, lengths: Ints) -> Callable[[Ch
 def _add_up(
     values: Floats, explored: NDArray[np.bool_], running: Floats, checkpoints: Ints, total: Floats, count: Ints
 ) -> None:
-    """Running sums of values (NaN: skipped) and of explored rounds, noted after each number of rounds of `checkpoints`."""
+    """Record the running sums of values (NaN: skipped) and of explored rounds at each checkpoint."""
     value, marks, i = running[0], running[1], 0
     for t in range(len(values)):
         if not np.isnan(values[t]):
@@ -457,5 +470,5 @@ def _add_up(
 
 
 def chunk_length(m: int) -> int:
-    """Rounds of m items to work on at a time: enough to forget the overhead, few enough to stay in cache."""
+    """Return how many rounds of m items to run at a time: enough to hide overhead, few enough for the cache."""
     return max(64, 2**17 // m)

@@ -1,4 +1,4 @@
-"""What an agent knows: the state of its learner, counts, and items that may come and go."""
+"""`AgentState`: the learner's state, the counts, and the items, which may come and go."""
 
 from __future__ import annotations
 
@@ -27,24 +27,23 @@ from peekrank.types import CanFail, Features, Floats, Ints, Learner, LinearScore
 
 
 class AgentState:
-    """What a learner knows after some rounds, and of which items; an `Agent` also ranks and learns."""
+    """State of a learner after some rounds, and its set of items. `Agent` adds ranking and learning."""
 
-    # Room for so many items, m at least, and for one call at a time
-    _room: int
+    _room: int  # items that the arrays have space for, at least m
     _state: State
     _counts: Counts
     _everyone: Ints
-    _present: Ints | None  # those that have not retired, once they were asked for
+    _present: Ints | None  # items that have not retired; computed when needed
     _no_features: Features
-    _memory: Memory  # all that stays from call to call, as compiled code has it
+    _memory: Memory  # everything that compiled code keeps between calls
 
     def __init__(self, learner: Learner, shape: Shape) -> None:
         self.learner, self.shape = learner, shape
-        self._lock = Lock()  # kernels release the GIL, and share the state
-        self._by_item = learner.kernels.set_items is not None  # whether it can rank any of its items
+        self._lock = Lock()  # kernels release the GIL and share the state
+        self._by_item = learner.kernels.set_items is not None  # whether it can rank any subset of its items
         grades = np.arange(learner.max_grade + 1.0)
         self._grades = as_array(
-            learner.transform_feedback(grades), np.float64, grades.shape, "perceived relevance"
+            learner.transform_feedback(grades), np.float64, grades.shape, "transformed feedback"
         )
         self._make_room(shape.m)
         self._check: Callable[[Features], int] = self._first_check
@@ -66,7 +65,7 @@ class AgentState:
         return self._fill_rows(items, ranking, rows)
 
     def _make_room(self, room: int) -> None:
-        """Make state and space for so many items, and keep what is known of those there are."""
+        """Allocate state for `room` items and copy what was learned about the present ones."""
         learner, (m, d, k) = self.learner, self.shape
         state = learner.init(self.shape._replace(m=room))
         counts = no_counts(1 if learner.variable_length else room, room if self._by_item else 0)
@@ -78,7 +77,7 @@ class AgentState:
         self._memory = pinned(Memory(state, counts, self._grades, np.empty(room, dtype=np.bool_), np.empty(k)))
 
     def add(self, count: int = 1) -> Ints:
-        """Make new items known, of which nothing is known yet; their numbers, which they keep.
+        """Add new items, about which nothing is known yet, and return their numbers, which are permanent.
 
         >>> from peekrank import Agent, DoubtSort
         >>> from peekrank.measures import DCG
@@ -99,38 +98,38 @@ class AgentState:
         return np.arange(first, first + count)
 
     def retire(self, items: ArrayLike) -> None:
-        """Leave items out from now on; late answers about them still count for what an average item is like."""
+        """Leave items out from now on. Late feedback on them still counts towards the average item."""
         self._require_items()
-        gone = self._known(items, "items")
+        retiring = self._known(items, "items")
         with self._lock:
-            self._counts.retired[gone] = 1
+            self._counts.retired[retiring] = 1
             self._present = None
 
     def _require_items(self) -> None:
         if not self._by_item:
             raise ValueError(
-                f"{self.learner.name} ranks a fixed set of items, all of them in every round; where items come "
-                "and go, take a learner that knows them one by one, as doubtsort does"
+                f"{self.learner.name} ranks a fixed set of items, all of them in every round; if items come and "
+                "go, use a learner that stores statistics per item, such as doubtsort"
             )
 
     def _known(self, items: ArrayLike, name: str) -> Ints:
-        """Numbers of items, ascending, if they are known, different, and not retired."""
-        given, m = np.asarray(items), self.shape.m
-        if given.ndim != 1 or given.dtype.kind not in "iu" or len(given) == 0:
-            raise ValueError(f"{name} = {abbreviate(given)}: must be numbers of items, one at least")
-        found: Ints = given.astype(np.int64)  # a copy
-        if not self._are_known(found, m):
-            found = np.unique(found)
-        if len(found) < len(given):
-            raise ValueError(f"{name} = {abbreviate(given)}: must name each item once")
-        if found[0] < 0 or found[-1] >= m:
-            raise ValueError(f"{name} = {abbreviate(given)}: must be numbers of known items, from 0 to {m - 1}")
-        if (gone := found[self._counts.retired[found] > 0]).size:
-            raise ValueError(f"{name} = {abbreviate(given)}: item {gone[0]} has retired")
-        return found
+        """Return item numbers in ascending order. Raises ValueError unless they are known, distinct and active."""
+        values, m = np.asarray(items), self.shape.m
+        if values.ndim != 1 or values.dtype.kind not in "iu" or len(values) == 0:
+            raise ValueError(f"{name} = {abbreviate(values)}: must be numbers of items, at least one")
+        numbers: Ints = values.astype(np.int64)  # a copy
+        if not self._are_known(numbers, m):
+            numbers = np.unique(numbers)
+        if len(numbers) < len(values):
+            raise ValueError(f"{name} = {abbreviate(values)}: must name each item once")
+        if numbers[0] < 0 or numbers[-1] >= m:
+            raise ValueError(f"{name} = {abbreviate(values)}: must be numbers of known items, from 0 to {m - 1}")
+        if (retired := numbers[self._counts.retired[numbers] > 0]).size:
+            raise ValueError(f"{name} = {abbreviate(values)}: item {retired[0]} has retired")
+        return numbers
 
     def _available(self, available: ArrayLike | None) -> Ints | None:
-        """The items to rank, ascending; None if these are all there are."""
+        """Return the items to rank, ascending, or None if these are all items."""
         if available is not None:
             self._require_items()
             return self._known(available, "available")
@@ -141,14 +140,14 @@ class AgentState:
             present = self._present = np.flatnonzero(self._counts.retired[: self.shape.m] == 0)
             present.flags.writeable = False  # decisions share it
         if len(present) == 0:
-            raise ValueError("there is nothing to rank: all items have retired")
+            raise ValueError("nothing to rank: all items have retired")
         return None if len(present) == self.shape.m else present
 
-    def _rows(self, ranking: Any, chosen: Any) -> tuple[Ints, Any]:
-        """The items of a decision, and its ranking as one of their rows; items may have come and gone since."""
-        if chosen is None:
+    def _rows(self, ranking: Any, subset: Any) -> tuple[Ints, Any]:
+        """Return the items of a decision, and its ranking in terms of their rows; items may have changed since."""
+        if subset is None:
             return self._everyone[: min(np.size(ranking), self.shape.m)], ranking
-        items = np.ascontiguousarray(chosen)
+        items = np.ascontiguousarray(subset)
         if (
             items.ndim != 1
             or items.size == 0
@@ -162,12 +161,12 @@ class AgentState:
         rows = np.empty_like(shown)
         if not self._fill_rows(items, shown, rows):
             raise ValueError(
-                f"ranking of the decision {abbreviate(shown)}: must hold each of its items {abbreviate(items)} once"
+                f"ranking of the decision {abbreviate(shown)}: must hold each item of {abbreviate(items)} once"
             )
         return items, rows
 
     def _list(self, features: ArrayLike | None, name: str) -> Features:
-        """The features of a list, which may be shorter than m if the learner keeps nothing about single items."""
+        """Return the features of a list, which may be shorter than m if the learner allows variable lengths."""
         m, d, _ = self.shape
         X = np.ascontiguousarray(features, dtype=np.float32)
         rows = len(X) if self.learner.variable_length and X.ndim == 2 and 1 <= len(X) <= m else m
@@ -180,7 +179,7 @@ class AgentState:
             raise ValueError(f"{name} of item {item}, {abbreviate(X[item])}: must be finite numbers")
 
     def best_ranking(self, features: ArrayLike | None = None, *, available: ArrayLike | None = None) -> Ints:
-        """The order that is best as far as the learner knows now; no round is spent on it, and no randomness.
+        """Return the best ranking by the learner's current estimates, without counting a round or drawing numbers.
 
         Parameters as for `rank`.
 
@@ -193,15 +192,15 @@ class AgentState:
         >>> agent.best_ranking()
         array([1, 0, 2])
         """
-        X, chosen = self._no_features[: self.shape.m], self._available(available)
+        X, subset = self._no_features[: self.shape.m], self._available(available)
         if features is not None or self.shape.d > 0:
             X = self._list(np.array(features, np.float32), "features")
             self._check_finite(X, "features")
         with self._lock:
             scores = self._scores(X)
-        if chosen is None:
+        if subset is None:
             return np.argsort(-scores, kind="stable")
-        return chosen[np.argsort(-scores[chosen], kind="stable")]
+        return subset[np.argsort(-scores[subset], kind="stable")]
 
     def _scores(self, X: Features) -> Floats:
         scores: Floats = as_array(
@@ -210,13 +209,13 @@ class AgentState:
         return scores
 
     def summary(self) -> Summary:
-        """What is believed now, and from how many answers: of each item, or of the weight of each feature.
+        """Return the current estimate for each item, or the weight of each feature, with the number of answers.
 
-        Without a line where the learner keeps neither.
+        The summary is empty if the learner has neither.
 
         >>> from peekrank import Agent, SetFTRL
         >>> from peekrank.measures import Precision
-        >>> agent = Agent(SetFTRL(Precision(1, mean=False)), m=2, k=2)
+        >>> agent = Agent(SetFTRL(Precision(1)), m=2, k=2)
         >>> for _ in range(5):
         ...     decision = agent.rank()
         ...     agent.update(decision, [int(item == 1) for item in decision.ranking])
@@ -236,19 +235,19 @@ class AgentState:
 
     @property
     def rounds(self) -> int:
-        """Number of rankings made so far."""
+        """Return the number of rankings so far."""
         return int(self._counts.rounds[0])
 
     @property
     def n_feedback(self) -> int:
-        """Number of answers learned from so far."""
+        """Return the number of answers learned from so far."""
         return int(self._counts.answers.sum())
 
     @property
     def state(self) -> State:
-        """What the learner remembers now, not to be written to."""
+        """Return a read-only view of the learner's state."""
         return read_only(self._state)
 
     def failure(self) -> str:
-        """Why the learner has stopped learning; empty while it is healthy."""
+        """Return why the learner has stopped learning, or an empty text if it has not."""
         return self.learner.failure(self._state) if isinstance(self.learner, CanFail) else ""

@@ -1,4 +1,4 @@
-"""The border of the engine: what comes in is checked, and made into what kernels are compiled for."""
+"""Validation of the engine's inputs, and their conversion to the types that kernels are compiled for."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Seed = int | np.integer[Any] | np.random.SeedSequence | np.random.BitGenerator |
 
 
 def make_rng(seed: Seed) -> np.random.Generator:
-    """The randomness of a learner.
+    """Return the random generator of a learner.
 
-    A number gives another generator than ``default_rng`` makes of it, so that rounds drawn from
-    ``default_rng(0)`` and a learner with ``seed=0`` are independent: the theorems need that.
+    A number seeds it differently from ``default_rng``. So rounds drawn from ``default_rng(0)`` and a learner with
+    ``seed=0`` are independent, as the theorems require.
 
-    >>> bool(generator(0).random() == np.random.default_rng(0).random())
+    >>> bool(make_rng(0).random() == np.random.default_rng(0).random())
     False
     """
     if isinstance(seed, int | np.integer):
@@ -29,7 +29,7 @@ def make_rng(seed: Seed) -> np.random.Generator:
 
 
 def problem_shape(learner: Learner, *, m: int, k: int, d: int = 0) -> Shape:
-    """The shape a learner works in, checked; a learner with full information has k = m.
+    """Validate m, k and d for a learner and return the shape. A learner with full information gets k = m.
 
     >>> from peekrank.learners import Uniform
     >>> problem_shape(Uniform(), m=10, k=11)
@@ -47,27 +47,27 @@ def problem_shape(learner: Learner, *, m: int, k: int, d: int = 0) -> Shape:
     if k < learner.min_k:
         raise ValueError(f"k = {k}: {learner.name} needs k = {learner.min_k} at least")
     if learner.contextual and d < 1:
-        raise ValueError(f"{learner.name} needs items with features, and these have none")
+        raise ValueError(f"{learner.name} needs items with features, but these have none")
     return Shape(int(m), int(d), int(m if learner.full_information else k))
 
 
 def as_ranking(ranking: ArrayLike, n: int) -> Ints:
-    """The ranking of a decision over n items, if it holds whole numbers."""
-    given = np.asarray(ranking)
-    if given.dtype.kind not in "iu":
-        what = f"must hold whole numbers, and not {given.dtype}"
-        raise ValueError(f"ranking of the decision {abbreviate(given)}: {what}")
-    return as_array(given, np.int64, (n,), "ranking of the decision")
+    """Return the ranking of a decision over n items as int64. Raises ValueError unless it holds whole numbers."""
+    items = np.asarray(ranking)
+    if items.dtype.kind not in "iu":
+        reason = f"must hold whole numbers, not {items.dtype}"
+        raise ValueError(f"ranking of the decision {abbreviate(items)}: {reason}")
+    return as_array(items, np.int64, (n,), "ranking of the decision")
 
 
 def abbreviate(array: NDArray[Any]) -> str:
-    """An array as far as a line has room for it."""
+    """Return the text of an array, shortened to one line."""
     return excerpt(" ".join(str(array).split()), 200)
 
 
 def as_array(values: ArrayLike | None, dtype: type[Any], shape: tuple[int, ...], name: str) -> NDArray[Any]:
-    """What kernels are compiled for; a ValueError if the shape is not as it must be."""
+    """Return values as an aligned, writable C array of this type. Raises ValueError if the shape differs."""
     array = np.ascontiguousarray(values, dtype=dtype)
     if array.shape != shape:
         raise ValueError(f"{name} of shape {array.shape}: must be of shape {shape}")
-    return array if array.flags.carray else array.copy()  # aligned and writable, too
+    return array if array.flags.carray else array.copy()  # a copy is aligned and writable

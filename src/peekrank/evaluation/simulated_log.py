@@ -9,7 +9,7 @@ import numpy as np
 from peekrank import __version__
 from peekrank._util.extras import extra
 from peekrank.engine import Agent
-from peekrank.engine.feedback import check_positions, tell
+from peekrank.engine.feedback import check_positions, reveal
 from peekrank.evaluation.jsonl import why_no_propensities
 from peekrank.evaluation.log import Log, Source, checked
 from peekrank.spec import format_spec
@@ -70,7 +70,7 @@ def simulate_log(
             decision = agent.rank(features[there] if features.shape[1] else None)
             ranking = decision.ranking
         shown = ranking[: agent.shape.k]
-        told = tell(rounds, n, shown, decision.round)
+        told = reveal(rounds, n, shown, decision.round)
         agent.update(decision, told)
         position[here][ranking] = np.arange(lengths[t])
         answer[here][shown] = told

@@ -1,11 +1,11 @@
-"""Ranking measures as values with names: ``str(DCG(10)) == "dcg@10"`` and ``measure("dcg@10") == DCG(10)``.
+"""Ranking measures, each a value with a name: ``str(DCG(10)) == "dcg@10"`` and ``measure("dcg@10") == DCG(10)``.
 
 A ranking is the array of items in display order; relevance is indexed by item. Most measures have the form
 
     value = offset(R) + sum_p discount(p) * gain(R)[item at position p]
 
-so that learners and regret need arrays only. A name may carry a cut-off, conventions and parameters:
-``ndcg@10+linear+norel0`` has linear gains and scores a list without relevant items 0; ``rbp:p=0.95`` is
+which lets learners and regret work on arrays alone. A name may carry a cut-off, conventions and parameters:
+``ndcg@10+linear+norel0`` has linear gains and gives a list without relevant items the value 0; ``rbp:p=0.95`` is
 rank-biased precision for a patient reader.
 """
 

@@ -1,4 +1,4 @@
-"""What measures share: the linear form, options, and who can be learned."""
+"""Shared parts of measures: the linear form, validation of options, and the test for learnable measures."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ Relevance = NDArray[Any]
 
 
 class LinearMeasureMixin:
-    """What the linear measures share: offset(R) + discount(m) @ gain(R)[ranking], for all grades, offset 0."""
+    """Linear measures: offset(R) + discount(m) @ gain(R)[ranking], by default for all grades and with offset 0."""
 
     separable: ClassVar[bool] = True
     __str__ = name_of
 
     def linear(self, max_grade: int) -> bool:  # noqa: ARG002
-        """Whether the form holds for grades 0..max_grade."""
+        """Return whether the form holds for grades 0 to `max_grade`."""
         return True
 
     def offset(self, relevance: Relevance) -> Floats:
-        """What a list adds whatever its order."""
+        """Return the part of a list's value that no order changes."""
         return np.zeros(relevance.shape[:-1])
 
     def values(self: LinearMeasure, rankings: Ints, relevance: Relevance) -> Floats:
-        """Value of each row."""
+        """Return the value of each row."""
         discount, gain, out = linear_parts(self, relevance)
         add_discounted(discount, gain, rankings, out)
         return out
 
 
 def learnable(measure: Measure, max_grade: int) -> LinearMeasure:
-    """The measure, if a learner can estimate it from single revealed items; else a ValueError that says why.
+    """Return the measure. Raises ValueError, with the reason, if single revealed items cannot estimate it.
 
     >>> from peekrank import measure
     >>> learnable(measure("ndcg"), 1)
@@ -49,20 +49,20 @@ def learnable(measure: Measure, max_grade: int) -> LinearMeasure:
     ...
     ValueError: ndcg cannot be learned from revealed items one by one, for grades 0 to 1: ...
     """
-    given: object = measure
-    if not isinstance(given, Measure):
-        raise ValueError(f"measure = {given!r}: must be a measure, as in measure('dcg')")
+    value: object = measure
+    if not isinstance(value, Measure):
+        raise ValueError(f"measure = {value!r}: must be a measure, as in measure('dcg')")
     if isinstance(measure, LinearMeasure) and measure.separable and measure.linear(max_grade):
         return measure
     raise ValueError(
-        f"{measure} cannot be learned from revealed items one by one, for grades 0 to {max_grade}: it is no sum "
-        "over items of discount(rank) x gain(relevance). Give the learner a measure of its own that is, for "
-        "instance measure=dcg, measure=sumloss or measure=p@3+sum"
+        f"{measure} cannot be learned from revealed items one by one, for grades 0 to {max_grade}: it is not a "
+        "sum over items of discount(rank) x gain(relevance). Give the learner its own measure of this form, for "
+        "example measure=dcg, measure=sumloss or measure=p@3"
     )
 
 
 def ranks(m: int) -> Floats:
-    """1, 2, ..., m.
+    """Return 1, 2, ..., m.
 
     >>> ranks(3)
     array([1., 2., 3.])
@@ -70,14 +70,14 @@ def ranks(m: int) -> Floats:
     return np.arange(1.0, m + 1)
 
 
-def depth(n: int | None, rankings: Ints) -> int:
-    """How many positions count of rankings in rows, for a cut-off n."""
+def depth(cutoff: int | None, rankings: Ints) -> int:
+    """Return how many positions of the rankings (rows) count with this cutoff."""
     m: int = rankings.shape[1]
-    return m if n is None else min(n, m)
+    return m if cutoff is None else min(cutoff, m)
 
 
 def check_fields(measure: Any) -> None:
-    """Raise a ValueError for a cut-off, gains or value of lists that cannot be."""
+    """Raise ValueError if the cutoff, the gains or `no_relevant` is invalid."""
     for field in fields(measure):
         value = getattr(measure, field.name)
         if field.name == "cutoff" and value is not None:
@@ -87,5 +87,5 @@ def check_fields(measure: Any) -> None:
 
 
 def no_relevant_value(no_relevant: NoRelevant) -> float:
-    """Value of a list that the measure cannot judge; NaN where such lists are skipped."""
+    """Return the value of a list without relevant items; NaN if such lists are skipped."""
     return np.nan if no_relevant == "skip" else float(no_relevant)

@@ -1,4 +1,4 @@
-"""Measures of a reader who goes down the list and may stop at each item: RBP, reciprocal rank, ERR."""
+"""Cascade measures, for a reader who goes down the list and may stop at each item: RBP, reciprocal rank, ERR."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from peekrank.types import Floats, Ints
 
 @dataclass(frozen=True)
 class RBP(LinearMeasureMixin):
-    """Rank-biased precision: (1 - p) sum_i p^(rank(i) - 1) 1[R(i) > 0], for a reader who goes on with probability p.
+    """Rank-biased precision (1 - p) sum_i p^(rank(i) - 1) 1[R(i) > 0]: the reader continues with probability p.
 
     Parameters
     ----------
     cutoff
-        Positions that count; None for all. The weights of positions beyond are lost, not shared out.
+        Number of positions that count; None for all. The weights of the positions below are not redistributed.
     p
         Persistence, between 0 and 1: the reader looks at 1 / (1 - p) items on average.
 
@@ -46,14 +46,14 @@ class RBP(LinearMeasureMixin):
         object.__setattr__(self, "p", float(self.p))
 
     def discount(self, m: int) -> Floats:
-        """(1 - p) p^(rank - 1), and 0 beyond position n."""
+        """Return (1 - p) p^(rank - 1), and 0 below the cutoff."""
         weights = np.zeros(m)
-        counted = weights[: self.cutoff]
-        counted[:] = (1 - self.p) * self.p ** np.arange(len(counted))
+        top = weights[: self.cutoff]
+        top[:] = (1 - self.p) * self.p ** np.arange(len(top))
         return weights
 
     def gain(self, relevance: Relevance) -> Floats:
-        """1[R > 0]."""
+        """Return 1[R > 0]."""
         return np.sign(relevance.astype(np.float64))
 
 
@@ -64,7 +64,7 @@ class ReciprocalRank:
     Parameters
     ----------
     cutoff
-        Positions that count; None for all.
+        Number of positions that count; None for all.
 
     >>> from peekrank import evaluate
     >>> evaluate(ReciprocalRank(), [0, 1, 2], [0, 1, 1])
@@ -82,7 +82,7 @@ class ReciprocalRank:
         check_fields(self)
 
     def values(self, rankings: Ints, relevance: Relevance) -> Floats:
-        """Value of each row."""
+        """Return the value of each row."""
         out = np.empty(len(rankings))
         first_relevant(rankings, relevance > 0, depth(self.cutoff, rankings), out)
         return np.divide(1, out, out=out)
@@ -90,18 +90,18 @@ class ReciprocalRank:
 
 @dataclass(frozen=True)
 class ERR:
-    """Expected reciprocal rank of the item that satisfies a reader: sum_p q_p prod_{i<p} (1 - q_i) / p.
+    """Expected reciprocal rank of the item that satisfies the reader: sum_p q_p prod_{i<p} (1 - q_i) / p.
 
-    q_p = (2^R - 1) / 2^max_grade is the probability that the item at position p satisfies. A reader whom nothing
-    satisfies counts 0.
+    q_p = (2^R - 1) / 2^max_grade is the probability that the item at position p satisfies the reader. The value is
+    0 if none does.
 
     Parameters
     ----------
     cutoff
-        Positions that count; None for all.
+        Number of positions that count; None for all.
     max_grade
-        The largest grade there is: 4, as in the TREC web tracks, unless your data say otherwise. A larger one in a
-        list is an error.
+        The largest possible grade. The default is 4, as in the TREC web tracks. A larger grade in a list is an
+        error.
 
     >>> from peekrank import evaluate
     >>> evaluate(ERR(max_grade=1), [0, 1, 2], [1, 0, 1])  # 1/2 + 1/2 x 1/2 / 3
@@ -123,7 +123,7 @@ class ERR:
         check_int("max_grade", self.max_grade, 1, 255)
 
     def check_grade(self, largest: float) -> None:
-        """Raise a ValueError for a grade that is above the largest there is: its probability could be above 1."""
+        """Raise ValueError if a grade is above `max_grade`: its probability could be above 1."""
         if largest > self.max_grade:
             raise ValueError(
                 f"a list has grade {largest}, above the max_grade = {self.max_grade} of {self}: "
@@ -131,7 +131,7 @@ class ERR:
             )
 
     def values(self, rankings: Ints, relevance: Relevance) -> Floats:
-        """Value of each row."""
+        """Return the value of each row."""
         self.check_grade(relevance.max(initial=0))
         out = np.empty(len(rankings))
         cascade(rankings, DCG().gain(relevance) / 2.0**self.max_grade, depth(self.cutoff, rankings), out)

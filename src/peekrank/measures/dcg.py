@@ -1,4 +1,4 @@
-"""Discounted cumulative gain, as it is and normalised."""
+"""Discounted cumulative gain, plain and normalised."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from peekrank.types import Floats
 
 @dataclass(frozen=True)
 class DCG(LinearMeasureMixin):
-    """Discounted cumulative gain of the first n positions: sum_i (2^R(i) - 1) / log2(1 + rank(i)).
+    """Discounted cumulative gain down to the cutoff: sum_i (2^R(i) - 1) / log2(1 + rank(i)).
 
     Parameters
     ----------
     cutoff
-        Positions that count; None for all.
+        Number of positions that count; None for all.
     gains
         ``exponential`` as in the papers, or ``linear``: R(i) instead of 2^R(i) - 1.
 
@@ -48,16 +48,16 @@ class DCG(LinearMeasureMixin):
         check_fields(self)
 
     def discount(self, m: int) -> Floats:
-        """1 / log2(1 + p), and 0 beyond position n."""
+        """Return 1 / log2(1 + p), and 0 below the cutoff."""
         weights = np.zeros(m)
-        counted = weights[: self.cutoff]
-        counted[:] = np.arange(2, len(counted) + 2)
-        np.log2(counted, out=counted)  # in place: lists of millions of items are a matter of memory
-        np.reciprocal(counted, out=counted)
+        top = weights[: self.cutoff]
+        top[:] = np.arange(2, len(top) + 2)
+        np.log2(top, out=top)  # in place, to save memory on lists of millions of items
+        np.reciprocal(top, out=top)
         return weights
 
     def gain(self, relevance: Relevance) -> Floats:
-        """2^R - 1, or R."""
+        """Return 2^R - 1, or R for linear gains."""
         if self.gains == "linear":
             return relevance.astype(np.float64)
         return powers(relevance) if relevance.dtype == np.uint8 else np.exp2(relevance, dtype=np.float64) - 1
@@ -65,12 +65,12 @@ class DCG(LinearMeasureMixin):
 
 @dataclass(frozen=True)
 class NDCG(LinearMeasureMixin):
-    """DCG@n divided by the largest DCG@n that any ranking of the same list has.
+    """DCG@n divided by the DCG@n of the best ranking of the same list.
 
     Parameters
     ----------
     cutoff
-        Positions that count; None for all.
+        Number of positions that count; None for all.
     gains
         As for DCG.
     no_relevant
@@ -97,15 +97,15 @@ class NDCG(LinearMeasureMixin):
         check_fields(self)
 
     def discount(self, m: int) -> Floats:
-        """Weight of each position, that of DCG@n."""
+        """Return the weights of DCG@n."""
         return DCG(self.cutoff).discount(m)
 
     def gain(self, relevance: Relevance) -> Floats:
-        """g(R) / max DCG; 0 in a list."""
+        """Return g(R) / max DCG; 0 in a list without relevant items."""
         gains = DCG(self.cutoff, self.gains).gain(relevance)
         best = best_sums(self.discount(relevance.shape[-1]), gains, relevance)
         return gains / np.where(best > 0, best, 1)[..., None]
 
     def offset(self, relevance: Relevance) -> Floats:
-        """The value of a list, 0 for others."""
+        """Return the value of a list without relevant items, 0 for other lists."""
         return np.where(relevance.any(axis=-1), 0, no_relevant_value(self.no_relevant))

@@ -1,4 +1,4 @@
-"""Evaluating many rankings at once: what the measures compute, compiled."""
+"""Compiled evaluation of many rankings at once."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _POWERS = np.exp2(np.arange(256)) - 1
 
 
 def evaluate(measure: Measure, ranking: ArrayLike, relevance: ArrayLike) -> Any:
-    """Value of one ranking, or of each row of a matrix of rankings.
+    """Return the value of one ranking, or of each row of a matrix of rankings.
 
     Parameters
     ----------
     measure
-        Which measure.
+        The measure.
     ranking
         Items in display order, or one such row per list.
     relevance
@@ -37,18 +37,18 @@ def evaluate(measure: Measure, ranking: ArrayLike, relevance: ArrayLike) -> Any:
         )
     rankings, rows = np.atleast_2d(rankings), np.atleast_2d(rel)
     with np.errstate(invalid="ignore"):
-        shown = np.ascontiguousarray(rankings, dtype=np.int64)
-    if not np.array_equal(shown, rankings) or not are_permutations(shown, np.full(rows.shape[1], -1)):
+        items = np.ascontiguousarray(rankings, dtype=np.int64)
+    if not np.array_equal(items, rankings) or not are_permutations(items, np.full(rows.shape[1], -1)):
         raise ValueError(f"a ranking must hold each of the items 0 to {rows.shape[1] - 1} exactly once")
     grades = rows.dtype == np.uint8
     if not grades and (rows.dtype.kind not in "buif" or not np.all(np.isfinite(rows)) or np.any(rows < 0)):
         raise ValueError("relevance must be numbers, finite and not negative")
-    values = measure.values(shown, rows)
+    values = measure.values(items, rows)
     return float(values[0]) if rel.ndim == 1 else values
 
 
 def linear_parts(measure: LinearMeasure, relevance: NDArray[Any]) -> tuple[Floats, Floats, Floats]:
-    """Discount, gains and offsets (a copy) of lists in rows, as the kernels are compiled for them."""
+    """Return discount, gains and offsets (a copy) of lists in rows, in the types that kernels are compiled for."""
     n, m = relevance.shape
     parts = []
     for name, values, shape in (
@@ -66,7 +66,7 @@ def linear_parts(measure: LinearMeasure, relevance: NDArray[Any]) -> tuple[Float
 
 
 def powers(grades: NDArray[np.uint8]) -> Floats:
-    """2^grade - 1 for each grade."""
+    """Return 2^grade - 1 for each grade."""
     out = np.empty(grades.size)
     _look_up(_POWERS, grades.reshape(-1), out)
     return out.reshape(grades.shape)
@@ -79,7 +79,7 @@ def _look_up(table: Floats, grades: NDArray[np.uint8], out: Floats) -> None:
 
 
 def best_sums(discount: Floats, gain: Floats, relevance: NDArray[Any]) -> Floats:
-    """Largest sum_p discount(p) gain(item at p) of each row, for a gain that ascends with relevance."""
+    """Return the largest sum_p discount(p) gain(item at p) of each row, for a gain that ascends with relevance."""
     if relevance.dtype != np.uint8:
         return np.asarray(-np.sort(-gain, axis=-1) @ discount)
     out = np.zeros(relevance.shape[:-1])
@@ -93,9 +93,9 @@ def best_sums(discount: Floats, gain: Floats, relevance: NDArray[Any]) -> Floats
 def _find_best(
     sums: Floats, gain: Floats, grades: NDArray[np.uint8], counts: Ints, gain_of: Floats, out: Floats
 ) -> None:
-    """Each row's grades from the highest on, by how often each occurs; the counts are 0 before and after.
+    """Sum up each row's gains in descending order of grades, by counting the grades.
 
-    ``sums[p]`` is that of the first p discounts.
+    `counts` is 0 before and after. ``sums[p]`` is the sum of the first p discounts.
     """
     n, m = grades.shape
     for t in range(n):
@@ -116,7 +116,7 @@ def _find_best(
 
 @kernel
 def are_permutations(rankings: Ints, last_seen: Ints) -> bool:
-    """Whether each row holds each of 0 to m - 1; `last_seen` begins with -1 for each."""
+    """Return whether each row is a permutation of 0 to m - 1; `last_seen` must hold -1 for each item."""
     n, m = rankings.shape
     for t in range(n):
         for p in range(m):
@@ -140,7 +140,7 @@ def add_discounted(discount: Floats, gain: Floats, rankings: Ints, out: Floats) 
 
 @kernel
 def average_precision(rankings: Ints, relevant: NDArray[np.bool_], no_relevant: float, out: Floats) -> None:
-    """Mean, over the relevant items of each row, of the precision at their rank."""
+    """Fill in the mean, over the relevant items of each row, of the precision at their rank."""
     n, m = rankings.shape
     for t in range(n):
         hits, total = 0, 0.0
@@ -153,7 +153,7 @@ def average_precision(rankings: Ints, relevant: NDArray[np.bool_], no_relevant: 
 
 @kernel
 def first_relevant(rankings: Ints, relevant: NDArray[np.bool_], depth: int, out: Floats) -> None:
-    """Rank of the first relevant item of each row; infinity if none is among the first `depth`."""
+    """Fill in the rank of each row's first relevant item, infinity if none is among the first `depth`."""
     for t in range(len(rankings)):
         out[t] = np.inf
         for p in range(depth):
@@ -164,18 +164,18 @@ def first_relevant(rankings: Ints, relevant: NDArray[np.bool_], depth: int, out:
 
 @kernel
 def cascade(rankings: Ints, satisfies: Floats, depth: int, out: Floats) -> None:
-    """Expected 1/rank of the first item of each row that satisfies, among the first `depth`; 0 if none does."""
+    """Fill in the expected 1/rank of each row's first satisfying item among the first `depth`; 0 if none is."""
     for t in range(len(rankings)):
-        total, going_on = 0.0, 1.0
+        total, continuation = 0.0, 1.0
         for p in range(depth):
             probability = satisfies[t, rankings[t, p]]
-            total += going_on * probability / (p + 1)
-            going_on *= 1 - probability
+            total += continuation * probability / (p + 1)
+            continuation *= 1 - probability
         out[t] = total
 
 
 def discordant_pairs(rankings: Ints, relevance: NDArray[Any]) -> Floats:
-    """Number of pairs of each row that are in the wrong order."""
+    """Return the number of pairs of each row that are in the wrong order."""
     levels, codes = np.unique(relevance, return_inverse=True)
     out = np.empty(len(rankings))
     _count_discordant(rankings, codes.reshape(relevance.shape), np.zeros(len(levels), dtype=np.int64), out)
@@ -197,8 +197,8 @@ def _count_discordant(rankings: Ints, codes: Ints, below: Ints, out: Floats) -> 
 
 
 @kernel
-def add_up_rows(gain: Floats, offset: Floats, sums: Floats, checkpoints: Ints, noted: Floats) -> None:
-    """Add gains and offset (NaN: none) of each row to `sums`; note these after each number of rows of `checkpoints`."""
+def add_up_rows(gain: Floats, offset: Floats, sums: Floats, checkpoints: Ints, records: Floats) -> None:
+    """Add gains and offset (NaN: none) of each row to `sums`, and record the sums at each checkpoint."""
     n, m = gain.shape
     i = 0
     for t in range(n):
@@ -208,5 +208,5 @@ def add_up_rows(gain: Floats, offset: Floats, sums: Floats, checkpoints: Ints, n
             sums[m] += offset[t]
         if i < len(checkpoints) and checkpoints[i] == t + 1:
             for item in range(m + 1):
-                noted[i, item] = sums[item]
+                records[i, item] = sums[item]
             i += 1

@@ -1,7 +1,7 @@
-"""Names of measures: the one grammar of specifications, with short forms for cut-offs and conventions.
+"""Names of measures: the grammar of specifications, with short forms for cut-offs and conventions.
 
-``ndcg@10+linear`` is short for ``ndcg:cutoff=10,gains=linear``; what has no short form is written out, after these:
-``rbp@10:p=0.95``. A name has the short forms in the order of the fields.
+``ndcg@10+linear`` is short for ``ndcg:cutoff=10,gains=linear``. Fields without a short form follow in the usual
+form: ``rbp@10:p=0.95``. A name lists the short forms in the order of the fields.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SHORT = {field: option for option, field in _OPTIONS.items()}
 
 
 def measure(name: str) -> Measure:
-    """The measure with this name.
+    """Return the measure with this name.
 
     >>> measure("ndcg@10+linear")
     NDCG(cutoff=10, gains='linear', no_relevant='1')
@@ -40,26 +40,28 @@ def measure(name: str) -> Measure:
     if base not in MEASURES:
         raise ValueError(f"unknown measure '{base}': {suggest(base, MEASURES)}")
     known = {field.name: field for field in fields(MEASURES[base])}
-    given: dict[str, Any] = {"cutoff": cutoff} if cutoff else {}
+    texts: dict[str, Any] = {"cutoff": cutoff} if cutoff else {}
     for option in options:
         if option not in _OPTIONS:
             raise ValueError(f"measure '{name}': no option '{option}': {suggest(option, _OPTIONS)}")
         field, value = _OPTIONS[option]
-        if field in given:
+        if field in texts:
             raise ValueError(f"measure '{name}': '{option}' and another option for {field}, choose one")
-        given[field] = write(value)
-    foreign = [field for field in given if field not in known]
+        texts[field] = write(value)
+    foreign = [field for field in texts if field not in known]
     if foreign:
-        raise ValueError(f"measure '{name}': '{base}' has no {'cut-off' if foreign == ['n'] else foreign[-1]}")
+        raise ValueError(
+            f"measure '{name}': '{base}' has no {'cut-off' if foreign == ['cutoff'] else foreign[-1]}"
+        )
     if "cutoff" in known and known["cutoff"].default is MISSING and not cutoff and not rest:
         raise ValueError(f"measure '{base}' needs a cut-off, as in '{base}@3'")
-    written_out = ",".join([f"{field}={value}" for field, value in given.items()] + [rest] * bool(rest))
-    made: Measure = parse("measure", MEASURES, f"{base}:{written_out}")
-    return made
+    spec = ",".join([f"{field}={value}" for field, value in texts.items()] + [rest] * bool(rest))
+    parsed: Measure = parse("measure", MEASURES, f"{base}:{spec}")
+    return parsed
 
 
 def name_of(measure: Any) -> str:
-    """The name of a measure, for its ``__str__``: ``measure(name_of(x)) == x`` for every registered one.
+    """Return the name of a measure, for its ``__str__``: ``measure(name_of(x)) == x`` for every registered one.
 
     >>> from peekrank.measures import DCG, RBP
     >>> name_of(DCG(10, gains="linear")), name_of(RBP(10, p=0.95))

@@ -36,11 +36,11 @@ class SumLoss(LinearMeasureMixin):
     higher_is_better: ClassVar[bool] = False
 
     def discount(self, m: int) -> Floats:
-        """1, 2, ..., m."""
+        """Return 1, 2, ..., m."""
         return ranks(m)
 
     def gain(self, relevance: Relevance) -> Floats:
-        """Weight of each item: its relevance R."""
+        """Return R."""
         return relevance.astype(np.float64)
 
 
@@ -48,8 +48,8 @@ class SumLoss(LinearMeasureMixin):
 class PairwiseLoss(LinearMeasureMixin):
     """Number of pairs in the wrong order, a loss: #{(i, j): i above j, R(i) < R(j)}.
 
-    For binary R with s ones it equals SumLoss - s(s + 1)/2, hence the same regret (CT15 equation 2); with more
-    grades it does not, and the measure is not linear (an erratum of CT15, which states no restriction).
+    For binary R with s ones it equals SumLoss - s(s + 1)/2, so both have the same regret (CT15 equation 2). With
+    more grades they differ, and the measure is not linear (an erratum of CT15, which states no restriction).
 
     >>> from peekrank import evaluate
     >>> evaluate(PairwiseLoss(), [0, 1, 2], [0, 1, 2])
@@ -64,30 +64,30 @@ class PairwiseLoss(LinearMeasureMixin):
     higher_is_better: ClassVar[bool] = False
 
     def linear(self, max_grade: int) -> bool:
-        """Linear for binary relevance."""
+        """Return whether relevance is binary, for which the measure is linear."""
         return max_grade <= 1
 
     def discount(self, m: int) -> Floats:
-        """1, 2, ..., m."""
+        """Return 1, 2, ..., m."""
         return ranks(m)
 
     def gain(self, relevance: Relevance) -> Floats:
-        """Weight of each item: its relevance R."""
+        """Return R."""
         return relevance.astype(np.float64)
 
     def offset(self, relevance: Relevance) -> Floats:
-        """-s(s + 1)/2 for s relevant items."""
+        """Return -s(s + 1)/2 for s relevant items."""
         s: Floats = relevance.sum(axis=-1, dtype=np.float64)
         return -s * (s + 1) / 2
 
     def values(self, rankings: Ints, relevance: Relevance) -> Floats:
-        """Value of each row."""
+        """Return the value of each row."""
         return discordant_pairs(rankings, relevance)
 
 
 @dataclass(frozen=True)
 class AUCLoss(LinearMeasureMixin):
-    """Share of comparable pairs in the wrong order, a **loss**: 1 minus the usual area under the ROC curve.
+    """Share of comparable pairs in the wrong order, a **loss**: 1 minus the area under the ROC curve.
 
     PairwiseLoss / #{(i, j): R(i) < R(j)}; for binary R the number of pairs is (#relevant)(#irrelevant).
 
@@ -114,21 +114,21 @@ class AUCLoss(LinearMeasureMixin):
         check_fields(self)
 
     def linear(self, max_grade: int) -> bool:
-        """Linear for binary relevance."""
+        """Return whether relevance is binary, for which the measure is linear."""
         return max_grade <= 1
 
     def discount(self, m: int) -> Floats:
-        """1, 2, ..., m."""
+        """Return 1, 2, ..., m."""
         return ranks(m)
 
     def gain(self, relevance: Relevance) -> Floats:
-        """R / (s(m - s)) for s relevant items; 0 in a list."""
+        """Return R / (s(m - s)) for s relevant items; 0 in a list without comparable pairs."""
         s = relevance.sum(axis=-1, dtype=np.float64)
         pairs = s * (relevance.shape[-1] - s)
         return relevance * np.where(pairs > 0, 1 / np.maximum(pairs, 1), 0)[..., None]
 
     def offset(self, relevance: Relevance) -> Floats:
-        """-(s + 1) / (2(m - s)), or the value of a list."""
+        """Return -(s + 1) / (2(m - s)), or `no_relevant` for a list without comparable pairs."""
         s = relevance.sum(axis=-1, dtype=np.float64)
         others = relevance.shape[-1] - s
         return np.where(
@@ -136,7 +136,7 @@ class AUCLoss(LinearMeasureMixin):
         )
 
     def values(self, rankings: Ints, relevance: Relevance) -> Floats:
-        """Value of each row."""
+        """Return the value of each row."""
         ascending = np.argsort(relevance, axis=-1, kind="stable").astype(np.int64)
         pairs = discordant_pairs(ascending, relevance)  # the worst ranking has every pair in the wrong order
         wrong = discordant_pairs(rankings, relevance)

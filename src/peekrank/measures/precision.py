@@ -1,4 +1,4 @@
-"""Counts of relevant items near the top: precision, recall, success, average precision."""
+"""Measures that count relevant items near the top: precision, recall, hit and average precision."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from peekrank.types import Floats, Ints
 
 @dataclass(frozen=True)
 class Precision(LinearMeasureMixin):
-    """Number of relevant items among the first n: sum_i 1[rank(i) <= n] 1[R(i) > 0].
+    """Precision: share of the first n items that are relevant, sum_i 1[rank(i) <= n] 1[R(i) > 0] / n.
 
-    CT15 and ZT do not divide by n; most other tools do. (CT15 section 3 once prints < for <=.)
+    CT15 and ZT do not divide by n: their count is ``p@n+sum``. (CT15 section 3 once prints < for <=.)
 
     Parameters
     ----------
     cutoff
-        Positions that count.
+        Number n of positions that count.
     mean
-        Divide by n, as other tools do.
+        Whether to divide by n.
 
     >>> from peekrank import evaluate, measure
     >>> evaluate(Precision(2, mean=False), [0, 1, 2], [1, 1, 1])
@@ -50,24 +50,24 @@ class Precision(LinearMeasureMixin):
         check_fields(self)
 
     def discount(self, m: int) -> Floats:
-        """1 for the first n positions, then 0."""
+        """Return 1 / n for the first n positions (1 for the count), then 0."""
         return (ranks(m) <= self.cutoff) / (self.cutoff if self.mean else 1.0)
 
     def gain(self, relevance: Relevance) -> Floats:
-        """1[R > 0]."""
+        """Return 1[R > 0]."""
         return np.sign(relevance.astype(np.float64))
 
 
 @dataclass(frozen=True)
 class Recall(LinearMeasureMixin):
-    """Share of the relevant items that are among the first n: p@n+sum over the number of relevant items.
+    """Recall: share of the relevant items that are among the first n.
 
     Items with R > 0 are relevant.
 
     Parameters
     ----------
     cutoff
-        Positions that count.
+        Number n of positions that count.
     no_relevant
         Value of a list without relevant items: ``0`` as in most tools, ``1`` or ``skip``, as for NDCG.
 
@@ -86,16 +86,16 @@ class Recall(LinearMeasureMixin):
         check_fields(self)
 
     def discount(self, m: int) -> Floats:
-        """1 for the first n positions, then 0."""
+        """Return 1 for the first n positions, then 0."""
         return Precision(self.cutoff, mean=False).discount(m)
 
     def gain(self, relevance: Relevance) -> Floats:
-        """1[R > 0] over the number of relevant items; 0 in a list."""
+        """Return 1[R > 0] divided by the number of relevant items; 0 in a list without any."""
         relevant = relevance > 0
         return np.asarray(relevant / np.maximum(relevant.sum(axis=-1, keepdims=True), 1))
 
     def offset(self, relevance: Relevance) -> Floats:
-        """The value of a list, 0 for others."""
+        """Return the value of a list without relevant items, 0 for other lists."""
         return np.where(relevance.any(axis=-1), 0, no_relevant_value(self.no_relevant))
 
 
@@ -103,12 +103,12 @@ class Recall(LinearMeasureMixin):
 class Hit:
     """Whether a relevant item is among the first n (1) or not (0), also called success@n.
 
-    Items with R > 0 are relevant. The measure is not linear in any gain, unless n = 1, where it is p@1+sum.
+    Items with R > 0 are relevant. The measure is not linear in any gain unless n = 1, where it equals p@1.
 
     Parameters
     ----------
     cutoff
-        Positions that count.
+        Number n of positions that count.
 
     >>> from peekrank import evaluate
     >>> evaluate(Hit(2), [0, 1, 2], [0, 1, 1])
@@ -124,7 +124,7 @@ class Hit:
         check_fields(self)
 
     def values(self, rankings: Ints, relevance: Relevance) -> Floats:
-        """Value of each row."""
+        """Return the value of each row."""
         out = np.empty(len(rankings))
         first_relevant(rankings, relevance > 0, depth(self.cutoff, rankings), out)
         return np.isfinite(out).astype(np.float64)
@@ -159,7 +159,7 @@ class AveragePrecision:
         check_fields(self)
 
     def values(self, rankings: Ints, relevance: Relevance) -> Floats:
-        """Value of each row."""
+        """Return the value of each row."""
         out = np.empty(len(rankings))
         average_precision(rankings, relevance > 0, no_relevant_value(self.no_relevant), out)
         return out

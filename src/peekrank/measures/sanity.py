@@ -1,4 +1,4 @@
-"""Whether a measure wants the most relevant items on top, as learners and advice take for granted."""
+"""Test whether a measure prefers relevant items on top, as learners and advice assume."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 
 from peekrank.types import Ints, LinearMeasure, Measure
 
-_SIZES = (2, 3)  # of the lists whose rankings are all looked at
+_SIZES = (2, 3)  # lengths of the lists whose rankings are all tried
 
 
 def prefers_relevant_first(measure: Measure, m: int, max_grade: int) -> bool:
-    """Whether the descending order of relevance is best: by form if the measure is linear, else on small lists.
+    """Return whether descending relevance is the best order: by form if the measure is linear, else by trial.
 
     >>> from peekrank.measures import DCG, SumLoss
     >>> prefers_relevant_first(DCG(), 10, 1), prefers_relevant_first(SumLoss(), 10, 1)
@@ -29,12 +29,12 @@ def prefers_relevant_first(measure: Measure, m: int, max_grade: int) -> bool:
 
 
 def sorting_is_suboptimal(measure: Measure, relevance: Ints) -> bool:
-    """Whether some ranking of some list, in rows, is worth more than the descending order of relevance."""
+    """Return whether some ranking of some list (a row) is better than the descending order of relevance."""
     n, m = relevance.shape
     sign = 1 if measure.higher_is_better else -1
     best = sign * measure.values(np.argsort(-relevance, axis=1, kind="stable").astype(np.int64), relevance)
     for ranking in permutations(range(m)):
-        shown = np.tile(np.array(ranking, dtype=np.int64), (n, 1))
-        if np.any(sign * measure.values(shown, relevance) > best + 1e-12):
+        rankings = np.tile(np.array(ranking, dtype=np.int64), (n, 1))
+        if np.any(sign * measure.values(rankings, relevance) > best + 1e-12):
             return True
     return False

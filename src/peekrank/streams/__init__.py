@@ -38,9 +38,9 @@ __all__ = [
 
 
 def stream(text: str, **context: Any) -> Stream:
-    """Make the stream that a specification names; the path of a file of preferences is one too.
+    """Make the stream that a specification, or the path of a preference file, describes.
 
-    `context` fills fields that the specification leaves open, if the stream has them.
+    `context` fills fields that the stream has and the specification leaves out.
 
     >>> stream("ct15:noise=0.5")
     CT15(m=10, noise=0.5)
@@ -53,5 +53,5 @@ def stream(text: str, **context: Any) -> Stream:
             return Orders(path)
         if path.suffix.lower() == ".csv":
             return Ratings(path)
-    made: Stream = parse("stream", STREAMS, text, **context)
-    return made
+    parsed: Stream = parse("stream", STREAMS, text, **context)
+    return parsed

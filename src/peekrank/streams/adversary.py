@@ -1,4 +1,4 @@
-"""Adversaries that no feedback can tell apart, as the certificate of a hopeless game gives them."""
+"""Pairs of adversaries with the same feedback distribution, from the certificate of a hopeless game."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ Side = Literal["p", "q"]
 class Adversary:
     """Relevance drawn from one of the two distributions in the certificate of a hopeless ranking game.
 
-    Whatever a learner does, what it sees has the same law on both sides, but no ranking is good on both: on one of
-    the two its expected regret is at least gap x T / 2.
+    The feedback of every learner has the same distribution on both sides, but no ranking is good on both. So its
+    expected regret on one of the two is at least gap x T / 2.
 
     Parameters
     ----------
     path
-        Certificate, as ``peekrank game ndcg --m 3 --k 1 --certificate FILE`` writes it.
+        Certificate, written by ``peekrank game ndcg --m 3 --k 1 --certificate FILE``.
     side
-        Which of the two: p or q.
+        Which of the two distributions to draw from: p or q.
 
     References
     ----------
@@ -48,12 +48,12 @@ class Adversary:
 
     @property
     def m(self) -> int:
-        """Number of items."""
+        """Return the number of items."""
         return int(self._distributions()[0].shape[1])
 
     @property
     def max_grade(self) -> int:
-        """The largest grade of any outcome."""
+        """Return the largest grade of any outcome."""
         return int(self._distributions()[0].max())
 
     def rounds(self, n: int, rng: Generator) -> Rounds:
@@ -68,15 +68,15 @@ class Adversary:
 
 @lru_cache(maxsize=8)
 def _read(path: Path, *_version: int) -> tuple[Grades, Floats, Floats]:
-    """Outcomes, one relevance vector per row, and their probabilities on both sides; once for every version."""
+    """Read the outcomes, one relevance vector per row, and their probabilities, once per version of the file."""
     try:
         proof = read_json(path.read_bytes())
     except ValueError as error:
-        raise ValueError(f"{path}: is no certificate: {excerpt(str(error), 200)}") from None
+        raise ValueError(f"{path}: is not a certificate: {excerpt(str(error), 200)}") from None
     if not isinstance(proof, dict) or "adversaries" not in proof:
         raise ValueError(
             f"{path}: holds no adversaries; it must be the certificate of a hopeless game, "
-            "as `peekrank game ndcg --m 3 --k 1 --certificate FILE` writes it"
+            "written by `peekrank game ndcg --m 3 --k 1 --certificate FILE`"
         )
     try:
         relevance = np.array([[int(x) for x in name.split()] for name in proof["game"]["outcomes"]])
@@ -86,8 +86,8 @@ def _read(path: Path, *_version: int) -> tuple[Grades, Floats, Floats]:
             f"{path}: outcomes or adversaries of the certificate cannot be read: {excerpt(repr(error), 200)}"
         ) from None
     if relevance.ndim != 2 or relevance.shape[1] < 2 or relevance.min() < 0 or relevance.max() > 255:
-        raise ValueError(f"{path}: outcomes of the game are no relevance vectors of one length, such as '0 1 1'")
+        raise ValueError(f"{path}: outcomes of the game are not relevance vectors of one length, such as '0 1 1'")
     for side, p in zip("pq", sides, strict=True):
         if p.shape != (len(relevance),) or not np.all(p >= 0) or abs(p.sum() - 1) > 1e-9:
-            raise ValueError(f"{path}: '{side}' is no distribution over the {len(relevance)} outcomes")
+            raise ValueError(f"{path}: '{side}' is not a distribution over the {len(relevance)} outcomes")
     return relevance.astype(np.uint8), sides[0] / sides[0].sum(), sides[1] / sides[1].sum()

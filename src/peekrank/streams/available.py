@@ -1,4 +1,4 @@
-"""Generated relevance of items that come and go."""
+"""Synthetic relevance of items that come and go."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _LOW, _HIGH = 0.05, 0.9  # probabilities of the worst and the best item
 
 @dataclass(frozen=True)
 class Available:
-    """Independent coins, of which some are available in each round: n of m items, by a rule.
+    """Independent Bernoulli relevance of m items, of which n are available in each round.
 
-    The items are relevant with probabilities evenly spaced from 0.05 to 0.9, dealt at random.
+    The items are relevant with probabilities evenly spaced from 0.05 to 0.9, assigned at random. The rule decides
+    which items are available:
 
     - ``random``: n items drawn anew for each round.
     - ``blocks``: n items drawn anew for each of 100 equal parts of the rounds.
     - ``rare``: n items drawn anew for each round, the better ones more rarely: with weights 1 - probability.
-    - ``churn``: n items to begin with; one of them, drawn at random, goes for good when a new one comes, at equal
-      distances until all m have come.
-    - ``joining``: n items to begin with; after half of the rounds the others join them, the best of all among
-      them.
-    - ``replaced``: n items to begin with; after half of the rounds m - n of them, drawn at random, are replaced.
+    - ``churn``: n items at first; at equal intervals, until all m have been available, a new item replaces one of
+      them, drawn at random, for good.
+    - ``joining``: n items at first; after half of the rounds all others join them, including the best of all.
+    - ``replaced``: n items at first; after half of the rounds m - n of them, drawn at random, are replaced.
 
     >>> Available(m=4, n=2, rule="churn").rounds(3, np.random.default_rng(0)).items.reshape(3, 2)
     array([[0, 1],
@@ -39,13 +39,13 @@ class Available:
     Parameters
     ----------
     m
-        Items that are ever available, at least 2.
+        Number of items that are ever available, at least 2.
     n
-        Items available in a round, for ``joining`` in the first rounds; from 1 to m.
+        Number of items available in a round, for ``joining`` in the first half; from 1 to m.
     rule
-        Who is available when.
+        Which items are available when.
     grade
-        The grade of a relevant item, from 1 to 255.
+        Grade of a relevant item, from 1 to 255.
     """
 
     name: ClassVar[str] = "available"
@@ -62,16 +62,16 @@ class Available:
         check_int("grade", self.grade, 1, 255)
         if self.rule == "replaced" and self.m > 2 * self.n:
             raise ValueError(
-                f"m = {self.m}: must be 2 n = {2 * self.n} at most, for all {self.n} can be replaced once"
+                f"m = {self.m}: must be at most 2 n = {2 * self.n}, because each item can be replaced once"
             )
 
     @property
     def max_grade(self) -> int:
-        """The grade of a relevant item."""
+        """Return the grade of a relevant item."""
         return self.grade
 
     def means(self, rng: Generator) -> Floats:
-        """Probability of each item to be relevant: what `rounds` draws first."""
+        """Draw the probability of each item to be relevant, as `rounds` does first."""
         means = rng.permutation(np.linspace(_HIGH, _LOW, self.m))
         if self.rule == "joining" and self.n < self.m:
             best = int(means.argmax())
@@ -92,27 +92,27 @@ class Available:
         return Rounds(np.empty((len(items), 0), np.float32), self._grades(items, means, rng), offsets, items)
 
     def _lists(self, n: int, means: Floats, rng: Generator) -> Ints:
-        """The items of each round, a row of n ascending numbers."""
+        """Draw the items of each round, a row of n ascending numbers."""
         t = np.arange(n)
         if self.rule == "churn":
             return self._turns(self.m - self.n, rng)[t * (self.m - self.n + 1) // n]
         if self.rule == "replaced":
             return self._turns(self.m - self.n, rng)[[0, -1]][(t >= n - n // 2).astype(np.int64)]
         if self.rule == "blocks":
-            return self._drawn(min(n, 100), np.ones(self.m), rng)[t * min(n, 100) // n]
-        return self._drawn(n, 1 - means if self.rule == "rare" else np.ones(self.m), rng)
+            return self._draw(min(n, 100), np.ones(self.m), rng)[t * min(n, 100) // n]
+        return self._draw(n, 1 - means if self.rule == "rare" else np.ones(self.m), rng)
 
     def _turns(self, count: int, rng: Generator) -> Ints:
-        """Who is there at first, and after each of `count` replacements; a newcomer of `replaced` stays."""
-        there, turns = np.arange(self.n), [np.arange(self.n)]
+        """Draw the items at first and after each of `count` replacements; `replaced` never replaces a new item."""
+        present, turns = np.arange(self.n), [np.arange(self.n)]
         for item in range(self.n, self.n + count):
-            old = there < self.n if self.rule == "replaced" else np.ones(self.n, dtype=np.bool_)
-            there = np.sort(np.append(np.delete(there, rng.choice(np.flatnonzero(old))), item))
-            turns.append(there)
+            old = present < self.n if self.rule == "replaced" else np.ones(self.n, dtype=np.bool_)
+            present = np.sort(np.append(np.delete(present, rng.choice(np.flatnonzero(old))), item))
+            turns.append(present)
         return np.array(turns)
 
-    def _drawn(self, count: int, weights: Floats, rng: Generator) -> Ints:
-        """`count` draws of n items each, without replacement: the first of m exponential clocks to ring."""
+    def _draw(self, count: int, weights: Floats, rng: Generator) -> Ints:
+        """Draw n items without replacement `count` times: those whose exponential clocks ring first."""
         lists = np.empty((count, self.n), dtype=np.int64)
         for rows in row_chunks(count, self.m):
             clocks = rng.standard_exponential((rows.stop - rows.start, self.m)) / weights

@@ -1,4 +1,4 @@
-"""Streams whose visitors click, instead of telling grades."""
+"""Streams with click feedback instead of grades."""
 
 from __future__ import annotations
 
@@ -16,39 +16,40 @@ from peekrank.streams.feedback_rules import FeedbackRules, Rule, correct, parse_
 from peekrank.types import ClickFeedback, Floats, Grades, Ints, Rounds, Stream
 
 _CLICK = Rule("click", 1)
-COINS = 3  # uniforms for each position: two of who clicks, one of what is made of it
+COINS = 3  # uniforms for each position: two for the click model, one to turn an estimate into a grade
 
 
 def _stream(text: str) -> Stream:
-    from peekrank.streams import stream  # the package is made of its streams
+    from peekrank.streams import stream  # not at the top, because the package imports this module
 
     return stream(text)
 
 
 @dataclass(frozen=True)
 class Clicks:
-    """Another stream, whose relevance nobody tells: people click, and a form makes grades of their clicks.
+    """A stream with click feedback: simulated users click by a model, and feedback rules turn clicks into grades.
 
-    The learner is told what the form makes of clicks on what it showed; regret is counted on the true relevance.
-    Relevance is the grade divided by the largest of the stream. What a curve corrects becomes 0 or 1 by
-    `Form.as_grades`.
+    The learner observes only these grades; regret is computed from the true relevance. The click model uses the
+    grade divided by the stream's largest grade. Estimates corrected by a curve become grades 0 and 1 by
+    `FeedbackRules.as_grades`.
 
-    >>> clicked = Clicks(_stream("ct15:m=4"), PositionBased((1.0, 0.5)))
-    >>> str(clicked.form)
+    >>> clicks = Clicks(_stream("ct15:m=4"), PositionBased((1.0, 0.5)))
+    >>> str(clicks.rules)
     'click = 1; curve 1.0 0.5'
-    >>> rounds = clicked.rounds(3, np.random.default_rng(0))
+    >>> rounds = clicks.rounds(3, np.random.default_rng(0))
     >>> rounds.visitors.habits.if_relevant
     array([1. , 0.5])
 
     Parameters
     ----------
     stream
-        Where relevance comes from.
+        The stream that draws the relevance.
     model
-        How people click.
+        The click model.
     feedback
-        The form of feedback, "click = 1; curve 1 0.5" or "click = 1; cascade"; None for the one that is right: the
-        curve of those who click by position, cascade for the others. "click = 1; curve 1 1" takes silence for 0.
+        The feedback rules, "click = 1; curve 1 0.5" or "click = 1; cascade". None means the rules that are correct
+        for the model: its own curve if it is position-based, else cascade. "click = 1; curve 1 1" counts every
+        position without a click as 0.
     """
 
     stream: Stream = field(metadata={"read": _stream})
@@ -57,15 +58,15 @@ class Clicks:
     name: ClassVar[str] = "clicks"
 
     def __post_init__(self) -> None:
-        if self.parse_rules.rules != (_CLICK,) or self.parse_rules.examination == "seen":
+        if self.rules.rules != (_CLICK,) or self.rules.examination == "seen":
             raise ValueError(
-                f"taken = '{self.feedback}': people who are simulated click, and tell neither grades nor where they "
-                "looked: must be 'click = 1; cascade' or 'click = 1; curve ...'"
+                f"feedback = '{self.feedback}': simulated users give clicks only, neither grades nor positions "
+                "that they examined; use 'click = 1; cascade' or 'click = 1; curve ...'"
             )
 
     @property
-    def parse_rules(self) -> FeedbackRules:
-        """What is made of clicks: as `taken` says, or else as is right."""
+    def rules(self) -> FeedbackRules:
+        """Return the feedback rules: `feedback`, or those that are correct for the model."""
         if self.feedback is not None:
             return self.feedback
         curve = self.model if isinstance(self.model, PositionBased) else None
@@ -73,38 +74,38 @@ class Clicks:
 
     @property
     def m(self) -> int:
-        """Items in the longest list."""
+        """Return the number of items in the longest list."""
         return self.stream.m
 
     @property
     def d(self) -> int:
-        """Features of an item."""
+        """Return the number of features of an item."""
         return self.stream.d
 
     @property
     def max_grade(self) -> int:
-        """The largest grade that can occur."""
+        """Return the largest grade that can occur."""
         return self.stream.max_grade
 
     @property
     def path(self) -> Path:
-        """Where the file is, if the stream is one `FileBacked`."""
-        found: Path = self.stream.path  # type: ignore[attr-defined]
-        return found
+        """Return the path of the stream's file, if the stream is `FileBacked`."""
+        path: Path = self.stream.path  # type: ignore[attr-defined]
+        return path
 
     def rounds(self, n: int, rng: Generator) -> Rounds:
-        """Draw n rounds, and the luck of their visitors."""
-        drawn = self.stream.rounds(n, rng)
-        return drawn._replace(visitors=self._visitors(int(rng.integers(2**62))))
+        """Draw n rounds and the key of the click model's random numbers."""
+        rounds = self.stream.rounds(n, rng)
+        return rounds._replace(visitors=self._visitors(int(rng.integers(2**62))))
 
     def _visitors(self, key: int) -> ClickFeedback:
-        curve = self.parse_rules.curve
+        curve = self.rules.curve
         positions = min(self.m, self.model.positions or self.m, self.m if curve is None else curve.positions)
-        silent, clicked = np.zeros(positions), np.ones(positions)
+        without, with_click = np.zeros(positions), np.ones(positions)
         if curve is not None:
-            silent, clicked = (self.parse_rules.odds(correct(clicks, curve)) for clicks in (silent, clicked))
+            without, with_click = (self.rules.odds(correct(clicks, curve)) for clicks in (without, with_click))
         return ClickFeedback(
-            self.model.habits(positions), float(self.max_grade), silent, clicked, curve is None, key
+            self.model.habits(positions), float(self.max_grade), without, with_click, curve is None, key
         )
 
 
@@ -117,25 +118,25 @@ def fill_feedback(
     uniforms: Floats,
     out: Floats,
 ) -> int:
-    """What is made of clicks on the first positions of a ranking; returns for how many, from the top, it is anything.
+    """Fill in the feedback from clicks on the first positions, and return how many positions have feedback.
 
     Parameters
     ----------
     visitors
-        Who sees it.
+        The click model and feedback rules.
     number
-        Number of the round; it decides the luck of its visitor.
+        Number of the round; it determines the random numbers.
     relevance
         Grade of each item of the list.
     ranking
-        What is shown.
+        The ranking shown.
     uniforms
-        Memory to work in: three for each position.
+        Working memory, three numbers for each position.
     out
-        Filled, 0 or 1 for each position that is seen; NaN where nothing is told.
+        Filled with 0 or 1 for each position that is seen; NaN if there is no feedback.
     """
     fill_uniforms(visitors.key, number, uniforms)
-    positions, told = len(out), 0
+    positions, n_observed = len(out), 0
     for p in range(positions):
         out[p] = relevance[ranking[p]] / visitors.max_feedback
     fill_clicks(visitors.habits, out, uniforms, out)
@@ -144,8 +145,8 @@ def fill_feedback(
         out[p] = uniforms[2 * positions + p] < (
             visitors.p_one_with_click[p] if click else visitors.p_one_without_click[p]
         )
-        told = p + 1 if click else told
-    if told == 0 or not visitors.cascade:
+        n_observed = p + 1 if click else n_observed
+    if n_observed == 0 or not visitors.cascade:
         return positions
-    out[told:] = np.nan
-    return told
+    out[n_observed:] = np.nan
+    return n_observed

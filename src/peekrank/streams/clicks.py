@@ -1,7 +1,7 @@
-"""How people click on a list: models that turn the relevance of what is shown, position by position, into clicks.
+"""Click models: they turn the relevance at each position into clicks.
 
-All of them are one way of going through a list (`fill_clicks`) with other habits. A model is known by its name, as
-learners and streams are: ``position:if_relevant=1+0.5``, ``cascade``, ``dependent:continuation=0.5+0.25,skip=0.1``.
+All models share one simulation (`fill_clicks`) with different probabilities. Each has a specification, like
+learners and streams: ``position:if_relevant=1+0.5``, ``cascade``, ``dependent:continuation=0.5+0.25,skip=0.1``.
 """
 
 from __future__ import annotations
@@ -22,44 +22,44 @@ Clicks = NDArray[np.bool_]
 
 
 class ClickModel(Protocol):
-    """How people click."""
+    """A click model."""
 
     @property
     def positions(self) -> int | None:
-        """How many positions it describes; None: any number."""
+        """Return the number of positions that the model describes, or None for any number."""
         ...
 
     def habits(self, positions: int) -> ClickProbabilities:
-        """What people do at each of the first positions."""
+        """Return the click probabilities at the first positions."""
         ...
 
 
 @kernel
 def fill_clicks(habits: ClickProbabilities, relevance: Floats, uniforms: Floats, out: Floats) -> None:
-    """Let somebody go through a list from the top: 1 where there is a click, 0 where there is none.
+    """Simulate a user who reads a list from the top: fill in 1 for a click and 0 for none.
 
     Parameters
     ----------
     habits
-        What people do at each position.
+        Click probabilities at each position.
     relevance
         Relevance of the item at each position, from 0 to 1.
     uniforms
-        Two for each position.
+        Two random numbers for each position.
     out
-        Filled; may be `relevance`.
+        Filled; may be the same array as `relevance`.
 
     >>> out = np.empty(3)
     >>> fill_clicks(Cascade().habits(3), np.array([0.0, 1.0, 1.0]), np.full(6, 0.5), out)
     >>> out
     array([0., 1., 0.])
     """
-    here = True
+    reading = True
     for p in range(len(out)):
         a, b = habits.if_relevant[p], habits.if_irrelevant[p]
-        click = here and uniforms[2 * p] < b + (a - b) * relevance[p]
+        click = reading and uniforms[2 * p] < b + (a - b) * relevance[p]
         if click and uniforms[2 * p + 1] >= habits.continuation[p]:
-            here = False
+            reading = False
         out[p] = click
 
 
@@ -76,23 +76,21 @@ def draw_clicks(model: ClickModel, relevance: ArrayLike, rng: Generator) -> Clic
     array([[False,  True, False],
            [False,  True, False]])
     """
-    given = np.asarray(relevance, dtype=np.float64)
-    if given.ndim == 0 or not ((given >= 0) & (given <= 1)).all():
-        raise ValueError(
-            "relevance must be from 0 to 1, position by position: what a click on a seen item depends on"
-        )
-    lists = given.reshape(-1, given.shape[-1])
+    values = np.asarray(relevance, dtype=np.float64)
+    if values.ndim == 0 or not ((values >= 0) & (values <= 1)).all():
+        raise ValueError("relevance must be from 0 to 1 at each position: clicks on seen items depend on it")
+    lists = values.reshape(-1, values.shape[-1])
     out = np.empty(lists.shape)
     _fill_lists(model.habits(lists.shape[1]), lists, rng.random((len(lists), 2 * lists.shape[1])), out)
-    return np.asarray(out.reshape(given.shape) > 0)
+    return np.asarray(out.reshape(values.shape) > 0)
 
 
 @dataclass(frozen=True)
 class PositionBased:
-    """Each position is looked at, and clicked, by itself: P(click at position p) = b_p + (a_p - b_p) R, R in [0, 1].
+    """Position-based model: P(click at position p) = b_p + (a_p - b_p) R with R in [0, 1], independently.
 
-    With examination theta_p and trust, ``a_p = theta_p eps+_p`` and ``b_p = theta_p eps-_p``: people click on what
-    is relevant with probability eps+_p once they have looked at it, and on what is not with probability eps-_p.
+    With examination theta_p and trust, ``a_p = theta_p eps+_p`` and ``b_p = theta_p eps-_p``: users click on an
+    examined item with probability eps+_p if it is relevant, and with probability eps-_p if it is not.
 
     >>> model = PositionBased(if_relevant=(0.9, 0.5), if_irrelevant=(0.1, 0.0))
     >>> draw_clicks(model, [[1, 0]] * 1000, np.random.default_rng(0)).mean(axis=0).round(1)
@@ -101,9 +99,9 @@ class PositionBased:
     Parameters
     ----------
     if_relevant
-        a_p, for each position from the top: the probability of a click on a relevant item.
+        a_p for each position from the top: the probability of a click on a relevant item.
     if_irrelevant
-        b_p, likewise, on an item that is not relevant; below a_p. Empty: none is ever clicked.
+        b_p for each position: the probability of a click on an irrelevant item, below a_p. Empty means 0.
 
     References
     ----------
@@ -118,7 +116,7 @@ class PositionBased:
 
     def __post_init__(self) -> None:
         if not self.if_relevant:
-            raise ValueError("if_relevant = (): must hold a probability for each position, one at least")
+            raise ValueError("if_relevant = (): must hold a probability for each position, at least one")
         if not self.if_irrelevant:
             object.__setattr__(self, "if_irrelevant", (0.0,) * len(self.if_relevant))
         if len(self.if_irrelevant) != len(self.if_relevant):
@@ -129,17 +127,17 @@ class PositionBased:
         for position, (a, b) in enumerate(zip(self.if_relevant, self.if_irrelevant, strict=True), start=1):
             if not 0 <= b < a <= 1:
                 raise ValueError(
-                    f"position {position}: a click has probability {a} if relevant and {b} if not; must be from 0 to 1, "
-                    "and larger if relevant: clicks that do not depend on relevance tell nothing about it"
+                    f"position {position}: a click has probability {a} if relevant and {b} if not; must be from 0 "
+                    "to 1, and larger if relevant: otherwise clicks carry no information about relevance"
                 )
 
     @property
     def positions(self) -> int:
-        """How many positions it describes."""
+        """Return the number of positions that the curve describes."""
         return len(self.if_relevant)
 
     def habits(self, positions: int) -> ClickProbabilities:
-        """Nobody leaves after a click."""
+        """Return the click probabilities; users always continue after a click."""
         if positions > self.positions:
             raise ValueError(f"a list of {positions} positions: the curve describes the first {self.positions}")
         return ClickProbabilities(
@@ -149,15 +147,16 @@ class PositionBased:
 
 @dataclass(frozen=True)
 class Cascade:
-    """People look from the top down until the first click, and leave; P(click | looked at) is the relevance.
+    """Cascade model: users read from the top and leave after a click; P(click | examined) is the relevance.
 
     >>> Cascade(skip=0.25).habits(2)
-    ClickProbabilities(if_relevant=array([0.75, 0.75]), if_irrelevant=array([0., 0.]), continuation=array([0., 0.]))
+    ClickProbabilities(if_relevant=array([0.75, 0.75]), if_irrelevant=array([0., 0.]), continuation=array([0.,
+    0.]))
 
     Parameters
     ----------
     skip
-        Probability of passing over a position without looking at it, whatever stands there.
+        Probability of skipping a position without examining it, regardless of its item.
 
     References
     ----------
@@ -173,13 +172,13 @@ class Cascade:
         _probabilities("skip", (self.skip,))
 
     def habits(self, positions: int) -> ClickProbabilities:
-        """Everybody leaves after a click."""
+        """Return the click probabilities; users always leave after a click."""
         return _scanning((), self.skip, positions)
 
 
 @dataclass(frozen=True)
 class DependentClick:
-    """People look from the top down, and after a click at position p they go on with probability ``continuation[p]``.
+    """Dependent click model: after a click at position p, users read on with probability ``continuation[p]``.
 
     >>> draw_clicks(DependentClick(continuation=(1.0, 0.0, 0.0)), [[1, 1, 1]], np.random.default_rng(0))
     array([[ True,  True, False]])
@@ -187,9 +186,9 @@ class DependentClick:
     Parameters
     ----------
     continuation
-        The probability for each position; 0 for the positions after the last of them.
+        Probability of reading on after a click at each position; 0 for all further positions.
     skip
-        Probability of passing over a position without looking at it, whatever stands there.
+        Probability of skipping a position without examining it, regardless of its item.
 
     References
     ----------
@@ -207,12 +206,12 @@ class DependentClick:
         _probabilities("skip", (self.skip,))
 
     def habits(self, positions: int) -> ClickProbabilities:
-        """Some leave after a click."""
+        """Return the click probabilities; some users leave after a click."""
         return _scanning(self.continuation, self.skip, positions)
 
 
 def click_model(text: str) -> ClickModel:
-    """The model that a specification names.
+    """Return the click model that a specification describes.
 
     >>> click_model("dependent:continuation=0.5+0.25")
     DependentClick(continuation=(0.5, 0.25), skip=0.0)
@@ -222,7 +221,7 @@ def click_model(text: str) -> ClickModel:
 
 
 def _scanning(continuation: Sequence[float], skip: float, positions: int) -> ClickProbabilities:
-    """ClickProbabilities of those who look from the top down."""
+    """Return the click probabilities of users who read from the top."""
     stays = np.zeros(positions)
     stays[: len(continuation)] = continuation[:positions]
     return ClickProbabilities(np.full(positions, 1 - skip), np.zeros(positions), stays)

@@ -1,4 +1,4 @@
-"""Rounds over known items, all of them or those that are available: one row of grades per round, no features."""
+"""Rounds over known items, all or only the available ones: one row of grades per round, no features."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from peekrank.types import Grades, Ints, Rounds
 
-_CELLS = 1 << 17  # a chunk of float64 takes a megabyte: it stays in cache, and memory stays that of the grades
+_CELLS = 1 << 17  # a chunk of float64 takes a megabyte: it fits in the cache and adds little memory
 
 
 def fixed_items(relevance: ArrayLike) -> Rounds:
-    """Make rounds of an (n, m) array: row t holds the grades of items 0..m-1 in round t.
+    """Make rounds from an (n, m) array: row t holds the grades of items 0..m-1 in round t.
 
-    ``features`` has no columns, ``offsets[t] = t m``. An array that is already uint8 and C-contiguous is taken
-    over without a copy.
+    ``features`` has no columns, and ``offsets[t] = t m``. A C-contiguous uint8 array is used without a copy.
 
     >>> rounds = fixed_items([[0, 1, 0], [2, 0, 1]])
     >>> rounds.relevance[rounds.offsets[1] : rounds.offsets[2]]
@@ -26,7 +25,7 @@ def fixed_items(relevance: ArrayLike) -> Rounds:
     Parameters
     ----------
     relevance
-        Whole numbers from 0 to 255, of any numeric type; anything else is a ValueError that says where it is.
+        Whole numbers from 0 to 255, of any numeric type. Raises ValueError, with the position, for anything else.
     """
     table = np.asarray(relevance)
     if table.ndim != 2:
@@ -42,7 +41,7 @@ def fixed_items(relevance: ArrayLike) -> Rounds:
 
 
 def available_items(relevance: ArrayLike, available: ArrayLike) -> Rounds:
-    """Make rounds in which some of the items are available: those for which row t of `available` is true.
+    """Make rounds in which only some items are available: those for which row t of `available` is true.
 
     >>> rounds = available_items([[0, 1, 0], [2, 0, 1]], [[True, True, False], [False, False, True]])
     >>> rounds.items, rounds.relevance, rounds.offsets
@@ -51,16 +50,16 @@ def available_items(relevance: ArrayLike, available: ArrayLike) -> Rounds:
     Parameters
     ----------
     relevance
-        As for `fixed_items`; grades of items that are not available are left out.
+        As for `fixed_items`; grades of items that are not available are ignored.
     available
-        True or false in the same shape, with one true at least in each row.
+        True or false in the same shape, with at least one true in each row.
     """
     mask = np.asarray(available, dtype=np.bool_)
     grades = fixed_items(relevance).relevance.reshape(-1, np.shape(relevance)[1])
     if mask.shape != grades.shape or not mask.any(axis=1).all():
         raise ValueError(
-            f"available of shape {mask.shape}: must be of the shape of relevance, {grades.shape}, with one item "
-            "at least in every round"
+            f"available of shape {mask.shape}: must be of the shape of relevance, {grades.shape}, with at least "
+            "one item in every round"
         )
     offsets = np.append(0, np.cumsum(mask.sum(axis=1)))
     features = np.empty((offsets[-1], 0), np.float32)
@@ -68,7 +67,7 @@ def available_items(relevance: ArrayLike, available: ArrayLike) -> Rounds:
 
 
 def known_items(rounds: Rounds) -> int:
-    """Number of items that rounds are about: those of the longest list, or all that are ever available.
+    """Return the number of items in the rounds: those of the longest list, or all that are ever available.
 
     >>> known_items(fixed_items([[0, 1, 0], [2, 0, 1]]))
     3
@@ -77,7 +76,7 @@ def known_items(rounds: Rounds) -> int:
 
 
 def list_shape(rounds: Rounds) -> tuple[int, int]:
-    """Number of lists and of items in each, which must be the same for all.
+    """Return the number of lists and of items in each. Raises ValueError if the lists differ in length.
 
     >>> list_shape(fixed_items([[0, 1, 0], [2, 0, 1]]))
     (2, 3)
@@ -89,7 +88,7 @@ def list_shape(rounds: Rounds) -> tuple[int, int]:
 
 
 def list_lengths(rounds: Rounds) -> Ints:
-    """Number of items of each list, after making sure that compiled code can take the arrays as they are.
+    """Validate rounds for compiled code and return the number of items of each list.
 
     >>> list_lengths(Rounds(np.zeros((3, 1), np.float32), np.zeros(3, np.uint8), np.array([0, 1, 3])))
     array([1, 2])
@@ -98,15 +97,15 @@ def list_lengths(rounds: Rounds) -> Ints:
     for name, array, dtype in (
         ("features", features, np.float32), ("relevance", relevance, np.uint8), ("offsets", offsets, np.int64),
     ):  # fmt: skip
-        dimensions, found = 1 + (name == "features"), np.asarray(array)
-        if found.dtype != dtype or not found.flags.c_contiguous or found.ndim != dimensions:
-            order = "" if found.flags.c_contiguous else "not "
+        dimensions, values = 1 + (name == "features"), np.asarray(array)
+        if values.dtype != dtype or not values.flags.c_contiguous or values.ndim != dimensions:
+            order = "" if values.flags.c_contiguous else "not "
             raise ValueError(
-                f"{name} of the rounds: {found.dtype} in {found.ndim} dimensions, {order}C-contiguous; must be "
+                f"{name} of the rounds: {values.dtype} in {values.ndim} dimensions, {order}C-contiguous; must be "
                 f"{dtype.__name__} in {dimensions}, C-contiguous"
             )
     if len(offsets) < 2:
-        raise ValueError("horizon = 0: a run must have 1 round at least")
+        raise ValueError("horizon = 0: a run must have at least 1 round")
     if offsets[0] != 0 or not offsets[-1] == len(relevance) == len(features):
         raise ValueError(
             f"offsets of the rounds go from {offsets[0]} to {offsets[-1]}: must go from 0 to the number of rows, "
@@ -114,7 +113,7 @@ def list_lengths(rounds: Rounds) -> Ints:
         )
     lengths: Ints = np.diff(offsets)
     if lengths.min() < 1:
-        raise ValueError(f"list {lengths.argmin()} has {lengths.min()} items: each must have one at least")
+        raise ValueError(f"list {lengths.argmin()} has {lengths.min()} items: each must have at least one")
     if items is not None:
         _check_items(items, offsets)
     return lengths
@@ -129,11 +128,11 @@ def _check_items(items: Ints, offsets: Ints) -> None:
     within = np.ones(len(items), dtype=np.bool_)
     within[offsets[:-1]] = False
     if items.min() < 0 or np.any(np.diff(items, prepend=-1)[within] <= 0):
-        raise ValueError("items of the rounds: must be numbers from 0 on, ascending within each round")
+        raise ValueError("items of the rounds: must be numbers of at least 0, ascending within each round")
 
 
 def _to_grades(table: NDArray[Any]) -> Grades:
-    """Convert; what does not survive the way to uint8 and back, NaN included, was not a grade."""
+    """Convert to uint8. Raises ValueError for a value that the conversion changes, such as NaN."""
     grades = np.empty(table.shape, np.uint8)
     for rows in row_chunks(*table.shape):
         with np.errstate(invalid="ignore"):
@@ -147,7 +146,7 @@ def _to_grades(table: NDArray[Any]) -> Grades:
 
 
 def row_chunks(n: int, m: int) -> Iterator[slice]:
-    """Cut n rows of m cells into slices that are small enough for temporary arrays.
+    """Yield slices of n rows of m cells, each small enough for temporary arrays.
 
     >>> [rows.stop - rows.start for rows in row_chunks(3000, 100)]
     [1310, 1310, 380]

@@ -1,4 +1,4 @@
-"""Files of preferences: PrefLib orders, old and new, and tables of ratings, wide and long."""
+"""Readers of preference files: PrefLib orders, old and new, and tables of ratings, wide and long."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from peekrank._util.text import excerpt
 from peekrank.types import Floats, Ints
 
 ORDER_FILES = (".soc", ".soi", ".toc", ".toi")  # strict or tied orders, complete or incomplete
-_MOST_PEOPLE, _MOST_ITEMS = 10**7, 10**5
-_MOST_SCORES = 10**8  # of all people and items
+_MAX_PEOPLE, _MAX_ITEMS = 10**7, 10**5
+_MAX_SCORES = 10**8  # people times items
 _GROUP = r"(?:[0-9]{1,9}|\{[0-9]{1,9}(?:,[0-9]{1,9})*\})"
 _ORDER = re.compile(f"{_GROUP}(?:,{_GROUP})*")
 
-_LONG = 3  # cells of a row of user, item and rating
+_LONG = 3  # cells in a row of user, item and rating
 _USERS, _RATINGS = (
     ("user", "person", "people", "rater", "voter", "customer", "reviewer"),
     ("rating", "score", "star"),
 )
-_SURE = 10  # rows, and a number that is too large for a rating
+_SURE = 10  # a smaller table, or one without a larger number, may still hold ratings
 
 
 class Preferences(NamedTuple):
-    """What a file says: row u of scores holds for counts[u] people; larger is better, NaN is missing."""
+    """Content of a preference file: counts[u] people have row u of scores; larger is better, NaN is missing."""
 
     scores: Floats
     counts: Ints
@@ -41,10 +41,10 @@ class Preferences(NamedTuple):
 def read_orders(path: str | PathLike[str]) -> Preferences:
     """Read a PrefLib file of orders: header lines ``# KEY: value``, then lines ``count: 1,{2,3},4``, best first.
 
-    The best group of a person scores 0, the next -1, and so on. The ending tells what is allowed: ``s`` strict,
-    ``t`` with ties in braces, ``c`` complete, ``i`` incomplete. PrefLib's old format is read, too: the number of
-    alternatives, a line ``1,name`` for each, a line of three counts, then lines ``count,1,{2,3},4``. What does not
-    fit is a ValueError with its line.
+    The best group of a person scores 0, the next -1, and so on. The suffix says what is allowed: ``s`` strict,
+    ``t`` with ties in braces, ``c`` complete, ``i`` incomplete. PrefLib's old format works as well: the number of
+    alternatives, a line ``1,name`` for each, a line of three counts, then lines ``count,1,{2,3},4``. Raises
+    ValueError, with the line, if the file does not have this format.
     """
     path = Path(path)
     ending = path.suffix.lower()
@@ -57,7 +57,7 @@ def read_orders(path: str | PathLike[str]) -> Preferences:
             key, _, value = text[1:].partition(":")
             header[key.strip().upper()] = line, value.strip()
         elif text:
-            m = m or _declared(path, header, "NUMBER ALTERNATIVES", _MOST_ITEMS)
+            m = m or _declared(path, header, "NUMBER ALTERNATIVES", _MAX_ITEMS)
             if not m:
                 raise _wrong(
                     path, line, "expected a header with '# NUMBER ALTERNATIVES: m' before the first order"
@@ -69,9 +69,9 @@ def read_orders(path: str | PathLike[str]) -> Preferences:
     if not counts:
         raise ValueError(f"{path.name}: holds no orders")
     people = sum(counts)
-    if people > _MOST_PEOPLE:
-        raise ValueError(f"{path.name}: the orders are of {people:,} people, more than {_MOST_PEOPLE:,}")
-    voters = _declared(path, header, "NUMBER VOTERS", _MOST_PEOPLE)
+    if people > _MAX_PEOPLE:
+        raise ValueError(f"{path.name}: the orders are of {people:,} people, more than {_MAX_PEOPLE:,}")
+    voters = _declared(path, header, "NUMBER VOTERS", _MAX_PEOPLE)
     if voters and voters != people:
         line = header["NUMBER VOTERS"][0]
         raise _wrong(path, line, f"NUMBER VOTERS is {voters} but the orders add up to {people}; truncated?")
@@ -80,11 +80,12 @@ def read_orders(path: str | PathLike[str]) -> Preferences:
 
 
 def read_ratings(path: str | PathLike[str]) -> Preferences:
-    """Read a CSV file of ratings: a row for each person, a column for each item, an empty cell where unrated.
+    """Read a CSV file of ratings: a row for each person, a column for each item, an empty cell if unrated.
 
-    A first row without a single number is taken for the names of the items; otherwise they are numbered from 1.
-    If it names users first, and ratings third, rows are ``user,item,rating``, with anything behind: people and
-    items are then in the order of their first rows. What does not fit is a ValueError with its line and column.
+    A first row without any number holds the names of the items; otherwise items are numbered from 1. If the first
+    row names users in its first column and ratings in its third, the rows are ``user,item,rating``, and further
+    columns are ignored. People and items are then in the order of their first rows. Raises ValueError, with line
+    and column, if the file does not have this format.
     """
     path = Path(path)
     scores = array("d")
@@ -115,7 +116,7 @@ def read_ratings(path: str | PathLike[str]) -> Preferences:
 
 
 def _is_long(header: list[str]) -> bool:
-    """Whether a first row says that rows are of a user, an item and a rating."""
+    """Return whether the header announces rows of user, item and rating."""
     names = [re.sub("[^a-z]", "", name.lower()) for name in header]
     return len(names) >= _LONG and names[0].startswith(_USERS) and names[2].startswith(_RATINGS)
 
@@ -129,11 +130,11 @@ def _read_long(path: Path, rows: Iterator[tuple[int, list[str]]]) -> Preferences
             raise _wrong(path, line, f"{len(row)} cells: must be user, item and rating")
         user, item, cell = (text.strip() for text in row[:_LONG])
         if not isfinite(rating := _number(cell)):
-            raise _wrong(path, line, f"column 3: '{excerpt(cell)}' is not a finite number, as ratings are")
-        position = people.setdefault(user, len(people)), items.setdefault(item, len(items))
-        if position in known:
+            raise _wrong(path, line, f"column 3: '{excerpt(cell)}' is not a finite number")
+        cell_index = people.setdefault(user, len(people)), items.setdefault(item, len(items))
+        if cell_index in known:
             raise _wrong(path, line, f"user '{excerpt(user)}' has rated item '{excerpt(item)}' before")
-        known[position] = rating
+        known[cell_index] = rating
         _check_room(path, line, len(people) * len(items))
     if not known:
         raise ValueError(f"{path.name}: holds no ratings")
@@ -143,7 +144,7 @@ def _read_long(path: Path, rows: Iterator[tuple[int, list[str]]]) -> Preferences
 
 
 def _refuse_long(path: Path, table: Floats) -> None:
-    """Refuse what are hardly three or four ratings: users and items by number, no two rows about the same."""
+    """Raise ValueError if a wide table of 3 or 4 columns looks like rows of user and item numbers and ratings."""
     rows, columns = table.shape
     if columns not in (_LONG, _LONG + 1) or rows < _SURE or np.isnan(table).any():
         return
@@ -151,17 +152,17 @@ def _refuse_long(path: Path, table: Floats) -> None:
     if np.all((ids == np.rint(ids)) & (ids >= 0)) and len(np.unique(ids, axis=0)) == rows and ids.max() > _SURE:
         raise ValueError(
             f"{path.name}: looks like rows of user, item and rating, since no two have the same first two cells; "
-            "a first row user,item,rating says so, and one of names of items that it is a column for each item"
+            "if so, add a first row user,item,rating; if each column is an item, add a first row of item names"
         )
 
 
-def _wrong(path: Path, line: int, what: str) -> ValueError:
-    return ValueError(f"{path.name}, line {line}: {what}")
+def _wrong(path: Path, line: int, reason: str) -> ValueError:
+    return ValueError(f"{path.name}, line {line}: {reason}")
 
 
 def _check_room(path: Path, line: int, scores: int) -> None:
-    if scores > _MOST_SCORES:
-        raise _wrong(path, line, f"up to here people times items are {scores:,}, more than {_MOST_SCORES:,}")
+    if scores > _MAX_SCORES:
+        raise _wrong(path, line, f"up to here people times items are {scores:,}, more than {_MAX_SCORES:,}")
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -173,7 +174,7 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _modern(path: Path) -> Iterator[str]:
-    """The lines of a file of orders, those of the old format as they would be today."""
+    """Yield the lines of a file of orders, with the old format converted to the new one."""
     m, named, counts = 0, 0, 0
     for number, text in enumerate(map(str.strip, _lines(path)), 1):
         if number == 1 and re.fullmatch("[0-9]{1,9}", text):
@@ -184,11 +185,11 @@ def _modern(path: Path) -> Iterator[str]:
         elif named < m or not counts:
             parts = text.split(",", 1 if named < m else 2)
             if len(parts) < 2 or not parts[0].strip().isdigit():
-                wanted = "number,name of an alternative" if named < m else "voters,sum of counts,different orders"
-                raise _wrong(path, number, f"'{excerpt(text)}': must be {wanted}, as in PrefLib's old format")
-            what = f"ALTERNATIVE NAME {parts[0]}" if named < m else "NUMBER VOTERS"
+                format_ = "number,name of an alternative" if named < m else "voters,sum of counts,different orders"
+                raise _wrong(path, number, f"'{excerpt(text)}': must be {format_}, as in PrefLib's old format")
+            key = f"ALTERNATIVE NAME {parts[0]}" if named < m else "NUMBER VOTERS"
             counts, named = int(named >= m), named + 1
-            yield f"# {what}: {parts[0] if counts else parts[1]}"
+            yield f"# {key}: {parts[0] if counts else parts[1]}"
         else:
             yield text.replace(",", ": ", 1)
 
@@ -209,28 +210,30 @@ def _number(cell: str) -> float:
 
 
 def _names(path: Path, line: int, row: list[str]) -> tuple[str, ...]:
-    """Names in a header row; a blank or repeated one hints at row labels, or at a first row of bad numbers."""
+    """Read the names in a header row. Raises ValueError for a blank or repeated name, a sign of row labels."""
     names: dict[str, None] = {}
     for column, name in enumerate(map(str.strip, row), 1):
         if not name or name in names:
-            fault = f"repeats the name '{excerpt(name)}'" if name else "has no name"
-            raise _wrong(path, line, f"no number here, so these name the items, but column {column} {fault}")
+            reason = f"repeats the name '{excerpt(name)}'" if name else "has no name"
+            raise _wrong(
+                path, line, f"without a number, this row must name the items, but column {column} {reason}"
+            )
         names[name] = None
     return tuple(names)
 
 
-def _declared(path: Path, header: dict[str, tuple[int, str]], key: str, most: int) -> int:
-    """Read a count from the header; 0 if it is not there."""
+def _declared(path: Path, header: dict[str, tuple[int, str]], key: str, limit: int) -> int:
+    """Read a count from the header; return 0 if it is missing."""
     line, value = header.get(key, (0, ""))
-    return _count(path, line, key, value, most) if line else 0
+    return _count(path, line, key, value, limit) if line else 0
 
 
-def _count(path: Path, line: int, what: str, text: str, most: int) -> int:
-    """Read how many of something there are."""
+def _count(path: Path, line: int, name: str, text: str, limit: int) -> int:
+    """Parse a positive count up to a limit."""
     if not re.fullmatch("[0-9]*[1-9][0-9]*", text):
-        raise _wrong(path, line, f"{what} is '{excerpt(text)}', not a whole number, at least 1")
-    if _number(text) > most:
-        raise _wrong(path, line, f"{what} is {excerpt(text)}, more than {most:,}")
+        raise _wrong(path, line, f"{name} is '{excerpt(text)}', not a whole number, at least 1")
+    if _number(text) > limit:
+        raise _wrong(path, line, f"{name} is {excerpt(text)}, more than {limit:,}")
     return int(text)
 
 
@@ -241,7 +244,7 @@ def _alternatives(path: Path, header: dict[str, tuple[int, str]], m: int) -> tup
         return tuple(map(str, range(1, m + 1)))
     if named != set(keys):
         odd = min(named.symmetric_difference(keys))
-        state = "is there too" if odd in named else "is missing"
+        state = "is present as well" if odd in named else "is missing"
         raise _wrong(
             path, header["NUMBER ALTERNATIVES"][0], f"NUMBER ALTERNATIVES is {m} but {excerpt(odd)} {state}"
         )
@@ -252,7 +255,7 @@ def _order(path: Path, line: int, text: str) -> tuple[int, list[list[int]]]:
     """Split ``count: 1,{2,3},4`` into the count and the groups of equally good items."""
     count, _, order = (part.strip() for part in text.partition(":"))
     order = re.sub(r"\s*([,{}])\s*", r"\1", order)
-    people = _count(path, line, "the count before ':'", count, _MOST_PEOPLE)
+    people = _count(path, line, "the count before ':'", count, _MAX_PEOPLE)
     if not _ORDER.fullmatch(order):
         raise _wrong(path, line, f"'{excerpt(order)}' is not an order like 1,2,{{3,4}},5")
     groups = re.findall(r"\{[0-9,]+\}|[0-9]+", order)
@@ -260,7 +263,7 @@ def _order(path: Path, line: int, text: str) -> tuple[int, list[list[int]]]:
 
 
 def _levels(path: Path, line: int, groups: list[list[int]], m: int) -> list[float]:
-    """Score one order, 0 for the best group, then -1, -2, ...; NaN for what it leaves out."""
+    """Score one order: 0 for the best group, then -1, -2, ...; NaN for items that it leaves out."""
     ending = path.suffix.lower()
     scores = [nan] * m
     for level, group in enumerate(groups):

@@ -1,7 +1,7 @@
-"""What people prefer: orders and ratings from files, turned into grades by a rule.
+"""Preferences of people, orders or ratings from files, turned into grades by a rule.
 
-Both become scores, person by item: larger is better, NaN is missing. A missing item gets grade 0 whatever the
-rule: a person who never spoke of it cannot reveal it as relevant.
+Both become scores for each person and item: larger is better, NaN is missing. Every rule gives a missing item
+grade 0, because a person who did not rate or list it cannot reveal it as relevant.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from peekrank.streams.fixed import fixed_items
 from peekrank.streams.preference_files import Preferences, read_orders, read_ratings
 from peekrank.types import Floats, Grades, Ints, Rounds
 
-_MANY, _PEOPLE = 0.5, 20  # a table of so many people with a larger part of 0s may mean something else by them
+_MANY, _PEOPLE = 0.5, 20  # a larger share of 0s, in a table of this many people, suggests that 0 means unrated
 
 
 @dataclass(frozen=True)
 class Top:
     """``top3``: grade 1 for the t best items of each person.
 
-    R(i) = 1[fewer than t items are strictly better than i]: all items tied with the t-th are in.
+    R(i) = 1[fewer than t items are strictly better than i]. All items tied with the t-th get grade 1.
 
     >>> Top(2).grades(np.array([[5.0, 1.0, 4.0, 4.0], [np.nan, 2.0, np.nan, np.nan]]))
     array([[1, 0, 1, 1],
@@ -50,10 +50,10 @@ class Top:
 
 @dataclass(frozen=True)
 class Quantile:
-    """``quantile4``: grades 0..q-1 by where an item stands among those that the same person listed or rated.
+    """``quantile4``: grades 0..q-1 by the quantile of an item among those that the same person listed or rated.
 
-    R(i) = q - 1 - floor(q b / s) with b of the person's s items strictly better than i: tied items share the best
-    grade any of them would have.
+    R(i) = q - 1 - floor(q b / s) with b of the person's s items strictly better than i. Tied items all get the
+    best grade that any of them would get.
 
     >>> Quantile(4).grades(np.array([[8.0, 7, 6, 5, 4, 3, 2, 1], [9.0, 9, 9, 9, 1, 1, np.nan, np.nan]]))
     array([[3, 3, 2, 2, 1, 1, 0, 0],
@@ -67,7 +67,7 @@ class Quantile:
 
     @property
     def max_grade(self) -> int:
-        """The largest grade."""
+        """Return the largest grade."""
         return self.q - 1
 
     def grades(self, scores: Floats) -> Grades:
@@ -101,7 +101,7 @@ Rule = Top | Quantile | Above
 
 
 def parse_rule(text: str) -> Rule:
-    """Read a rule.
+    """Parse a rule.
 
     >>> parse_rule("top3"), parse_rule("quantile4"), parse_rule("above-2.5")
     (Top(t=3), Quantile(q=4), Above(threshold=-2.5))
@@ -115,14 +115,14 @@ def parse_rule(text: str) -> Rule:
 
 @dataclass(frozen=True)
 class People:
-    """Graded people without their file: what a stream of them draws from.
+    """People with graded items, in memory: the source of a stream of preferences.
 
     Parameters
     ----------
     grades
-        A row for each kind of person.
+        A row for each distinct person.
     counts
-        How many people of each kind there are.
+        Number of people with each row.
     max_grade
         The largest grade that can occur.
 
@@ -139,11 +139,11 @@ class People:
 
     @property
     def m(self) -> int:
-        """Number of items."""
+        """Return the number of items."""
         return int(self.grades.shape[1])
 
     def rounds(self, n: int, rng: Generator) -> Rounds:
-        """Let everyone come once, in random order, and again until there are n rounds."""
+        """Draw n rounds: each pass has every person once, in random order."""
         check_int("n", n, 1)
         people = np.repeat(np.arange(len(self.counts)), self.counts)
         passes = np.tile(people, (-(-n // len(people)), 1))
@@ -152,7 +152,7 @@ class People:
 
 @dataclass(frozen=True)
 class Orders:
-    """People who order the same items, from a PrefLib file; each comes once per pass, passes in random order.
+    """Orders of the same items by many people, from a PrefLib file; a pass has every person once, in random order.
 
     Parameters
     ----------
@@ -178,12 +178,12 @@ class Orders:
 
     @property
     def m(self) -> int:
-        """Number of items."""
+        """Return the number of items."""
         return len(_cached(read_orders, self.path).items)
 
     @property
     def max_grade(self) -> int:
-        """The largest grade of the rule."""
+        """Return the largest grade of the rule."""
         return parse_rule(self.rule).max_grade
 
     def rounds(self, n: int, rng: Generator) -> Rounds:
@@ -191,14 +191,14 @@ class Orders:
         return self.in_memory().rounds(n, rng)
 
     def in_memory(self) -> People:
-        """The people of the file."""
+        """Return the people of the file."""
         orders = _cached(read_orders, self.path)
         return People(parse_rule(self.rule).grades(orders.scores), orders.counts, self.max_grade)
 
 
 @dataclass(frozen=True)
 class Ratings:
-    """People who rate the same items, from a CSV file; each comes once per pass, passes in random order.
+    """Ratings of the same items by many people, from a CSV file; a pass has every person once, in random order.
 
     Parameters
     ----------
@@ -206,12 +206,12 @@ class Ratings:
         A table with a row for each person and a column for each item, or of user, item and rating; see
         `read_ratings`.
     rule
-        How ratings become grades: `Top`, `Quantile` (by default, the better half of what each person rated is
-        relevant: people use scales differently) or `Above`. Unrated items get grade 0.
+        How ratings become grades: `Top`, `Quantile` or `Above`. By default the better half of each person's
+        ratings is relevant, because people use scales differently. Unrated items get grade 0.
     complete
         Keep only the people who rated every item.
     unrated
-        A number that stands for "not rated", such as 0; None: only empty cells are not rated.
+        A number that means "not rated", such as 0. None means that only empty cells are unrated.
     """
 
     name: ClassVar[str] = "ratings"
@@ -229,12 +229,12 @@ class Ratings:
 
     @property
     def m(self) -> int:
-        """Number of items."""
+        """Return the number of items."""
         return len(_cached(read_ratings, self.path).items)
 
     @property
     def max_grade(self) -> int:
-        """The largest grade of the rule."""
+        """Return the largest grade of the rule."""
         return parse_rule(self.rule).max_grade
 
     def rounds(self, n: int, rng: Generator) -> Rounds:
@@ -242,21 +242,21 @@ class Ratings:
         return self.in_memory().rounds(n, rng)
 
     def in_memory(self) -> People:
-        """The people of the file."""
+        """Return the people of the file."""
         scores, counts, _ = _cached(read_ratings, self.path)
         if self.unrated is not None:
             scores = np.where(scores == self.unrated, np.nan, scores)
         elif len(scores) >= _PEOPLE and np.mean(scores == 0) > _MANY:
             warnings.warn(
-                f"{self.path.name}: {np.mean(scores == 0):.0%} of all cells are 0; if 0 means that something was "
-                f"not rated, say so: ratings:path={self.path.name},unrated=0",
+                f"{self.path.name}: {np.mean(scores == 0):.0%} of all cells are 0; if 0 means unrated, use "
+                f"ratings:path={self.path.name},unrated=0",
                 stacklevel=2,
             )
         if self.complete:
-            kept = ~np.isnan(scores).any(axis=1)
-            scores, counts = scores[kept], counts[kept]
+            is_complete = ~np.isnan(scores).any(axis=1)
+            scores, counts = scores[is_complete], counts[is_complete]
             if not len(scores):
-                raise ValueError(f"{self.path.name}: complete=true leaves nobody, no person rated every item")
+                raise ValueError(f"{self.path.name}: with complete=true no people are left: none rated every item")
         return People(parse_rule(self.rule).grades(scores), counts, self.max_grade)
 
 

@@ -1,7 +1,7 @@
-"""Generated relevance over a fixed set of items: stationary, graded, switching and drifting.
+"""Synthetic relevance over a fixed set of items: stationary, graded, switching and drifting.
 
-Every stream here but `Joint` is a table of probabilities and one way of drawing from it: with u uniform on [0, 1),
-R = sum_g 1[u < P(R >= g)] has the wanted distribution and takes one draw per item.
+Every stream here except `Joint` has a table of probabilities and the same way of drawing from it: with u uniform
+on [0, 1), R = sum_g 1[u < P(R >= g)] has the required distribution and needs one draw per item.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from peekrank._util.validate import check_int, check_positive
 from peekrank.streams.fixed import fixed_items, row_chunks
 from peekrank.types import Floats, Ints, Rounds
 
-_LOW, _HIGH = 0.1, 0.9  # probabilities of the graded and drifting streams: no item is ever certain
-_ROUNDING = 1e-9  # that probabilities may add up to more or less than 1
+_LOW, _HIGH = 0.1, 0.9  # range of probabilities in the graded and drifting streams: no item is ever certain
+_ROUNDING = 1e-9  # largest deviation of a sum of probabilities from 1
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class CT15:
     """The simulation of CT15: users mostly agree on which half of the items is relevant.
 
     R(i) = 1[true(i) + N(0, noise^2) > 1/2], independently; each grade is wrong with probability
-    Phi(-1 / (2 noise)). For odd m the relevant "half" is the smaller one, m // 2 items. Which items these are is
-    drawn from the generator first: in a fixed order, a learner that breaks ties by index would look good for free.
+    Phi(-1 / (2 noise)). For odd m the relevant "half" is the smaller one, m // 2 items. The generator draws these
+    items first: in a fixed order, a learner that breaks ties by index would have an undeserved advantage.
 
     >>> rng = np.random.default_rng(0)
     >>> float(CT15(m=10, noise=0.25).rounds(1000, rng).relevance.mean())
@@ -38,7 +38,7 @@ class CT15:
     Parameters
     ----------
     m
-        Items, at least 2.
+        Number of items, at least 2.
     noise
         Standard deviation of the noise, at least 0.
 
@@ -67,7 +67,7 @@ class CT15:
 
 @dataclass(frozen=True)
 class Bernoulli:
-    """Independent coins: item i has the grade, and otherwise 0, with probability means[i] in every round.
+    """Independent Bernoulli relevance: in every round item i has the grade with probability means[i], otherwise 0.
 
     >>> rng = np.random.default_rng(0)
     >>> Bernoulli(means=(0.75, 0.5, 0.0)).rounds(1000, rng).relevance.reshape(-1, 3).mean(axis=0)
@@ -76,9 +76,9 @@ class Bernoulli:
     Parameters
     ----------
     means
-        The probability of each item, two or more; written ``bernoulli:means=0.9+0.5+0.1``.
+        Probability of each item, at least two; written ``bernoulli:means=0.9+0.5+0.1``.
     grade
-        The grade of a relevant item, from 1 to 255.
+        Grade of a relevant item, from 1 to 255.
     """
 
     name: ClassVar[str] = "bernoulli"
@@ -97,12 +97,12 @@ class Bernoulli:
 
     @property
     def m(self) -> int:
-        """Number of items."""
+        """Return the number of items."""
         return len(self.means)
 
     @property
     def max_grade(self) -> int:
-        """The grade of a relevant item."""
+        """Return the grade of a relevant item."""
         return self.grade
 
     def rounds(self, n: int, rng: Generator) -> Rounds:
@@ -123,9 +123,9 @@ class Joint:
     Parameters
     ----------
     lists
-        Grades of all items, a digit from 0 to 9 for each; written ``joint:lists=110+001,probabilities=0.75+0.25``.
+        Grades of all items, a digit from 0 to 9 each; written ``joint:lists=110+001,probabilities=0.75+0.25``.
     probabilities
-        The probability of each list; they add up to 1.
+        Probability of each list; they add up to 1.
     """
 
     name: ClassVar[str] = "joint"
@@ -143,19 +143,20 @@ class Joint:
                 )
         if len(self.probabilities) != len(self.lists) or not self.lists:
             raise ValueError(
-                f"{len(self.probabilities)} probabilities for {len(self.lists)} lists: must be one for each, one at least"
+                f"{len(self.probabilities)} probabilities for {len(self.lists)} lists: must be one for each list, "
+                "and at least one list"
             )
         if not min(self.probabilities) >= 0 or not abs(sum(self.probabilities) - 1) <= _ROUNDING:
             raise ValueError(f"probabilities = {self.probabilities}: must be probabilities that add up to 1")
 
     @property
     def m(self) -> int:
-        """Number of items."""
+        """Return the number of items."""
         return len(self.lists[0])
 
     @property
     def max_grade(self) -> int:
-        """The largest digit, but 1 at least."""
+        """Return the largest digit, at least 1."""
         return max(1, *(int(digit) for digits in self.lists for digit in digits))
 
     def rounds(self, n: int, rng: Generator) -> Rounds:
@@ -170,7 +171,7 @@ class Joint:
 class Binomial:
     """Graded relevance: R(i) ~ Binomial(max_grade, p_i), independently.
 
-    The p_i are evenly spaced from 0.1 to 0.9 and dealt to the items at random.
+    The p_i are evenly spaced from 0.1 to 0.9 and assigned to the items at random.
 
     >>> rng = np.random.default_rng(0)
     >>> np.bincount(Binomial(m=10, max_grade=3).rounds(1000, rng).relevance)
@@ -179,9 +180,9 @@ class Binomial:
     Parameters
     ----------
     m
-        Items, at least 2.
+        Number of items, at least 2.
     max_grade
-        The best grade, from 1 to 255.
+        The largest grade, from 1 to 255.
     """
 
     name: ClassVar[str] = "binomial"
@@ -205,7 +206,7 @@ class Binomial:
 
 @dataclass(frozen=True)
 class Switching:
-    """Abrupt change: in each of several equal segments a fresh random half of the items is relevant.
+    """Abrupt change: in each of several equal segments another random half of the items is relevant.
 
     Inside a segment this is `CT15`; round t of n lies in segment floor(t segments / n).
 
@@ -221,7 +222,7 @@ class Switching:
     m, noise
         As for `CT15`.
     segments
-        How many, at least 1.
+        Number of segments, at least 1.
     """
 
     name: ClassVar[str] = "switching"
@@ -244,10 +245,11 @@ class Switching:
 
 @dataclass(frozen=True)
 class Drifting:
-    """Smooth change: coins whose means swing between 0.1 and 0.9, each item with its own random phase.
+    """Smooth change: Bernoulli means that swing between 0.1 and 0.9, each item with its own random phase.
 
-    P(R_t(i) = 1) = 0.5 + 0.4 sin(2 pi (periods t / n + phase_i)). Over whole periods every item is relevant
-    half of the time: no fixed ranking is then better than another, and only following the drift pays.
+    P(R_t(i) = 1) = 0.5 + 0.4 sin(2 pi (periods t / n + phase_i)). Over whole periods every item is relevant half
+    of the time. No fixed ranking is then better than another, and only a learner that follows the drift does
+    better.
 
     >>> rng = np.random.default_rng(0)
     >>> halves = Drifting(m=3, periods=1).rounds(1000, rng).relevance.reshape(2, 500, 3)
@@ -258,9 +260,9 @@ class Drifting:
     Parameters
     ----------
     m
-        Items, at least 2.
+        Number of items, at least 2.
     periods
-        Full swings during the n rounds that are drawn, above 0.
+        Number of full swings during the n rounds, above 0.
     """
 
     name: ClassVar[str] = "drifting"
@@ -297,8 +299,8 @@ def _draw(n: int, m: int, rng: Generator, tails: Callable[[Ints], Iterable[Float
 
 
 def _noisy_halves(count: int, m: int, noise: float, rng: Generator) -> Floats:
-    """Draw, `count` times, the relevant half of m items; give P(R(i) = 1) under thresholded Gaussian noise."""
-    flip = erfc(0.5 / noise / sqrt(2)) / 2 if noise else 0.0  # of a standard Gaussian below -0.5 / noise
+    """Draw the relevant half of m items `count` times; return P(R(i) = 1) under thresholded Gaussian noise."""
+    flip = erfc(0.5 / noise / sqrt(2)) / 2 if noise else 0.0  # P(standard Gaussian < -0.5 / noise)
     means = np.where(np.arange(m) < m // 2, 1 - flip, flip)
     return rng.permuted(np.tile(means, (count, 1)), axis=1)
 

@@ -1,13 +1,13 @@
-"""Surrogates: losses of score vectors that are smooth enough to descend, with their gradients.
+"""Surrogates: losses of score vectors that gradient descent can minimise, with their gradients.
 
-A surrogate is a value with a name, ``str(SmoothDCG(0.1)) == "smoothdcg:epsilon=0.1"``. Its gradient by the scores
-is what learners with features estimate from the answers they see, by kernels that the surrogate owns
-(`peekrank.surrogates.estimates`). Those here have one of three structures:
+A surrogate is a value with a name, ``str(SmoothDCG(0.1)) == "smoothdcg:epsilon=0.1"``. Learners with features
+estimate its gradient with respect to the scores from the feedback they observe, with kernels that belong to the
+surrogate (`peekrank.surrogates.estimates`). The built-in surrogates have one of three structures:
 
-- *item by item*: the gradient is a sum over items of terms with one relevance each; one answer suffices;
-- *pair by pair*: terms with two relevances; two answers are needed;
-- *whole list*: terms with nearly all relevances or with all; learners here must see the whole list. Which of them
-  could be learned from less, and which cannot, is on docs/surrogates.md.
+- *item by item*: the gradient is a sum of terms with one relevance each, so feedback on one item suffices;
+- *pair by pair*: the terms have two relevances each, so feedback on two items is needed;
+- *whole list*: the terms have nearly all relevances, and the learners here must see the whole list.
+  docs/surrogates.md says which of these could be learned from less and which cannot.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 def surrogate(text: str) -> Surrogate:
-    """The surrogate that a specification names.
+    """Return the surrogate that a specification describes.
 
     >>> surrogate("smoothdcg:epsilon=0.1")
     SmoothDCG(epsilon=0.1)
     """
-    text = text.replace("smoothdcg/", "smoothdcg:epsilon=")  # as files from before have it
-    made: Surrogate = parse("surrogate", SURROGATES, text)
-    return made
+    text = text.replace("smoothdcg/", "smoothdcg:epsilon=")  # the paper's name, with epsilon in it
+    parsed: Surrogate = parse("surrogate", SURROGATES, text)
+    return parsed
 
 
 __all__ = [

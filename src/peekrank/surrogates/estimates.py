@@ -1,8 +1,8 @@
-"""Estimates of a surrogate's gradient from what a round showed: the kernels that learners call.
+"""Estimators of a surrogate's gradient from the feedback of one round: the kernels that learners call.
 
-An estimate is a kernel ``estimate(parameters, seen, slopes)``. It fills `slopes`, which are 0 before, so that
-their mean over all that the round could have shown is the gradient. `by_item`, `by_target`, `by_pair` and
-`from_all` make such kernels of smaller ones, for surrogates of these forms, under the surrogate's name.
+An estimate is a kernel ``estimate(parameters, seen, slopes)``. It fills `slopes`, which are 0 before the call,
+with numbers whose expectation over the rankings of the round is the gradient. `by_item`, `by_target`, `by_pair`
+and `from_all` build such kernels from smaller ones for surrogates of the respective structure.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from peekrank.kernels.sorting import SortSpace
 from peekrank.types import Floats, Ints
 
 Estimator = Literal["printed", "residual", "doubly_robust"]
-Parameters = tuple[Any, ...]  # the fields of a surrogate, in their order
+Parameters = tuple[Any, ...]  # the fields of a surrogate, in order
 
 
 class Seen(NamedTuple):
-    """What a round showed of a list of n items, of which k were seen, and how probable that was.
+    """Observation of one round: a list of n items of which k were seen, and the propensities.
 
     Parameters
     ----------
@@ -30,17 +30,17 @@ class Seen(NamedTuple):
     ranking
         The n items as they were shown.
     relevance
-        Relevance of the first k; NaN where it was not answered. The estimates here then take that item for one not
-        seen, so that they are the gradient times the probability of an answer; `printed` ones get all answers.
+        Relevance of the first k; NaN if there was no feedback. The estimates here treat such an item as not seen,
+        so that their mean is the gradient times the response probability. `printed` estimates need all k answers.
     propensities
-        Probability, for each of the first k, that it was to be seen.
+        Probability of each of the first k to be seen.
     pairs
-        Probability, for each two of the first k, that both were to be seen; empty if that was certain. Filled for
-        surrogates with ``min_k = 2``.
+        Probability, for each two of the first k, that both are seen; empty if it is 1. Filled for surrogates with
+        ``min_k = 2``.
     predicted
-        Target of each item as a regression predicts it; empty if the estimate is not doubly robust.
+        Target of each item as predicted by a regression; empty if the estimate is not doubly robust.
     targets, order, sorting
-        Working memory for n numbers, for n items, and for sorting them.
+        Working memory for n numbers, for n items, and for sorting.
     """
 
     scores: Floats
@@ -62,18 +62,18 @@ PairSlope = Callable[[Parameters, float, float, float, float], float]
 
 
 class Estimates(NamedTuple):
-    """The estimates of one surrogate's gradient.
+    """The estimators of one surrogate's gradient.
 
     Parameters
     ----------
     printed
-        As in the paper that has it.
+        The estimator of the paper.
     residual
-        The one with the least noise among those that predict nothing.
+        The estimator with the least variance among those without predictions.
     doubly_robust
-        The one that corrects predictions; None if predicting one relevance at a time does not help.
+        The estimator that corrects predictions; None if predicting one relevance at a time does not help.
     target
-        What is predicted, a function of an item's relevance; None if nothing is.
+        The predicted function of an item's relevance; None if there is no prediction.
     max_grade
         The largest grade whose slopes fit in single precision.
     """
@@ -85,15 +85,15 @@ class Estimates(NamedTuple):
     max_grade: int = 255
 
     def of(self, estimator: Estimator) -> Estimate | None:
-        """The estimate of this name; None if there is none."""
+        """Return the estimator of this name, or None if there is none."""
         return {"printed": self.printed, "residual": self.residual, "doubly_robust": self.doubly_robust}[estimator]
 
 
 def by_item(name: str, target: Target, slope: Slope, max_grade: int = 255) -> Estimates:
-    """Estimates for ``gradient_i = slope(s_i, target(R_i))``, affine in the target: one answer suffices.
+    """Make estimators for ``gradient_i = slope(s_i, target(R_i))``, affine in the target: one answer suffices.
 
-    Printed and doubly robust estimates put estimated targets into the gradient; a residual one takes the slopes of
-    what was seen, divided by their propensities.
+    Printed and doubly robust estimators put estimated targets into the gradient. The residual estimator divides
+    the slopes of the seen items by their propensities.
     """
     gradient = specialise(_each, name, slope=slope)
     residual = specialise(_residual, name, target=target, slope=slope)
@@ -101,23 +101,23 @@ def by_item(name: str, target: Target, slope: Slope, max_grade: int = 255) -> Es
 
 
 def by_target(name: str, target: Target, gradient: Gradient, max_grade: int = 255) -> Estimates:
-    """Estimates for a gradient that is affine in all targets: one answer suffices.
+    """Make estimators for a gradient that is affine in all targets: one answer suffices.
 
-    ``gradient(parameters, seen, slopes)`` finds the targets in ``seen.targets``, and may overwrite them.
+    ``gradient(parameters, seen, slopes)`` reads the targets from ``seen.targets`` and may overwrite them.
     """
     estimate = specialise(_from_targets, name, target=target, gradient=gradient)
     return Estimates(estimate, estimate, estimate, target, max_grade)
 
 
 def from_all(name: str, target: Target, gradient: Gradient, max_grade: int = 255) -> Estimates:
-    """Exact gradients where all is seen, ``min_k = None``; `gradient` is called as for `by_target`."""
+    """Make exact gradients for a list that is seen whole, ``min_k = None``; `gradient` is as for `by_target`."""
     return by_target(name, target, gradient, max_grade)._replace(doubly_robust=None, target=None)
 
 
 def by_pair(name: str, slope: PairSlope, max_grade: int = 255) -> Estimates:
-    """Estimates for a sum over pairs with R_i > R_j: two answers are needed.
+    """Make estimators for a sum over pairs with R_i > R_j: two answers are needed.
 
-    ``slope(parameters, s_i, s_j, R_i, R_j)`` is the derivative of a pair's loss by s_j; by s_i it is its negative.
+    ``slope(parameters, s_i, s_j, R_i, R_j)`` is the derivative of a pair's loss by s_j, and minus that by s_i.
     """
     estimate = specialise(_pairs, name, pair_slope=slope)
     return Estimates(estimate, estimate, max_grade=max_grade)
@@ -139,8 +139,8 @@ def _residual(parameters: Parameters, seen: Seen, slopes: Floats) -> None:
     for p in range(len(seen.relevance)):
         if not np.isnan(seen.relevance[p]):
             i = seen.ranking[p]
-            wanted = target(parameters, seen.relevance[p])
-            slopes[i] = slope(parameters, seen.scores[i], wanted) / seen.propensities[p]
+            value = target(parameters, seen.relevance[p])
+            slopes[i] = slope(parameters, seen.scores[i], value) / seen.propensities[p]
 
 
 def _from_targets(parameters: Parameters, seen: Seen, slopes: Floats) -> None:

@@ -1,4 +1,4 @@
-"""Divergence of exponentials that are not normalised."""
+"""Unnormalised Kullback-Leibler divergence of exponentials."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from peekrank.surrogates.estimates import Estimates, Parameters, by_item
 from peekrank.surrogates.protocol import Limits
 from peekrank.types import Floats
 
-_HIGHEST = 30.0  # score whose exponential is taken for all higher ones, so that nothing overflows
+_MAX_SCORE = 30.0  # scores are clipped here before the exponential, so that nothing overflows
 
 
 @kernel
@@ -24,7 +24,7 @@ def _target(parameters: Parameters, relevance: float) -> float:
 
 @kernel
 def _slope(parameters: Parameters, score: float, target: float) -> float:
-    return exp(min(score, _HIGHEST)) - target
+    return exp(min(score, _MAX_SCORE)) - target
 
 
 _ESTIMATES = by_item("kl", _target, _slope, max_grade=30)
@@ -49,14 +49,14 @@ class KL:
     __str__ = format_spec
 
     def value(self, scores: Floats, relevance: Floats) -> float:
-        """Loss of a score vector."""
+        """Return the loss of a score vector."""
         return float(np.sum(np.exp(relevance) * (relevance - scores - 1) + np.exp(scores)))
 
     def gradient(self, scores: Floats, relevance: Floats) -> Floats:
-        """``exp(s) - exp(R)``."""
+        """Return ``exp(s) - exp(R)``."""
         return np.asarray(np.exp(scores) - np.exp(relevance))
 
     def lipschitz(self, limits: Limits) -> float:
-        """``m |x| max(exp(|x| |w|) - 1, exp(R) - exp(-|x| |w|))``."""
+        """Return ``m |x| max(exp(|x| |w|) - 1, exp(R) - exp(-|x| |w|))``."""
         worst = max(exp(limits.score) - 1, exp(limits.grade) - exp(-limits.score))
         return limits.items * limits.norm * worst

@@ -33,8 +33,8 @@ def _gradient(parameters: Parameters, seen: Seen, slopes: Floats) -> None:
 class ListNet:
     """Cross entropy of softmax(s) relative to softmax(R); learners here need the whole list.
 
-    With binary relevance all answers but one would do; with fewer, or with more grades, no learner has sublinear
-    regret in it (docs/surrogates.md).
+    With binary relevance, feedback on all items except one would suffice. With less feedback, or with more grades,
+    no learner has sublinear regret in it (docs/surrogates.md).
 
     >>> ListNet().gradient(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
     array([0., 0.])
@@ -51,14 +51,14 @@ class ListNet:
     __str__ = format_spec
 
     def value(self, scores: Floats, relevance: Floats) -> float:
-        """Loss of a score vector."""
+        """Return the loss of a score vector."""
         logarithms = scores - scores.max() - np.log(np.sum(np.exp(scores - scores.max())))
         return float(-softmax(relevance) @ logarithms)
 
     def gradient(self, scores: Floats, relevance: Floats) -> Floats:
-        """``softmax(s) - softmax(R)``."""
+        """Return ``softmax(s) - softmax(R)``."""
         return np.asarray(softmax(scores) - softmax(relevance))
 
     def lipschitz(self, limits: Limits) -> float:
-        """``2 |x| tanh((2 |x| |w| + R) / 4)``; 0 for a single item."""
+        """Return ``2 |x| tanh((2 |x| |w| + R) / 4)``; 0 for a single item."""
         return 2 * limits.norm * tanh((2 * limits.score + limits.grade) / 4) if limits.items > 1 else 0.0

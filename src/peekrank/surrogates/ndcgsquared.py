@@ -36,8 +36,8 @@ def _gradient(parameters: Parameters, seen: Seen, slopes: Floats) -> None:
 class NDCGSquared:
     """Squared error from normalised gains, ``sum_i (s_i - (2^R_i - 1) / Z(R))^2``; needs the whole list.
 
-    Z is the largest DCG of the list. The best scores sort as NDCG wants: it is calibrated for NDCG. No learner
-    with top-k feedback, k < m, has sublinear regret in it (docs/surrogates.md);
+    Z is the largest DCG of the list. The surrogate is calibrated for NDCG: sorting by its best scores maximises
+    NDCG. No learner with top-k feedback, k < m, has sublinear regret in it (docs/surrogates.md);
     `peekrank.advice.advise_surrogate` gives the witness.
 
     >>> NDCGSquared().gradient(np.zeros(2), np.array([1.0, 0.0]))
@@ -55,21 +55,21 @@ class NDCGSquared:
     __str__ = format_spec
 
     def value(self, scores: Floats, relevance: Floats) -> float:
-        """Loss of a score vector."""
+        """Return the loss of a score vector."""
         return float(np.sum((scores - self.target(relevance)) ** 2))
 
     def gradient(self, scores: Floats, relevance: Floats) -> Floats:
-        """``2 (s - G / Z)``."""
+        """Return ``2 (s - G / Z)``."""
         return np.asarray(2 * (scores - self.target(relevance)))
 
     def target(self, relevance: ArrayLike) -> Floats:
-        """The gains over the largest DCG of the list, the best scores; 0 in a list without a relevant item."""
+        """Return the best scores: gains divided by the list's largest DCG, or 0 without a relevant item."""
         gains = np.exp2(np.asarray(relevance, dtype=np.float64)) - 1
         largest = -np.sort(-gains) @ self._discounts(len(gains))
         return np.asarray(gains / largest if largest > 0 else gains)
 
     def lipschitz(self, limits: Limits) -> float:
-        """``2 m |x| (|x| |w| + 1 / (sum of the discounts))``."""
+        """Return ``2 m |x| (|x| |w| + 1 / (sum of the discounts))``."""
         target = 1 / float(self._discounts(limits.items).sum()) if limits.grade > 0 else 0.0
         return 2 * limits.items * limits.norm * (limits.score + target)
 

@@ -1,4 +1,4 @@
-"""What a surrogate is, and the limits that its constants depend on."""
+"""The protocol `Surrogate`, and the limits that its constants depend on."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from peekrank.types import Floats
 
 
 class Limits(NamedTuple):
-    """How large a problem with linear scores can be; what constants of surrogates depend on.
+    """Size limits of a problem with linear scores, on which constants of surrogates depend.
 
     Parameters
     ----------
     items
-        Items of the longest list.
+        Number of items in the longest list.
     norm
-        Euclidean norm of the features of any item, at most.
+        Largest Euclidean norm of an item's features.
     radius
-        Euclidean norm of the weights w, at most.
+        Largest Euclidean norm of the weights w.
     grade
-        The largest relevance; the smallest is 0.
+        Largest relevance; the smallest is 0.
 
     >>> from peekrank.surrogates import Squared
     >>> Squared().lipschitz(Limits(items=10, norm=1.0, radius=2.0, grade=1.0))
@@ -37,35 +37,35 @@ class Limits(NamedTuple):
 
     @property
     def score(self) -> float:
-        """The largest score."""
+        """Return the largest score."""
         return self.norm * self.radius
 
 
 @runtime_checkable
 class Surrogate(Protocol):
-    """A frozen dataclass of numbers with a name that round-trips: ``surrogate(str(x)) == x``."""
+    """A surrogate loss: a frozen dataclass of numbers whose name round-trips, ``surrogate(str(x)) == x``."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
     name: ClassVar[str]
     convex: ClassVar[bool]
-    min_k: ClassVar[int | None]  # answers that the estimates need; None for all
-    estimates: ClassVar[Estimates | None]  # what learners call; None: none here can learn it
+    min_k: ClassVar[int | None]  # answers that the estimators need; None for all
+    estimates: ClassVar[Estimates | None]  # the estimators; None if no learner here can use the surrogate
 
     def value(self, scores: Floats, relevance: Floats) -> float:
-        """Loss of a score vector."""
+        """Return the loss of a score vector."""
         ...
 
     def gradient(self, scores: Floats, relevance: Floats) -> Floats:
-        """Derivative by the scores."""
+        """Return the derivative with respect to the scores."""
         ...
 
     def lipschitz(self, limits: Limits) -> float:
-        """The largest norm that the derivative by w can have, scores being X w: a Lipschitz constant in w."""
+        """Return a Lipschitz constant in w for scores X w: the largest norm of the derivative by w."""
         ...
 
 
 def softmax(x: ArrayLike) -> Floats:
-    """Exponentials over their sum.
+    """Return the exponentials divided by their sum.
 
     >>> softmax([0.0, 0.0])
     array([0.5, 0.5])

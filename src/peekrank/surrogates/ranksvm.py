@@ -1,4 +1,4 @@
-"""Hinges over pairs."""
+"""Hinge loss over pairs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _slope(parameters: Parameters, better: float, worse: float, high: float, low
 
 @dataclass(frozen=True)
 class RankSVM:
-    """Hinge over pairs, ``sum over R_i > R_j of max(0, 1 + s_j - s_i)``; pair by pair.
+    """Hinge loss over pairs, ``sum over R_i > R_j of max(0, 1 + s_j - s_i)``; pair by pair.
 
     >>> RankSVM().gradient(np.array([0.0, 0.0, 3.0]), np.array([1.0, 0.0, 2.0]))
     array([-1.,  1.,  0.])
@@ -39,16 +39,16 @@ class RankSVM:
     __str__ = format_spec
 
     def value(self, scores: Floats, relevance: Floats) -> float:
-        """Loss of a score vector."""
+        """Return the loss of a score vector."""
         return float(np.sum(self._better(relevance) * np.maximum(0, self._margins(scores))))
 
     def gradient(self, scores: Floats, relevance: Floats) -> Floats:
-        """Sum of ``e_j - e_i`` over the pairs with R_i > R_j and 1 + s_j > s_i."""
+        """Return the sum of ``e_j - e_i`` over the pairs with R_i > R_j and 1 + s_j > s_i."""
         active = self._better(relevance) & (self._margins(scores) > 0)
         return np.asarray(active.sum(axis=0) - active.sum(axis=1), dtype=np.float64)
 
     def lipschitz(self, limits: Limits) -> float:
-        """``2 |x|`` times the product of m / 2 rounded down and up."""
+        """Return ``2 |x|`` times the product of m / 2 rounded down and up."""
         return 2 * limits.norm * (limits.items**2 // 4) if limits.grade > 0 else 0.0
 
     def _better(self, relevance: Floats) -> NDArray[np.bool_]:

@@ -37,7 +37,7 @@ def _gradient(parameters: Parameters, seen: Seen, slopes: Floats) -> None:
 class SmoothDCG:
     """Minus a smooth DCG@1, ``- sum_i (2^R_i - 1) softmax(s / epsilon)_i``; item by item, not convex.
 
-    The paper's Algorithm 1 would descend the gain itself; its negative is the loss.
+    The paper's Algorithm 1 would descend the gain itself. The loss here is its negative.
 
     Parameters
     ----------
@@ -63,14 +63,14 @@ class SmoothDCG:
         check_positive("epsilon", self.epsilon)
 
     def value(self, scores: Floats, relevance: Floats) -> float:
-        """Loss of a score vector."""
+        """Return the loss of a score vector."""
         return float(-(np.exp2(relevance) - 1) @ softmax(scores / self.epsilon))
 
     def gradient(self, scores: Floats, relevance: Floats) -> Floats:
-        """``(p_j / epsilon) (p . G - G_j)`` with p the softmax and G the gains."""
+        """Return ``(p_j / epsilon) (p . G - G_j)`` with p the softmax and G the gains."""
         p, gains = softmax(scores / self.epsilon), np.exp2(relevance) - 1
         return np.asarray(p / self.epsilon * (p @ gains - gains))
 
     def lipschitz(self, limits: Limits) -> float:
-        """``|x| (2^R - 1) / (2 epsilon)``; 0 for a single item."""
+        """Return ``|x| (2^R - 1) / (2 epsilon)``; 0 for a single item."""
         return limits.norm * (2**limits.grade - 1) / (2 * self.epsilon) if limits.items > 1 else 0.0

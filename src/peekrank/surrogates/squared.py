@@ -43,13 +43,13 @@ class Squared:
     __str__ = format_spec
 
     def value(self, scores: Floats, relevance: Floats) -> float:
-        """Loss of a score vector."""
+        """Return the loss of a score vector."""
         return float(np.sum((scores - relevance) ** 2))
 
     def gradient(self, scores: Floats, relevance: Floats) -> Floats:
-        """``2 (s - R)``."""
+        """Return ``2 (s - R)``."""
         return np.asarray(2 * (scores - relevance))
 
     def lipschitz(self, limits: Limits) -> float:
-        """``2 m |x| (|x| |w| + R)``."""
+        """Return ``2 m |x| (|x| |w| + R)``."""
         return 2 * limits.items * limits.norm * (limits.score + limits.grade)

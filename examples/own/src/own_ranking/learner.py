@@ -81,11 +81,11 @@ class Sometimes:
         return 1
 
     def n_uniforms(self, shape: Shape) -> int:
-        """One to decide, m - 1 to shuffle."""
+        """Return the number of uniforms: one to decide, m - 1 to shuffle."""
         return shape.m
 
     def transform_feedback(self, relevance: np.ndarray[Any, Any]) -> Floats:
-        """The grades as they are."""
+        """Return the grades unchanged."""
         return relevance.astype(np.float64)
 
     def bound(self, shape: Shape, horizon: int) -> None:

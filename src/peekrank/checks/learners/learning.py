@@ -1,4 +1,4 @@
-"""Learning: it gets better than luck, and loses no more than its bound."""
+"""Checks of learning: the learner beats random rankings and keeps its regret bound."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SEEDS = 4
 
 
 def keeps_its_bound(learner: Learner) -> None:
-    """Mean regret stays below the stated bound: where relevance is clear, close, pure luck, or turns around."""
+    """Check that mean regret stays below the bound if relevance is clear, close, pure noise, or turns around."""
     horizon = learner.horizon or _NO_HORIZON
     bound = learner.bound(problem.shape(learner), horizon)
     if bound is None:
@@ -37,10 +37,10 @@ def keeps_its_bound(learner: Learner) -> None:
 
 
 def learns(learner: Learner) -> None:
-    """A learner with a bound beats random rankings where a few items are clearly better.
+    """Check that a learner with a bound beats random rankings if a few items are clearly better.
 
-    What people answer about the items on top says nothing of the others: a learner that adds answers up without
-    asking how often each item was shown locks on to what it saw first, and fails here.
+    Feedback on the top items carries no information about the others. A learner that sums feedback without
+    counting how often each item was shown locks on to the first items it saw, and fails here.
     """
     if not (horizon := _horizon_to_learn_in(learner)):
         return
@@ -59,7 +59,7 @@ def learns(learner: Learner) -> None:
 
 
 def learns_though_answers_are_missing(learner: Learner) -> None:
-    """It also learns if two rounds in ten come back without an answer, one with half of them, and one never."""
+    """Check that it learns if only 6 of 10 rounds bring full feedback, 1 half NaN, 2 all NaN, and 1 none."""
     if not (horizon := _horizon_to_learn_in(learner)):
         return
     measure, rng = _measure(learner), np.random.default_rng(8)
@@ -84,7 +84,7 @@ def learns_though_answers_are_missing(learner: Learner) -> None:
 
 
 def learns_from_features(learner: Learner) -> None:
-    """It loses half of what luck loses on lists of 2 to 6 items whose relevance is linear in their features."""
+    """Check that it loses at most half of what random rankings lose if relevance is linear in the features."""
     if not learner.contextual:
         return
     rng, measure = np.random.default_rng(6), measure_named("ndcg")
@@ -105,14 +105,14 @@ def _measure(learner: Learner) -> Any:
 
 
 def _horizon_to_learn_in(learner: Learner) -> int | None:
-    """Rounds in which a learner with a bound must have learned; None if nothing is promised."""
+    """Return the number of rounds in which a learner must have learned, or None if it has no bound."""
     horizon: int = learner.horizon or _NO_HORIZON
     bound = learner.bound(problem.shape(learner), horizon)
     return None if bound is None or horizon < _LONG_ENOUGH else horizon
 
 
 def _streams(horizon: int) -> dict[str, Floats]:
-    """Probability of each of six items to be relevant in each round."""
+    """Return the probability of each of six items to be relevant in each round, for each stream."""
     clear = np.tile([0.5, 0.5, 0.1, 0.1, 0.9, 0.9], (horizon, 1))
     early, late = clear.copy(), clear.copy()
     early[: horizon // 20] = [1, 1, 0, 0, 0, 0]
@@ -120,21 +120,21 @@ def _streams(horizon: int) -> dict[str, Floats]:
     return {
         "clear": clear,
         "close": np.tile([0.5, 0.5, 0.48, 0.46, 0.5, 0.52], (horizon, 1)),
-        "luck": np.full((horizon, problem.M), 0.5),
+        "noise": np.full((horizon, problem.M), 0.5),
         "turn after a twentieth": early,
         "turn after a half": late,
     }
 
 
 def _rounds(learner: Learner, means: Floats, seed: int) -> Rounds:
-    """Rounds with these probabilities, the items in random order; relevant is what has the largest grade."""
-    rng = np.random.default_rng([1, seed])  # independent of the learner's randomness, as the theorems ask
+    """Draw rounds with these probabilities, the items in random order; relevant items have the largest grade."""
+    rng = np.random.default_rng([1, seed])  # independent of the learner's random numbers, as the theorems require
     relevant = rng.random(means.shape) < means[:, rng.permutation(problem.M)]
     return fixed_items(relevant.astype(np.uint8) * np.uint8(min(learner.max_grade, 4)))
 
 
 def _random_loss(measure: Any, rounds: Rounds, best: float) -> float:
-    """What uniformly random rankings lose, in expectation: their mean value is the mean over all rankings."""
+    """Return the expected regret of uniformly random rankings, whose mean value is the mean over all rankings."""
     relevance = rounds.relevance.reshape(-1, problem.M)
     value = measure.offset(relevance).sum() + measure.discount(problem.M).mean() * measure.gain(relevance).sum()
     return float(abs(best - value))

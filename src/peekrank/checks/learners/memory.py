@@ -1,4 +1,4 @@
-"""What is remembered: all of it is saved and checked when it is read, and it does not grow."""
+"""Checks of a learner's state: it is saved completely, validated when loaded, and does not grow."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from peekrank.types import Learner
 
 
 def dump_resumes(learner: Learner) -> None:
-    """An agent that was dumped and loaded goes on as if nothing had happened."""
+    """Check that an agent that was dumped and loaded continues exactly as the original."""
     relevance = problem.relevance(learner)
     agent = problem.agent(learner)
     for row in relevance[: problem.ROUNDS // 2]:
         problem.step(agent, row)
-    still_open = problem.rank(agent)
+    open_decision = problem.rank(agent)
     copy = Agent.load(agent.dump(), learner)
     for one in (agent, copy):
-        one.update(still_open, relevance[0][still_open.ranking[: one.shape.k]])
+        one.update(open_decision, relevance[0][open_decision.ranking[: one.shape.k]])
     for row in relevance[problem.ROUNDS // 2 :]:
         require(
             np.array_equal(problem.step(agent, row).ranking, problem.step(copy, row).ranking),
-            "trajectories part after load",
+            "the trajectories diverge after load",
         )
 
 
 def says_whether_rank_is_remembered(learner: Learner) -> None:
-    """`counts_rounds` is said if rankings that nobody answers change its memory: then answers alone do not make it."""
+    """Check that `counts_rounds` is set if rankings without feedback change the persistent state."""
     agent = problem.agent(learner)
     for row in problem.relevance(learner)[:20]:
         problem.step(agent, row)
@@ -41,7 +41,7 @@ def says_whether_rank_is_remembered(learner: Learner) -> None:
     changed = [name for name, array in arrays_of(agent.state) if name in before and np.any(array != before[name])]
     require(
         learner.kernels.counts_rounds or not changed,
-        f"rank changes {', '.join(changed)}, and it is not counts_rounds",
+        f"rank changes {', '.join(changed)}, but counts_rounds is not set",
     )
 
 
@@ -63,20 +63,20 @@ def damaged_memory_is_refused(learner: Learner) -> None:
 
 
 def looking_changes_nothing(learner: Learner) -> None:
-    """The present best order, the summary and the state can be looked at, and nothing is spent or changed."""
+    """Check that the best ranking, the summary and the state can be read without changing the agent."""
     agent = problem.agent(learner)
     for row in problem.relevance(learner)[:20]:
         problem.step(agent, row)
     before = agent.dump()
     order = agent.best_ranking(problem.features(learner))
-    require(np.array_equal(np.sort(order), np.arange(problem.M)), f"its order {order} is not a permutation")
+    require(np.array_equal(np.sort(order), np.arange(problem.M)), f"its best ranking {order} is not a permutation")
     require(np.isfinite(agent.summary().estimate).all(), "its summary is not finite")
     repr(agent), agent.state
-    require(agent.dump() == before, "order, summary, repr or state change the agent")
+    require(agent.dump() == before, "best_ranking, summary, repr or state changes the agent")
 
 
 def memory_is_constant(learner: Learner) -> None:
-    """What an agent keeps does not grow with the number of rounds."""
+    """Check that the size of an agent does not grow with the number of rounds."""
     agent = problem.agent(learner)
     relevance = problem.relevance(learner)
     problem.step(agent, relevance[0])

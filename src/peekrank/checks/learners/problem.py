@@ -1,4 +1,4 @@
-"""The small problem that learners are checked on: six items, two answers, a few hundred rounds."""
+"""The small problem that learners are checked on: six items, k = 2, a few hundred rounds."""
 
 from __future__ import annotations
 
@@ -15,52 +15,52 @@ FEATURES = np.random.default_rng(3).normal(size=(M, 4)).astype(np.float32)
 
 
 def agent(learner: Learner, seed: int = 0) -> Agent:
-    """An agent that has seen nothing yet."""
+    """Make a new agent."""
     return Agent(learner, m=M, k=K, d=features(learner).shape[1], seed=seed)
 
 
 def shape(learner: Learner) -> Shape:
-    """The shape of the problem, as this learner sees it."""
+    """Return the shape of the problem for this learner."""
     return problem_shape(learner, m=M, k=K, d=features(learner).shape[1])
 
 
 def features(learner: Learner) -> Features:
-    """Features of the items; no columns for a learner without."""
+    """Return the features of the items, without columns if the learner uses none."""
     return FEATURES if learner.contextual else FEATURES[:, :0]
 
 
 def with_features(learner: Learner, relevance: Grades) -> Rounds:
-    """Rounds over the same items."""
+    """Make rounds over the same items."""
     return fixed_items(relevance)._replace(features=np.tile(features(learner), (len(relevance), 1)))
 
 
 def relevance(learner: Learner, seed: int = 0) -> Grades:
-    """Random grades of all rounds."""
+    """Draw random grades of all rounds."""
     top = min(learner.max_grade, 4)
     return np.random.default_rng(seed).integers(0, top + 1, size=(ROUNDS, M), dtype=np.uint8)
 
 
 def step(agent: Agent, relevance: Grades) -> Decision:
-    """One round, answered."""
+    """Run one round with feedback."""
     decision = rank(agent)
     agent.update(decision, relevance[decision.ranking[: agent.shape.k]])
     return decision
 
 
 def rank(agent: Agent) -> Decision:
-    """A decision about all items."""
+    """Rank all items."""
     return agent.rank(features(agent.learner))
 
 
 def shown(learner: Learner, relevance: Grades) -> Ints:
-    """All rankings that a simulation shows."""
+    """Return all rankings that a simulation shows."""
     recorder = _Recorder()
     simulate(learner, with_features(learner, relevance), k=K, measure=recorder)
     return np.concatenate(recorder.rankings)
 
 
 class _Recorder:
-    """A measure that finds nothing and remembers everything."""
+    """A measure that records all rankings and gives each the value 0."""
 
     name: ClassVar[str] = "recorder"
     higher_is_better: ClassVar[bool] = True

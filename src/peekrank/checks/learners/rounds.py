@@ -1,4 +1,4 @@
-"""What a round must be: a permutation, from nothing but the uniforms and what was seen, in every driver alike."""
+"""Checks of single rounds: valid rankings from uniforms and feedback alone, equal in every driver."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from peekrank.types import Learner, missing_members
 
 
 def every_member_is_there(learner: Learner) -> None:
-    """It has every member of `peekrank.types.Learner`."""
+    """Check that the learner has every member of `peekrank.types.Learner`."""
     missing = missing_members(learner)
     require(not missing, f"{type(learner).__name__} lacks {', '.join(missing)}")
 
 
 def rankings_are_permutations(learner: Learner) -> None:
-    """Every ranking holds every item once, and the explored mark of the token is 0 or 1."""
+    """Check that every ranking is a permutation, and that the token's exploration mark is 0 or 1."""
     agent = problem.agent(learner)
     for relevance in problem.relevance(learner):
         ranking, token = (decision := problem.rank(agent)).ranking, decision.token
         require(np.array_equal(np.sort(ranking), np.arange(problem.M)), f"{ranking} is not a permutation")
         require(np.isfinite(token).all(), f"token {token} is not finite")
-        require(token[0] in (0, 1), f"token[0] = {token[0]} is no explored mark")
+        require(token[0] in (0, 1), f"token[0] = {token[0]}: the exploration mark must be 0 or 1")
         agent.update(decision, relevance[ranking[: agent.shape.k]])
 
 
 def inputs_stay_as_they_were(learner: Learner) -> None:
-    """Kernels change their state, the ranking and the token they fill, and nothing else."""
+    """Check that kernels change only the state, and the ranking and token that they fill."""
     features, ranking = problem.features(learner), np.empty(problem.M, np.int64)
     shape = problem.shape(learner)
     state, rng = learner.init(shape), np.random.default_rng(0)
@@ -43,16 +43,18 @@ def inputs_stay_as_they_were(learner: Learner) -> None:
         uniforms, token = rng.random(learner.n_uniforms(shape)), np.zeros(learner.token_size(shape))
         before = uniforms.copy()
         learner.kernels.rank(state, features, uniforms, ranking, token)
-        require(np.array_equal(before, uniforms), "rank changes the uniforms it is given")
+        require(np.array_equal(before, uniforms), "rank changes the uniforms passed in")
         feedback = rng.integers(0, 2, shape.k).astype(np.float64)
-        kept = ranking.copy(), token.copy(), feedback.copy()
+        copies = ranking.copy(), token.copy(), feedback.copy()
         learner.kernels.update(state, features, ranking, token, feedback)
-        for name, old, new in zip(("ranking", "token", "feedback"), kept, (ranking, token, feedback), strict=True):
-            require(np.array_equal(old, new), f"update changes the {name} it is given")
+        for name, old, new in zip(
+            ("ranking", "token", "feedback"), copies, (ranking, token, feedback), strict=True
+        ):
+            require(np.array_equal(old, new), f"update changes the {name} passed in")
 
 
 def same_seed_same_trajectory(learner: Learner) -> None:
-    """All randomness comes from the uniforms: no generator of its own, no global one."""
+    """Check that all randomness comes from the uniforms, not from another generator."""
     relevance = problem.relevance(learner)
     require(
         np.array_equal(problem.shown(learner, relevance), problem.shown(learner, relevance)),
@@ -61,24 +63,22 @@ def same_seed_same_trajectory(learner: Learner) -> None:
 
 
 def play_equals_simulate(learner: Learner) -> None:
-    """Step by step and compiled give the same bits, and leave the same memory and counts."""
+    """Check that `play` and `simulate` give the same bits, and leave the same state and counts."""
     relevance = problem.relevance(learner)
     rounds, measure = problem.with_features(learner, relevance), measure_named("dcg")
     one = play(learner, rounds, k=problem.K, measure=measure, seed=3)
     two = simulate(learner, rounds, k=problem.K, measure=measure, seed=3)
     for name, a, b in zip(one._fields, one, two, strict=True):
         require(np.array_equal(a, b), f"play and simulate differ in their {name}")
-    asked, driven = problem.agent(learner), problem.agent(learner)
+    stepped, compiled = problem.agent(learner), problem.agent(learner)
     for row in relevance:
-        problem.step(asked, row)
-    run_agents([driven], rounds, measure=measure)
-    require(
-        asked.dump() == driven.dump(), "an agent that was driven remembers something else than one asked and told"
-    )
+        problem.step(stepped, row)
+    run_agents([compiled], rounds, measure=measure)
+    require(stepped.dump() == compiled.dump(), "run_agents leaves another state than rank and update")
 
 
 def late_and_missing_answers(learner: Learner) -> None:
-    """Answers may come late, in any order, in part or never; all is well, and the state stays finite."""
+    """Check that late, reordered, partial and missing feedback works, and that the state stays finite."""
     rng = np.random.default_rng(5)
     agent = problem.agent(learner)
     for batch in problem.relevance(learner).reshape(-1, 10, problem.M):
@@ -88,14 +88,16 @@ def late_and_missing_answers(learner: Learner) -> None:
             answers[rng.random(len(answers)) < 0.3] = np.nan
             agent.update(decisions[i], answers)
         for decision in decisions:
-            require(np.array_equal(np.sort(decision.ranking), np.arange(problem.M)), "a ranking is no permutation")
+            require(
+                np.array_equal(np.sort(decision.ranking), np.arange(problem.M)), "a ranking is not a permutation"
+            )
             require(np.isfinite(decision.token).all(), "a token is not finite")
     for name, array in arrays_of(agent._state):
         require(np.isfinite(array).all(), f"{name} of the state is not finite")
 
 
 def only_the_top_k_is_seen(learner: Learner) -> None:
-    """Whatever the relevance outside the shown top k, the whole trajectory stays the same."""
+    """Check that the relevance outside the shown top k does not affect the trajectory."""
     relevance = problem.relevance(learner)
     shown = problem.shown(learner, relevance)
     k = problem.shape(learner).k
@@ -108,7 +110,7 @@ def only_the_top_k_is_seen(learner: Learner) -> None:
 
 
 def bad_parameters_are_named(learner: Learner) -> None:
-    """A wrong number, shape or grade is a ValueError that names what is wrong."""
+    """Check that a bad parameter, shape or grade raises a ValueError that names it."""
     hints = get_type_hints(type(learner))
     for name in _fields(learner):
         kinds = {hints[name], *get_args(hints[name])}
