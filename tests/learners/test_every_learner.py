@@ -183,8 +183,9 @@ class Broken:
     def init(self, shape: Shape) -> CountState:
         return CountState(np.zeros(shape.m), np.zeros(shape.m), sort_space(shape.m))
 
-    def fault(self, state: CountState) -> str:
-        return "" if np.isfinite(state.scores).all() else "its scores must be finite"
+    def validate_state(self, state: CountState) -> None:
+        if not np.isfinite(state.scores).all():
+            raise ValueError("its scores must be finite")
 
     def scores(self, state: CountState, X: Features) -> Floats:
         return state.scores
@@ -245,8 +246,8 @@ class Forgets(Broken):
 
 
 class BelievesAnything(Broken):
-    def fault(self, state: CountState) -> str:
-        return ""
+    def validate_state(self, state: CountState) -> None:
+        pass
 
 
 class TakesItsPlaceInMind(Broken):
@@ -378,10 +379,10 @@ class Nameless:
 
 def test_a_learner_that_lacks_a_member_is_told_which() -> None:
     incomplete: Any = Nameless()
-    with pytest.raises(ValueError, match="is no learner: it lacks name, variable_length, memory, kernels, "):
+    with pytest.raises(ValueError, match="is no learner: it lacks name, variable_length, persistent, kernels, "):
         Agent(incomplete, m=3, k=1)
     with pytest.raises(
-        CheckError, match=r"^every_member_is_there: Nameless lacks name, variable_length, memory, kernels, "
+        CheckError, match=r"^every_member_is_there: Nameless lacks name, variable_length, persistent, kernels, "
     ):
         check_learner(incomplete)
 

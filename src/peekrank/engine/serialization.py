@@ -99,8 +99,10 @@ def fill(found: SavedAgent, state: State, counts: Counts) -> None:
     for name, array in counts._asdict().items():
         if np.any((array < 0) | (array > _MOST_COUNTED)):
             raise ValueError(f"this saved agent cannot be right: its number of {name} cannot have been counted")
-    if fault := found.learner.fault(state):
-        raise ValueError(f"this saved agent cannot be right: {fault}")
+    try:
+        found.learner.validate_state(state)
+    except ValueError as error:
+        raise ValueError(f"this saved agent cannot be right: {error}") from None
 
 
 def copy_persistent(learner: Learner, state: State, counts: Counts, new_state: State, new_counts: Counts) -> None:

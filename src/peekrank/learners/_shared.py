@@ -199,33 +199,33 @@ def check_parameters(
         check_positive("epsilon", epsilon)
 
 
-def fault_in_numbers(state: State, *names: str) -> str:
-    """Which of these arrays holds numbers that no learner can reach; empty if all are finite, and not vast.
+def check_numbers(state: State, *names: str) -> None:
+    """Raise ValueError if one of these arrays of a state holds NaN or a number beyond 1e100.
 
     >>> class Memory(NamedTuple):
     ...     scores: Floats
-    >>> fault_in_numbers(Memory(np.array([0.5, np.inf])), "scores")
-    'its scores must be finite numbers'
+    >>> check_numbers(Memory(np.array([0.5, np.inf])), "scores")
+    Traceback (most recent call last):
+    ValueError: its scores must be finite numbers
     """
     for name in names:
         if not np.all(np.abs(attrgetter(name)(state).astype(np.float64)) <= _FARTHEST):
-            return f"its {name} must be finite numbers"
-    return ""
+            raise ValueError(f"its {name} must be finite numbers")
 
 
-def fault_in_counts(state: State, *names: str) -> str:
-    """Which of these arrays holds what cannot have been counted; empty if all are numbers from 0 to 2^40.
+def check_counts(state: State, *names: str) -> None:
+    """Raise ValueError if one of these arrays of a state holds anything but numbers from 0 to 2^40.
 
     >>> class Memory(NamedTuple):
     ...     rounds: Ints
-    >>> fault_in_counts(Memory(np.array([-1])), "rounds")
-    'its rounds must be counts, from 0 to 2^40'
+    >>> check_counts(Memory(np.array([-1])), "rounds")
+    Traceback (most recent call last):
+    ValueError: its rounds must be counts, from 0 to 2^40
     """
     for name in names:
         numbers = attrgetter(name)(state)
         if not np.all((numbers >= 0) & (numbers <= _MOST)):
-            return f"its {name} must be counts, from 0 to 2^40"
-    return ""
+            raise ValueError(f"its {name} must be counts, from 0 to 2^40")
 
 
 @kernel
@@ -236,16 +236,13 @@ def off_policy_unchanged(state: State, X: Features, ranking: Ints, propensities:
 PERSISTENT_STATS = tuple(f"items.{name}" for name in ("sums", "squares", "answers", "rounds", "pool"))
 
 
-def fault_in_items(state: State) -> str:
-    """What is wrong with the statistics of items in a state that was read from a file; empty if nothing is."""
+def check_item_stats(state: State) -> None:
+    """Raise ValueError if the item statistics of a state read from a file are invalid."""
     answers = state.items.answers
-    if fault := fault_in_numbers(state, "items.sums", "items.squares", "items.pool"):
-        return fault
-    if fault := fault_in_counts(state, "items.answers", "items.rounds"):
-        return fault
+    check_numbers(state, "items.sums", "items.squares", "items.pool")
+    check_counts(state, "items.answers", "items.rounds")
     if np.any((answers > 0) & (answers < 1)) or state.items.pool[1] < 0:
-        return "its items.answers must be 0 or at least 1, and its items.pool those of a number of items"
-    return ""
+        raise ValueError("its items.answers must be 0 or at least 1, and its items.pool must not be below 0")
 
 
 def means_of_items(items: ItemStats, count: int, largest: float) -> Floats:

@@ -22,11 +22,11 @@ from peekrank.kernels.permutahedron import (
     space,
 )
 from peekrank.learners._shared import (
+    check_counts,
+    check_numbers,
     check_parameters,
     entropy,
     exploration_cost,
-    fault_in_counts,
-    fault_in_numbers,
     largest_gain,
     position_weights,
     warn_short,
@@ -271,28 +271,25 @@ class BlockFTRL:
             pairs=pairs(m),
         )
 
-    def fault(self, state: BlockFTRLState) -> str:
-        """What is wrong with a memory that was read."""
-        if fault := fault_in_numbers(state, "scores", "sums", "memory", "space.x"):
-            return fault
-        if fault := fault_in_counts(state, "counts", "questions", "clock", "space.order", "space.first"):
-            return fault
+    def validate_state(self, state: BlockFTRLState) -> None:
+        """Raise ValueError if a state read from a file is invalid."""
+        check_numbers(state, "scores", "sums", "memory", "space.x")
+        check_counts(state, "counts", "questions", "clock", "space.order", "space.first")
         m, items = len(state.scores), np.arange(len(state.scores))
         for name, numbers in (("questions", state.questions), ("space.order", state.space.order)):
             if not np.array_equal(np.sort(numbers), items):
-                return f"its {name} must hold each item once"
+                raise ValueError(f"its {name} must hold each item once")
         clock, first = state.clock, state.space.first
         if not clock[_OPEN] <= min(m, clock[_LEFT]) or clock[_LEFT] > clock[_LENGTH]:
-            return "its clock must leave a round for each question, and no more rounds than a block has"
+            raise ValueError("its clock must leave a round for each question, and no more rounds than a block has")
         if clock[_REST] >= max(1, state.blocks):
-            return "its clock has more left over than a block"
+            raise ValueError("its clock must have less left over than a block")
         pools = clock[_POOLS]
         ends = first[0] == 0 and first[min(pools, m)] == m and np.all(np.diff(first[: pools + 1]) > 0)
         if clock[_LEFT] > 0 and not (1 <= pools <= m and ends):
-            return "its space.first must cut the items into pools"
+            raise ValueError("its space.first must cut the items into pools")
         if not (state.memory.max() == 0 or state.memory.min() >= 1):
-            return "its memory must hold sums of lengths, from 1 on, or zeros"
-        return ""
+            raise ValueError("its memory must hold sums of lengths, from 1 on, or zeros")
 
     def scores(self, state: BlockFTRLState, X: Features) -> Floats:
         """The estimated gain of each item per round, less the largest one, from all blocks but the running one."""

@@ -31,8 +31,8 @@ from peekrank.kernels.item_stats import (
 from peekrank.kernels.sorting import move_up, sort_descending
 from peekrank.learners._shared import (
     PERSISTENT_STATS,
+    check_item_stats,
     discount_of,
-    fault_in_items,
     largest_gain,
     means_of_items,
     off_policy_unchanged,
@@ -277,9 +277,9 @@ class DoubtSort:
         """The measure's gain."""
         return self.measure.gain(relevance)
 
-    def fault(self, state: DoubtSortState) -> str:
-        """What is wrong with a state that was read from a file; empty if nothing is."""
-        return fault_in_items(state)
+    def validate_state(self, state: DoubtSortState) -> None:
+        """Raise ValueError if a state read from a file is invalid."""
+        check_item_stats(state)
 
     def scores(self, state: DoubtSortState, X: Features) -> Floats:
         """The mean gain of each item."""

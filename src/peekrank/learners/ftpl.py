@@ -14,12 +14,12 @@ from peekrank.kernels.sorting import SortSpace, sort_space
 from peekrank.learners._shared import (
     FeedbackTotals,
     add_feedback,
+    check_counts,
+    check_numbers,
     check_parameters,
     completed,
     constants,
     empty_totals,
-    fault_in_counts,
-    fault_in_numbers,
     largest_gain,
     perturbed_leader,
 )
@@ -109,9 +109,10 @@ class FTPL:
             np.zeros(m), empty_totals(m), 1 / self._epsilon(m, self.horizon), np.zeros(m), sort_space(m)
         )
 
-    def fault(self, state: FTPLState) -> str:
-        """What is wrong with a memory that was read."""
-        return fault_in_numbers(state, "scores", "answers.sums") or fault_in_counts(state, "answers.counts")
+    def validate_state(self, state: FTPLState) -> None:
+        """Raise ValueError if a state read from a file is invalid."""
+        check_numbers(state, "scores", "answers.sums")
+        check_counts(state, "answers.counts")
 
     def scores(self, state: FTPLState, X: Features) -> Floats:
         """The sum of the gains of each item."""

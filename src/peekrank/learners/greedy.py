@@ -14,8 +14,8 @@ from peekrank.kernels.item_stats import ItemStats, average, mean, new_stats, set
 from peekrank.kernels.sorting import SortSpace, move_up, sort_descending, sort_space
 from peekrank.learners._shared import (
     PERSISTENT_STATS,
-    fault_in_counts,
-    fault_in_items,
+    check_counts,
+    check_item_stats,
     largest_gain,
     means_of_items,
     off_policy_unchanged,
@@ -166,9 +166,10 @@ class Greedy:
         """The measure's gain."""
         return self.measure.gain(relevance)
 
-    def fault(self, state: GreedyState) -> str:
-        """What is wrong with a state that was read from a file; empty if nothing is."""
-        return fault_in_items(state) or fault_in_counts(state, "rounds")
+    def validate_state(self, state: GreedyState) -> None:
+        """Raise ValueError if a state read from a file is invalid."""
+        check_item_stats(state)
+        check_counts(state, "rounds")
 
     def scores(self, state: GreedyState, X: Features) -> Floats:
         """The mean gain of each item."""

@@ -15,13 +15,13 @@ from peekrank.kernels.permutahedron import Space, draw, leader, space
 from peekrank.learners._shared import (
     FeedbackTotals,
     add_feedback,
+    check_counts,
+    check_numbers,
     check_parameters,
     completed,
     discount_of,
     empty_totals,
     entropy,
-    fault_in_counts,
-    fault_in_numbers,
     largest_gain,
     position_weights,
 )
@@ -146,10 +146,10 @@ class PermFTRL:
             space=space(shape.m),
         )
 
-    def fault(self, state: PermFTRLState) -> str:
-        """What is wrong with a memory that was read."""
-        numbers = fault_in_numbers(state, "scores", "answers.sums")
-        return numbers or fault_in_counts(state, "answers.counts", "rounds")
+    def validate_state(self, state: PermFTRLState) -> None:
+        """Raise ValueError if a state read from a file is invalid."""
+        check_numbers(state, "scores", "answers.sums")
+        check_counts(state, "answers.counts", "rounds")
 
     def scores(self, state: PermFTRLState, X: Features) -> Floats:
         """The estimated gain of each item per round, less the largest one."""

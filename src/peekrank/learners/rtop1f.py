@@ -15,12 +15,12 @@ from peekrank.kernels.sorting import SortSpace, move_to_front, sort_space
 from peekrank.learners._shared import (
     FeedbackTotals,
     add_feedback,
+    check_counts,
+    check_numbers,
     check_parameters,
     completed,
     constants,
     empty_totals,
-    fault_in_counts,
-    fault_in_numbers,
     largest_gain,
     perturbed_leader,
     warn_short,
@@ -230,16 +230,13 @@ class RTop1F:
             sorting=sort_space(m),
         )
 
-    def fault(self, state: RTop1FState) -> str:
-        """What is wrong with a memory that was read."""
-        if fault := fault_in_numbers(state, "scores", "pending", "answers.sums"):
-            return fault
-        if fault := fault_in_counts(state, "answers.counts", "clock", "open_questions", "owed_questions"):
-            return fault
+    def validate_state(self, state: RTop1FState) -> None:
+        """Raise ValueError if a state read from a file is invalid."""
+        check_numbers(state, "scores", "pending", "answers.sums")
+        check_counts(state, "answers.counts", "clock", "open_questions", "owed_questions")
         left, questions = state.clock[_LEFT], state.clock[_OPEN]
         if not state.open_questions.sum() == questions <= left:
-            return "its clock must leave a round for each of its open_questions"
-        return ""
+            raise ValueError("its clock must leave a round for each of its open_questions")
 
     def scores(self, state: RTop1FState, X: Features) -> Floats:
         """The sum of each item's answers, those of the running block included."""

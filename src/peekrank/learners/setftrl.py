@@ -15,10 +15,10 @@ from peekrank.kernels.hypersimplex import systematic_sample, tsallis_point
 from peekrank.learners._shared import (
     FeedbackTotals,
     add_feedback,
+    check_counts,
+    check_numbers,
     completed,
     empty_totals,
-    fault_in_counts,
-    fault_in_numbers,
 )
 from peekrank.measures import Precision
 from peekrank.measures import measure as measure_named
@@ -142,10 +142,10 @@ class SetFTRL:
             space=np.zeros(m),
         )
 
-    def fault(self, state: SetFTRLState) -> str:
-        """What is wrong with a memory that was read."""
-        numbers = fault_in_numbers(state, "losses", "answers.sums", "multiplier")
-        return numbers or fault_in_counts(state, "answers.counts", "rounds")
+    def validate_state(self, state: SetFTRLState) -> None:
+        """Raise ValueError if a state read from a file is invalid."""
+        check_numbers(state, "losses", "answers.sums", "multiplier")
+        check_counts(state, "answers.counts", "rounds")
 
     def scores(self, state: SetFTRLState, X: Features) -> Floats:
         """The estimated share of rounds in which each item is relevant."""

@@ -22,7 +22,7 @@ from peekrank.kernels.item_stats import (
 )
 from peekrank.kernels.sorting import SortSpace, sort_descending, sort_space
 from peekrank.kernels.vectors import fill_normals
-from peekrank.learners._shared import PERSISTENT_STATS, fault_in_items, largest_gain, means_of_items
+from peekrank.learners._shared import PERSISTENT_STATS, check_item_stats, largest_gain, means_of_items
 from peekrank.measures import learnable
 from peekrank.measures import measure as measure_named
 from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
@@ -118,9 +118,9 @@ class Thompson:
         """The measure's gain."""
         return self.measure.gain(relevance)
 
-    def fault(self, state: ThompsonState) -> str:
-        """What is wrong with a state that was read from a file; empty if nothing is."""
-        return fault_in_items(state)
+    def validate_state(self, state: ThompsonState) -> None:
+        """Raise ValueError if a state read from a file is invalid."""
+        check_item_stats(state)
 
     def scores(self, state: ThompsonState, X: Features) -> Floats:
         """The mean gain of each item."""

@@ -20,7 +20,7 @@ from peekrank.kernels.item_stats import (
     update_from_feedback,
 )
 from peekrank.kernels.sorting import SortSpace, sort_descending, sort_space
-from peekrank.learners._shared import PERSISTENT_STATS, fault_in_items, largest_gain, means_of_items
+from peekrank.learners._shared import PERSISTENT_STATS, check_item_stats, largest_gain, means_of_items
 from peekrank.measures import learnable
 from peekrank.measures import measure as measure_named
 from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
@@ -120,9 +120,9 @@ class UCB:
         """The measure's gain."""
         return self.measure.gain(relevance)
 
-    def fault(self, state: UCBState) -> str:
-        """What is wrong with a state that was read from a file; empty if nothing is."""
-        return fault_in_items(state)
+    def validate_state(self, state: UCBState) -> None:
+        """Raise ValueError if a state read from a file is invalid."""
+        check_item_stats(state)
 
     def scores(self, state: UCBState, X: Features) -> Floats:
         """The mean gain of each item."""

@@ -59,9 +59,8 @@ class Uniform:
         """State before the first round."""
         return UniformState(shape.k)
 
-    def fault(self, state: UniformState) -> str:
-        """Nothing can be wrong."""
-        return ""
+    def validate_state(self, state: UniformState) -> None:
+        """Accept every state: nothing is saved."""
 
     def scores(self, state: UniformState, X: Features) -> Floats:
         """Zeros: nothing is believed."""

@@ -28,7 +28,7 @@ from peekrank.learners._champion.state import (
     no_evidence,
     no_history,
 )
-from peekrank.learners._shared import discount_of, fault_in_counts, fault_in_numbers, largest_gain
+from peekrank.learners._shared import check_counts, check_numbers, discount_of, largest_gain
 from peekrank.measures import learnable
 from peekrank.spec import format_spec
 from peekrank.types import CanFail, Features, Floats, Kernels, Learner, LinearMeasure, Shape
@@ -174,25 +174,28 @@ class ChampionLearner:
         """The grades as they are: each member makes of them what it does."""
         return np.asarray(relevance, dtype=np.float64)
 
-    def fault(self, state: ChampionState) -> str:
-        """What is wrong with a memory that was read."""
+    def validate_state(self, state: ChampionState) -> None:
+        """Raise ValueError if a state read from a file is invalid."""
         team = self.team()
         for one, own in zip(team, members_of(state, len(team)), strict=True):
-            if fault := one.fault(own):
-                return f"of {one.name}: {fault}"
+            try:
+                one.validate_state(own)
+            except ValueError as error:
+                raise ValueError(f"of {one.name}: {error}") from None
         floats = (name for name in MEMORY if name != "clock")
-        if fault := fault_in_numbers(state, *floats) or fault_in_counts(state, "clock"):
-            return fault
+        check_numbers(state, *floats)
+        check_counts(state, "clock")
         if state.clock[CHARGE] >= len(team) or state.clock[START] > state.clock[ROUNDS]:
-            return "its clock must name a member, and a period that has begun"
+            raise ValueError("its clock must name a member, and a period that has begun")
         below, above, weights, parts = state.evidence
         squares = (below.squares, below.observed, above.squares, above.observed, weights, state.sums)
         if min(array.min() for array in squares) < 0:
-            return "its sums of weights and squares, and its counts, are below 0"
+            raise ValueError("its sums of weights and squares, and its counts, must not be below 0")
         if not np.all((parts >= LEAST) & (parts <= 1)):
-            return "its parts must be from 1/16 to 1"
+            raise ValueError("its parts must be from 1/16 to 1")
         ends = state.history[:, 1:3]
-        return "" if ends.min() >= 0 and ends.max() < len(team) else "its history must name members"
+        if not (ends.min() >= 0 and ends.max() < len(team)):
+            raise ValueError("its history must name members")
 
     def in_charge(self, state: ChampionState) -> Learner:
         """The member in charge."""

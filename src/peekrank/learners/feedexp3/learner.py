@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from peekrank._util.validate import check_int
 from peekrank.games.game import Game
 from peekrank.learners._finite_games import less_position, max_grade_of
-from peekrank.learners._shared import fault_in_counts, fault_in_numbers, warn_short
+from peekrank.learners._shared import check_counts, check_numbers, warn_short
 from peekrank.learners.feedexp3.kernels import propensities, rank, update
 from peekrank.learners.feedexp3.plan import Plan, plan_of
 from peekrank.learners.feedexp3.state import FeedExp3State
@@ -104,9 +104,10 @@ class FeedExp3:
             weights=np.zeros(len(plan.action)),
         )
 
-    def fault(self, state: FeedExp3State) -> str:
-        """What is wrong with a memory that was read."""
-        return fault_in_numbers(state, "losses") or fault_in_counts(state, "rounds")
+    def validate_state(self, state: FeedExp3State) -> None:
+        """Raise ValueError if a state read from a file is invalid."""
+        check_numbers(state, "losses")
+        check_counts(state, "rounds")
 
     def scores(self, state: FeedExp3State, X: Features) -> Floats:
         """Minus the position of each item in the ranking of least estimated loss."""

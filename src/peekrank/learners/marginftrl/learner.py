@@ -19,10 +19,10 @@ from peekrank.kernels.permutahedron import (
 )
 from peekrank.kernels.sorting import move_up
 from peekrank.learners._shared import (
+    check_counts,
+    check_numbers,
     check_parameters,
     discount_of,
-    fault_in_counts,
-    fault_in_numbers,
     largest_gain,
 )
 from peekrank.learners.marginftrl.constants import LONGEST, SHARE, SLACK, Scale, fill_positions, scale_for
@@ -233,25 +233,15 @@ class MarginFTRL:
         sign = 1 if self.measure.higher_is_better else -1
         return no_plan(sign * discount_of(self.measure, shape.m), shape.k, self.decay)
 
-    def fault(self, state: MarginFTRLState) -> str:
-        """What is wrong with a memory that was read."""
+    def validate_state(self, state: MarginFTRLState) -> None:
+        """Raise ValueError if a state read from a file is invalid."""
         numbers = (*(f"items.{name}" for name in Estimates._fields), *_FLOATS)
-        counts = (
-            "items.counts",
-            "items.rounds",
-            "marks",
-            "touched",
-            "listed",
-            "clock",
-            "space.order",
-            "space.first",
-        )
-        return (
-            fault_in_numbers(state, *numbers)
-            or fault_in_counts(state, *counts)
-            or _fault_in_values(state)
-            or _fault_in_plan(state)
-        )
+        plan = ("marks", "touched", "listed", "clock", "space.order", "space.first")
+        counts = ("items.counts", "items.rounds", *plan)
+        check_numbers(state, *numbers)
+        check_counts(state, *counts)
+        _check_values(state)
+        _check_plan(state)
 
     def scores(self, state: MarginFTRLState, X: Features) -> Floats:
         """What an item costs in a round, as estimated, with a minus sign; one half if nothing is known of it."""
@@ -286,37 +276,37 @@ class MarginFTRL:
         return float(largest_gain(self.measure, self.max_grade) * c.h * ((1 + 1 / SHARE) * highest - 1 / SHARE))
 
 
-def _fault_in_values(state: MarginFTRLState) -> str:
-    """Which number is one that no run can have reached."""
+def _check_values(state: MarginFTRLState) -> None:
+    """Raise ValueError if a number is one that no run can have reached."""
     if state.numbers[BETA] < 1 or state.numbers.min() < 0:
-        return "its numbers must not be below 0, and beta not below 1"
+        raise ValueError("its numbers must not be below 0, and beta not below 1")
     if state.items.squares.min() < 0 or state.asked.min() < 0:
-        return "its items.squares and asked must not be below 0"
+        raise ValueError("its items.squares and asked must not be below 0")
     if not np.all(state.ratios > 0):
-        return "its ratios must be above 0"
+        raise ValueError("its ratios must be above 0")
     if not (np.all(state.propensity >= RARELY / 2) and np.all(state.propensity <= 1 + 1e-9)):
-        return "its propensity must be probabilities"
-    return ""
+        raise ValueError("its propensity must be probabilities")
 
 
-def _fault_in_plan(state: MarginFTRLState) -> str:
-    """What cannot be a plan: its list, the items that were moved since, its order and its pools."""
+def _check_plan(state: MarginFTRLState) -> None:
+    """Raise ValueError if the list, the items moved since, the order and the pools cannot be a plan."""
     m, clock, first = len(state.marks), state.clock, state.space.first
     n, pools, touched = int(clock[LISTED]), int(clock[POOLS]), int(clock[TOUCHED])
     listed, moved = state.listed[: min(n, m)], state.touched[: min(touched, m)]
     if n > m or np.any(np.diff(listed) <= 0) or np.any(listed >= m):
-        return "its listed must be numbers of items, ascending"
+        raise ValueError("its listed must be numbers of items, ascending")
     if touched > m or np.any(moved >= m) or len(np.unique(moved)) < touched:
-        return "its touched must be numbers of items, each once"
+        raise ValueError("its touched must be numbers of items, each once")
     marks = np.zeros(m, np.int64)
     marks[listed] |= ON_LIST
     marks[moved] |= MOVED
     if not np.array_equal(marks, state.marks):
-        return "its marks must be those of the items listed and touched"
+        raise ValueError("its marks must be those of the items listed and touched")
     if not np.array_equal(np.sort(state.space.order[:n]), np.arange(n)):
-        return "its space.order must hold each row of the list once"
+        raise ValueError("its space.order must hold each row of the list once")
     if (n > 0) != (pools > 0) or (clock[LENGTH] > 0 and pools == 0) or pools > n:
-        return "its clock has a plan without a list or pools"
+        raise ValueError("its clock has a plan without a list or pools")
     if n > 0 and not (first[0] == 0 and first[pools] == n and np.all(np.diff(first[: pools + 1]) > 0)):
-        return "its space.first must cut the list into pools"
-    return "" if np.all(state.space.x[:n] > 0) else "its space.x must be above 0"
+        raise ValueError("its space.first must cut the list into pools")
+    if not np.all(state.space.x[:n] > 0):
+        raise ValueError("its space.x must be above 0")

@@ -15,7 +15,7 @@ from peekrank.games.game import Game
 from peekrank.games.rate import Rate
 from peekrank.games.theorems import theorem_of
 from peekrank.learners._finite_games import NO_SYMBOL, less_position, max_grade_of, symbol_of
-from peekrank.learners._shared import fault_in_counts, fault_in_numbers, warn_short
+from peekrank.learners._shared import check_counts, check_numbers, warn_short
 from peekrank.learners.nw2.stationary import ShareSpace, settle, share_space
 from peekrank.learners.nw2.tables import (
     Constants,
@@ -268,15 +268,12 @@ class NW2:
             space=share_space(tables),
         )
 
-    def fault(self, state: NW2State) -> str:
-        """What is wrong with a memory that was read."""
-        if fault := fault_in_numbers(state, "sums", "shares", "space.inverse"):
-            return fault
-        if fault := fault_in_counts(state, "rounds", "space.spent"):
-            return fault
+    def validate_state(self, state: NW2State) -> None:
+        """Raise ValueError if a state read from a file is invalid."""
+        check_numbers(state, "sums", "shares", "space.inverse")
+        check_counts(state, "rounds", "space.spent")
         if not (state.shares.min() >= 0 and abs(state.shares.sum() - 1) < _ROUNDING):
-            return "its shares must be probabilities"
-        return ""
+            raise ValueError("its shares must be probabilities")
 
     def scores(self, state: NW2State, X: Features) -> Floats:
         """Minus the position of each item in a ranking of the class that has the largest share."""

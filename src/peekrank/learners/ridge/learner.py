@@ -12,7 +12,7 @@ from peekrank._util.validate import check_choice, check_int, check_positive
 from peekrank.kernels.exploration import doubt_space
 from peekrank.kernels.sorting import sort_space
 from peekrank.kernels.triangular import BLOCK, aligned, panel, row_ends, whole_blocks
-from peekrank.learners._shared import fault_in_numbers, off_policy_unchanged
+from peekrank.learners._shared import check_numbers, off_policy_unchanged
 from peekrank.learners.ridge.exploration import (
     ask_in_doubt,
     exploit,
@@ -105,14 +105,14 @@ class Ridge:
     max_grade: ClassVar[int] = 255
     horizon: ClassVar[None] = None
     measure: ClassVar[None] = None
-    persistent: ClassVar[tuple[str, ...]] = ("R", "ends", "sides", "w", "prior", "moments", "sums", "lift.units")
+    persistent: ClassVar[tuple[str, ...]] = ("R", "ends", "sides", "w", "prior", "moments", "sums", "feature_map.units")
 
     def __post_init__(self) -> None:
         check_choice("explore", self.explore, Explore)
         check_positive("confidence", self.confidence)
         check_positive("explore_rate", self.explore_rate)
         if not 0.5 <= self.decay <= 1:
-            raise ValueError(f"forget = {self.decay!r}: must be a number from 0.5 to 1, as in 0.999")
+            raise ValueError(f"decay = {self.decay!r}: must be a number from 0.5 to 1, as in 0.999")
         check_int("expand", self.expand, 0, MOST_COLUMNS)
 
     @property
@@ -196,19 +196,19 @@ class Ridge:
         fill_scores(X, feature_map, state.w, np.empty(len(state.w)), scores)
         return scores
 
-    def fault(self, state: RidgeState) -> str:
-        """What is wrong with a memory that was read."""
+    def validate_state(self, state: RidgeState) -> None:
+        """Raise ValueError if a state read from a file is invalid."""
         columns = len(state.w)
-        if fault := fault_in_numbers(state, *self.persistent):
-            return fault
+        check_numbers(state, *self.persistent)
         if not np.all((row_ends(columns) <= state.ends) & (state.ends <= columns) & (state.ends % BLOCK == 0)):
-            return "its rows do not end where they can"
+            raise ValueError("its ends must be multiples of a block, from the diagonal to the last column")
         if np.tril(state.R, -1).any():
-            return "there is something below the diagonal of its triangle"
+            raise ValueError("its R must be upper triangular")
         own, moments = state.sides[-1:, ONE], state.moments[[COUNT, SQUARES]]
         if min(numbers.min() for numbers in (np.diag(state.R), own, state.prior, moments, state.sums)) < 0:
-            return "its sums of squares are below 0"
-        return "" if state.sums[RENEW] < columns else "there is no column whose prior it could renew"
+            raise ValueError("its sums of squares must not be below 0")
+        if not state.sums[RENEW] < columns:
+            raise ValueError("its sums must name a column whose prior is renewed next")
 
     def failure(self, state: RidgeState) -> str:
         """Why nothing is learned any more; empty if nothing is wrong."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from peekrank._util.validate import check_choice, check_int, check_positive
 from peekrank.kernels.sorting import sort_space
 from peekrank.kernels.vectors import Weights, score
-from peekrank.learners._shared import fault_in_numbers
+from peekrank.learners._shared import check_numbers
 from peekrank.learners.rtopkf.descent import kernels_for
 from peekrank.learners.rtopkf.state import BIAS, OVERFLOWED, PROPENSITIES, RTopKFState
 from peekrank.surrogates import Squared, Surrogate
@@ -177,11 +177,11 @@ class RTopKF:
             sorting=sort_space(m),
         )
 
-    def fault(self, state: RTopKFState) -> str:
-        """What is wrong with a memory that was read."""
-        if fault := fault_in_numbers(state, "w", "v", "sums"):
-            return fault
-        return "" if np.delete(state.sums, BIAS).min() >= 0 else "its sums of squares and rounds are below 0"
+    def validate_state(self, state: RTopKFState) -> None:
+        """Raise ValueError if a state read from a file is invalid."""
+        check_numbers(state, "w", "v", "sums")
+        if np.delete(state.sums, BIAS).min() < 0:
+            raise ValueError("its sums of squares and rounds must not be below 0")
 
     def scores(self, state: RTopKFState, X: Features) -> Floats:
         """The weighted sum of each item's features."""
