@@ -94,8 +94,8 @@ def test_estimates_of_precision_are_unbiased(m: int, n: int, offset: float) -> N
     for relevance in product((0, 1), repeat=m):
         told = np.zeros(len(t.target))
         for a, ranking in enumerate(t.rankings):
-            for i in range(t.told_of[a], t.told_of[a + 1]):
-                told[t.told[i]] += t.values[i, relevance[ranking[0]]]
+            for i in range(t.observed_from[a], t.observed_from[a + 1]):
+                told[t.observed[i]] += t.values[i, relevance[ranking[0]]]
         loss = [-naive.precision(t.rankings[a], relevance, n) for a in t.actions[:-1]]
         assert told.tolist() == [loss[j] - loss[i] for i, j in zip(t.source, t.target, strict=True)]
     assert np.abs(t.values).max() == t.largest
@@ -109,8 +109,8 @@ def test_estimates_of_games_are_unbiased(name: str) -> None:
     for outcome in range(len(game.outcomes)):
         told = np.zeros(len(t.target))
         for a in range(len(t.rankings)):
-            for i in range(t.told_of[a], t.told_of[a + 1]):
-                told[t.told[i]] += t.values[i, seen[a, outcome]]
+            for i in range(t.observed_from[a], t.observed_from[a + 1]):
+                told[t.observed[i]] += t.values[i, seen[a, outcome]]
         best = loss[t.actions[:-1], outcome]
         np.testing.assert_allclose(told, best[t.target] - best[t.source], atol=1e-12)
 
@@ -127,8 +127,8 @@ def test_estimates_of_other_measures_are_unbiased(name: str, m: int, k: int) -> 
         told = np.zeros(len(t.target))
         for a, ranking in enumerate(t.rankings):
             symbol = int("".join(str(relevance[item]) for item in ranking[:k]), 2)
-            for i in range(t.told_of[a], t.told_of[a + 1]):
-                told[t.told[i]] += t.values[i, symbol]
+            for i in range(t.observed_from[a], t.observed_from[a + 1]):
+                told[t.observed[i]] += t.values[i, symbol]
         best = loss[t.actions[:-1]]
         np.testing.assert_allclose(told, best[t.target] - best[t.source], atol=1e-12)
 
@@ -549,8 +549,8 @@ def lemma_sum(p: Floats, t: Tables, constants: Any, eta: float, state: Any) -> f
         neighborhood += [t.actions[-1] + d for d, b in enumerate(t.border) if e in (b, t.reverse[b])]
         total += Q * p[k] ** 2 * sum(t.largest**2 / P[b] for b in neighborhood)
         for b in neighborhood:
-            for i in range(t.told_of[b], t.told_of[b + 1]):
-                if t.told[i] == e:
+            for i in range(t.observed_from[b], t.observed_from[b + 1]):
+                if t.observed[i] == e:
                     total += Q * p[k] ** 2 * np.square(t.values[i]).max() / P[b]
     return total
 

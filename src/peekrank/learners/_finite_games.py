@@ -19,8 +19,8 @@ from peekrank.games.ranking import ranking_game
 from peekrank.learners._shared import answered
 from peekrank.types import Floats, Ints, Measure, Shape
 
-MOST_ACTIONS = 720
-MOST_OUTCOMES = 1024
+MAX_ACTIONS = 720
+MAX_OUTCOMES = 1024
 NO_SYMBOL = -1
 
 
@@ -77,10 +77,10 @@ def finite(measure: Measure | Game, shape: Shape, max_grade: int) -> Finite:
             raise ValueError(f"a game with {actions} actions is played with m = {actions} and k = 1, not {shape}")
         items = np.arange(actions)
         return Finite(measure, np.array([np.r_[a, np.delete(items, a)] for a in items]))
-    if shape.m > 20 or factorial(shape.m) > MOST_ACTIONS or (max_grade + 1) ** shape.m > MOST_OUTCOMES:
+    if shape.m > 20 or factorial(shape.m) > MAX_ACTIONS or (max_grade + 1) ** shape.m > MAX_OUTCOMES:
         raise ValueError(
-            f"m = {shape.m}: the game of all rankings is written down, which is possible for up to {MOST_ACTIONS} "
-            f"rankings and {MOST_OUTCOMES} relevance vectors; `peekrank advise` names a learner for more, where "
+            f"m = {shape.m}: the game of all rankings is written down, which is possible for up to {MAX_ACTIONS} "
+            f"rankings and {MAX_OUTCOMES} relevance vectors; `peekrank advise` names a learner for more, where "
             "there is one: setftrl, permftrl or blockftrl"
         )
     game = ranking_game(measure, shape.m, shape.k, max_grade + 1)

@@ -15,8 +15,8 @@ from peekrank.kernels.item_stats import ItemStats, average
 from peekrank.kernels.sorting import SortSpace, sort_descending
 from peekrank.types import Features, Floats, Ints, LinearMeasure, State
 
-_FARTHEST = 1e100  # beyond, products and squares may overflow
-_MOST = 2**40  # beyond, sums of what is counted may overflow
+_MAX_NUMBER = 1e100  # beyond, products and squares may overflow
+_MAX_COUNT = 2**40  # beyond, sums of what is counted may overflow
 
 
 @kernel
@@ -209,7 +209,7 @@ def check_numbers(state: State, *names: str) -> None:
     ValueError: its scores must be finite numbers
     """
     for name in names:
-        if not np.all(np.abs(attrgetter(name)(state).astype(np.float64)) <= _FARTHEST):
+        if not np.all(np.abs(attrgetter(name)(state).astype(np.float64)) <= _MAX_NUMBER):
             raise ValueError(f"its {name} must be finite numbers")
 
 
@@ -224,7 +224,7 @@ def check_counts(state: State, *names: str) -> None:
     """
     for name in names:
         numbers = attrgetter(name)(state)
-        if not np.all((numbers >= 0) & (numbers <= _MOST)):
+        if not np.all((numbers >= 0) & (numbers <= _MAX_COUNT)):
             raise ValueError(f"its {name} must be counts, from 0 to 2^40")
 
 

@@ -42,7 +42,7 @@ _CLOCK = 6
 # The memory: rounds and squared lengths of blocks, both discounted
 _ROUNDS, _SQUARES = 0, 1
 # The token: the explored mark, which block it was, and the item asked about, or -1
-_OF_BLOCK, _ASKED = 1, 2
+_OF_BLOCK, _EXPLORED = 1, 2
 
 
 class BlockFTRLState(NamedTuple):
@@ -51,7 +51,7 @@ class BlockFTRLState(NamedTuple):
     scores: Floats
     sums: Floats
     counts: Ints
-    questions: Ints  # items; the first of them, as many as the clock says, are still to be asked about
+    to_explore: Ints  # items; the first of them, as many as the clock says, are still to be asked about
     clock: Ints
     memory: Floats
     weights: Floats
@@ -62,7 +62,7 @@ class BlockFTRLState(NamedTuple):
     rate: float  # eta, or eta times the root of the squared lengths without a horizon
     decay: float
     space: Space
-    asked: Ints  # whether the last round had a question
+    explored: Ints  # whether the last round had a question
     open: Floats  # for each item, the probability that that round had of asking about it
     pairs: Pairs
 
@@ -111,7 +111,7 @@ def _begin_block(s: BlockFTRLState) -> None:
     s.clock[_LENGTH] = length
     s.clock[_OPEN] = m
     for i in range(m):
-        s.questions[i] = i
+        s.to_explore[i] = i
 
 
 @kernel
@@ -123,13 +123,13 @@ def _rank(s: BlockFTRLState, X: Features, uniforms: Floats, ranking: Ints, token
     draw(s.weights, s.k, s.clock[_POOLS], uniforms[1:], ranking, s.space)
     token[0] = 0
     token[_OF_BLOCK] = s.clock[_BLOCK]
-    token[_ASKED] = -1
-    s.asked[0] = slot < s.clock[_OPEN]
-    if s.asked[0]:
-        item, last = s.questions[slot], s.clock[_OPEN] - 1
+    token[_EXPLORED] = -1
+    s.explored[0] = slot < s.clock[_OPEN]
+    if s.explored[0]:
+        item, last = s.to_explore[slot], s.clock[_OPEN] - 1
         s.clock[_OPEN] = last
-        s.questions[slot], s.questions[last] = s.questions[last], item
-        token[_ASKED] = item
+        s.to_explore[slot], s.to_explore[last] = s.to_explore[last], item
+        token[_EXPLORED] = item
         position = 0
         while ranking[position] != item:
             position += 1
@@ -141,16 +141,16 @@ def _rank(s: BlockFTRLState, X: Features, uniforms: Floats, ranking: Ints, token
 
 
 @kernel
-def _put_back(s: BlockFTRLState, asked: int) -> None:
+def _put_back(s: BlockFTRLState, explored: int) -> None:
     """Give the block another round for one without an answer, and ask its question again if there is ample time.
 
     Were it always asked again, a question that nobody ever answers would be all that is left of a block.
     """
     s.clock[_LEFT] += 1
     if 2 * (s.clock[_OPEN] + 1) <= s.clock[_LEFT]:
-        for q in range(s.clock[_OPEN], len(s.questions)):
-            if s.questions[q] == asked:
-                s.questions[q], s.questions[s.clock[_OPEN]] = s.questions[s.clock[_OPEN]], asked
+        for q in range(s.clock[_OPEN], len(s.to_explore)):
+            if s.to_explore[q] == explored:
+                s.to_explore[q], s.to_explore[s.clock[_OPEN]] = s.to_explore[s.clock[_OPEN]], explored
                 s.clock[_OPEN] += 1
                 return
 
@@ -164,14 +164,14 @@ def _update(s: BlockFTRLState, X: Features, ranking: Ints, token: Floats, feedba
             s.counts[ranking[p]] += 1
             missing = False
     if missing and token[_OF_BLOCK] == s.clock[_BLOCK] and s.clock[_LEFT] < s.clock[_LENGTH]:
-        _put_back(s, int(token[_ASKED]))
+        _put_back(s, int(token[_EXPLORED]))
 
 
 @kernel
 def _propensities(s: BlockFTRLState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
     s.open[:] = 0
-    for q in range(s.clock[_OPEN] + s.asked[0]):
-        s.open[s.questions[q]] = 1 / (s.clock[_LEFT] + 1)
+    for q in range(s.clock[_OPEN] + s.explored[0]):
+        s.open[s.to_explore[q]] = 1 / (s.clock[_LEFT] + 1)
     fill_pairs(len(out), s.k, s.k - 1, s.k, s.pairs)
     propensities_with_exploration(s.open, s.space.seen, s.clock[_POOLS], s.space, s.pairs, out)
 
@@ -224,7 +224,7 @@ class BlockFTRL:
     min_k: ClassVar[int] = 1
     kernels: ClassVar[Kernels] = Kernels(_rank, _update, _propensities, counts_rounds=True)
     persistent: ClassVar[tuple[str, ...]] = (
-        *("scores", "sums", "counts", "questions", "clock", "memory"),
+        *("scores", "sums", "counts", "to_explore", "clock", "memory"),
         *("space.order", "space.x", "space.first"),  # of the leader, which is followed for a whole block
     )
 
@@ -255,7 +255,7 @@ class BlockFTRL:
             scores=np.zeros(m),
             sums=np.zeros(m),
             counts=np.zeros(m, dtype=np.int64),
-            questions=np.arange(m),
+            to_explore=np.arange(m),
             clock=np.zeros(_CLOCK, dtype=np.int64),
             memory=np.zeros(2),
             weights=position_weights(self.measure, m),
@@ -266,7 +266,7 @@ class BlockFTRL:
             rate=rate,
             decay=self.decay,
             space=space(m),
-            asked=np.zeros(1, dtype=np.int64),
+            explored=np.zeros(1, dtype=np.int64),
             open=np.zeros(m),
             pairs=pairs(m),
         )
@@ -274,9 +274,9 @@ class BlockFTRL:
     def validate_state(self, state: BlockFTRLState) -> None:
         """Raise ValueError if a state read from a file is invalid."""
         check_numbers(state, "scores", "sums", "memory", "space.x")
-        check_counts(state, "counts", "questions", "clock", "space.order", "space.first")
+        check_counts(state, "counts", "to_explore", "clock", "space.order", "space.first")
         m, items = len(state.scores), np.arange(len(state.scores))
-        for name, numbers in (("questions", state.questions), ("space.order", state.space.order)):
+        for name, numbers in (("to_explore", state.to_explore), ("space.order", state.space.order)):
             if not np.array_equal(np.sort(numbers), items):
                 raise ValueError(f"its {name} must hold each item once")
         clock, first = state.clock, state.space.first
@@ -311,10 +311,10 @@ class BlockFTRL:
         """K, the number of blocks; without a horizon, at most so many are begun."""
         c = self._constants(shape)
         if self.horizon is None:  # all but the last are over before the last round
-            most = (horizon - 1) // shape.m
-            return 1 + min(most, floor((1.5 * (horizon - 1) / c.growth) ** (2 / 3)) if c.growth else most)
-        most = horizon // shape.m
-        return max(1, min(most, round(min(c.best_blocks(horizon), most))))
+            limit = (horizon - 1) // shape.m
+            return 1 + min(limit, floor((1.5 * (horizon - 1) / c.growth) ** (2 / 3)) if c.growth else limit)
+        limit = horizon // shape.m
+        return max(1, min(limit, round(min(c.best_blocks(horizon), limit))))
 
     def moves(self, shape: Shape) -> int:
         """Rounds of a block in which an item is moved, in expectation: for m - k items it is needed."""
@@ -331,8 +331,8 @@ class BlockFTRL:
 
     def _constants(self, shape: Shape) -> _Constants:
         largest, (_, W, r) = largest_gain(self.measure, self.max_grade), entropy(self.measure, shape.m)
-        price = exploration_cost(self.measure, shape.m, shape.k)
-        return _Constants(largest * price, largest * sqrt(r * W / 2), r)
+        cost = exploration_cost(self.measure, shape.m, shape.k)
+        return _Constants(largest * cost, largest * sqrt(r * W / 2), r)
 
 
 class _Constants(NamedTuple):

@@ -51,7 +51,7 @@ class Champion(ChampionLearner):
     >>> for _ in range(200):
     ...     decision = agent.rank()
     ...     agent.update(decision, [int(decision.ranking[0] == 2)])  # item 2 is liked, the others are not
-    >>> agent.learner.in_charge(agent.state).name, agent.learner.promotions(agent.state)
+    >>> agent.learner.champion(agent.state).name, agent.learner.promotions(agent.state)
     ('doubtsort', [])
     """
 

@@ -64,8 +64,8 @@ class DoubtSortState(NamedTuple):
     means: Floats
     widths: Floats
     doubts: Floats
-    prices: Floats
-    questions: Floats
+    costs: Floats
+    explore_probs: Floats
     space: DoubtSpace
 
 
@@ -113,15 +113,15 @@ def _exploit(s: DoubtSortState, X: Features, ranking: Ints, token: Floats) -> No
 def _explore(s: DoubtSortState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
     n = len(ranking)
     k = min(s.k, n)
-    means, widths, questions = s.means[:n], s.widths[:n], s.questions[:n]
+    means, widths, explore_probs = s.means[:n], s.widths[:n], s.explore_probs[:n]
     fill_doubts(means, widths, s.weights, s.doubts[:n], s.space)
     if s.variant == _SAFE:
-        s.prices[:n] = s.largest * (s.weights[k - 1] - s.weights[n - 1])
+        s.costs[:n] = s.largest * (s.weights[k - 1] - s.weights[n - 1])
     else:
-        fill_exploration_costs(means, s.weights, k, s.prices[:n])
+        fill_exploration_costs(means, s.weights, k, s.costs[:n])
     begin, end = _tied(s.weights, k, n)
-    fill_exploration_probs(s.doubts[:n], widths, s.prices[:n], end, s.share, questions)
-    position = sample_position(questions, end, uniforms[0])
+    fill_exploration_probs(s.doubts[:n], widths, s.costs[:n], end, s.share, explore_probs)
+    position = sample_position(explore_probs, end, uniforms[0])
     _arrange(s, ranking, position, begin, end, k)
     token[0] = position >= 0
 
@@ -163,8 +163,8 @@ def _propensities(s: DoubtSortState, X: Features, ranking: Ints, token: Floats, 
     k, total = min(s.k, n), 0.0
     begin, end = _tied(s.weights, k, n)
     for p in range(n):
-        out[s.rows[p]] = 1.0 if p < begin else s.questions[p]
-        total += s.questions[p]
+        out[s.rows[p]] = 1.0 if p < begin else s.explore_probs[p]
+        total += s.explore_probs[p]
     order = s.space.order[: end - begin]
     sort_descending(s.widths[begin:end], order, s.space.sorting)
     displaced = order[k - 1 - begin]
@@ -245,7 +245,7 @@ class DoubtSort:
     def init(self, shape: Shape) -> DoubtSortState:
         """State before the first round."""
         m, variant = shape.m, get_args(Variant).index(self.variant)
-        scores, spreads, means, widths, doubts, prices, questions = (np.zeros(m) for _ in range(7))
+        scores, spreads, means, widths, doubts, costs, explore_probs = (np.zeros(m) for _ in range(7))
         return DoubtSortState(
             items=new_stats(m),
             weights=discount_of(self.measure, m) * (1 if self.measure.higher_is_better else -1),
@@ -260,8 +260,8 @@ class DoubtSort:
             means=means,
             widths=widths,
             doubts=doubts,
-            prices=prices,
-            questions=questions,
+            costs=costs,
+            explore_probs=explore_probs,
             space=doubt_space(m),
         )
 
@@ -304,7 +304,7 @@ class DoubtSort:
         first, last, W = weights[0], weights[k - 1], weights.sum()
         begin, end = _tied(weights, k, m)
         L = log(2 * horizon**3)
-        asked = 3 * g * (1.5 * (last * first**2 * L) ** (1 / 3) * horizon ** (2 / 3) + last)
+        exploration = 3 * g * (1.5 * (last * first**2 * L) ** (1 / 3) * horizon ** (2 / 3) + last)
         seen = 4 * g * first * (end - begin) / (k - begin) * (1 + sqrt(2 * L * horizon))
         crowded = 4 * g * W * (8 * (m * first / last) ** 2 * L + 1) if last > 0 else 0.0
-        return float(m * (asked + seen + crowded + g * W * pi**2 / 6))
+        return float(m * (exploration + seen + crowded + g * W * pi**2 / 6))

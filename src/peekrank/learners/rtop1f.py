@@ -42,8 +42,8 @@ class RTop1FState(NamedTuple):
     pending: Floats
     answers: FeedbackTotals
     clock: Ints
-    open_questions: Ints  # how often each cell of items is still to be shown on top in this block
-    owed_questions: Ints  # and how often more in the next, since earlier blocks remained without an answer
+    open_explorations: Ints  # how often each cell of items is still to be shown on top in this block
+    owed_explorations: Ints  # and how often more in the next, since earlier blocks remained without an answer
     k: int
     horizon: int
     blocks: int
@@ -59,11 +59,11 @@ def _begin_block(s: RTop1FState) -> None:
     for i in range(len(s.scores)):
         s.scores[i] += s.pending[i]
         s.pending[i] = 0
-    block, cells, owed = s.clock[_BLOCK], len(s.open_questions), 0
+    block, cells, owed = s.clock[_BLOCK], len(s.open_explorations), 0
     for cell in range(cells):
-        owed += s.owed_questions[cell]
-        s.open_questions[cell] = 1 + s.owed_questions[cell]
-        s.owed_questions[cell] = 0
+        owed += s.owed_explorations[cell]
+        s.open_explorations[cell] = 1 + s.owed_explorations[cell]
+        s.owed_explorations[cell] = 0
     # floor((b + 1) T / K) - floor(b T / K), without overflow
     b, rest = block % s.blocks, s.horizon % s.blocks
     length = s.horizon // s.blocks + (b + 1) * rest // s.blocks - b * rest // s.blocks
@@ -74,11 +74,11 @@ def _begin_block(s: RTop1FState) -> None:
 
 
 @kernel
-def _take_question(s: RTop1FState, index: int) -> int:
-    for cell in range(len(s.open_questions)):
-        index -= s.open_questions[cell]
+def _take_exploration(s: RTop1FState, index: int) -> int:
+    for cell in range(len(s.open_explorations)):
+        index -= s.open_explorations[cell]
         if index < 0:
-            s.open_questions[cell] -= 1
+            s.open_explorations[cell] -= 1
             s.clock[_OPEN] -= 1
             return cell
     return -1
@@ -99,7 +99,7 @@ def _rank(s: RTop1FState, X: Features, uniforms: Floats, ranking: Ints, token: F
     token[0] = explore
     token[2] = s.clock[_BLOCK]
     if explore:
-        cell = _take_question(s, slot)
+        cell = _take_exploration(s, slot)
         move_to_front(ranking, cell * s.k, (cell + 1) * s.k, s.rest)
         token[1] = cell
 
@@ -107,7 +107,7 @@ def _rank(s: RTop1FState, X: Features, uniforms: Floats, ranking: Ints, token: F
 @kernel
 def _update(s: RTop1FState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
     explored, cell, of_this_block = token[0] > 0, int(token[1]), token[2] == s.clock[_BLOCK]
-    if not 0 <= cell < len(s.open_questions):
+    if not 0 <= cell < len(s.open_explorations):
         raise ValueError("the token of this decision is not one of this agent's")
     if add_feedback(s.answers, ranking, feedback):
         if explored:
@@ -115,11 +115,11 @@ def _update(s: RTop1FState, X: Features, ranking: Ints, token: Floats, feedback:
                 s.pending[ranking[p]] += completed(s.answers, ranking[p], feedback[p])
             s.clock[_UNSETTLED] -= of_this_block
     elif not of_this_block:
-        s.owed_questions[cell] += explored
+        s.owed_explorations[cell] += explored
     elif s.clock[_UNSETTLED] > 0:
         s.clock[_LEFT] += 1
         s.clock[_OPEN] += explored
-        s.open_questions[cell] += explored
+        s.open_explorations[cell] += explored
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ class RTop1F:
     kernels: ClassVar[Kernels] = Kernels(_rank, _update, counts_rounds=True)
     persistent: ClassVar[tuple[str, ...]] = (
         *("scores", "pending", "answers.sums", "answers.counts"),
-        *("clock", "open_questions", "owed_questions"),
+        *("clock", "open_explorations", "owed_explorations"),
     )
 
     def __post_init__(self) -> None:
@@ -204,13 +204,13 @@ class RTop1F:
                 f"blocks = {self.blocks}: a block of {self.horizon} / {self.blocks} rounds is too short to ask "
                 f"about {m} items, {shape.k} at a time"
             )
-        questions = ceil(m / shape.k)
-        if self.horizon <= questions:
-            what = f"all rounds go into the {questions} questions of the first block, and nothing is learned"
+        explorations = ceil(m / shape.k)
+        if self.horizon <= explorations:
+            what = f"all rounds go into the {explorations} explorations of the first block, and nothing is learned"
             warn_short(self.name, self.horizon, what)
-        elif floor(self._wanted_blocks(shape, self.horizon)) > K:
+        elif floor(self._ideal_blocks(shape, self.horizon)) > K:
             warn_short(
-                self.name, self.horizon, f"the theorem's blocks would be shorter than the {questions} "
+                self.name, self.horizon, f"the theorem's blocks would be shorter than the {explorations} "
                 f"questions that each has to ask; it plays blocks of {self.horizon // K} rounds"
             )  # fmt: skip
         return RTop1FState(
@@ -218,8 +218,8 @@ class RTop1F:
             pending=np.zeros(m),
             answers=empty_totals(m),
             clock=np.zeros(4, dtype=np.int64),
-            open_questions=np.zeros(ceil(m / shape.k), dtype=np.int64),
-            owed_questions=np.zeros(ceil(m / shape.k), dtype=np.int64),
+            open_explorations=np.zeros(ceil(m / shape.k), dtype=np.int64),
+            owed_explorations=np.zeros(ceil(m / shape.k), dtype=np.int64),
             k=shape.k,
             horizon=self.horizon,
             blocks=K,
@@ -233,10 +233,10 @@ class RTop1F:
     def validate_state(self, state: RTop1FState) -> None:
         """Raise ValueError if a state read from a file is invalid."""
         check_numbers(state, "scores", "pending", "answers.sums")
-        check_counts(state, "answers.counts", "clock", "open_questions", "owed_questions")
-        left, questions = state.clock[_LEFT], state.clock[_OPEN]
-        if not state.open_questions.sum() == questions <= left:
-            raise ValueError("its clock must leave a round for each of its open_questions")
+        check_counts(state, "answers.counts", "clock", "open_explorations", "owed_explorations")
+        left, explorations = state.clock[_LEFT], state.clock[_OPEN]
+        if not state.open_explorations.sum() == explorations <= left:
+            raise ValueError("its clock must leave a round for each of its open_explorations")
 
     def scores(self, state: RTop1FState, X: Features) -> Floats:
         """The sum of each item's answers, those of the running block included."""
@@ -256,13 +256,13 @@ class RTop1F:
 
     def block_count(self, shape: Shape, horizon: int) -> int:
         """K, the number of blocks."""
-        questions, wanted = ceil(shape.m / shape.k), self._wanted_blocks(shape, horizon)
-        for K in (max(1, round(wanted)), max(1, floor(wanted))):
-            if K * questions <= horizon:
+        explorations, ideal = ceil(shape.m / shape.k), self._ideal_blocks(shape, horizon)
+        for K in (max(1, round(ideal)), max(1, floor(ideal))):
+            if K * explorations <= horizon:
                 return K
-        return max(1, horizon // (2 * questions))
+        return max(1, horizon // (2 * explorations))
 
-    def _wanted_blocks(self, shape: Shape, horizon: int) -> float:
+    def _ideal_blocks(self, shape: Shape, horizon: int) -> float:
         return self.blocks or shape.m ** (1 / 3) * (horizon / ceil(shape.m / shape.k)) ** (2 / 3)
 
     def moves(self, shape: Shape) -> int:

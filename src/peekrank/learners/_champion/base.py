@@ -13,11 +13,11 @@ from peekrank.learners._champion.comparison import limits
 from peekrank.learners._champion.kernels import champion_kernels, lacking
 from peekrank.learners._champion.state import (
     CAUTION,
-    CHARGE,
+    CHAMPION,
     FLOOR,
     KEPT,
-    LEAST,
     MEMORY,
+    MIN_PART,
     PROMOTIONS,
     ROUNDS,
     START,
@@ -61,7 +61,7 @@ class MemberStatus(NamedTuple):
     """What is known of a member in the present period, against the one in charge; NaN where nothing is."""
 
     member: str
-    in_charge: bool
+    is_champion: bool
     difference: float
     low: float
     high: float
@@ -152,13 +152,13 @@ class ChampionLearner:
             k=k,
             alpha=self.alpha,
             share=self.share,
-            most=(CAUTION + len(team) - 1) * float(positions.sum()) + FLOOR,
+            limit=(CAUTION + len(team) - 1) * float(positions.sum()) + FLOOR,
             orders=np.zeros((len(team), m), np.int64),
-            worth=np.zeros((len(team), m)),
+            item_weights=np.zeros((len(team), m)),
             propensities=np.zeros(m),
             seen=np.zeros(m),
-            questions=np.zeros(m),
-            heard=np.zeros(k),
+            explore_probs=np.zeros(m),
+            member_feedback=np.zeros(k),
         )
 
     def token_size(self, shape: Shape) -> int:
@@ -185,26 +185,26 @@ class ChampionLearner:
         floats = (name for name in MEMORY if name != "clock")
         check_numbers(state, *floats)
         check_counts(state, "clock")
-        if state.clock[CHARGE] >= len(team) or state.clock[START] > state.clock[ROUNDS]:
+        if state.clock[CHAMPION] >= len(team) or state.clock[START] > state.clock[ROUNDS]:
             raise ValueError("its clock must name a member, and a period that has begun")
         below, above, weights, parts = state.evidence
         squares = (below.squares, below.observed, above.squares, above.observed, weights, state.sums)
         if min(array.min() for array in squares) < 0:
             raise ValueError("its sums of weights and squares, and its counts, must not be below 0")
-        if not np.all((parts >= LEAST) & (parts <= 1)):
+        if not np.all((parts >= MIN_PART) & (parts <= 1)):
             raise ValueError("its parts must be from 1/16 to 1")
         ends = state.history[:, 1:3]
         if not (ends.min() >= 0 and ends.max() < len(team)):
             raise ValueError("its history must name members")
 
-    def in_charge(self, state: ChampionState) -> Learner:
+    def champion(self, state: ChampionState) -> Learner:
         """The member in charge."""
-        return self.team()[int(state.clock[CHARGE])]
+        return self.team()[int(state.clock[CHAMPION])]
 
     def scores(self, state: ChampionState, X: Features) -> Floats:
         """What the member in charge believes of each item."""
-        charge, team = int(state.clock[CHARGE]), self.team()
-        return team[charge].scores(members_of(state, len(team))[charge], X)
+        champion, team = int(state.clock[CHAMPION]), self.team()
+        return team[champion].scores(members_of(state, len(team))[champion], X)
 
     def failure(self, state: ChampionState) -> str:
         """Why a member has stopped learning; empty while all are healthy."""
@@ -230,13 +230,13 @@ class ChampionLearner:
 
     def member_status(self, state: ChampionState) -> list[MemberStatus]:
         """What is known of each member in the present period."""
-        charge, unit = int(state.clock[CHARGE]), self._unit(len(state.positions))
-        most = float(np.abs(state.positions - state.positions[::-1]).sum()) / 2  # an order against its reverse
+        champion, unit = int(state.clock[CHAMPION]), self._unit(len(state.positions))
+        limit = float(np.abs(state.positions - state.positions[::-1]).sum()) / 2  # an order against its reverse
         found = []
         for j, one in enumerate(self.team()):
-            mean, low, high = (unit * np.clip(limits(state, j), -most, most)).tolist()
+            mean, low, high = (unit * np.clip(limits(state, j), -limit, limit)).tolist()
             rounds = int(state.evidence.below.observed[j, 0])
-            found.append(MemberStatus(format_spec(one), j == charge, mean, low, high, rounds))
+            found.append(MemberStatus(format_spec(one), j == champion, mean, low, high, rounds))
         return found
 
     def _unit(self, m: int) -> float:

@@ -22,11 +22,11 @@ from peekrank.kernels.sorting import move_up
 from peekrank.learners._champion.state import (
     CAUTION,
     CENTRE,
-    CHARGE,
+    CHAMPION,
     FLOOR,
     GAIN,
     KEPT,
-    LEAST,
+    MIN_PART,
     PERIOD,
     PERIOD_MARK,
     PROMOTIONS,
@@ -42,7 +42,7 @@ from peekrank.learners._champion.state import (
 )
 from peekrank.types import Floats, Ints
 
-_MOST_ASKING = 0.5  # probability of a question, at most
+_MAX_EXPLORATION = 0.5  # probability of a question, at most
 _CHEAPEST = 0.25  # of the first position's weight: positions that count less are taken to count so much
 _USUAL = 0.5  # answers about items are used without a question if they are seen at least as often as this
 _FORM = 4.0  # weight of an answer that is used without a question, at most: 1/(1 - _MOST_ASKING)/_USUAL
@@ -54,15 +54,15 @@ def rate(s: ChampionState) -> float:
 
     A question takes place k, so that the more there are the less that position counts: their price is the same.
     """
-    price = max(s.positions[s.k - 1], _CHEAPEST)
-    return float(s.share / price * float(max(s.clock[START], SHORTEST)) ** (-1 / 3))
+    cost = max(s.positions[s.k - 1], _CHEAPEST)
+    return float(s.share / cost * float(max(s.clock[START], SHORTEST)) ** (-1 / 3))
 
 
 @kernel
 def reach(s: ChampionState, j: int) -> float:
     """What a round can show against a challenger, at most; for it, CAUTION times as much."""
-    asked_about = max(1 / rate(s), s.most / _MOST_ASKING) / (CAUTION * s.evidence.parts[j])
-    return float(max(asked_about, _FORM * s.k))
+    inverse_rate = max(1 / rate(s), s.limit / _MAX_EXPLORATION) / (CAUTION * s.evidence.parts[j])
+    return float(max(inverse_rate, _FORM * s.k))
 
 
 @kernel
@@ -70,7 +70,7 @@ def fill_values(s: ChampionState, n: int) -> None:
     """The weight of the position that each member gives to each item."""
     for j in range(len(s.orders)):
         for p in range(n):
-            s.worth[j, s.orders[j, p]] = s.positions[p]
+            s.item_weights[j, s.orders[j, p]] = s.positions[p]
 
 
 @kernel
@@ -81,34 +81,34 @@ def fill_exploration_probs(s: ChampionState, n: int) -> float:
     as much where the other puts it lower: such questions are cheap, and keep small what can speak against a
     challenger. And a floor, for members that learn from the same answers may agree on what is no longer true.
     """
-    charge, each, total = s.clock[CHARGE], rate(s), 0.0
+    champion, each, total = s.clock[CHAMPION], rate(s), 0.0
     for p in range(n):
-        item, higher, lower = s.orders[charge, p], 0.0, 0.0
+        item, higher, lower = s.orders[champion, p], 0.0, 0.0
         for j in range(len(s.orders)):
-            off = s.evidence.parts[j] * (s.worth[j, item] - s.positions[p])
+            off = s.evidence.parts[j] * (s.item_weights[j, item] - s.positions[p])
             higher, lower = max(higher, off), max(lower, -off)
-        s.questions[p] = each * (higher + CAUTION * lower + FLOOR / n)
-        total += s.questions[p]
-    if total > _MOST_ASKING:
+        s.explore_probs[p] = each * (higher + CAUTION * lower + FLOOR / n)
+        total += s.explore_probs[p]
+    if total > _MAX_EXPLORATION:
         for p in range(n):
-            s.questions[p] *= _MOST_ASKING / total
-        total = _MOST_ASKING
+            s.explore_probs[p] *= _MAX_EXPLORATION / total
+        total = _MAX_EXPLORATION
     return total
 
 
 @kernel
-def ask(s: ChampionState, uniform: float, ranking: Ints) -> int:
+def pick_exploration(s: ChampionState, uniform: float, ranking: Ints) -> int:
     """Ask about what is in dispute: show the order in charge, the item at position k at the latest.
 
     The item asked about, or -1 if there is no question, and the ranking stays.
     """
-    n, charge = len(ranking), s.clock[CHARGE]
+    n, champion = len(ranking), s.clock[CHAMPION]
     k = min(s.k, n)
-    position = sample_position(s.questions[:n], 0, uniform)
+    position = sample_position(s.explore_probs[:n], 0, uniform)
     if position < 0:
         return -1
     for p in range(n):
-        ranking[p] = s.orders[charge, p]
+        ranking[p] = s.orders[champion, p]
     item = ranking[position]
     if position >= k:
         move_up(ranking, position, k - 1)
@@ -118,12 +118,12 @@ def ask(s: ChampionState, uniform: float, ranking: Ints) -> int:
 @kernel
 def fill_propensities(s: ChampionState, n: int, total: float) -> None:
     """The probability of each item to be seen: as the one in charge has it, or in a round with a question."""
-    charge, k, above = s.clock[CHARGE], min(s.k, n), 0.0
+    champion, k, above = s.clock[CHAMPION], min(s.k, n), 0.0
     for p in range(k):
-        above += s.questions[p]
+        above += s.explore_probs[p]
     for p in range(n):
-        item = s.orders[charge, p]
-        shown = total if p < k - 1 else above if p == k - 1 else s.questions[p]
+        item = s.orders[champion, p]
+        shown = total if p < k - 1 else above if p == k - 1 else s.explore_probs[p]
         s.propensities[item] = min(1.0, (1 - total) * s.seen[item] + shown)
 
 
@@ -134,7 +134,7 @@ def fill_evidence(s: ChampionState, total: float, item: int, ranking: Ints, toke
     Of a round with a question only the answer about its item is used, of others those about items that are mean_loss
     seen: no difference is then larger than the reach.
     """
-    n, members, charge = len(ranking), len(s.orders), s.clock[CHARGE]
+    n, members, champion = len(ranking), len(s.orders), s.clock[CHAMPION]
     k = min(s.k, n)
     token[PERIOD_MARK] = s.clock[PERIOD]
     token[CENTRE] = min((s.sums[GAIN] + 0.5) / (s.sums[WEIGHT] + 1), 1 / CAUTION)
@@ -143,14 +143,14 @@ def fill_evidence(s: ChampionState, total: float, item: int, ranking: Ints, toke
         usual = s.seen[shown] >= _USUAL
         if shown == item or (item < 0 and usual):
             position = 0
-            while s.orders[charge, position] != shown:
+            while s.orders[champion, position] != shown:
                 position += 1
-            propensity = s.questions[position] + ((1 - total) * s.seen[shown] if usual else 0.0)
+            propensity = s.explore_probs[position] + ((1 - total) * s.seen[shown] if usual else 0.0)
             token[WEIGHTS + p] = 1 / propensity
         else:
             token[WEIGHTS + p] = 0
         for j in range(members):
-            token[WEIGHTS + s.k * (1 + j) + p] = s.worth[j, shown]
+            token[WEIGHTS + s.k * (1 + j) + p] = s.item_weights[j, shown]
 
 
 @kernel
@@ -159,7 +159,7 @@ def _share_out(s: ChampionState) -> None:
     for j in range(len(s.orders)):
         total, squares = s.evidence.below.sums[j, 0], s.evidence.below.squares[j, 0]
         part = s.evidence.parts[j] * (0.5 if total < 0 and total * total > squares / 4 else 2.0)
-        s.evidence.parts[j] = min(max(part, LEAST), 1.0)
+        s.evidence.parts[j] = min(max(part, MIN_PART), 1.0)
 
 
 @kernel
@@ -185,13 +185,13 @@ def doubt(s: ChampionState) -> float:
 @kernel
 def _weigh(s: ChampionState, token: Floats, feedback: Floats) -> None:
     """Add the differences that the answers of a round show."""
-    k, charge = len(feedback), s.clock[CHARGE]
-    own, centre = WEIGHTS + s.k * (1 + charge), token[CENTRE]
+    k, champion = len(feedback), s.clock[CHAMPION]
+    own, centre = WEIGHTS + s.k * (1 + champion), token[CENTRE]
     for p in range(k):
         if not (0 <= token[WEIGHTS + p] < np.inf and 0 <= centre <= 1):
             raise ValueError("the token of this decision is not one of this agent's")
     for j in range(len(s.orders)):
-        if j == charge:
+        if j == champion:
             continue
         weights, far, difference = s.evidence.weights[j], reach(s, j), 0.0
         for p in range(k):
@@ -225,26 +225,26 @@ def limits(s: ChampionState, j: int) -> tuple[float, float, float]:
 @kernel
 def _promote(s: ChampionState) -> None:
     """Put the challenger in charge for whom there is most evidence, if that is enough."""
-    best, most = -1, doubt(s)
+    best, limit = -1, doubt(s)
     for j in range(len(s.orders)):
         if s.evidence.below.observed[j, 0] > 0:
             found = log_evidence(bound_of(s.evidence.below, j), 0.0)
-            if found >= most:
-                best, most = j, found
+            if found >= limit:
+                best, limit = j, found
     if best < 0:
         return
     weights, kept = s.evidence.weights[best], s.history[s.clock[PROMOTIONS] % KEPT]
-    kept[0], kept[1], kept[2] = s.clock[ROUNDS], s.clock[CHARGE], best
+    kept[0], kept[1], kept[2] = s.clock[ROUNDS], s.clock[CHAMPION], best
     kept[3], kept[4], kept[5] = limits(s, best)
     kept[6], kept[7] = weights[WEIGHED] ** 2 / weights[WEIGHED_SQUARE], s.evidence.below.observed[best, 0]
-    s.evidence.parts[s.clock[CHARGE]] = 1
+    s.evidence.parts[s.clock[CHAMPION]] = 1
     s.clock[PROMOTIONS] += 1
-    s.clock[CHARGE] = best
+    s.clock[CHAMPION] = best
     _restart(s)
 
 
 @kernel
-def judge(s: ChampionState, token: Floats, feedback: Floats) -> None:
+def compare_members(s: ChampionState, token: Floats, feedback: Floats) -> None:
     """Take the answers of a round in as evidence, and promote a member if that is enough."""
     answers = 0
     for p in range(len(feedback)):

@@ -11,14 +11,14 @@ import numpy as np
 
 from peekrank._jit import kernel, specialise, unspecialised
 from peekrank.learners._champion.comparison import (
-    ask,
+    compare_members,
     fill_evidence,
     fill_exploration_probs,
     fill_propensities,
     fill_values,
-    judge,
+    pick_exploration,
 )
-from peekrank.learners._champion.state import CHARGE, PERIOD_MARK, WEIGHTS, ChampionState, Members
+from peekrank.learners._champion.state import CHAMPION, PERIOD_MARK, WEIGHTS, ChampionState, Members
 from peekrank.types import Features, Floats, Ints, Kernels, State
 
 # The kernels of one member
@@ -50,7 +50,7 @@ def _explore_of(
 
     Where it cannot tell its propensities at present, nothing is left to chance.
     """
-    if s.clock[CHARGE] != j:
+    if s.clock[CHAMPION] != j:
         return
     n, own, seen = len(ranking), token[s.tokens[j] : s.tokens[j + 1]], s.seen[: len(ranking)]
     for p in range(n):
@@ -74,11 +74,11 @@ def _off_policy_of(
 def _update_of(
     member: State, s: ChampionState, X: Features, ranking: Ints, token: Floats, feedback: Floats, j: int
 ) -> None:
-    heard = s.heard[: len(feedback)]
+    member_feedback = s.member_feedback[: len(feedback)]
     for p in range(len(feedback)):
-        heard[p] = feedback[p] if np.isnan(feedback[p]) else s.grades[j, int(feedback[p])]
-    _update(member, X, ranking, token[s.tokens[j] : s.tokens[j + 1]], heard)
-    heard[:] = 0
+        member_feedback[p] = feedback[p] if np.isnan(feedback[p]) else s.grades[j, int(feedback[p])]
+    _update(member, X, ranking, token[s.tokens[j] : s.tokens[j + 1]], member_feedback)
+    member_feedback[:] = 0
 
 
 def _set_items_of(member: State, items: Ints, j: int) -> None:
@@ -123,9 +123,9 @@ def _rank(s: ChampionState, X: Features, uniforms: Floats, ranking: Ints, token:
     _all_explore(s.members, s, X, uniforms, ranking, token, 0)
     fill_values(s, n)
     total = fill_exploration_probs(s, n)
-    item = ask(s, uniforms[0], ranking)
+    item = pick_exploration(s, uniforms[0], ranking)
     if item >= 0:
-        token[0] = s.orders[s.clock[CHARGE], min(s.k, n) - 1] != ranking[min(s.k, n) - 1]
+        token[0] = s.orders[s.clock[CHAMPION], min(s.k, n) - 1] != ranking[min(s.k, n) - 1]
     fill_propensities(s, n, total)
     _off_policy_in_all(s.members, s, X, ranking, s.propensities[:n], token, 0)
     fill_evidence(s, total, item, ranking, token)
@@ -134,7 +134,7 @@ def _rank(s: ChampionState, X: Features, uniforms: Floats, ranking: Ints, token:
 def _update_all(s: ChampionState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
     _set_items_in_all(s.members, s.everyone[: len(ranking)], 0)
     _all_update(s.members, s, X, ranking, token, feedback, 0)
-    judge(s, token, feedback)
+    compare_members(s, token, feedback)
 
 
 def _off_policy_all(s: ChampionState, X: Features, ranking: Ints, propensities: Floats, token: Floats) -> None:

@@ -12,7 +12,7 @@ from peekrank.types import Floats, Ints, State
 
 # The clock: answered rounds, who is in charge, the period of evidence, the answered round in which it began, and
 # promotions so far
-ROUNDS, CHARGE, PERIOD, START, PROMOTIONS = range(5)
+ROUNDS, CHAMPION, PERIOD, START, PROMOTIONS = range(5)
 # Sums over all answers that were used: their weights, and these times the gains
 WEIGHT, GAIN = range(2)
 # The weights of the single answers that are the evidence on a member: their sum, and that of their squares
@@ -24,7 +24,7 @@ PERIOD_MARK, CENTRE, WEIGHTS = 1, 2, 3
 
 CAUTION = 4.0  # how many times as often to ask about an item that the one in charge puts higher than others do
 FLOOR = 1 / 4  # weight in dispute that every list has, whether members agree or not
-LEAST = 1 / 16  # the smallest part of the share of questions that a challenger has
+MIN_PART = 1 / 16  # the smallest part of the share of questions that a challenger has
 KEPT = 32  # promotions that are remembered
 SHORTEST = 1024  # answered rounds of the first period; each later one is as long as all before
 
@@ -64,13 +64,13 @@ class ChampionState(NamedTuple):
     k: int
     alpha: float
     share: float
-    most: float  # what there is to ask about in a list, in units of the rate, at most
+    limit: float  # what there is to ask about in a list, in units of the rate, at most
     orders: Ints  # members x items
-    worth: Floats  # members x items: the weight of the position that the member gives to the item
+    item_weights: Floats  # members x items: the weight of the position that the member gives to the item
     propensities: Floats  # by item: to be seen
     seen: Floats  # by item: to be seen, as the one in charge would have it
-    questions: Floats  # by position of the order of the one in charge
-    heard: Floats
+    explore_probs: Floats  # by position of the order of the one in charge
+    member_feedback: Floats
 
 
 MEMORY = (
@@ -104,7 +104,7 @@ def no_evidence(members: int) -> Evidence:
         sums, squares = np.zeros((members, RATES)), np.zeros((members, RATES))
         return Bound.fresh(scale)._replace(sums=sums, squares=squares, observed=np.zeros((members, 1)))
 
-    return Evidence(bound(1.0), bound(CAUTION), np.zeros((members, 2)), np.full(members, LEAST))
+    return Evidence(bound(1.0), bound(CAUTION), np.zeros((members, 2)), np.full(members, MIN_PART))
 
 
 @kernel
@@ -113,7 +113,7 @@ def bound_of(bounds: Bound, j: int) -> Bound:
     return Bound(
         bounds.rates,
         bounds.scales,
-        bounds.prices,
+        bounds.costs,
         bounds.weights,
         bounds.sums[j],
         bounds.squares[j],

@@ -6,7 +6,7 @@ import numpy as np
 
 from peekrank._jit import kernel
 from peekrank.learners._finite_games import NO_SYMBOL, symbol_of
-from peekrank.learners.feedexp3.state import MOST_MIXING, FeedExp3State
+from peekrank.learners.feedexp3.state import MAX_MIXING, FeedExp3State
 from peekrank.types import Features, Floats, Ints
 
 
@@ -20,7 +20,7 @@ def _shrink(s: FeedExp3State) -> float:
 def rank(s: FeedExp3State, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
     """Draw an action by its exponential weight, or from q."""
     shrink = _shrink(s)
-    gamma = min(s.mixing * shrink, MOST_MIXING)
+    gamma = min(s.mixing * shrink, MAX_MIXING)
     eta = s.rate * shrink * gamma
     least = s.losses[0]
     for i in range(1, len(s.losses)):
@@ -41,7 +41,7 @@ def rank(s: FeedExp3State, X: Features, uniforms: Floats, ranking: Ints, token: 
         if s.group[s.action[i]] == group:
             seen += s.weights[i]
     token[1] = action
-    token[2] = min(1.0, (1 - gamma) * seen / total + gamma * s.asked[group])
+    token[2] = min(1.0, (1 - gamma) * seen / total + gamma * s.explore_probs[group])
     for p in range(len(ranking)):
         ranking[p] = s.rankings[action, p]
 
@@ -92,7 +92,7 @@ def update(s: FeedExp3State, X: Features, ranking: Ints, token: Floats, feedback
 @kernel
 def propensities(s: FeedExp3State, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
     """Each action gives its probability to the first k items of its ranking."""
-    gamma = min(s.mixing * _shrink(s), MOST_MIXING)
+    gamma = min(s.mixing * _shrink(s), MAX_MIXING)
     total, before = 0.0, 0.0
     for i in range(len(s.weights)):
         total += s.weights[i]

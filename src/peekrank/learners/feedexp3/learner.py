@@ -80,7 +80,7 @@ class FeedExp3:
     def init(self, shape: Shape) -> FeedExp3State:
         """State before the first round."""
         plan = self.plan(shape)
-        if self.horizon is not None and self.horizon < plan.least_horizon:
+        if self.horizon is not None and self.horizon < plan.min_horizon:
             what = (
                 f"the bound says nothing below {plan.least_horizon:,} rounds; at most every other round explores"
             )
@@ -100,7 +100,7 @@ class FeedExp3:
             row=plan.seen.row.copy(),
             values=plan.values.copy(),
             cumulative_q=(sums := np.cumsum(plan.q)) / sums[-1],
-            asked=np.bincount(plan.seen.group, plan.q).astype(np.float64),
+            explore_probs=np.bincount(plan.seen.group, plan.q).astype(np.float64),
             weights=np.zeros(len(plan.action)),
         )
 
@@ -135,4 +135,4 @@ class FeedExp3:
             plan = self.plan(shape)
         except ValueError:
             return None
-        return min(plan.most * horizon, plan.regret(horizon, anytime=self.horizon is None))
+        return min(plan.max_loss * horizon, plan.regret(horizon, anytime=self.horizon is None))

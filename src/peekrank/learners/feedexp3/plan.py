@@ -14,7 +14,7 @@ from peekrank.games.theorems import theorem_of
 from peekrank.learners._finite_games import finite
 from peekrank.learners.feedexp3.linear_programs import ADVICE, estimates, exploration
 from peekrank.learners.feedexp3.signals import SignalGroups, seen_in
-from peekrank.learners.feedexp3.state import MOST_MIXING
+from peekrank.learners.feedexp3.state import MAX_MIXING
 from peekrank.types import Floats, Ints, Measure, Shape
 
 
@@ -31,16 +31,16 @@ class Plan(NamedTuple):
     values: Floats
     q: Floats
     width: float
-    price: float
-    most: float
+    cost: float
+    max_loss: float
 
     @property
-    def least_horizon(self) -> int:
+    def min_horizon(self) -> int:
         """The horizon from which on the bound is not above R T."""
         if self.width == 0:
             return 1
-        gamma = min(MOST_MIXING, self.most / (3 * self.price))
-        return ceil(self.width**2 * log(len(self.action)) / (2 * gamma * (self.most - gamma * self.price) ** 2))
+        gamma = min(MAX_MIXING, self.max_loss / (3 * self.cost))
+        return ceil(self.width**2 * log(len(self.action)) / (2 * gamma * (self.max_loss - gamma * self.cost) ** 2))
 
     def tuned(self, horizon: int | None) -> tuple[float, float]:
         """Gamma and eta / gamma; without a horizon, their factors of t^(-1/3)."""
@@ -48,9 +48,9 @@ class Plan(NamedTuple):
             return 0.0, 0.0
         spread = self.width**2 * log(len(self.action))
         if horizon is None:
-            gamma = (spread / (12 * self.price**2)) ** (1 / 3)
+            gamma = (spread / (12 * self.cost**2)) ** (1 / 3)
             return gamma, 4 * sqrt(spread / (3 * gamma)) / self.width**2
-        gamma = min(MOST_MIXING, (spread / (8 * self.price**2 * horizon)) ** (1 / 3))
+        gamma = min(MAX_MIXING, (spread / (8 * self.cost**2 * horizon)) ** (1 / 3))
         return gamma, sqrt(8 * spread / (gamma * horizon)) / self.width**2
 
     def regret(self, horizon: int, *, anytime: bool) -> float:
@@ -60,10 +60,10 @@ class Plan(NamedTuple):
         gamma, ratio = self.tuned(None if anytime else horizon)
         shrink = horizon ** (-1 / 3) if anytime else 1.0
         sums = 3 / 2 if anytime else 1  # the sum of t^(-1/3) is at most 3/2 T^(2/3)
-        last = min(MOST_MIXING, gamma * shrink)
-        explored = min(MOST_MIXING, sums * gamma * shrink) * horizon
+        last = min(MAX_MIXING, gamma * shrink)
+        explored = min(MAX_MIXING, sums * gamma * shrink) * horizon
         learning = log(len(self.action)) / (ratio * shrink * last)
-        return self.price * explored + learning + self.width**2 / 8 * sums * ratio * shrink * horizon
+        return self.cost * explored + learning + self.width**2 / 8 * sums * ratio * shrink * horizon
 
 
 @lru_cache(maxsize=64)
@@ -80,7 +80,7 @@ def plan_of(measure: Measure | Game, shape: Shape, max_grade: int) -> Plan:
     first = np.unique(class_of, return_index=True)[1][-class_of.max() - 1 :]
     if len(first) == 1:
         nothing, anything = np.zeros((len(seen.owner), 1)), np.full(len(class_of), 1 / len(class_of))
-        return Plan(rankings, seen, first, nothing, anything, width=0, price=0, most=0)
+        return Plan(rankings, seen, first, nothing, anything, width=0, cost=0, max_loss=0)
     values, width = estimates(game, class_of, first, seen)
     rounded = np.round(width / width.max(), 9)  # equal widths must tie
     most_telling = np.lexsort((-rounded[seen.group], class_of))  # of duplicates, the one to play comes first
@@ -88,9 +88,9 @@ def plan_of(measure: Measure | Game, shape: Shape, max_grade: int) -> Plan:
     q = exploration(game, action, seen, width / width.sum())
     loss = game.loss
     excess = loss - loss[action].min(axis=0)
-    price = float((q @ excess).max())
-    most = max(price, float(excess[action].max()))
-    return Plan(rankings, seen, action, values, q, float(width.sum()), price, most)
+    cost = float((q @ excess).max())
+    max_loss = max(cost, float(excess[action].max()))
+    return Plan(rankings, seen, action, values, q, float(width.sum()), cost, max_loss)
 
 
 def _duplicates(game: Game) -> Ints:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from peekrank.types import Floats, Ints
 
-MOST_MIXING = 1 / 2  # of rounds that explore
+MAX_MIXING = 1 / 2  # of rounds that explore
 
 
 class FeedExp3State(NamedTuple):
@@ -25,5 +25,5 @@ class FeedExp3State(NamedTuple):
     row: Ints  # of the estimates, for each action and symbol
     values: Floats  # (rows, classes)
     cumulative_q: Floats  # q by action, summed up
-    asked: Floats  # q by group
+    explore_probs: Floats  # q by group
     weights: Floats

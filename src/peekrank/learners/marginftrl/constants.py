@@ -45,16 +45,16 @@ class Places(NamedTuple):
     logs: Floats  # their logarithms
     drops: Floats  # how much the nearest position of another weight differs from each position
     seen_at: Floats  # the probability that an item drawn to this position is seen
-    price_at: Floats  # what moving it from this position to position k costs at most
+    move_cost_at: Floats  # what moving it from this position to position k costs at most
     ends: Ints  # the length; the first of the positions that weigh as much as position k, and one after the last
     scale: Floats  # the fields of a Scale, in order
 
 
 def positions(m: int) -> Places:
     """Space for lists of up to m items, filled for none."""
-    weights, logs, drops, seen_at, price_at = (np.zeros(m) for _ in range(5))
+    weights, logs, drops, seen_at, move_cost_at = (np.zeros(m) for _ in range(5))
     ends, scale = np.zeros(3, np.int64), np.zeros(len(Scale._fields))
-    return Places(weights, logs, drops, seen_at, price_at, ends, scale)
+    return Places(weights, logs, drops, seen_at, move_cost_at, ends, scale)
 
 
 @kernel
@@ -119,7 +119,7 @@ def fill_positions(discounts: Floats, n: int, k: int, s: Places) -> None:
 
     >>> found = positions(3)
     >>> fill_positions(np.array([1.0, 0.5, 0.0]), 3, 1, found)
-    >>> found.weights, found.price_at, found.drops
+    >>> found.weights, found.move_cost_at, found.drops
     (array([1.125, 0.625, 0.125]), array([0. , 0.5, 1. ]), array([0.5, 0.5, 0.5]))
     """
     if s.ends[0] == n:
@@ -133,10 +133,10 @@ def fill_positions(discounts: Floats, n: int, k: int, s: Places) -> None:
     for p in range(n):
         w = discounts[p] - lowest
         v = w + shift
-        s.weights[p], s.logs[p], s.price_at[p] = v, log(v), max(last - w, 0.0)
+        s.weights[p], s.logs[p], s.move_cost_at[p] = v, log(v), max(last - w, 0.0)
         V += v
         h += v * log(v / (mean + shift))
-        E += s.price_at[p]
+        E += s.move_cost_at[p]
         top += v if p < k else 0.0
     found = _compiled_scale(n, k, discounts[0] - lowest, last, top, (shift, V, h, E))
     s.scale[0], s.scale[1], s.scale[2], s.scale[3], s.scale[4] = found[0], found[1], found[2], found[3], found[4]

@@ -12,7 +12,7 @@ from peekrank._jit import kernel
 from peekrank._util.validate import check_unit
 from peekrank.kernels.permutahedron import (
     exchange,
-    expect,
+    expected_values,
     fill_pairs,
     find_exchanges,
     propensities_with_exploration,
@@ -28,8 +28,8 @@ from peekrank.learners._shared import (
 from peekrank.learners.marginftrl.constants import LONGEST, SHARE, SLACK, Scale, fill_positions, scale_for
 from peekrank.learners.marginftrl.plan import (
     ANSWERED,
-    ASKING,
     BETA,
+    EXPLORING,
     LENGTH,
     LISTED,
     MOVED,
@@ -49,7 +49,7 @@ from peekrank.measures import learnable
 from peekrank.measures import measure as measure_named
 from peekrank.types import Features, Floats, Ints, Kernels, LinearMeasure, Shape
 
-_FLOATS = ("asked", "propensity", "ratios", "numbers", "space.x")
+_FLOATS = ("explore_probs", "propensity", "ratios", "numbers", "space.x")
 
 
 @kernel
@@ -83,14 +83,14 @@ def _explore(s: MarginFTRLState, X: Features, uniforms: Floats, ranking: Ints, t
             j = p + int(uniforms[1 + n + p] * (end - p))
             ranking[p], ranking[j] = ranking[j], ranking[p]
     token[0] = 0
-    if uniforms[0] >= s.numbers[ASKING]:
+    if uniforms[0] >= s.numbers[EXPLORING]:
         for p in range(k):
             token[1 + p] = s.propensity[ranking[p]]
         return
-    row, left = 0, uniforms[0] - s.asked[0]
+    row, left = 0, uniforms[0] - s.explore_probs[0]
     while left >= 0 and row < n - 1:
         row += 1
-        left -= s.asked[row]
+        left -= s.explore_probs[row]
     position = 0
     while ranking[position] != row:
         position += 1
@@ -158,8 +158,8 @@ def _propensities(s: MarginFTRLState, X: Features, ranking: Ints, token: Floats,
     fill_pairs(n, min(s.k, n), s.positions.ends[1], s.positions.ends[2], s.pairs)
     for p in range(n):
         s.seen[p] = s.positions.seen_at[p]
-    expect(s.seen, s.space)
-    propensities_with_exploration(s.asked, s.seen, s.clock[POOLS], s.space, s.pairs, out)
+    expected_values(s.seen, s.space)
+    propensities_with_exploration(s.explore_probs, s.seen, s.clock[POOLS], s.space, s.pairs, out)
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ class MarginFTRL:
     )
     persistent: ClassVar[tuple[str, ...]] = (
         *(f"items.{name}" for name in Estimates._fields),
-        *("marks", "touched", "listed", "asked", "propensity", "ratios", "clock", "numbers"),
+        *("marks", "touched", "listed", "explore_probs", "propensity", "ratios", "clock", "numbers"),
         *("space.order", "space.x", "space.first"),  # of the leader, which is followed as long as the plan is
     )
 
@@ -280,7 +280,7 @@ def _check_values(state: MarginFTRLState) -> None:
     """Raise ValueError if a number is one that no run can have reached."""
     if state.numbers[BETA] < 1 or state.numbers.min() < 0:
         raise ValueError("its numbers must not be below 0, and beta not below 1")
-    if state.items.squares.min() < 0 or state.asked.min() < 0:
+    if state.items.squares.min() < 0 or state.explore_probs.min() < 0:
         raise ValueError("its items.squares and asked must not be below 0")
     if not np.all(state.ratios > 0):
         raise ValueError("its ratios must be above 0")

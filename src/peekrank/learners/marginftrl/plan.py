@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from peekrank._jit import kernel
-from peekrank.kernels.permutahedron import Pairs, Space, expect, find_exchanges, leader, pairs, space
+from peekrank.kernels.permutahedron import Pairs, Space, expected_values, find_exchanges, leader, pairs, space
 from peekrank.learners.marginftrl.constants import (
     HARDEST,
     LONGEST,
@@ -35,16 +35,16 @@ ANSWERED, LENGTH, POOLS, SAFE, LISTED, TOUCHED = range(6)
 # The numbers: answered rounds; beta; what questions cost in a round, the probability of a question, and how far
 # answers
 # may move an item before the plan is over; what beta^q may have come to, and by how much that grows in a round
-ROUNDS, BETA, PRICE, ASKING, REACH, ALLOWED, PACE = range(7)
+ROUNDS, BETA, COST, EXPLORING, REACH, ALLOWED, PACE = range(7)
 # Marks of an item: it is on the plan's list; answers have moved it
 ON_LIST, MOVED = 1, 2
 
 RARELY = 2.0**-40  # the least that questions are wanted
-_MOST_ASKING = 0.9  # the probability of a question, at most
+_MAX_EXPLORATION = 0.9  # the probability of a question, at most
 _CAUTION = 0.5  # alpha: how much doubt there must be about the order
 _CALM = 0.2  # what is added to the logarithm of what a mistake may cost
 _BOUNDLESS = 1e99  # a margin where nobody is to be passed
-_FARTHEST = 50.0  # an exponent; beyond, the linear bound is the smaller one
+_MAX_NUMBER = 50.0  # an exponent; beyond, the linear bound is the smaller one
 
 
 class Estimates(NamedTuple):
@@ -66,7 +66,7 @@ class MarginFTRLState(NamedTuple):
     marks: Ints
     touched: Ints  # items with the mark MOVED
     listed: Ints  # the plan's list
-    asked: Floats  # by row of that: the probability of a question about it,
+    explore_probs: Floats  # by row of that: the probability of a question about it,
     propensity: Floats  # to be asked about, or seen in a round without a question,
     ratios: Floats  # and all rounds, to those in which it was available
     clock: Ints
@@ -80,7 +80,7 @@ class MarginFTRLState(NamedTuple):
     scores: Floats  # by row, as is point
     point: Floats
     seen: Floats  # by order, as are price, up and down
-    price: Floats
+    move_cost: Floats
     up: Floats
     down: Floats
     space: Space
@@ -90,8 +90,8 @@ class MarginFTRLState(NamedTuple):
 def no_plan(discounts: Floats, k: int, decay: float) -> MarginFTRLState:
     """A state before the first round, for as many items as there are discounts."""
     m = len(discounts)
-    costs, sums, squares, counts, rounds, moved, asked = (np.zeros(m) for _ in range(7))
-    scores, point, seen, price, up, down = (np.zeros(m) for _ in range(6))
+    costs, sums, squares, counts, rounds, moved, explore_probs = (np.zeros(m) for _ in range(7))
+    scores, point, seen, move_cost, up, down = (np.zeros(m) for _ in range(6))
     numbers = np.zeros(7)
     numbers[BETA] = 1.0
     return MarginFTRLState(
@@ -99,7 +99,7 @@ def no_plan(discounts: Floats, k: int, decay: float) -> MarginFTRLState:
         marks=np.zeros(m, np.int64),
         touched=np.zeros(m, np.int64),
         listed=np.zeros(m, np.int64),
-        asked=asked,
+        explore_probs=explore_probs,
         propensity=np.ones(m),
         ratios=np.ones(m),
         clock=np.zeros(6, np.int64),
@@ -113,7 +113,7 @@ def no_plan(discounts: Floats, k: int, decay: float) -> MarginFTRLState:
         scores=scores,
         point=point,
         seen=seen,
-        price=price,
+        move_cost=move_cost,
         up=up,
         down=down,
         space=space(m),
@@ -138,9 +138,9 @@ def make_plan(s: MarginFTRLState, n: int) -> None:
     clock[POOLS] = leader(s.scores[:n], 1 / beta, s.positions.weights, s.space)
     find_exchanges(s.positions.weights, clock[POOLS], s.space)
     for p in range(n):
-        s.seen[p], s.price[p] = s.positions.seen_at[p], s.positions.price_at[p]
-    expect(s.seen, s.space)
-    expect(s.price, s.space)
+        s.seen[p], s.move_cost[p] = s.positions.seen_at[p], s.positions.move_cost_at[p]
+    expected_values(s.seen, s.space)
+    expected_values(s.move_cost, s.space)
     if not safe:
         _find_margins(s, n)
     _choose_rates(s, n)
@@ -158,7 +158,7 @@ def _settle(s: MarginFTRLState) -> None:
         fill_positions(s.discounts, n, min(s.k, n), s.positions)
         h = s.positions.scale[2]
         lost = _lost(s, n)
-        numbers[BETA] += SHARE / h * (answered * numbers[PRICE] + lost) if h > 0 else 0.0
+        numbers[BETA] += SHARE / h * (answered * numbers[COST] + lost) if h > 0 else 0.0
         numbers[ALLOWED] += answered * numbers[PACE]
     if s.decay < 1 and answered > 0:
         _forget(s, s.decay**answered)
@@ -216,12 +216,12 @@ def settle_late(s: MarginFTRLState, ranking: Ints, token: Floats, feedback: Floa
     """
     numbers, n = s.numbers, s.clock[LISTED]
     fill_positions(s.discounts, n, min(s.k, n), s.positions)
-    c, beta, lost = scale_in(s.positions), numbers[BETA], numbers[PRICE]
+    c, beta, lost = scale_in(s.positions), numbers[BETA], numbers[COST]
     for p in range(len(feedback)):
         i = s.here[ranking[p]]
         if token[1 + p] > 0 and not np.isnan(feedback[p]) and not s.marks[i] & ON_LIST:
             moved, own = (feedback[p] - s.items.hints[i]) / token[1 + p], beta / _ratio(s, i)
-            z = max(moved / own, -_FARTHEST)
+            z = max(moved / own, -_MAX_NUMBER)
             lost += min(own * c.V / n * (exp(-z) - 1 + z), s.positions.weights[0] * abs(moved))
     if c.h > 0:
         numbers[BETA] += SHARE / c.h * lost
@@ -296,26 +296,26 @@ def _can_pass(s: MarginFTRLState, b: int) -> bool:
 
 
 @kernel
-def _wanted(s: MarginFTRLState, p: int, k: int) -> float:
+def _target_propensity(s: MarginFTRLState, p: int, k: int) -> float:
     """How often the item at p of the order should be seen: enough for the worst case, and for what is in doubt."""
-    row, beta, x, price = s.space.order[p], s.numbers[BETA], s.space.x[p], s.price[p]
+    row, beta, x, move_cost = s.space.order[p], s.numbers[BETA], s.space.x[p], s.move_cost[p]
     i, ratio, rounds = s.listed[row], s.ratios[row], s.numbers[ROUNDS] + 1.0
     hint, variance = s.items.hints[i], (s.items.squares[i] + 0.5) / (s.items.counts[i] + 2)
     push = min(PUSH * sqrt(s.positions.weights[0] / (k * x)), HARDEST)
-    wanted = ratio * max(hint, 1 - hint) / (push * beta)
-    if price > 0:
-        wanted = max(wanted, sqrt(ratio * variance * x / (2 * beta * price)))
+    target = ratio * max(hint, 1 - hint) / (push * beta)
+    if move_cost > 0:
+        target = max(target, sqrt(ratio * variance * x / (2 * beta * move_cost)))
     part, spare = (1.0 if k == 1 else 0.5), 2 * NUDGE * beta
     up, down = part * s.up[p] - spare, part * s.down[p] - spare
     if up > 0 and down > 0:
         enough, margin = ratio * max(hint / up, (1 - hint) / down), min(s.up[p], s.down[p])
-        if margin < _BOUNDLESS and enough < wanted:
+        if margin < _BOUNDLESS and enough < target:
             gap = min(margin / rounds, 1.0)
-            mistake = s.positions.drops[p] * gap**3 * (rounds / ratio) / (max(price, 1e-9) * variance)
+            mistake = s.positions.drops[p] * gap**3 * (rounds / ratio) / (max(move_cost, 1e-9) * variance)
             doubt = ratio * (variance * rounds / (margin * margin) + 0.5 / margin)
             enough = max(enough, _CAUTION * (_CALM + log(1 + mistake)) * doubt)
-        wanted = min(wanted, enough)
-    propensity: float = min(max(wanted, RARELY), 1.0)
+        target = min(target, enough)
+    propensity: float = min(max(target, RARELY), 1.0)
     return propensity
 
 
@@ -327,22 +327,22 @@ def _choose_rates(s: MarginFTRLState, n: int) -> None:
     most, pace = 0.0, 0.0  # what all questions together can take; of the worst case, beside a fixed set's
     for p in range(n):
         r, root = order[p], sqrt(s.ratios[order[p]])
-        s.asked[r] = min(rate * root, 1.0) if safe else _wanted(s, p, k)
-        most += max(s.asked[r] - 0.5 * s.seen[p], 0.0)
-        pace += root * (s.space.x[p] / c.V + s.price[p] / c.E) / 2 if c.E > 0 else root * root * s.space.x[p] / c.V
-    asking, price = 0.0, 0.0
+        s.explore_probs[r] = min(rate * root, 1.0) if safe else _target_propensity(s, p, k)
+        most += max(s.explore_probs[r] - 0.5 * s.seen[p], 0.0)
+        pace += root * (s.space.x[p] / c.V + s.move_cost[p] / c.E) / 2 if c.E > 0 else root * root * s.space.x[p] / c.V
+    exploring, move_cost = 0.0, 0.0
     for p in range(n):
         r = order[p]
         if most > 0.5:
-            share = max(s.asked[r] - 0.5 * s.seen[p], 0.0) / most
-            s.asked[r] = min(most, _MOST_ASKING) * 0.5 * (1 / n + share)
+            share = max(s.explore_probs[r] - 0.5 * s.seen[p], 0.0) / most
+            s.explore_probs[r] = min(most, _MAX_EXPLORATION) * 0.5 * (1 / n + share)
         else:
-            s.asked[r] = max(s.asked[r] - (1 - most) * s.seen[p], 0.0)
-        asking += s.asked[r]
-        price += s.asked[r] * s.price[p]
+            s.explore_probs[r] = max(s.explore_probs[r] - (1 - most) * s.seen[p], 0.0)
+        exploring += s.explore_probs[r]
+        move_cost += s.explore_probs[r] * s.move_cost[p]
     for p in range(n):
-        s.propensity[order[p]] = s.asked[order[p]] + (1 - asking) * s.seen[p]
-    s.numbers[ASKING], s.numbers[PRICE], s.numbers[PACE] = asking, price, SLACK * c.pace * pace
+        s.propensity[order[p]] = s.explore_probs[order[p]] + (1 - exploring) * s.seen[p]
+    s.numbers[EXPLORING], s.numbers[COST], s.numbers[PACE] = exploring, move_cost, SLACK * c.pace * pace
     s.numbers[REACH] = _BOUNDLESS
     if safe:
         s.clock[LENGTH] = 1
@@ -350,7 +350,7 @@ def _choose_rates(s: MarginFTRLState, n: int) -> None:
         s.clock[LENGTH] = int(c.exploring)
     else:
         length = min(1 + 2 * NUDGE * beta, float(LONGEST))
-        if asking * length > 0.5:
-            length = 0.5 / asking
+        if exploring * length > 0.5:
+            length = 0.5 / exploring
         s.clock[LENGTH] = int(max(length, 1.0))
         s.numbers[REACH] = NUDGE * beta

@@ -31,7 +31,7 @@ from peekrank.measures import Precision
 from peekrank.measures import measure as measure_named
 from peekrank.types import Features, Floats, Ints, Kernels, Measure, Shape
 
-_MOST_CLASSES = 5000
+_MAX_CLASSES = 5000
 # for which the constants of a bound take less than a second, if the game is written down
 _ITEMS_IN_TIME, _OUTCOMES_IN_TIME = 4, 32
 _TOKEN = 3  # explored mark, action and eta come before the shares
@@ -46,7 +46,7 @@ class NW2State(NamedTuple):
     rounds: Ints
     shares: Floats
     rate: float  # eta, or eta sqrt(t) in round t without a horizon
-    most: float  # the largest eta
+    max_rate: float  # the largest eta
     anytime: bool
     even: bool  # whether all actions of a class share its probability
     k: int
@@ -106,7 +106,7 @@ def _draw(s: NW2State, u: float) -> int:
 
 @kernel
 def _rank(s: NW2State, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
-    eta = min(s.most, s.rate / sqrt(s.rounds[0] + 1)) if s.anytime else s.rate
+    eta = min(s.max_rate, s.rate / sqrt(s.rounds[0] + 1)) if s.anytime else s.rate
     settle(s.sums, eta, s.tables, s.space, s.shares)
     _action_probabilities(s, s.shares, eta)
     action = _draw(s, uniforms[0])
@@ -123,7 +123,7 @@ def _update(s: NW2State, X: Features, ranking: Ints, token: Floats, feedback: Fl
     total = 0.0
     for c in range(classes):
         total += shares[c] if shares[c] >= 0 else np.nan
-    mine = 0 <= action < len(t.rankings) and 0 < eta <= s.most and abs(total - 1) < _ROUNDING
+    mine = 0 <= action < len(t.rankings) and 0 < eta <= s.max_rate and abs(total - 1) < _ROUNDING
     if not (mine and ranking[0] == t.rankings[action, 0]):
         raise ValueError("the token of this decision is not one of this agent's")
     symbol = symbol_of(feedback[: t.read], t.grades)
@@ -148,8 +148,8 @@ def _update(s: NW2State, X: Features, ranking: Ints, token: Floats, feedback: Fl
         e = t.border[d]
         s.sums[e] -= bonus * shares[t.source[e]] ** 2 / s.between[d]
         s.sums[t.reverse[e]] -= bonus * shares[t.target[e]] ** 2 / s.between[d]
-    for i in range(t.told_of[action], t.told_of[action + 1]):
-        e = t.told[i]
+    for i in range(t.observed_from[action], t.observed_from[action + 1]):
+        e = t.observed[i]
         s.sums[e] += shares[t.source[e]] * t.values[i, symbol] / probability
     s.rounds[0] += 1
 
@@ -242,9 +242,9 @@ class NW2:
         """State before the first round."""
         tables, constants = self._game(shape)
         if self.paper_rate:
-            rate = most = printed_rate(tables, self.horizon or 1)
+            rate = max_rate = printed_rate(tables, self.horizon or 1)
         else:
-            rate, most = learning_rates(constants, self.horizon)
+            rate, max_rate = learning_rates(constants, self.horizon)
             bound = None if self.horizon is None else regret_bound(constants, self.horizon, anytime=False)
             if self.horizon is not None and bound is not None and bound > constants.reach * self.horizon:
                 what = f"the bound, {bound:,.0f}, is more than can be lost"
@@ -256,7 +256,7 @@ class NW2:
             rounds=np.zeros(1, dtype=np.int64),
             shares=np.full(classes, 1 / classes),
             rate=rate,
-            most=most,
+            max_rate=max_rate,
             anytime=self.horizon is None,
             even=not self.paper_rate,
             k=shape.k,
@@ -315,7 +315,7 @@ class NW2:
     def _fits(self, shape: Shape) -> bool:
         """Whether the learner may fit, and will know in time."""
         if isinstance(self.measure, Precision):
-            return comb(shape.m, min(self.measure.cutoff, shape.m)) <= _MOST_CLASSES
+            return comb(shape.m, min(self.measure.cutoff, shape.m)) <= _MAX_CLASSES
         if isinstance(self.measure, Game):
             return True
         fast = shape.m <= _ITEMS_IN_TIME and (self.max_grade + 1) ** shape.m <= _OUTCOMES_IN_TIME
@@ -327,7 +327,7 @@ class NW2:
         m, n = shape.m, self.measure.cutoff
         if not self._fits(shape):
             raise ValueError(
-                f"m = {m}: p@{n}+sum has {comb(m, n):,} classes of rankings, and nw2 goes up to {_MOST_CLASSES:,}; "
+                f"m = {m}: p@{n}+sum has {comb(m, n):,} classes of rankings, and nw2 goes up to {_MAX_CLASSES:,}; "
                 "setftrl has no such limit"
             )
         return precision_tables(m, n, offset=0.0 if self.paper_rate else 1 / 2), precision_constants(m, n)

@@ -22,7 +22,7 @@ from peekrank.types import Floats, Ints
 # that are exact to rounding. Three million rounds at m = 5, n = 2, with one set always best and with all alike,
 # left everything finite and shares that add up to 1 within 1e-15. docs/theory/finite-games.md bounds what a
 # residual costs.
-_FARTHEST = 36.0  # exp(-36) is what rounding leaves of 1
+_MAX_NUMBER = 36.0  # exp(-36) is what rounding leaves of 1
 _RESIDUAL = 1e-9
 _CORRECT_UP_TO = 300  # classes; beyond, sweeps are faster
 _INVERT_UP_TO = 1000  # classes; beyond, the matrix is too large
@@ -84,7 +84,7 @@ def exponentials(x: Floats) -> None:
     for each other.
     """
     for i in range(len(x)):
-        z = min(x[i], _FARTHEST) * (-1 / 128)
+        z = min(x[i], _MAX_NUMBER) * (-1 / 128)
         zz = z * z
         zzzz = zz * zz
         a = (1 + z) + zz * (1 / 2 + z * (1 / 6))

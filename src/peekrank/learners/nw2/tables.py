@@ -23,7 +23,7 @@ from peekrank.learners._finite_games import finite
 from peekrank.measures import learnable
 from peekrank.types import Floats, Ints, Measure, Shape
 
-_MOST_VALUES = 10**7  # of all estimates together
+_MAX_VALUES = 10**7  # of all estimates together
 
 
 class Tables(NamedTuple):
@@ -46,8 +46,8 @@ class Tables(NamedTuple):
     border: Ints
     weight: Floats
     crowd: int  # the most degenerate actions that touch one class, 1 at least
-    told_of: Ints
-    told: Ints
+    observed_from: Ints
+    observed: Ints
     values: Floats
     largest: float  # V, the largest of the values
     rankings: Ints  # to show for each action
@@ -134,8 +134,8 @@ def precision_tables(m: int, n: int, offset: float = 1 / 2) -> Tables:
         border=np.zeros(0, dtype=np.int64),
         weight=np.zeros(0),
         crowd=1,
-        told_of=np.arange(0, 2 * leaving.size + 1, 2 * (m - n)),
-        told=np.hstack([leaving, reverse.reshape(leaving.shape)]).ravel(),
+        observed_from=np.arange(0, 2 * leaving.size + 1, 2 * (m - n)),
+        observed=np.hstack([leaving, reverse.reshape(leaving.shape)]).ravel(),
         values=np.tile(np.repeat(np.outer([1, -1], [-offset, 1 - offset]), m - n, axis=0), (len(leaving), 1)),
         largest=max(offset, 1 - offset),
         rankings=np.array(rankings, dtype=np.int64),
@@ -155,8 +155,8 @@ def _nothing_to_learn(ranking: Ints, read: int, grades: int) -> Tables:
         border=none,
         weight=np.zeros(0),
         crowd=1,
-        told_of=np.zeros(2, dtype=np.int64),
-        told=none,
+        observed_from=np.zeros(2, dtype=np.int64),
+        observed=none,
         values=np.zeros((0, grades**read)),
         largest=0.0,
         rankings=ranking[None],
@@ -169,28 +169,28 @@ def learning_rates(c: Constants, horizon: int | None) -> tuple[float, float]:
     """Eta, or eta sqrt(t) in round t where no horizon is given, and the largest eta, for which gamma is 1/2."""
     if c.reach == 0:
         return 1.0, 1.0
-    most = 1 / (2 * c.largest * c.actions)
+    max_rate = 1 / (2 * c.largest * c.actions)
     best = sqrt(c.slope * c.entropy / (c.slope * c.variance + c.largest * c.actions * c.exploring))
-    return (best / sqrt(2), most) if horizon is None else (min(most, best / sqrt(horizon)), most)
+    return (best / sqrt(2), max_rate) if horizon is None else (min(max_rate, best / sqrt(horizon)), max_rate)
 
 
 def regret_bound(c: Constants, horizon: int, *, anytime: bool) -> float:
     """The bound; docs/theory/finite-games.md has the proof."""
     if c.reach == 0:
         return 0.0
-    rate, most = learning_rates(c, None if anytime else horizon)
+    rate, max_rate = learning_rates(c, None if anytime else horizon)
     explored = c.largest * c.actions * c.exploring
     if not anytime:
         spread = rate * horizon * c.variance * exp(2 * rate * c.largest * c.neighborhood)
         return c.slope * (c.entropy / rate + spread) + rate * horizon * explored
-    steady = (rate / most) ** 2  # rounds before eta begins to fall
-    total, squares = most * horizon, most**2 * horizon  # of eta, added up over the rounds
+    steady = (rate / max_rate) ** 2  # rounds before eta begins to fall
+    total, squares = max_rate * horizon, max_rate**2 * horizon  # of eta, added up over the rounds
     if horizon > steady:
         total = rate * (2 * sqrt(horizon) - sqrt(steady))
         squares = rate**2 * (1 + log(horizon / steady))
-    excess = (2 * exp(2 * most * c.largest * c.neighborhood) - 1) / most
+    excess = (2 * exp(2 * max_rate * c.largest * c.neighborhood) - 1) / max_rate
     spread = c.variance * (total + excess * squares)
-    return c.slope * (c.entropy / min(most, rate / sqrt(horizon)) + spread) + total * explored
+    return c.slope * (c.entropy / min(max_rate, rate / sqrt(horizon)) + spread) + total * explored
 
 
 def printed_rate(tables: Tables, horizon: int) -> float:
@@ -220,7 +220,7 @@ def game_tables(measure: Measure | Game, shape: Shape, max_grade: int) -> tuple[
     if len(classes) == 1:
         return _nothing_to_learn(rankings[classes[0]], shape.k, max_grade + 1), NOTHING_TO_LEARN
     borders = all_borders(game, analysis.cells)
-    if 2 * sum(len(border.neighborhood) for border in borders) * len(game.symbols) > _MOST_VALUES:
+    if 2 * sum(len(border.neighborhood) for border in borders) * len(game.symbols) > _MAX_VALUES:
         raise ValueError(f"m = {shape.m}: {measure} has {len(borders):,} pairs of neighbours, too many for nw2")
     # of actions with the same losses and the same feedback, one is enough
     different = np.unique(np.column_stack([first_of, game.signals]), axis=0, return_index=True)[1]
@@ -238,14 +238,14 @@ def game_tables(measure: Measure | Game, shape: Shape, max_grade: int) -> tuple[
     for i, around in enumerate(neighbours):
         for j in (i, *(j for j, _ in around)):
             edge_of[i, j] = len(edge_of)
-    told: list[list[tuple[int, Floats]]] = [[] for _ in played]
+    observed: list[list[tuple[int, Floats]]] = [[] for _ in played]
     touching, borders_of, weights = np.zeros(len(classes), dtype=np.int64), [], []
     loss = game.loss
     for border in borders:
         i, j = class_of[border.i], class_of[border.j]
         actions = [a for a in border.neighborhood if a in number]
         for a, values in zip(actions, _estimate(game, loss[border.j] - loss[border.i], actions), strict=True):
-            told[number[a]] += [(edge_of[i, j], values), (edge_of[j, i], -values)]
+            observed[number[a]] += [(edge_of[i, j], values), (edge_of[j, i], -values)]
             if kind[a] == "degenerate":
                 apart = loss[border.i] - loss[border.j]
                 borders_of.append((number[a], edge_of[i, j]))
@@ -262,10 +262,10 @@ def game_tables(measure: Measure | Game, shape: Shape, max_grade: int) -> tuple[
         border=np.array([borders_of[d][1] for d in by_action], dtype=np.int64),
         weight=np.array([weights[d] for d in by_action]),
         crowd=max(1, int(touching.max())),
-        told_of=np.cumsum([0] + [len(of) for of in told]),
-        told=np.array([edge for of in told for edge, _ in of], dtype=np.int64),
-        values=np.array([values for of in told for _, values in of]),
-        largest=float(max(np.abs(values).max() for of in told for _, values in of)),
+        observed_from=np.cumsum([0] + [len(of) for of in observed]),
+        observed=np.array([edge for of in observed for edge, _ in of], dtype=np.int64),
+        values=np.array([values for of in observed for _, values in of]),
+        largest=float(max(np.abs(values).max() for of in observed for _, values in of)),
         rankings=rankings[played],
         read=shape.k,
         grades=max_grade + 1,
@@ -299,8 +299,8 @@ def _game_constants(game: Game, losses: Floats, t: Tables, classes: list[int]) -
         neighborhood[e] += 1
     for a in range(len(t.rankings)):
         c = int(np.searchsorted(t.actions, a, side="right")) - 1
-        for i in range(t.told_of[a], t.told_of[a + 1]):
-            e, square = t.told[i], float(np.square(t.values[i]).max())
+        for i in range(t.observed_from[a], t.observed_from[a + 1]):
+            e, square = t.observed[i], float(np.square(t.values[i]).max())
             if c >= N:
                 own[e] += 2 * t.crowd * square
                 other[e] += 2 * t.crowd * square

@@ -15,8 +15,8 @@ from peekrank.kernels.exploration import (
 from peekrank.kernels.sorting import move_up, sort_descending
 from peekrank.kernels.triangular import BLOCK, block_dot, solve, solve_transposed
 from peekrank.kernels.vectors import all_finite, copy, fill_normals
-from peekrank.learners.ridge.regression import look_at
-from peekrank.learners.ridge.state import ONE, ROUNDS, RidgeState, answers_per_column, deviation, most_weight
+from peekrank.learners.ridge.regression import observe_features
+from peekrank.learners.ridge.state import ONE, ROUNDS, RidgeState, answers_per_column, deviation, max_weight
 from peekrank.types import Features, Floats, Ints
 
 _LASTING = 0.1  # a round asks about anything with probability 0.1 (1 + answers per column)^(-1/3) at least
@@ -60,27 +60,27 @@ def _noise(s: RidgeState, n: int) -> float:
 
 
 @kernel
-def _anything(s: RidgeState, n: int) -> float:
+def _uniform_explore_rate(s: RidgeState, n: int) -> float:
     """How often to ask about anything: while scores are mostly noise, and ever less often after that."""
     return float(max(s.uniform * _noise(s, n), _LASTING * (1 + answers_per_column(s)) ** (-1 / 3)))
 
 
 @kernel
-def _ask(s: RidgeState, k: int, uniform: float, ranking: Ints) -> None:
+def _explore(s: RidgeState, k: int, uniform: float, ranking: Ints) -> None:
     """Move the item that a question is about to position k."""
     n = len(ranking)
-    means, widths, weights, questions = s.means[:n], s.widths[:n], s.weights[:n], s.questions[:n]
+    means, widths, weights, explore_probs = s.means[:n], s.widths[:n], s.weights[:n], s.explore_probs[:n]
     _fill_widths(s, n)
     if not all_finite(s.sampled[:n]):
         return
     for p in range(n):
         means[p], widths[p] = s.scores[ranking[p]], s.sampled[ranking[p]]
     fill_doubts(means, widths, weights, s.doubts[:n], s.space)
-    fill_exploration_costs(means, weights, k, s.prices[:n])
-    fill_exploration_probs(s.doubts[:n], widths, s.prices[:n], k, s.explore_rate, questions)
+    fill_exploration_costs(means, weights, k, s.costs[:n])
+    fill_exploration_probs(s.doubts[:n], widths, s.costs[:n], k, s.explore_rate, explore_probs)
     if s.uniform > 0:
-        floor_probs(questions, k, _anything(s, n) / n)
-    position = sample_position(questions, k, uniform)
+        floor_probs(explore_probs, k, _uniform_explore_rate(s, n) / n)
+    position = sample_position(explore_probs, k, uniform)
     if position >= 0:
         move_up(ranking, position, k - 1)
 
@@ -127,8 +127,8 @@ def _sort(s: RidgeState, X: Features, ranking: Ints) -> bool:
     """Show the items by score; whether something can be asked about."""
     n = len(ranking)
     order = s.order[:n]
-    look_at(s, X)
-    s.questions[:n] = 0
+    observe_features(s, X)
+    s.explore_probs[:n] = 0
     if not all_finite(s.scores[:n]):  # of weights that have overflowed nothing can be learned
         for i in range(n):
             order[i] = ranking[i] = i
@@ -151,20 +151,20 @@ def _mark(s: RidgeState, ranking: Ints, token: Floats) -> None:
 def propensities(s: RidgeState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
     """After `rank_by_doubt`; by sampling they are integrals over the posterior."""
     n = len(ranking)
-    k, questions = min(s.k, n), 0.0
+    k, explore_probs = min(s.k, n), 0.0
     for p in range(n):
-        out[s.order[p]] = 1.0 if p < k else s.questions[p]
-        questions += s.questions[p]
-    out[s.order[k - 1]] -= questions
+        out[s.order[p]] = 1.0 if p < k else s.explore_probs[p]
+        explore_probs += s.explore_probs[p]
+    out[s.order[k - 1]] -= explore_probs
 
 
 @kernel
 def off_policy(s: RidgeState, X: Features, ranking: Ints, propensities: Floats, token: Floats) -> None:
     """Weigh answers by how seldom their items are seen, as far as the number of answers allows."""
-    most = most_weight(s)
+    limit = max_weight(s)
     for p in range(min(s.k, len(ranking))):
         propensity = propensities[ranking[p]]
-        token[1 + p] = 1 / propensity if most * propensity > 1 else most
+        token[1 + p] = 1 / propensity if limit * propensity > 1 else limit
 
 
 @kernel
@@ -174,10 +174,10 @@ def exploit(s: RidgeState, X: Features, ranking: Ints, token: Floats) -> None:
 
 
 @kernel
-def ask_in_doubt(s: RidgeState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
+def explore_in_doubt(s: RidgeState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
     """Move an item that is asked about to position k; `exploit` comes before."""
     if s.k < len(ranking) and all_finite(s.scores[: len(ranking)]):
-        _ask(s, s.k, uniforms[0], ranking)
+        _explore(s, s.k, uniforms[0], ranking)
     _mark(s, ranking, token)
     seen = s.sampled[: len(ranking)]
     propensities(s, X, ranking, token, seen)
@@ -188,7 +188,7 @@ def ask_in_doubt(s: RidgeState, X: Features, uniforms: Floats, ranking: Ints, to
 def rank_by_doubt(s: RidgeState, X: Features, uniforms: Floats, ranking: Ints, token: Floats) -> None:
     """Show the items by score, but for an item that is asked about."""
     exploit(s, X, ranking, token)
-    ask_in_doubt(s, X, uniforms, ranking, token)
+    explore_in_doubt(s, X, uniforms, ranking, token)
 
 
 @kernel

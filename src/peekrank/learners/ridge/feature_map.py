@@ -24,7 +24,7 @@ class FeatureMap(NamedTuple):
     z: Floats  # memory for an item
 
 
-def make_feature_map(d: int, most: int) -> FeatureMap:
+def make_feature_map(d: int, limit: int) -> FeatureMap:
     """Squares of all features, then all products of two; waves for what there is no room for.
 
     All squares and products take d (d + 1)/2 columns. If there are fewer, squares come if there is room for all of
@@ -40,8 +40,8 @@ def make_feature_map(d: int, most: int) -> FeatureMap:
     """
     squares = np.tile(np.arange(d), (2, 1))
     both = np.hstack([squares, np.array(np.triu_indices(d, 1))])
-    factors = both if both.shape[1] <= most else squares if d <= most else squares[:, :0]
-    waves = most - factors.shape[1] if both.shape[1] > most else 0
+    factors = both if both.shape[1] <= limit else squares if d <= limit else squares[:, :0]
+    waves = limit - factors.shape[1] if both.shape[1] > limit else 0
     normals = np.empty(waves * d + waves * d % 2)
     uniforms = _scattered(len(normals) + waves)
     fill_normals(uniforms[: len(normals)], normals)

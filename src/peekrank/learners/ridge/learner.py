@@ -14,8 +14,8 @@ from peekrank.kernels.sorting import sort_space
 from peekrank.kernels.triangular import BLOCK, aligned, panel, row_ends, whole_blocks
 from peekrank.learners._shared import check_numbers, off_policy_unchanged
 from peekrank.learners.ridge.exploration import (
-    ask_in_doubt,
     exploit,
+    explore_in_doubt,
     off_policy,
     propensities,
     rank_by_doubt,
@@ -28,7 +28,7 @@ from peekrank.types import Features, Floats, Kernels, Shape
 
 Explore = Literal["doubt", "sampling"]
 _UNIFORM = 1.2  # questions about anything, in the share of noise in the scores of a list
-MOST_COLUMNS = 2000  # of the factor, which is a matrix of so many rows and columns
+MAX_COLUMNS = 2000  # of the factor, which is a matrix of so many rows and columns
 
 # rank looks at columns
 _BY_DOUBT = Kernels(
@@ -38,7 +38,7 @@ _BY_DOUBT = Kernels(
     counts_rounds=True,
     off_policy=off_policy,
     exploit=exploit,
-    explore=ask_in_doubt,
+    explore=explore_in_doubt,
 )
 _BY_SAMPLING = Kernels(rank_by_sampling, update, counts_rounds=True, off_policy=off_policy_unchanged)
 
@@ -113,7 +113,7 @@ class Ridge:
         check_positive("explore_rate", self.explore_rate)
         if not 0.5 <= self.decay <= 1:
             raise ValueError(f"decay = {self.decay!r}: must be a number from 0.5 to 1, as in 0.999")
-        check_int("expand", self.expand, 0, MOST_COLUMNS)
+        check_int("expand", self.expand, 0, MAX_COLUMNS)
 
     @property
     def kernels(self) -> Kernels:
@@ -125,7 +125,7 @@ class Ridge:
         m, columns, feature_map = shape.m, self._columns(shape.d), make_feature_map(shape.d, self.expand)
         sums = np.zeros(10)
         sums[REFRESH], sums[RESERVE] = 1, _added(shape.d, self.expand)
-        scores, sampled, means, widths, doubts, prices, questions = (np.zeros(m) for _ in range(7))
+        scores, sampled, means, widths, doubts, costs, explore_probs = (np.zeros(m) for _ in range(7))
         return RidgeState(
             R=aligned(columns, columns),
             ends=row_ends(columns),
@@ -155,19 +155,19 @@ class Ridge:
             means=means,
             widths=widths,
             doubts=doubts,
-            prices=prices,
-            questions=questions,
+            costs=costs,
+            explore_probs=explore_probs,
             space=doubt_space(m),
             sorting=sort_space(m),
         )
 
     def _columns(self, d: int) -> int:
         columns = d + _added(d, self.expand)
-        if columns > MOST_COLUMNS:
+        if columns > MAX_COLUMNS:
             expanded = f" and expand = {self.expand}" if self.expand else ""
             raise ValueError(
                 f"d = {d:,}{expanded}: {self.name} keeps a matrix of {columns:,} rows and columns, and its time "
-                f"grows with the square; it takes {MOST_COLUMNS:,} at most. Use rtopkf, whose time grows with d"
+                f"grows with the square; it takes {MAX_COLUMNS:,} at most. Use rtopkf, whose time grows with d"
             )
         return whole_blocks(columns)
 

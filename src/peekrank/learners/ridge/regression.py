@@ -28,7 +28,7 @@ from peekrank.learners.ridge.state import (
     WEIGHTS,
     RidgeState,
     constant,
-    most_weight,
+    max_weight,
 )
 from peekrank.types import Features, Floats, Ints
 
@@ -45,7 +45,7 @@ def fill_scores(X: Features, expanded: FeatureMap, w: Floats, row: Floats, score
 
 
 @kernel
-def look_at(s: RidgeState, X: Features) -> None:
+def observe_features(s: RidgeState, X: Features) -> None:
     """Score all items, take notice of their features, and keep them."""
     d = len(s.w)
     fill_units(X, s.feature_map)
@@ -89,7 +89,7 @@ def _start(s: RidgeState, j: int, precision: float) -> None:
 
 
 @kernel
-def _absorb(s: RidgeState, one: float, answer: float) -> None:
+def _add_row(s: RidgeState, one: float, answer: float) -> None:
     """Rotate the row (x | one, answer) into the factor; x is 0 afterwards."""
     y, last = s.y[:2], s.sides[len(s.w)]
     y[ONE], y[ANSWER] = one, answer
@@ -124,7 +124,7 @@ def _forget(s: RidgeState) -> None:
             s.prior[j] += lost
             s.x[:] = 0
             s.x[j] = sqrt(lost)
-            _absorb(s, 0.0, 0.0)
+            _add_row(s, 0.0, 0.0)
 
 
 @kernel
@@ -178,7 +178,7 @@ def _log_volume(s: RidgeState) -> float:
 
 
 @kernel
-def _fit_reserve(s: RidgeState) -> None:
+def _tune_expansion_prior(s: RidgeState) -> None:
     """Change the prior precision of added columns by a step if the answers are then more likely.
 
     Their marginal likelihood, all weights integrated out and the best variance of noise put in, is in proportion
@@ -208,11 +208,11 @@ def update(s: RidgeState, X: Features, ranking: Ints, token: Floats, feedback: F
             for j in range(d):
                 if s.prior[j] == 0 and s.x[j] != 0:  # in a decision of another learner
                     _start(s, j, s.x[j] ** 2)
-            weight = min(most_weight(s), max(1.0, token[1 + p]))
+            weight = min(max_weight(s), max(1.0, token[1 + p]))
             root = sqrt(weight)
             for j in range(d):
                 s.x[j] *= root
-            _absorb(s, root, root * feedback[p])
+            _add_row(s, root, root * feedback[p])
             s.sums[SQUARED] += weight * feedback[p] ** 2
             s.sums[WEIGHTS] += weight
             s.sums[SQUARED_WEIGHTS] += weight**2
@@ -225,7 +225,7 @@ def update(s: RidgeState, X: Features, ranking: Ints, token: Floats, feedback: F
         if s.sums[ROUNDS] <= _LAST_REFRESH:
             _refresh(s)
         if expanded and s.sums[ANSWERS] > d:
-            _fit_reserve(s)
+            _tune_expansion_prior(s)
     level = constant(s)
     for j in range(d):
         s.w[j] = s.sides[j, ANSWER] - s.sides[j, ONE] * level

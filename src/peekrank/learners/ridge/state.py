@@ -55,8 +55,8 @@ class RidgeState(NamedTuple):
     means: Floats  # from here on by position
     widths: Floats
     doubts: Floats
-    prices: Floats
-    questions: Floats
+    costs: Floats
+    explore_probs: Floats
     space: DoubtSpace
     sorting: SortSpace
 
@@ -79,7 +79,7 @@ def answers_per_column(s: RidgeState) -> float:
 
 
 @kernel
-def most_weight(s: RidgeState) -> float:
+def max_weight(s: RidgeState) -> float:
     """How often an answer counts at most; never less than before."""
     return float(max(1.0, answers_per_column(s)) ** _GROWTH)
 
