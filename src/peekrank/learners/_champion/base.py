@@ -131,7 +131,7 @@ class ChampionLearner:
         return (*names, *MEMORY)
 
     def init(self, shape: Shape) -> ChampionState:
-        """State before the first round."""
+        """Make the state before the first round."""
         team, (m, _, k) = self.team(), shape
         discount = discount_of(self.measure, m) * (1 if self.measure.higher_is_better else -1)
         drop = discount[0] - discount[-1]

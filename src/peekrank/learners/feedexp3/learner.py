@@ -78,7 +78,7 @@ class FeedExp3:
         object.__setattr__(self, "max_grade", max_grade_of(self.measure, self.max_grade))
 
     def init(self, shape: Shape) -> FeedExp3State:
-        """State before the first round."""
+        """Make the state before the first round."""
         plan = self.plan(shape)
         if self.horizon is not None and self.horizon < plan.min_horizon:
             what = (

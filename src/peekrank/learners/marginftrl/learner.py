@@ -186,7 +186,7 @@ class MarginFTRL:
     Parameters
     ----------
     measure
-        What is to be learned; must be separable.
+        The measure to optimise; must be separable.
     max_grade
         Largest relevance grade.
     decay
@@ -229,7 +229,7 @@ class MarginFTRL:
         learnable(self.measure, self.max_grade)
 
     def init(self, shape: Shape) -> MarginFTRLState:
-        """State before the first round."""
+        """Make the state before the first round."""
         sign = 1 if self.measure.higher_is_better else -1
         return no_plan(sign * discount_of(self.measure, shape.m), shape.k, self.decay)
 

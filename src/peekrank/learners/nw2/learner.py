@@ -239,7 +239,7 @@ class NW2:
             )
 
     def init(self, shape: Shape) -> NW2State:
-        """State before the first round."""
+        """Make the state before the first round."""
         tables, constants = self._game(shape)
         if self.paper_rate:
             rate = max_rate = printed_rate(tables, self.horizon or 1)

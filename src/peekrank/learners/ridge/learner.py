@@ -121,7 +121,7 @@ class Ridge:
         return _BY_DOUBT if self.explore == "doubt" else _BY_SAMPLING
 
     def init(self, shape: Shape) -> RidgeState:
-        """State before the first round."""
+        """Make the state before the first round."""
         m, columns, feature_map = shape.m, self._columns(shape.d), make_feature_map(shape.d, self.expand)
         sums = np.zeros(10)
         sums[REFRESH], sums[RESERVE] = 1, _added(shape.d, self.expand)

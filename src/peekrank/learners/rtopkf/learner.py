@@ -149,7 +149,7 @@ class RTopKF:
         return self._estimates.max_grade
 
     def init(self, shape: Shape) -> RTopKFState:
-        """State before the first round."""
+        """Make the state before the first round."""
         m, d, k = shape
         pairs = k if self.min_k > 1 and k < m else 0
         exponent = -1 / 2 if self.full_information or k >= m else -2 / 3
