@@ -1,12 +1,12 @@
-"""What the members of a team are worth, as far as answers tell: questions about what they dispute, and evidence.
+"""Comparison of members: exploration where they disagree, evidence on their values, and promotions.
 
-With w_j(i) the weight of the position that member j gives to item i, g_i the gain of the item, and any number c
-that is known before the answers,
+Let w_j(i) be the weight of the position that member j gives to item i, g_i the gain of the item, and c any number
+that is known before the answers. Then
 
     value of j - value of j' = sum_i (w_j(i) - w_j'(i)) (g_i - c),
 
-since the weights of a list have the same sum for both. An answer about item i that is used with probability p_i
-counts 1/p_i times: the sum over the answers used is then without bias.
+because the weights of a list have the same sum for both. An answer for item i that is used with probability p_i has
+weight 1/p_i, so that the sum over the answers used is unbiased.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ from peekrank.learners._champion.state import (
 )
 from peekrank.types import Floats, Ints
 
-_MAX_EXPLORATION = 0.5  # probability of a question, at most
-_CHEAPEST = 0.25  # of the first position's weight: positions that count less are taken to count so much
-_USUAL = 0.5  # answers about items are used without a question if they are seen at least as often as this
-_FORM = 4.0  # weight of an answer that is used without a question, at most: 1/(1 - _MOST_ASKING)/_USUAL
+_MAX_EXPLORATION = 0.5  # largest probability of exploration in a round
+_CHEAPEST = 0.25  # of the first position's weight: lower bound on the weight of position k in the rate
+_USUAL = 0.5  # rounds without exploration use answers for items with at least this propensity
+_FORM = 4.0  # largest weight of an answer used without exploration: 1/(1 - _MAX_EXPLORATION)/_USUAL
 
 
 @kernel
 def rate(s: ChampionState) -> float:
-    """The probability of a question about an item for each unit of weight by which others put it higher.
+    """Return the probability of exploring an item per unit of weight by which other members rank it higher.
 
-    A question takes place k, so that the more there are the less that position counts: their price is the same.
+    Exploration uses position k, so the rate is inverse to the weight of that position: the cost stays the same.
     """
     cost = max(s.positions[s.k - 1], _CHEAPEST)
     return float(s.share / cost * float(max(s.clock[START], SHORTEST)) ** (-1 / 3))
@@ -60,14 +60,14 @@ def rate(s: ChampionState) -> float:
 
 @kernel
 def reach(s: ChampionState, j: int) -> float:
-    """What a round can show against a challenger, at most; for it, CAUTION times as much."""
+    """Return the largest difference against a challenger in a round. In its favour it is CAUTION times as large."""
     inverse_rate = max(1 / rate(s), s.limit / _MAX_EXPLORATION) / (CAUTION * s.evidence.parts[j])
     return float(max(inverse_rate, _FORM * s.k))
 
 
 @kernel
 def fill_values(s: ChampionState, n: int) -> None:
-    """The weight of the position that each member gives to each item."""
+    """Fill in the weight of the position that each member gives to each item."""
     for j in range(len(s.orders)):
         for p in range(n):
             s.item_weights[j, s.orders[j, p]] = s.positions[p]
@@ -75,11 +75,12 @@ def fill_values(s: ChampionState, n: int) -> None:
 
 @kernel
 def fill_exploration_probs(s: ChampionState, n: int) -> float:
-    """The probability of a question about the item at each position of the order in charge; their sum.
+    """Fill in the probability of exploring the item at each position of the champion's order, and return the sum.
 
-    The largest difference between the position in charge and another member's, times the rate, and CAUTION times
-    as much where the other puts it lower: such questions are cheap, and keep small what can speak against a
-    challenger. And a floor, for members that learn from the same answers may agree on what is no longer true.
+    It is the rate times the largest difference between the weights of the champion's position and another member's,
+    and CAUTION times as much if the other ranks the item lower. Such explorations are cheap, and they limit the
+    evidence that a single round can give against a challenger. Every item has a floor, because members that learn
+    from the same answers may agree on something that is no longer true.
     """
     champion, each, total = s.clock[CHAMPION], rate(s), 0.0
     for p in range(n):
@@ -98,9 +99,9 @@ def fill_exploration_probs(s: ChampionState, n: int) -> float:
 
 @kernel
 def pick_exploration(s: ChampionState, uniform: float, ranking: Ints) -> int:
-    """Ask about what is in dispute: show the order in charge, the item at position k at the latest.
+    """Explore where members disagree: show the champion's order with the explored item at position k or above.
 
-    The item asked about, or -1 if there is no question, and the ranking stays.
+    Returns the explored item. Without exploration it returns -1 and leaves the ranking unchanged.
     """
     n, champion = len(ranking), s.clock[CHAMPION]
     k = min(s.k, n)
@@ -117,7 +118,7 @@ def pick_exploration(s: ChampionState, uniform: float, ranking: Ints) -> int:
 
 @kernel
 def fill_propensities(s: ChampionState, n: int, total: float) -> None:
-    """The probability of each item to be seen: as the one in charge has it, or in a round with a question."""
+    """Fill in the propensity of each item, from the champion's propensities and from exploration."""
     champion, k, above = s.clock[CHAMPION], min(s.k, n), 0.0
     for p in range(k):
         above += s.explore_probs[p]
@@ -129,10 +130,10 @@ def fill_propensities(s: ChampionState, n: int, total: float) -> None:
 
 @kernel
 def fill_evidence(s: ChampionState, total: float, item: int, ranking: Ints, token: Floats) -> None:
-    """The weight of each answer as evidence, 0 if it is not used, and what is needed to make evidence of it.
+    """Write the weight of each answer as evidence, 0 if it is not used, and the numbers to evaluate it to the token.
 
-    Of a round with a question only the answer about its item is used, of others those about items that are mean_loss
-    seen: no difference is then larger than the reach.
+    An exploring round uses only the answer for its item. Other rounds use the answers for items that are usually
+    seen. No difference is then larger than the reach.
     """
     n, members, champion = len(ranking), len(s.orders), s.clock[CHAMPION]
     k = min(s.k, n)
@@ -155,7 +156,7 @@ def fill_evidence(s: ChampionState, total: float, item: int, ranking: Ints, toke
 
 @kernel
 def _share_out(s: ChampionState) -> None:
-    """Ask twice as much about a challenger in the next period, or half as much if the evidence is against it."""
+    """Double a challenger's share of exploration in the next period, or halve it if the evidence is against it."""
     for j in range(len(s.orders)):
         total, squares = s.evidence.below.sums[j, 0], s.evidence.below.squares[j, 0]
         part = s.evidence.parts[j] * (0.5 if total < 0 and total * total > squares / 4 else 2.0)
@@ -177,19 +178,19 @@ def _restart(s: ChampionState) -> None:
 
 @kernel
 def doubt(s: ChampionState) -> float:
-    """ln(1/alpha) for each comparison of this period: over all of them the probabilities of errors add up to alpha."""
+    """Return ln(1/alpha_c) for each comparison c of this period; the alpha_c of all periods sum to alpha."""
     period = s.clock[PERIOD] + 1.0
     return log(period * (period + 1) * (len(s.orders) - 1) / s.alpha)
 
 
 @kernel
 def _weigh(s: ChampionState, token: Floats, feedback: Floats) -> None:
-    """Add the differences that the answers of a round show."""
+    """Add the differences observed in a round to the evidence."""
     k, champion = len(feedback), s.clock[CHAMPION]
     own, centre = WEIGHTS + s.k * (1 + champion), token[CENTRE]
     for p in range(k):
         if not (0 <= token[WEIGHTS + p] < np.inf and 0 <= centre <= 1):
-            raise ValueError("the token of this decision is not one of this agent's")
+            raise ValueError("the token of this decision is not from this agent")
     for j in range(len(s.orders)):
         if j == champion:
             continue
@@ -200,7 +201,7 @@ def _weigh(s: ChampionState, token: Floats, feedback: Floats) -> None:
             weights[WEIGHED] += abs(weight)
             weights[WEIGHED_SQUARE] += weight * weight
         if not -1 - 1e-9 <= difference <= CAUTION + 1e-9:
-            raise ValueError("the token of this decision is not one of this agent's")
+            raise ValueError("the token of this decision is not from this agent")
         observe(bound_of(s.evidence.below, j), max(difference, -1.0), -1.0)
         observe(bound_of(s.evidence.above, j), max(-difference, -CAUTION), -CAUTION)
     for p in range(k):
@@ -211,7 +212,7 @@ def _weigh(s: ChampionState, token: Floats, feedback: Floats) -> None:
 
 @kernel
 def limits(s: ChampionState, j: int) -> tuple[float, float, float]:
-    """The mean difference of a member's value from that in charge, and its limits at the alpha of the period."""
+    """Return the mean difference between a member's value and the champion's, with its confidence limits."""
     below, above, far, alpha = (
         bound_of(s.evidence.below, j),
         bound_of(s.evidence.above, j),
@@ -224,7 +225,7 @@ def limits(s: ChampionState, j: int) -> tuple[float, float, float]:
 
 @kernel
 def _promote(s: ChampionState) -> None:
-    """Put the challenger in charge for whom there is most evidence, if that is enough."""
+    """Promote the challenger with the most evidence, if that is enough."""
     best, limit = -1, doubt(s)
     for j in range(len(s.orders)):
         if s.evidence.below.observed[j, 0] > 0:
@@ -245,7 +246,7 @@ def _promote(s: ChampionState) -> None:
 
 @kernel
 def compare_members(s: ChampionState, token: Floats, feedback: Floats) -> None:
-    """Take the answers of a round in as evidence, and promote a member if that is enough."""
+    """Add the answers of a round to the evidence, and promote a member if that is enough."""
     answers = 0
     for p in range(len(feedback)):
         answers += not np.isnan(feedback[p])

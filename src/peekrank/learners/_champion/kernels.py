@@ -1,4 +1,4 @@
-"""The kernels of a team, made from those of its members: each is asked in turn, by number."""
+"""The kernels of champion and auto, composed from those of the members, which they call in turn."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _propensities: Callable[[State, Features, Ints, Floats, Floats], None] = unspeci
 _off_policy: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
 _update: Callable[[State, Features, Ints, Floats, Floats], None] = unspecialised
 _set_items: Callable[[State, Ints], None] = unspecialised
-# What is done with one member, and with all after it
+# Kernels for one member and all after it
 _this: Callable[..., None] = unspecialised
 _others: Callable[..., None] = unspecialised
-# What is done with all members
+# Kernels for all members
 _exploit_in_all: Callable[..., None] = unspecialised
 _all_explore: Callable[..., None] = unspecialised
 _off_policy_in_all: Callable[..., None] = unspecialised
@@ -46,9 +46,9 @@ def _exploit_of(member: State, s: ChampionState, X: Features, token: Floats, j: 
 def _explore_of(
     member: State, s: ChampionState, X: Features, uniforms: Floats, ranking: Ints, token: Floats, j: int
 ) -> None:
-    """What the member shows, and its propensities, if it is in charge.
+    """Fill in the ranking and the propensities of the member, if it is the champion.
 
-    Where it cannot tell its propensities at present, nothing is left to chance.
+    If it cannot compute its propensities at present, it shows its best order.
     """
     if s.clock[CHAMPION] != j:
         return
@@ -138,7 +138,7 @@ def _update_all(s: ChampionState, X: Features, ranking: Ints, token: Floats, fee
 
 
 def _off_policy_all(s: ChampionState, X: Features, ranking: Ints, propensities: Floats, token: Floats) -> None:
-    """All members learn from what somebody else shows; it is no evidence on them."""
+    """Let all members learn from a ranking that was replaced; it does not count as evidence."""
     _off_policy_in_all(s.members, s, X, ranking, propensities, token, 0)
     token[PERIOD_MARK] = -1
     token[WEIGHTS : WEIGHTS + s.k] = 0
@@ -146,7 +146,7 @@ def _off_policy_all(s: ChampionState, X: Features, ranking: Ints, propensities: 
 
 @kernel
 def _stay(member: State, items: Ints) -> None:
-    """Nothing, for a member whose items are always the same."""
+    """Do nothing, for a member whose items are always the same."""
 
 
 @kernel
@@ -166,7 +166,7 @@ _TURNS: dict[str, tuple[Any, Any]] = {
 
 @cache
 def champion_kernels(members: tuple[Kernels, ...]) -> Kernels:
-    """The kernels of a team of learners with these kernels."""
+    """Return the kernels of a champion whose members have these kernels."""
     parts = [_parts(each) for each in members]
     name = hashlib.sha256("\0".join(map(_name, members)).encode()).hexdigest()[:16]
 
@@ -185,7 +185,7 @@ def champion_kernels(members: tuple[Kernels, ...]) -> Kernels:
 
 
 def _parts(one: Kernels) -> dict[str, Any]:
-    """What each thing needs that is done with a member."""
+    """Return the kernels of a member that each operation needs."""
     return {
         "exploit": {"_exploit": one.exploit},
         "explore": {"_explore": one.explore, "_propensities": one.propensities},
@@ -196,7 +196,7 @@ def _parts(one: Kernels) -> dict[str, Any]:
 
 
 def _in_turn(what: str, needed: Sequence[dict[str, Any]]) -> Any:
-    """A kernel that does something with one member after the other."""
+    """Return a kernel that applies an operation to one member after the other."""
     single, both = _TURNS[what]
     name = hashlib.sha256("\0".join(map(_addresses, needed)).encode()).hexdigest()[:16]
     first = specialise(single, _addresses(needed[0]), **needed[0])
@@ -214,11 +214,11 @@ def _name(kernels: Kernels) -> str:
 
 
 def lacking(kernels: Kernels) -> str:
-    """What a learner lacks to be one of a team; empty if it lacks nothing."""
+    """Return why a learner cannot be a member; empty if it can."""
     if kernels.off_policy is None:
         return "it cannot learn from rankings that another learner chose"
     if kernels.propensities is None:
-        return "it cannot tell the probability of each item to be seen"
+        return "it does not report propensities"
     if kernels.exploit is None or kernels.explore is None:
-        return "it cannot tell what it takes for best from what it explores"
+        return "it does not separate exploitation from exploration"
     return ""

@@ -1,4 +1,4 @@
-"""What is worked out of a game before the first round."""
+"""Precomputed plan of a game."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from peekrank.types import Floats, Ints, Measure, Shape
 
 
 class Plan(NamedTuple):
-    """How to play a game: `rankings` and `seen` by action, one `action` for each class, estimates, exploration.
+    """Precomputed plan: `rankings` and `seen` by action, one `action` for each class, estimates, exploration.
 
-    ``q`` is by action. ``width`` is C, ``price`` is D, the most that q loses to the best action under any outcome,
-    and ``most`` is R, the most that a round can lose in expectation.
+    ``q`` is by action. ``width`` is C, ``cost`` is D, the largest loss of q against the best action under any outcome,
+    and ``max_loss`` is R, the largest expected loss of a round.
     """
 
     rankings: Ints
@@ -36,14 +36,14 @@ class Plan(NamedTuple):
 
     @property
     def min_horizon(self) -> int:
-        """The horizon from which on the bound is not above R T."""
+        """Return the smallest horizon at which the bound is at most R T."""
         if self.width == 0:
             return 1
         gamma = min(MAX_MIXING, self.max_loss / (3 * self.cost))
         return ceil(self.width**2 * log(len(self.action)) / (2 * gamma * (self.max_loss - gamma * self.cost) ** 2))
 
     def tuned(self, horizon: int | None) -> tuple[float, float]:
-        """Gamma and eta / gamma; without a horizon, their factors of t^(-1/3)."""
+        """Return gamma and eta / gamma or, without a horizon, their factors of t^(-1/3)."""
         if self.width == 0:
             return 0.0, 0.0
         spread = self.width**2 * log(len(self.action))
@@ -54,7 +54,7 @@ class Plan(NamedTuple):
         return gamma, sqrt(8 * spread / (gamma * horizon)) / self.width**2
 
     def regret(self, horizon: int, *, anytime: bool) -> float:
-        """The sum of the three terms of the bound."""
+        """Return the sum of the three terms of the bound."""
         if self.width == 0:
             return 0.0
         gamma, ratio = self.tuned(None if anytime else horizon)
@@ -68,13 +68,13 @@ class Plan(NamedTuple):
 
 @lru_cache(maxsize=64)
 def plan_of(measure: Measure | Game, shape: Shape, max_grade: int) -> Plan:
-    """How to play a game; a ValueError where it cannot be learned."""
+    """Compute the plan of a game. Raises ValueError if the game cannot be learned."""
     if not isinstance(measure, Game):
         theorem = theorem_of(measure, shape.m, shape.k, max_grade + 1)
         if theorem.rate == Rate.LINEAR:
             raise ValueError(f"hopeless: {theorem.reason} {ADVICE}")
     game, rankings = finite(measure, shape, max_grade)
-    # Some ranking is Pareto-optimal, and relabelling the items takes it to every other.
+    # Some ranking is Pareto-optimal, and relabelling the items maps it to every other.
     class_of = _pareto_classes(game) if isinstance(measure, Game) else _duplicates(game)
     seen = seen_in(game)
     first = np.unique(class_of, return_index=True)[1][-class_of.max() - 1 :]
@@ -83,8 +83,8 @@ def plan_of(measure: Measure | Game, shape: Shape, max_grade: int) -> Plan:
         return Plan(rankings, seen, first, nothing, anything, width=0, cost=0, max_loss=0)
     values, width = estimates(game, class_of, first, seen)
     rounded = np.round(width / width.max(), 9)  # equal widths must tie
-    most_telling = np.lexsort((-rounded[seen.group], class_of))  # of duplicates, the one to play comes first
-    action = most_telling[np.searchsorted(class_of[most_telling], np.arange(len(first)))]
+    by_information = np.lexsort((-rounded[seen.group], class_of))  # among duplicates, the one to play comes first
+    action = by_information[np.searchsorted(class_of[by_information], np.arange(len(first)))]
     q = exploration(game, action, seen, width / width.sum())
     loss = game.loss
     excess = loss - loss[action].min(axis=0)
@@ -94,22 +94,22 @@ def plan_of(measure: Measure | Game, shape: Shape, max_grade: int) -> Plan:
 
 
 def _duplicates(game: Game) -> Ints:
-    """The number of each action's class: actions with the same losses are one."""
+    """Return the class of each action; actions with the same losses form one class."""
     rows = np.moveaxis(game.numerators, 0, 1).reshape(len(game.actions), -1)
     number: dict[tuple[Any, ...], int] = {}
     return np.array([number.setdefault(tuple(row), len(number)) for row in rows.tolist()])
 
 
 def _pareto_classes(game: Game) -> Ints:
-    """The number of each Pareto-optimal action's class, -1 for the others; a ValueError for a hopeless game."""
-    from peekrank.games.analysis import analyse  # with SciPy, whose import takes longer than all others
+    """Return the class of each Pareto-optimal action, -1 for the others. Raises ValueError for a hopeless game."""
+    from peekrank.games.analysis import analyse  # imports SciPy, which is slow
 
     found = analyse(game)
     if found.rate is None or found.cells is None:
-        raise ValueError(f"it is undecided {found.undecided}, so that feedexp3 cannot tell which actions matter")
+        raise ValueError(f"the analysis could not decide {found.undecided}, so feedexp3 does not know which actions matter")
     if found.rate == Rate.LINEAR and found.unobservable_pair is not None:
         i, j = (game.actions[a] for a in (found.unobservable_pair.i, found.unobservable_pair.j))
-        raise ValueError(f"hopeless: no feedback tells which of the actions '{i}' and '{j}' is better. {ADVICE}")
+        raise ValueError(f"hopeless: no feedback shows which of the actions '{i}' and '{j}' is better. {ADVICE}")
     first = found.cells.duplicate_of
     pareto = np.array(found.cells.kind) == "pareto"
     return np.where(pareto, np.searchsorted(np.unique(first[pareto]), first), -1)
