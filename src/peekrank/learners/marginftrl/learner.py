@@ -1,4 +1,4 @@
-"""Margin FTRL: questions at the price of the worst case, but only as long as margins leave room for doubt."""
+"""Margin FTRL: worst-case exploration, reduced for items whose margins leave no doubt."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _FLOATS = ("explore_probs", "propensity", "ratios", "numbers", "space.x")
 def _set_items(s: MarginFTRLState, items: Ints) -> None:
     same = len(items) == s.clock[LISTED]
     for r in range(len(items)):
-        s.here[r] = items[r]
+        s.rows[r] = items[r]
         same = same and items[r] == s.listed[r]
     s.same[0] = same
 
@@ -110,7 +110,7 @@ def _rank(s: MarginFTRLState, X: Features, uniforms: Floats, ranking: Ints, toke
 
 @kernel
 def _off_policy(s: MarginFTRLState, X: Features, ranking: Ints, propensities: Floats, token: Floats) -> None:
-    """All answers are used, each divided by the probability of seeing it: without bias, whoever chose the ranking."""
+    """Use all answers, each divided by its propensity, so that the estimates are unbiased for any ranking."""
     for p in range(min(s.k, len(ranking))):
         token[1 + p] = propensities[ranking[p]] if propensities[ranking[p]] >= RARELY else 0.0
 
@@ -119,12 +119,12 @@ def _off_policy(s: MarginFTRLState, X: Features, ranking: Ints, propensities: Fl
 def _update(s: MarginFTRLState, X: Features, ranking: Ints, token: Floats, feedback: Floats) -> None:
     for p in range(len(feedback)):
         if not (token[1 + p] == 0 or 0.5 * RARELY <= token[1 + p] <= 1 + 1e-9):
-            raise ValueError("the token of this decision is not one of this agent's")
+            raise ValueError("the token of this decision is not from this agent")
     answers = 0
     for p in range(len(feedback)):
         if not np.isnan(feedback[p]):
             answers += 1
-            _learn(s, s.here[ranking[p]], feedback[p], token[1 + p])
+            _learn(s, s.rows[ranking[p]], feedback[p], token[1 + p])
     if answers == 0:
         return
     if s.same[0] == 1:
@@ -136,7 +136,7 @@ def _update(s: MarginFTRLState, X: Features, ranking: Ints, token: Floats, feedb
 
 @kernel
 def _learn(s: MarginFTRLState, i: int, cost: float, propensity: float) -> None:
-    """Take in an answer about an item, which had this probability to come; 0 if costs are not estimated from it."""
+    """Add an answer for an item with this propensity, or 0 if the cost estimate does not use it."""
     items, off = s.items, cost - s.items.hints[i]
     if propensity > 0:
         items.costs[i] += off / propensity
@@ -164,24 +164,24 @@ def _propensities(s: MarginFTRLState, X: Features, ranking: Ints, token: Floats,
 
 @dataclass(frozen=True)
 class MarginFTRL:
-    """Follow the leader regularised by entropy, and ask about items as often as their margins leave doubt.
+    """Follow the entropy-regularised leader, and explore items as often as their margins leave doubt.
 
-    The leader is that of blockftrl, for costs estimated round by round, but all positions weigh a little more. It
-    is then exactly a ranking as soon as costs differ enough, and estimates that move an item by less than its
-    margin change nothing: so rare questions about it are safe against every sequence. How rare they become is up
-    to the variance of its answers and to what a mistake would cost. A question moves its item to position k. beta,
-    by which the entropy is multiplied, grows by what is lost, as that becomes known; if it grows faster than it
-    can in the worst case, questions are asked at the rates of the worst case from then on.
+    The leader is that of blockftrl, with costs estimated round by round, but every position has a slightly larger
+    weight. The leader is then exactly a ranking as soon as costs differ enough, and estimates that move an item by
+    less than its margin do not change it. Rare exploration of such an item is therefore safe for every sequence. How
+    rare it becomes depends on the variance of its answers and on the cost of a mistake. Exploration moves its item to
+    position k. beta, the factor of the entropy, grows with the observed loss. If it grows faster than the worst case
+    allows, the learner explores at worst-case rates from then on.
 
     With v = w + a the shifted weights, V their sum, ``h = sum_p v(p) ln(m v(p) / V)``, g the largest gain and E
     the sum of w(k) - w(p) over p > k, the expected regret after every T is at most
-    ``2.58 g (h V E)^(1/3) T^(2/3)`` and lower order, which `bound` includes; docs/theory/marginftrl.md has proof
-    and algorithm.
+    ``2.58 g (h V E)^(1/3) T^(2/3)`` plus lower-order terms, which `bound` includes. docs/theory/marginftrl.md has the
+    algorithm and the proof.
 
-    - Of k answers those that came count. A round without any leaves everything as it was.
-    - Answers may come late and in any order; the bound is for those that come before the next ranking.
-    - Any of the items can be ranked, each by its own clock: its estimated cost per round it was available in.
-      The bound is for items that are always available; for lists drawn at random there is a sketch of one.
+    - Missing answers are ignored. A round without answers changes nothing.
+    - Answers may arrive late and in any order. The bound requires that they arrive before the next ranking.
+    - Lists may hold any of the items. Each item has its own clock: its estimated cost per round in which it was
+      available. The bound is for items that are always available; for lists drawn at random we have only a sketch.
 
     Parameters
     ----------
@@ -190,8 +190,8 @@ class MarginFTRL:
     max_grade
         Largest relevance grade.
     decay
-        What is known is multiplied by this in each answered round: less than 1 to follow change, about 1 - 1/H to
-        forget within H rounds. There is then no bound against a fixed ranking, but one on what is lost lately.
+        Factor of the past in each answered round. A value below 1 follows change; 1 - 1/H forgets within about H
+        rounds. There is then no bound against a fixed ranking, but one on the recent regret.
 
     >>> from peekrank.measures import DCG
     >>> round(MarginFTRL(DCG()).bound(Shape(10, 0, 1), 100_000))
@@ -220,7 +220,7 @@ class MarginFTRL:
     persistent: ClassVar[tuple[str, ...]] = (
         *(f"items.{name}" for name in Estimates._fields),
         *("marks", "touched", "listed", "explore_probs", "propensity", "ratios", "clock", "numbers"),
-        *("space.order", "space.x", "space.first"),  # of the leader, which is followed as long as the plan is
+        *("space.order", "space.x", "space.first"),  # the leader of the plan
     )
 
     def __post_init__(self) -> None:
@@ -244,7 +244,7 @@ class MarginFTRL:
         _check_plan(state)
 
     def scores(self, state: MarginFTRLState, X: Features) -> Floats:
-        """What an item costs in a round, as estimated, with a minus sign; one half if nothing is known of it."""
+        """Return minus the estimated cost per round of each item; an item without answers gets -1/2."""
         items, n = state.items, len(X)
         pending = state.clock[ANSWERED] * (state.marks[:n] & ON_LIST)
         rounds = items.rounds[:n] + pending
@@ -252,23 +252,23 @@ class MarginFTRL:
         return np.where(rounds > 0, -costs / np.maximum(rounds, 1e-300), -0.5)
 
     def token_size(self, shape: Shape) -> int:
-        """The explored mark and, for each of the k items, the probability of such an answer; 0 if it does not teach."""
+        """Return 1 + k: the explored mark and the propensities of k answers, 0 for answers that are not used."""
         return 1 + shape.k
 
     def n_uniforms(self, shape: Shape) -> int:
-        """One for whom to ask about, a coin for each item, and one for each position that ties are shuffled to."""
+        """Return 1 + m + k: uniforms for the exploration, for each item, and for the shuffle of ties."""
         return 1 + shape.m + shape.k
 
     def transform_feedback(self, relevance: NDArray[Any]) -> Floats:
-        """The cost: what the measure's gain lacks to the largest one, as a part of that."""
+        """Return the cost: 1 minus the measure's gain over the largest gain."""
         return 1 - self.measure.gain(relevance) / largest_gain(self.measure, self.max_grade)
 
     def scale(self, shape: Shape) -> Scale:
-        """The constants of the bound."""
+        """Return the constants of the bound."""
         return scale_for(self.measure, shape.m, shape.k)
 
     def bound(self, shape: Shape, horizon: int) -> float | None:
-        """``g h ((1 + 1/lambda) (beta_s^q + 1.5 D (T + 31))^(1/q) - 1/lambda)``; None if discounted."""
+        """Return ``g h ((1 + 1/lambda) (beta_s^q + 1.5 D (T + 31))^(1/q) - 1/lambda)``; None with decay."""
         if self.decay < 1:
             return None
         c = self.scale(shape)
@@ -281,7 +281,7 @@ def _check_values(state: MarginFTRLState) -> None:
     if state.numbers[BETA] < 1 or state.numbers.min() < 0:
         raise ValueError("its numbers must not be below 0, and beta not below 1")
     if state.items.squares.min() < 0 or state.explore_probs.min() < 0:
-        raise ValueError("its items.squares and asked must not be below 0")
+        raise ValueError("its items.squares and explore_probs must not be below 0")
     if not np.all(state.ratios > 0):
         raise ValueError("its ratios must be above 0")
     if not (np.all(state.propensity >= RARELY / 2) and np.all(state.propensity <= 1 + 1e-9)):
@@ -305,7 +305,7 @@ def _check_plan(state: MarginFTRLState) -> None:
     if not np.array_equal(np.sort(state.space.order[:n]), np.arange(n)):
         raise ValueError("its space.order must hold each row of the list once")
     if (n > 0) != (pools > 0) or (clock[LENGTH] > 0 and pools == 0) or pools > n:
-        raise ValueError("its clock has a plan without a list or pools")
+        raise ValueError("its clock must have a list and pools for its plan")
     if n > 0 and not (first[0] == 0 and first[pools] == n and np.all(np.diff(first[: pools + 1]) > 0)):
         raise ValueError("its space.first must cut the list into pools")
     if not np.all(state.space.x[:n] > 0):

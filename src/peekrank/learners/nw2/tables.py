@@ -1,6 +1,6 @@
-"""What NeighborhoodWatch2 knows of a game: classes, neighbours, what actions tell, and the constants of its bound.
+"""Tables of a game for NeighborhoodWatch2: classes, neighbours, estimators, and the constants of the bound.
 
-For P@n all of this is counted; for other games it comes from the geometry of their cells.
+For P@n they are combinatorial; for other games they come from the geometry of the cells.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ from peekrank.learners._finite_games import finite
 from peekrank.measures import learnable
 from peekrank.types import Floats, Ints, Measure, Shape
 
-_MAX_VALUES = 10**7  # of all estimates together
+_MAX_VALUES = 10**7  # limit for the number of all estimates
 
 
 class Tables(NamedTuple):
-    """A game as the kernels read it.
+    """A game in the form that the kernels read.
 
     Edge e leads from class ``source[e]`` to ``target[e]``, which is the same class or a neighbour; ``reverse[e]``
-    leads back. The edges of class c are ``edges[c]`` to ``edges[c + 1] - 1``, the first of them its own. The
+    leads back. The edges of class c are ``edges[c]`` to ``edges[c + 1] - 1``, the first of them the loop to itself. The
     actions of class c are ``actions[c]`` to ``actions[c + 1] - 1``; those from ``actions[-1]`` on are degenerate:
-    number d of them loses ``weight[d]`` times what the source of ``border[d]`` does, the rest as its target does.
+    the loss of number d is ``weight[d]`` times that of the source of ``border[d]`` plus the rest times that of its
+    target.
 
-    Action a tells of the edges ``told[i]`` for i from ``told_of[a]`` to ``told_of[a + 1] - 1``: where symbol s is
-    seen, ``values[i, s]`` is what it contributes to the loss of the target minus that of the source.
+    Action a observes the edges ``observed[i]`` for i from ``observed_from[a]`` to ``observed_from[a + 1] - 1``. If it
+    shows symbol s, ``values[i, s]`` is its contribution to the loss of the target minus that of the source.
     """
 
     edges: Ints
@@ -45,18 +46,18 @@ class Tables(NamedTuple):
     actions: Ints
     border: Ints
     weight: Floats
-    crowd: int  # the most degenerate actions that touch one class, 1 at least
+    crowd: int  # largest number of degenerate actions at one class, at least 1
     observed_from: Ints
     observed: Ints
     values: Floats
     largest: float  # V, the largest of the values
     rankings: Ints  # to show for each action
-    read: int  # how many answers count
+    read: int  # number of answers that are used
     grades: int
 
 
 class Constants(NamedTuple):
-    """What the bound is made of; see docs/theory/finite-games.md."""
+    """Constants of the bound; see docs/theory/finite-games.md."""
 
     entropy: float  # L, the sum over the classes of ln(1 + number of neighbours)
     slope: float  # 1 / epsilon
@@ -64,15 +65,15 @@ class Constants(NamedTuple):
     neighborhood: int  # nu, the size of the largest N+
     actions: int
     largest: float  # V
-    exploring: float  # the most that an action drawn uniformly can lose in a round
-    reach: float  # the most that any action can lose in a round
+    exploring: float  # largest loss of a uniformly drawn action in a round
+    reach: float  # largest loss of any action in a round
 
 
 NOTHING_TO_LEARN = Constants(0.0, 0.0, 0.0, 1, 1, 0.0, 0.0, 0.0)
 
 
 def precision_constants(m: int, n: int) -> Constants:
-    """The constants of P@n with m items.
+    """Return the constants of P@n with m items.
 
     >>> precision_constants(3, 2).variance
     4.5
@@ -93,10 +94,10 @@ def precision_constants(m: int, n: int) -> Constants:
 
 
 def precision_tables(m: int, n: int, offset: float = 1 / 2) -> Tables:
-    """P@n, from its first answer: a class is a set of n items, an action shows one of them on top.
+    """Build the tables of P@n with top-1 feedback: a class is a set of n items, an action puts one of them first.
 
-    Where j replaces i, a set loses R(i) - R(j) more. This is estimated by R(i) - offset where i is on top of the
-    one set, and offset - R(j) where j is on top of the other.
+    If j replaces i, the loss of a set grows by R(i) - R(j). The estimate is R(i) - offset if i is first in the one
+    set, and offset - R(j) if j is first in the other.
 
     >>> tables = precision_tables(4, 2)
     >>> len(tables.edges) - 1, len(tables.target), len(tables.rankings)
@@ -108,10 +109,10 @@ def precision_tables(m: int, n: int, offset: float = 1 / 2) -> Tables:
     inside = np.zeros((len(sets), m), dtype=np.bool_)
     np.put_along_axis(inside, sets, values=True, axis=1)
     others = np.nonzero(~inside)[1].reshape(len(sets), m - n)
-    out = np.broadcast_to(sets[:, :, None], (len(sets), n, m - n))  # item out leaves, item new comes
+    out = np.broadcast_to(sets[:, :, None], (len(sets), n, m - n))  # item `out` leaves, item `new` enters
     new = np.broadcast_to(others[:, None, :], out.shape)
     swapped = np.sort(np.where(np.eye(n, dtype=np.bool_)[:, None], new[..., None], sets[:, None, None, :]), axis=3)
-    number = np.array([[comb(item, p + 1) for p in range(n)] for item in range(m)])  # a set is the sum of these
+    number = np.array([[comb(item, p + 1) for p in range(n)] for item in range(m)])  # the index of a set is the sum of these
     target = number[swapped, np.arange(n)].sum(axis=3)
     degree = 1 + n * (m - n)
     position_of_new = np.count_nonzero(swapped < new[..., None], axis=3)
@@ -119,7 +120,7 @@ def precision_tables(m: int, n: int, offset: float = 1 / 2) -> Tables:
     reverse = target * degree + 1 + position_of_new * (m - n) + position_of_out
     own = np.arange(len(sets))
     every = np.arange(len(sets) * degree).reshape(len(sets), degree)
-    leaving = every[:, 1:].reshape(-1, m - n)  # for each action the edges that take its top item away
+    leaving = every[:, 1:].reshape(-1, m - n)  # for each action, the edges that remove its top item
     rankings = [
         [top, *(i for i in chosen if i != top), *rest]
         for chosen, rest in zip(sets.tolist(), others.tolist(), strict=True)
@@ -166,7 +167,7 @@ def _nothing_to_learn(ranking: Ints, read: int, grades: int) -> Tables:
 
 
 def learning_rates(c: Constants, horizon: int | None) -> tuple[float, float]:
-    """Eta, or eta sqrt(t) in round t where no horizon is given, and the largest eta, for which gamma is 1/2."""
+    """Return eta (eta sqrt(t) in round t without a horizon) and the largest eta, at which gamma is 1/2."""
     if c.reach == 0:
         return 1.0, 1.0
     max_rate = 1 / (2 * c.largest * c.actions)
@@ -175,7 +176,7 @@ def learning_rates(c: Constants, horizon: int | None) -> tuple[float, float]:
 
 
 def regret_bound(c: Constants, horizon: int, *, anytime: bool) -> float:
-    """The bound; docs/theory/finite-games.md has the proof."""
+    """Return the regret bound; docs/theory/finite-games.md has the proof."""
     if c.reach == 0:
         return 0.0
     rate, max_rate = learning_rates(c, None if anytime else horizon)
@@ -184,7 +185,7 @@ def regret_bound(c: Constants, horizon: int, *, anytime: bool) -> float:
         spread = rate * horizon * c.variance * exp(2 * rate * c.largest * c.neighborhood)
         return c.slope * (c.entropy / rate + spread) + rate * horizon * explored
     steady = (rate / max_rate) ** 2  # rounds before eta begins to fall
-    total, squares = max_rate * horizon, max_rate**2 * horizon  # of eta, added up over the rounds
+    total, squares = max_rate * horizon, max_rate**2 * horizon  # sums of eta over the rounds
     if horizon > steady:
         total = rate * (2 * sqrt(horizon) - sqrt(steady))
         squares = rate**2 * (1 + log(horizon / steady))
@@ -194,7 +195,7 @@ def regret_bound(c: Constants, horizon: int, *, anytime: bool) -> float:
 
 
 def printed_rate(tables: Tables, horizon: int) -> float:
-    """ZT's eta; a ValueError where its gamma is no probability."""
+    """Return ZT's eta. Raises ValueError if its gamma exceeds 1."""
     K = len(tables.rankings)
     if K > 1 and horizon < K**2 * log(K):
         raise ValueError(
@@ -206,10 +207,10 @@ def printed_rate(tables: Tables, horizon: int) -> float:
 
 @lru_cache(maxsize=16)
 def game_tables(measure: Measure | Game, shape: Shape, max_grade: int) -> tuple[Tables, Constants]:
-    """Tables and constants of a locally observable game; a ValueError names another learner for other games."""
+    """Return tables and constants of a locally observable game. For other games, raises ValueError naming a learner."""
     if not isinstance(measure, Game):
         theorem = theorem_of(measure, shape.m, shape.k, max_grade + 1)
-        if theorem.rate in (Rate.TWO_THIRDS, Rate.LINEAR):  # known without writing the game down
+        if theorem.rate in (Rate.TWO_THIRDS, Rate.LINEAR):  # known without enumerating the game
             raise ValueError(_refusal(measure, shape, max_grade, theorem.rate, ""))
     game, rankings = finite(measure, shape, max_grade)
     analysis = analyse(game)
@@ -222,7 +223,7 @@ def game_tables(measure: Measure | Game, shape: Shape, max_grade: int) -> tuple[
     borders = all_borders(game, analysis.cells)
     if 2 * sum(len(border.neighborhood) for border in borders) * len(game.symbols) > _MAX_VALUES:
         raise ValueError(f"m = {shape.m}: {measure} has {len(borders):,} pairs of neighbours, too many for nw2")
-    # of actions with the same losses and the same feedback, one is enough
+    # one of several actions with the same losses and the same feedback is enough
     different = np.unique(np.column_stack([first_of, game.signals]), axis=0, return_index=True)[1]
     watched = sorted({a for border in borders for a in border.neighborhood} & set(different.tolist()))
     degenerate = [a for a in watched if kind[a] == "degenerate"]
@@ -274,20 +275,20 @@ def game_tables(measure: Measure | Game, shape: Shape, max_grade: int) -> tuple[
 
 
 def _estimate(game: Game, difference: Floats, actions: list[int]) -> Floats:
-    """Weights of actions and symbols that add up to the loss difference under every outcome; the smallest."""
+    """Return the smallest weights of actions and symbols that sum to the loss difference under every outcome."""
     symbols = np.arange(len(game.symbols))
     shown = (game.signals[actions][:, None, :] == symbols[:, None]).reshape(-1, len(game.outcomes))
-    # Of a matrix of zeros and ones a singular value that small is 0, and what rounding left of it must not count.
+    # A singular value this small of a 0-1 matrix is a rounding error and counts as 0.
     found: Floats = np.linalg.lstsq(shown.T.astype(np.float64), difference, rcond=1e-10)[0]
     return found.reshape(len(actions), len(symbols))
 
 
 def _game_constants(game: Game, losses: Floats, t: Tables, classes: list[int]) -> Constants:
-    """The constants of a game; `losses` are those of the actions that are played."""
+    """Return the constants of a game; `losses` are those of the actions played."""
     degree, size = np.diff(t.edges), np.diff(t.actions)
     half = 2 if len(t.border) else 1
     N, V = len(size), t.largest
-    # what stands before 1 / (share of the source) and 1 / (share of the target), for each edge
+    # for each edge, the coefficients of 1 / (share of the source) and 1 / (share of the target)
     own, other = np.zeros(len(t.source)), np.zeros(len(t.source))
     proper = t.source != t.target
     own[:] = V**2 * half * size[t.source] ** 2
@@ -323,9 +324,10 @@ def _game_constants(game: Game, losses: Floats, t: Tables, classes: list[int]) -
 
 
 def _slope(game: Game, t: Tables, classes: list[int]) -> float:
-    """1 / epsilon: the most by which a class c is worse than another, where no neighbour is better by more than 1.
+    """Return 1 / epsilon: how much worse a class can be than another if no neighbour is better by more than 1.
 
-    One class of each orbit is enough; that the other is best need not be asked, for the best is worse off most.
+    One class of each orbit is enough. The other class need not be constrained to be the best, because the maximum is
+    attained there.
     """
     loss, first = game.loss[classes], orbits(game)[classes]
     greatest = 1.0
@@ -341,11 +343,11 @@ def _slope(game: Game, t: Tables, classes: list[int]) -> float:
 def _refusal(measure: Measure | Game, shape: Shape, max_grade: int, rate: Rate | None, undecided: str) -> str:
     name = "this game" if isinstance(measure, Game) else f"measure = {measure}, m = {shape.m}, k = {shape.k}"
     if rate is None:
-        return f"{name}: nw2 needs a game that is locally observable, and it is undecided: {undecided}"
+        return f"{name}: nw2 needs a locally observable game, and the analysis could not decide that: {undecided}"
     if rate is Rate.LINEAR:
         return (
-            f"{name}: hopeless, no learner can keep its regret from growing with T; reveal more, or change what "
-            "is paid for"
+            f"{name}: hopeless, the regret of every learner grows linearly with T; show more feedback or change "
+            "the measure"
         )
     instead = "feedexp3"
     if not isinstance(measure, Game):
