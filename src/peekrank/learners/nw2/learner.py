@@ -40,7 +40,7 @@ _TOO_HARD = (Rate.TWO_THIRDS, Rate.LINEAR)
 
 
 class NW2State(NamedTuple):
-    """Summed estimates of the edges, less those of the own edge, their rounds, the last shares, and the game."""
+    """Summed estimates of the edges minus those of the loop, their rounds, the last shares, and the game."""
 
     sums: Floats
     rounds: Ints
@@ -60,7 +60,7 @@ class NW2State(NamedTuple):
 
 @kernel
 def _action_probabilities(s: NW2State, shares: Floats, eta: float) -> None:
-    """Fill the probabilities of all actions (REDISTRIBUTE, then some of everything).
+    """Fill the probabilities of all actions (REDISTRIBUTE, then uniform mixing).
 
     A degenerate action takes from its two classes in the proportion that leaves the expected loss as it is, and
     never more than half of either for all such actions together.
@@ -87,7 +87,7 @@ def _action_probabilities(s: NW2State, shares: Floats, eta: float) -> None:
 
 @kernel
 def _draw(s: NW2State, u: float) -> int:
-    """An action with the probabilities of `_action_probabilities`; the last one, should rounding leave a rest."""
+    """Draw an action with the probabilities of `_action_probabilities`; the last one if rounding leaves a rest."""
     t = s.tables
     for c in range(len(s.shares)):
         others = t.actions[c + 1] - t.actions[c] - 1
@@ -139,7 +139,7 @@ def _update(s: NW2State, X: Features, ranking: Ints, token: Floats, feedback: Fl
     if action >= t.actions[-1]:
         probability = s.between[action - t.actions[-1]]
     bonus = eta * t.largest**2
-    for c in range(classes):  # what the own edge gets is left out: all edges of the class get it
+    for c in range(classes):  # the estimate of the loop is omitted, because it is common to all edges of the class
         row, target = s.sums[t.edges[c] + 1 : t.edges[c + 1]], t.target[t.edges[c] + 1 : t.edges[c + 1]]
         part = bonus * shares[c] ** 2
         for e in range(len(row)):
