@@ -288,7 +288,7 @@ def test_sampling_draws_from_the_posterior() -> None:
 
 
 WILD: dict[str, Callable[[Features], NDArray[Any]]] = {
-    "intercept": lambda X: np.concatenate([X[..., :2], np.full_like(X[..., :3], 7.0)], axis=-1),
+    "constant": lambda X: np.concatenate([X[..., :2], np.full_like(X[..., :3], 7.0)], axis=-1),
     "duplicates": lambda X: X[..., [0, 0, 1, 1, 1]],
     "huge": lambda X: X * np.array([1e8, 1, 1e20, 1, 1e-20]),
     "a huge item": lambda X: X + 1e8 * (np.arange(len(X))[:, None, None] == 10),
@@ -311,7 +311,7 @@ def test_wild_features(kind: str, learner: Ridge) -> None:
     assert not agent.failure()
 
 
-@pytest.mark.parametrize("kind", ["intercept", "duplicates", "huge", "far away"])
+@pytest.mark.parametrize("kind", ["constant", "duplicates", "huge", "far away"])
 def test_wild_features_are_learned_from(kind: str) -> None:
     X = lists(1500)
     Y = np.ascontiguousarray(WILD[kind](X), np.float32)

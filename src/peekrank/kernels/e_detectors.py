@@ -2,9 +2,10 @@
 
 Every round deposits one unit in total, divided among the e-processes that bet in it. A bet has a stake, which is a
 share of the wealth of its e-process, and a gain per stake of at least -1. Under the null hypothesis its mean given
-the past is at most 0. The expected total wealth is therefore at most the number of rounds. An e-process that reaches
-``1 / alpha`` raises an alarm and starts again from zero. So the expected number of false alarms in T rounds is at
-most alpha T, and the expected time to the first is at least 1 / alpha rounds. This is the Shiryaev-Roberts form.
+the past is at most 0. The expected total wealth is therefore at most the number of rounds. An e-process that
+reaches ``1 / alpha`` raises an alarm and starts again from zero. So the expected number of false alarms in T
+rounds is at most alpha T, and the expected time to the first is at least 1 / alpha rounds. This is the
+Shiryaev-Roberts form.
 
 References
 ----------

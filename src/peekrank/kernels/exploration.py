@@ -1,9 +1,9 @@
 """Exploration in proportion to doubt: how much of a list's value depends on the uncertainty about an item.
 
-Items are in descending order of their estimated means, and a width bounds the error of each mean. If all true means
-are within their widths, the order loses at most ``sum_i 2 width_i doubt_i`` against the best one
-(docs/theory/doubtsort.md). An unseen item is therefore explored, by moving it to the last position that is seen, with
-a probability that makes the expected cost of exploration a share of ``width_i doubt_i``.
+Items are in descending order of their estimated means, and a width bounds the error of each mean. If all true
+means are within their widths, the order loses at most ``sum_i 2 width_i doubt_i`` against the best one
+(docs/theory/doubtsort.md). An unseen item is therefore explored, by moving it to the last position that is seen,
+with a probability that makes the expected cost of exploration a share of ``width_i doubt_i``.
 """
 
 from __future__ import annotations
@@ -145,11 +145,13 @@ def fill_exploration_probs(
 ) -> float:
     """Fill in the probability of exploring the item at each position from `first` on, and return the sum.
 
-    Each is ``share x doubt x width / cost``, at most 1, and 0 before `first`. All are scaled if their sum exceeds 1/2.
+    Each is ``share x doubt x width / cost``, at most 1, and 0 before `first`. All are scaled if their sum exceeds
+    1/2.
 
     >>> probabilities = np.empty(3)
     >>> widths, costs = np.full(3, 0.2), np.array([0.0, 0.16, 0.36])
-    >>> round(fill_exploration_probs(np.array([0.0, 0.4, 0.0]), widths, costs, 1, 0.1, probabilities), 3), probabilities
+    >>> doubts = np.array([0.0, 0.4, 0.0])
+    >>> round(fill_exploration_probs(doubts, widths, costs, 1, 0.1, probabilities), 3), probabilities
     (0.05, array([0.  , 0.05, 0.  ]))
     """
     probabilities[:first] = 0

@@ -50,14 +50,14 @@ def smallest(values: Floats, n: int, space: Floats) -> float:
 def tsallis_point(losses: Floats, rate: float, n: int, guess: float, x: Floats, space: Floats) -> float:
     """Fill x with the minimiser of <x, losses> - (2 / rate) sum_i sqrt(x_i) over the hypersimplex.
 
-    Returns the multiplier: the l of ``x_i = min(1, 1 / (rate (losses_i - l))^2)``, with 1 where losses_i < l. It is a
-    good guess for slightly different losses. Any number is a valid guess.
+    Returns the multiplier: the l of ``x_i = min(1, 1 / (rate (losses_i - l))^2)``, with 1 where losses_i < l. It
+    is a good guess for slightly different losses. Any number is a valid guess.
 
     With z_i = rate (losses_i - the n-th smallest loss), x_i = 1 / max(1, z_i + c)^2 for the one c at which these
-    add up to n. Fewer than n items can be at 1, since nothing would be left for the others. So the n-th smallest is
-    below 1, and c > 1. With n - 1 items at 1 and z >= 0 for the others, c <= sqrt(m - n + 1). Newton's method runs on
-    (sum over x_i < 1 of x_i)^(-1/2), which is concave in c, and linear if these items are tied. Bisection replaces a
-    step that leaves the interval known to hold c.
+    add up to n. Fewer than n items can be at 1, since nothing would be left for the others. So the n-th smallest
+    is below 1, and c > 1. With n - 1 items at 1 and z >= 0 for the others, c <= sqrt(m - n + 1). Newton's method
+    runs on (sum over x_i < 1 of x_i)^(-1/2), which is concave in c, and linear if these items are tied. Bisection
+    replaces a step that leaves the interval known to hold c.
     """
     m = len(losses)
     if n >= m:

@@ -17,8 +17,8 @@ from peekrank.types import Floats, Ints
 class ItemStats(NamedTuple):
     """Sum and sum of squares of the observed gains, number of answers and of rounds available, per item.
 
-    `pool` holds the sum of the means of all items with an answer, and their number. `rows` holds the item of each row
-    of the present list.
+    `pool` holds the sum of the means of all items with an answer, and their number. `rows` holds the item of each
+    row of the present list.
     """
 
     sums: Floats

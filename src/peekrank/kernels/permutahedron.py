@@ -65,10 +65,10 @@ def space(m: int) -> Space:
 def leader(scores: Floats, rate: float, weights: Floats, s: Space) -> int:
     """Maximise ``<x, scores> - (1/rate) sum_i x_i ln x_i`` over the permutahedron.
 
-    Returns the number of blocks. Sort by score. Each block of the order shares the weights of its positions in proportion to exp(rate * score).
-    The factor of proportion must not fall from one block to the next; where it does, pool the two. Exponents are
-    differences of scores and never positive, so nothing overflows, and underflow affects only items too unlikely to
-    be drawn.
+    Returns the number of blocks. Sort by score. Each block of the order shares the weights of its positions in
+    proportion to exp(rate * score). The factor of proportion must not fall from one block to the next; where it
+    does, pool the two. Exponents are differences of scores and never positive, so nothing overflows, and underflow
+    affects only items too unlikely to be drawn.
     """
     if not resort_descending(scores, s.order):
         merge_descending(scores, s.order, s.position)
@@ -156,7 +156,7 @@ def exchange(uniforms: Floats, ranking: Ints, s: Space) -> None:
     for p in range(len(ranking)):
         s.position[p] = p
     for e in range(s.exchanges[0]):
-        if 1 - uniforms[s.uniform[e]] <= s.probability[e]:  # never, for a probability below the grid of the uniforms
+        if 1 - uniforms[s.uniform[e]] <= s.probability[e]:  # never, if that is below the grid of the uniforms
             giver, taker = s.giver[e], s.taker[e]
             s.position[giver], s.position[taker] = s.position[taker], s.position[giver]
     for p in range(len(ranking)):
@@ -195,8 +195,8 @@ def propensities_with_exploration(
     """Fill `out` with the propensities if item j is moved up to position k with probability ``explore_probs[j]``.
 
     `seen`, in the order, holds the propensities without exploration. Exploration shows its item and, if that item
-    would not be seen otherwise, hides the one at position k. The positions of two items of a pool are dependent, so
-    all pairs are followed through the exchanges. The result is NaN if a pool around position k is too large.
+    would not be seen otherwise, hides the one at position k. The positions of two items of a pool are dependent,
+    so all pairs are followed through the exchanges. The result is NaN if a pool around position k is too large.
     """
     m, all_off = len(out), 0.0
     for p in range(m):

@@ -1,7 +1,8 @@
 """Counter-based random numbers: Philox, a generator without state.
 
-Round n of key s always draws the same uniforms, so a log that numbers its rounds need not store them. The uniforms are those of NumPy's ``Philox(key=s, counter=[0, n, 0, 0])``
-(Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
+Round n of key s always draws the same uniforms, so a log that numbers its rounds need not store them. The uniforms
+are those of NumPy's ``Philox(key=s, counter=[0, n, 0, 0])`` (Salmon, Moraes, Dror and Shaw, "Parallel random
+numbers: as easy as 1, 2, 3", SC 2011).
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def _sort_by_counting(scores: Floats, ranking: Ints, rank: Ints) -> None:
 
 @kernel
 def _sort_by_buckets(scores: Floats, ranking: Ints, space: SortSpace) -> bool:
-    """Spread the scores over equal intervals, then sort by insertion; return False if they crowd into few intervals."""
+    """Sort by equal intervals, then by insertion; return False if the scores crowd into few intervals."""
     m = len(scores)
     low = high = scores[0]
     for i in range(m):

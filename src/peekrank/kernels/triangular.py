@@ -1,12 +1,12 @@
 """Triangular factors of least-squares problems: add rows, solve systems, change diagonals.
 
-A factor is an upper triangular square array R. Row j is zero from ``ends[j]`` on, so columns that never occur in the
-same row, such as those of one-hot blocks, cost no more than their blocks. The right-hand sides B are updated with R.
-A column that has been zero in every row has a zero on the diagonal and no part in any solution.
+A factor is an upper triangular square array R. Row j is zero from ``ends[j]`` on, so columns that never occur in
+the same row, such as those of one-hot blocks, cost no more than their blocks. The right-hand sides B are updated
+with R. A column that has been zero in every row has a zero on the diagonal and no part in any solution.
 
-The number of columns and all row ends are multiples of `BLOCK`, with columns of zeros as padding. Loops then run over
-whole SIMD vectors and over eight rows at a time. Their indices are unsigned, because numba checks signed ones for
-negative values and then does not vectorise.
+The number of columns and all row ends are multiples of `BLOCK`, with columns of zeros as padding. Loops then run
+over whole SIMD vectors and over eight rows at a time. Their indices are unsigned, because numba checks signed ones
+for negative values and then does not vectorise.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def block_dot(x: Floats, y: Floats) -> float:
 def rotate(R: Floats, ends: Ints, B: Floats, x: Floats, y: Floats) -> None:
     """Add a row (x | y) to the factor (R | B) by Givens rotations, one for each number of x that is not 0.
 
-    This adds ``x x'`` to ``R'R`` and ``x y'`` to ``R'B``. Afterwards x is 0, and y holds the residual that no column
-    of R explains: its square is the increase of the residual sum of squares.
+    This adds ``x x'`` to ``R'R`` and ``x y'`` to ``R'B``. Afterwards x is 0, and y holds the residual that no
+    column of R explains: its square is the increase of the residual sum of squares.
 
     Parameters
     ----------

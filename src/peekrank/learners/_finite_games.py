@@ -1,7 +1,8 @@
 """Finite games for the kernels of ranking learners.
 
 A ranking game has rankings as actions, and the k answers are the digits of its feedback symbol. Any other game is
-a list of actions. The learner plays the one it ranks first, and the single answer (k = 1) is the index of its symbol.
+a list of actions. The learner plays the one it ranks first, and the single answer (k = 1) is the index of its
+symbol.
 """
 
 from __future__ import annotations
@@ -82,8 +83,8 @@ def finite(measure: Measure | Game, shape: Shape, max_grade: int) -> Finite:
     if shape.m > 20 or factorial(shape.m) > MAX_ACTIONS or (max_grade + 1) ** shape.m > MAX_OUTCOMES:
         raise ValueError(
             f"m = {shape.m}: this learner enumerates the game of all rankings, up to {MAX_ACTIONS} rankings and "
-            f"{MAX_OUTCOMES} relevance vectors. Use setftrl, permftrl or blockftrl for more; `peekrank advise` says "
-            "which one fits"
+            f"{MAX_OUTCOMES} relevance vectors. Use setftrl, permftrl or blockftrl for more: "
+            "`peekrank advise` says which one fits"
         )
     game = ranking_game(measure, shape.m, shape.k, max_grade + 1)
     return Finite(game, np.array(list(permutations(range(shape.m))), dtype=np.int64))

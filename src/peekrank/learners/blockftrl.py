@@ -181,9 +181,9 @@ class BlockFTRL:
     """Follow the entropy-regularised leader in blocks, and show every item once per block.
 
     Within a block all rankings are drawn with the same expected weights of the items: those that minimise the
-    estimated total cost plus the entropy term, as in permftrl. In m rounds of the block, drawn without replacement,
-    one item each is moved up to position k if it is below. An item's mean cost over the rounds of the block in which
-    it was seen, times the length of the block, is an unbiased estimate of its cost in the block.
+    estimated total cost plus the entropy term, as in permftrl. In m rounds of the block, drawn without
+    replacement, one item each is moved up to position k if it is below. An item's mean cost over the rounds of the
+    block in which it was seen, times the length of the block, is an unbiased estimate of its cost in the block.
 
     With w the positions' weights, W their sum, ``r = sum_p w(p) ln(m w(p) / W)``, g the largest gain, ``E = g sum
     of w(k) - w(p) over p > k`` and ``A = g sqrt(r W / 2)``, the expected regret of K blocks of T / K rounds is at
@@ -191,8 +191,9 @@ class BlockFTRL:
     Without a horizon block b has ``2 (E / A) sqrt(b)`` rounds, and the bound is ``(3/2)^(2/3)`` times as large.
 
     - A block has at least m rounds. Lengths are rounded; docs/theory/ftrl.md has the full bound.
-    - An answer counts in the block that is running when it arrives. An item without answers in a block is assumed to
-      cost its mean so far or, in the first block, the mean of the others. A block without answers changes nothing.
+    - An answer counts in the block that is running when it arrives. An item without answers in a block is assumed
+      to cost its mean so far or, in the first block, the mean of the others. A block without answers changes
+      nothing.
     - Unanswered rounds do not count: if one is reported while its block is running, the block gets one more round.
       Its exploration is repeated as long as explorations are at most half of the rounds left.
 
@@ -247,7 +248,8 @@ class BlockFTRL:
                 warn_short(self.name, self.horizon, what)
             elif c.E and blocks < floor(c.best_blocks(self.horizon)):
                 warn_short(
-                    self.name, self.horizon, f"blocks of the best length would be shorter than their {m} explorations; "
+                    self.name, self.horizon,
+                    f"blocks of the best length would be shorter than their {m} explorations; "
                     f"the learner uses blocks of {max(self.horizon // blocks, m)} rounds"
                 )  # fmt: skip
         return BlockFTRLState(
@@ -280,7 +282,7 @@ class BlockFTRL:
                 raise ValueError(f"its {name} must hold each item once")
         clock, first = state.clock, state.space.first
         if not clock[_OPEN] <= min(m, clock[_LEFT]) or clock[_LEFT] > clock[_LENGTH]:
-            raise ValueError("its clock must leave a round for each exploration, and no more rounds than a block has")
+            raise ValueError("its clock must leave a round for each exploration, and at most the rounds of a block")
         if clock[_REST] >= max(1, state.blocks):
             raise ValueError("its clock must have less left over than a block")
         pools = clock[_POOLS]
@@ -320,7 +322,7 @@ class BlockFTRL:
         return shape.m - shape.k
 
     def bound(self, shape: Shape, horizon: int) -> float | None:
-        """Return ``E K + A sqrt(S)``, S the sum of squared lengths (sqrt(2) A without a horizon); None with decay."""
+        """Return ``E K + A sqrt(S)``, S the sum of squared lengths; sqrt(2) A without a horizon; None with decay."""
         if self.decay < 1:
             return None
         c, K = self._constants(shape), self.block_count(shape, horizon)

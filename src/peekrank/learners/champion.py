@@ -20,26 +20,26 @@ def _members(text: str, **context: Any) -> tuple[Learner, ...]:
 class Champion(ChampionLearner):
     """Rank with the champion, and promote a challenger once the evidence shows that it is better.
 
-    All members learn from all answers, whichever of them chose the ranking. In each round every member computes its
-    best order. The difference in value between two such orders is estimated from the answers, divided by their
+    All members learn from all answers, whichever of them chose the ranking. In each round every member computes
+    its best order. The difference in value between two such orders is estimated from the answers, divided by their
     propensities. A challenger becomes the champion as soon as a confidence sequence for the mean of these
     differences is above 0. The sequence holds at all times at once: the probability that a member is ever promoted
     that was not better over the rounds of the evidence is at most alpha. Because members keep learning, evidence
     starts anew after each promotion and whenever the number of answered rounds has doubled.
 
-    The champion explores where members disagree. If two members give an item positions whose weights differ by d (the
-    first position has 1, the last 0), the item is shown at position k with a probability in proportion to
+    The champion explores where members disagree. If two members give an item positions whose weights differ by d
+    (the first position has 1, the last 0), the item is shown at position k with a probability in proportion to
     ``share d t^(-1/3)`` over the weight of position k, where t is the round in which the period began.
-    docs/learners/champion.md gives the exact propensities; docs/theory/champion.md has the theorem, its cost and the
-    proof.
+    docs/learners/champion.md gives the exact propensities; docs/theory/champion.md has the theorem, its cost and
+    the proof.
 
     Parameters
     ----------
     measure
         The measure that compares the members, and that they optimise if they need one; must be separable.
     members
-        Two or more learners; the first is the champion at the start. The default is doubtsort, for stable relevance,
-        and marginftrl, in case it is not stable.
+        Two or more learners; the first is the champion at the start. The default is doubtsort, for stable
+        relevance, and marginftrl, in case it is not stable.
     max_grade
         Largest relevance grade.
     alpha

@@ -179,17 +179,17 @@ def _propensities(s: DoubtSortState, X: Features, ranking: Ints, token: Floats, 
 class DoubtSort:
     """Sort the items by mean gain, and explore those whose uncertainty costs more than exploration.
 
-    Doubtsort is for stable relevance, drawn in each round from the same distribution. The available items may change
-    in any way. If relevance changes, it has no guarantee; use marginftrl or blockftrl.
+    Doubtsort is for stable relevance, drawn in each round from the same distribution. The available items may
+    change in any way. If relevance changes, it has no guarantee; use marginftrl or blockftrl.
 
     Let b_i be the mean gain of item i and u_i its confidence width. Items i and j may have to change positions if
-    ``|b_i - b_j| <= u_i + u_j``. The doubt D_i is the difference in weight between the highest and the lowest position
-    that i may take in this way, counting only items whose width is at most u_i. Sorting by b loses at most
-    ``sum_i 2 u_i D_i``. Moving item i up to position k has a cost, computed from the means; the learner does it with
-    probability ``0.03 u_i D_i / cost``.
+    ``|b_i - b_j| <= u_i + u_j``. The doubt D_i is the difference in weight between the highest and the lowest
+    position that i may take in this way, counting only items whose width is at most u_i. Sorting by b loses at
+    most ``sum_i 2 u_i D_i``. Moving item i up to position k has a cost, computed from the means; the learner does
+    it with probability ``0.03 u_i D_i / cost``.
 
-    - Every answer counts, whenever it arrives and whichever other items were answered. Whether people answer must not
-      depend on what they would answer.
+    - Every answer counts, whenever it arrives and whichever other items were answered. Whether people answer must
+      not depend on what they would answer.
     - Exploration at positions with the same weight as position k costs nothing: the least known items come first.
 
     Parameters
@@ -199,9 +199,10 @@ class DoubtSort:
     max_grade
         Largest relevance grade.
     variant
-        "usual": u_i is the root of ``variance ln(e + rounds) / (answers + 1)``. "cautious" adds ``0.3 g ln(e +
-        rounds) / (answers + 1)``: quicker with new items, and more costly. "safe" is the one with a theorem
-        (`stochastic_bound`): ``u_i = g sqrt(ln(2 rounds^3) / (2 answers))``, and much more costly. g is the largest gain.
+        "usual": u_i is the root of ``variance ln(e + rounds) / (answers + 1)``. "cautious" adds
+        ``0.3 g ln(e + rounds) / (answers + 1)``: quicker with new items, and more costly. "safe" is the one with a
+        theorem (`stochastic_bound`): ``u_i = g sqrt(ln(2 rounds^3) / (2 answers))``, and much more costly. g is
+        the largest gain.
     decay
         Factor of an item's statistics at each of its answers. A value below 1 follows change.
 

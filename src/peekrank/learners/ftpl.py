@@ -60,11 +60,13 @@ def _propensities(state: FTPLState, X: Features, ranking: Ints, token: Floats, o
 class FTPL:
     """Play the descending sort of all gains so far plus fresh noise, uniform in [0, 1/epsilon] for each item.
 
-    The learner sees the relevance of every item after each round, for any k. In a round with some answers, a missing
-    one counts as the mean of all answers for its item so far; counted as zero, it would push the item down.
+    The learner sees the relevance of every item after each round, for any k. In a round with some answers, a
+    missing one counts as the mean of all answers for its item so far; counted as zero, it would push the item
+    down.
 
     The expected regret is at most ``epsilon R A T + D / epsilon``. The default epsilon is CT15's,
-    ``1 / (g sqrt(m T))`` with g the gain of the largest grade; it minimises the bound, which becomes ``2 g D sqrt(m T)``.
+    ``1 / (g sqrt(m T))`` with g the gain of the largest grade; it minimises the bound, which becomes
+    ``2 g D sqrt(m T)``.
 
     Parameters
     ----------

@@ -92,10 +92,10 @@ def _propensities(s: GreedyState, X: Features, ranking: Ints, token: Floats, out
 class Greedy:
     """Sort the items by their mean gain; with probability epsilon move one, drawn uniformly, to position k.
 
-    This is the best-known baseline. With a falling epsilon and stable relevance it learns the order of the whole list
-    at the rate T^(2/3). **If relevance changes there is no guarantee, and the regret can be linear**: old answers
-    count as much as new ones, and most of an item's answers come from the rounds in which it was at the top.
-    docs/learners/baselines.md has an example.
+    This is the best-known baseline. With a falling epsilon and stable relevance it learns the order of the whole
+    list at the rate T^(2/3). **If relevance changes there is no guarantee, and the regret can be linear**: old
+    answers count as much as new ones, and most of an item's answers come from the rounds in which it was at the
+    top. docs/learners/baselines.md has an example.
 
     Every answer counts, whenever it arrives. An item without answers has the mean of the others.
 

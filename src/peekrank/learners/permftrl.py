@@ -76,25 +76,26 @@ def _propensities(s: PermFTRLState, X: Features, ranking: Ints, token: Floats, o
 class PermFTRL:
     """Follow the entropy-regularised leader over the expected weights that items can have in random rankings.
 
-    The cost of an item is the largest gain g minus its gain. Its weight is that of its position minus that of the last
-    position. Every position with a weight must be seen: k >= m - 1 for SumLoss, PairwiseLoss and DCG, k = n for DCG@n
-    and P@n. Costs of seen items are divided by their propensities, so that the estimates of all items are unbiased.
-    In each round the learner computes the expected weights that minimise the estimated total cost plus the entropy
-    term, and draws a ranking with these expected weights.
+    The cost of an item is the largest gain g minus its gain. Its weight is that of its position minus that of the
+    last position. Every position with a weight must be seen: k >= m - 1 for SumLoss, PairwiseLoss and DCG, k = n
+    for DCG@n and P@n. Costs of seen items are divided by their propensities, so that the estimates of all items
+    are unbiased. In each round the learner computes the expected weights that minimise the estimated total cost
+    plus the entropy term, and draws a ranking with these expected weights.
 
     The expected regret after T rounds is at most ``sqrt(2 r V T)``, and ``2 sqrt(r V T)`` without a
     horizon. With w the weights and W their sum, ``r = sum_p w(p) ln(m w(p) / W)``, ``V = g^2 (W + (m - k) w(1))``
     for k < m and ``V = g^2 W / 4`` for k = m.
 
-    In a round with some answers, a missing one counts as the mean of all answers for its item so far. A round without
-    answers is skipped.
+    In a round with some answers, a missing one counts as the mean of all answers for its item so far. A round
+    without answers is skipped.
 
     Parameters
     ----------
     measure
         The measure to optimise; must be separable.
     horizon
-        Rounds T that the learning rate ``sqrt(2 r / (V T))`` is tuned for; None for ``sqrt(r / (V t))`` in round t.
+        Rounds T that the learning rate ``sqrt(2 r / (V T))`` is tuned for; None for ``sqrt(r / (V t))`` in round
+        t.
     max_grade
         Largest relevance grade.
 

@@ -135,17 +135,17 @@ class RTop1F:
     Defaults are the theorem's: ``K = m^(1/3) (T / ceil(m/k))^(2/3)``, which is ``m^(-1/3) T^(2/3)`` for k = 1, and
     ``epsilon = 1 / (g sqrt(m K))`` with g the gain of the largest grade. Where the paper leaves a choice open:
 
-    - K is rounded, and block b (from 0) ends after round ``floor((b + 1) T / K)``. Lengths differ by at most one, and
-      there is no short last block. Rounds after T continue in blocks of the same length.
+    - K is rounded, and block b (from 0) ends after round ``floor((b + 1) T / K)``. Lengths differ by at most one,
+      and there is no short last block. Rounds after T continue in blocks of the same length.
     - A block must hold q = ceil(m/k) explorations. If even K rounded down leaves no room for them (for k = 1 if
       T < m^2), blocks have at least 2q rounds, so that half of them can exploit. With T <= q every round explores.
     - "Any permutation with item j on top" is the current perturbed leader's with j moved to the front
       (``order=leader``), or the items in index order with j moved to the front (``order=fixed``).
-    - A round without answers does not count until its block has all its answers: its purpose, exploring or not, goes
-      back into the block, which grows by one round. So each exploration is made at a round uniform among the first
-      *answered* rounds of its block, as many as its length. The estimate stays unbiased for their average if whether
-      people answer does not depend on what was shown. In a round with some answers, a missing one counts as the mean
-      of all answers for its item so far, including those of exploiting rounds.
+    - A round without answers does not count until its block has all its answers: its purpose, exploring or not,
+      goes back into the block, which grows by one round. So each exploration is made at a round uniform among the
+      first *answered* rounds of its block, as many as its length. The estimate stays unbiased for their average if
+      whether people answer does not depend on what was shown. In a round with some answers, a missing one counts
+      as the mean of all answers for its item so far, including those of exploiting rounds.
     - Answers that arrive after their block has ended enter the leader with the next block. An exploration that is
       reported as unanswered only then is repeated in the next block, which grows by one round for each.
 
@@ -276,8 +276,8 @@ class RTop1F:
     def bound(self, shape: Shape, horizon: int) -> float:
         """Return ``R q K + (T/K) (epsilon R A K + D / epsilon) + R sum_b |length_b - T/K|``, q = ceil(m/k).
 
-        The first two terms are CT15's (proof of Theorem 7) with explicit constants; the last one covers rounding. The
-        bound holds if every exploration is answered.
+        The first two terms are CT15's (proof of Theorem 7) with explicit constants; the last one covers rounding.
+        The bound holds if every exploration is answered.
         """
         K, epsilon = self.block_count(shape, horizon), self.noise(shape, horizon)
         c = constants(self.measure, shape.m, self.max_grade)

@@ -77,10 +77,10 @@ def _propensities(s: SetFTRLState, X: Features, ranking: Ints, token: Floats, ou
 class SetFTRL:
     """Follow the regularised leader over sets of n items, for P@n.
 
-    Each round draws a set of n items that holds item i with probability x_i, and shows it in random order above the
-    others, also in random order. x minimises ``<x, L> - (2 / eta) sum_i sqrt(x_i)`` over all x in [0, 1]^m with
-    sum n, where L is the sum of ``1[not relevant] / P(seen)`` over the items seen so far, an unbiased estimate of all
-    losses. Every round explores and exploits at once; none is marked as explored.
+    Each round draws a set of n items that holds item i with probability x_i, and shows it in random order above
+    the others, also in random order. x minimises ``<x, L> - (2 / eta) sum_i sqrt(x_i)`` over all x in [0, 1]^m
+    with sum n, where L is the sum of ``1[not relevant] / P(seen)`` over the items seen so far, an unbiased
+    estimate of all losses. Every round explores and exploits at once; none is marked as explored.
 
     With V = n sqrt(m n) / k for k <= n, and less for more answers (docs/theory/ftrl.md), the expected
     regret is at most ``(2 - sqrt(n/m)) sqrt(2 sqrt(m n) V T)``, for k <= n less than
@@ -182,7 +182,7 @@ class SetFTRL:
         return min(largest, n / (2 * sqrt(q * (1 - q))) if q < 1 / 2 else n)
 
     def bound(self, shape: Shape, horizon: int) -> float:
-        """Return ``2 (sqrt(m n) - n) / eta + V (sum of eta over the rounds)``, over n for the mean; 0 for n >= m."""
+        """Return ``2 (sqrt(m n) - n) / eta + V (sum of eta over the rounds)``, over n for the mean; 0 if n >= m."""
         m, n = shape.m, self.measure.cutoff
         if n >= m:
             return 0.0

@@ -64,10 +64,10 @@ def _update(s: ThompsonState, X: Features, ranking: Ints, token: Floats, feedbac
 class Thompson:
     """Sort the items by a draw from the posterior of each one's mean gain.
 
-    The posterior is approximated by a Gaussian, with the mean of the answers and one average answer, and the variance
-    of an answer over their number. This is a well-known baseline. **It has no guarantee for the whole list, and its
-    regret can be nearly linear even if relevance is perfectly stable**: it soon stops exploring items that cannot be
-    first, so their order stays random. docs/learners/baselines.md has an example.
+    The posterior is approximated by a Gaussian, with the mean of the answers and one average answer, and the
+    variance of an answer over their number. This is a well-known baseline. **It has no guarantee for the whole
+    list, and its regret can be nearly linear even if relevance is perfectly stable**: it soon stops exploring
+    items that cannot be first, so their order stays random. docs/learners/baselines.md has an example.
 
     Every answer counts, whenever it arrives. An item without answers has the mean of the others.
 

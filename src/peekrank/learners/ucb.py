@@ -69,8 +69,8 @@ class UCB:
 
     The width is the root of ``variance x ln(e + rounds) / (answers + 1)``, as in doubtsort. This is a well-known
     baseline. **It has no guarantee for the whole list, and its regret is linear even if relevance is perfectly
-    stable**: the items shown most have the smallest widths, so all upper bounds become equal, and the items below the
-    first k stay unordered. docs/learners/baselines.md has an example.
+    stable**: the items shown most have the smallest widths, so all upper bounds become equal, and the items below
+    the first k stay unordered. docs/learners/baselines.md has an example.
 
     Every answer counts, whenever it arrives. An item without answers has the mean of the others.
 

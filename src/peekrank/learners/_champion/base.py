@@ -162,7 +162,7 @@ class ChampionLearner:
         )
 
     def token_size(self, shape: Shape) -> int:
-        """Count the explored mark, period and centre, k weights, k positions per member, and the members' tokens."""
+        """Count the explored mark, period, centre, k weights, k positions per member, and the members' tokens."""
         team = self.team()
         return WEIGHTS + shape.k * (1 + len(team)) + sum(one.token_size(shape) for one in team)
 
@@ -216,7 +216,7 @@ class ChampionLearner:
         return "; ".join(found)
 
     def bound(self, shape: Shape, horizon: int) -> None:
-        """Return None: the regret depends on the members. docs/theory/champion.md bounds the cost of the choice."""
+        """Return None: the regret is that of the members, plus the cost bounded in docs/theory/champion.md."""
 
     def promotions(self, state: ChampionState) -> list[Promotion]:
         """Return the last 32 promotions with their evidence."""

@@ -5,8 +5,8 @@ that is known before the answers. Then
 
     value of j - value of j' = sum_i (w_j(i) - w_j'(i)) (g_i - c),
 
-because the weights of a list have the same sum for both. An answer for item i that is used with probability p_i has
-weight 1/p_i, so that the sum over the answers used is unbiased.
+because the weights of a list have the same sum for both. An answer for item i that is used with probability p_i
+has weight 1/p_i, so that the sum over the answers used is unbiased.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def rate(s: ChampionState) -> float:
 
 @kernel
 def reach(s: ChampionState, j: int) -> float:
-    """Return the largest difference against a challenger in a round. In its favour it is CAUTION times as large."""
+    """Return the largest difference against a challenger in a round; in its favour, CAUTION times as much."""
     inverse_rate = max(1 / rate(s), s.limit / _MAX_EXPLORATION) / (CAUTION * s.evidence.parts[j])
     return float(max(inverse_rate, _FORM * s.k))
 
@@ -77,10 +77,10 @@ def fill_values(s: ChampionState, n: int) -> None:
 def fill_exploration_probs(s: ChampionState, n: int) -> float:
     """Fill in the probability of exploring the item at each position of the champion's order, and return the sum.
 
-    It is the rate times the largest difference between the weights of the champion's position and another member's,
-    and CAUTION times as much if the other ranks the item lower. Such explorations are cheap, and they limit the
-    evidence that a single round can give against a challenger. Every item has a floor, because members that learn
-    from the same answers may agree on something that is no longer true.
+    It is the rate times the largest difference between the weights of the champion's position and another
+    member's, and CAUTION times as much if the other ranks the item lower. Such explorations are cheap, and they
+    limit the evidence that a single round can give against a challenger. Every item has a floor, because members
+    that learn from the same answers may agree on something that is no longer true.
     """
     champion, each, total = s.clock[CHAMPION], rate(s), 0.0
     for p in range(n):
@@ -130,7 +130,7 @@ def fill_propensities(s: ChampionState, n: int, total: float) -> None:
 
 @kernel
 def fill_evidence(s: ChampionState, total: float, item: int, ranking: Ints, token: Floats) -> None:
-    """Write the weight of each answer as evidence, 0 if it is not used, and the numbers to evaluate it to the token.
+    """Write the weight of each answer as evidence, 0 if it is not used, to the token.
 
     An exploring round uses only the answer for its item. Other rounds use the answers for items that are usually
     seen. No difference is then larger than the reach.

@@ -24,21 +24,21 @@ class FeedExp3:
     """Exponential weights over the Pareto-optimal actions, with loss estimates from any feedback.
 
     The feedback of a round gives an estimate of the loss of every such action, up to a constant common to all:
-    ``v_i(row) / P(group)``, where a group is a set of actions with the same feedback, a row is one of its symbols, and
-    P is its probability. A linear program finds the v that are unbiased and have the least width C, the sum over
-    groups of the largest ``max_i v_i(row) - min_i v_i(row)``. With probability gamma the action is drawn from q
-    instead, which plays each group in proportion to its part of C; such a round is marked as explored.
+    ``v_i(row) / P(group)``, where a group is a set of actions with the same feedback, a row is one of its symbols,
+    and P is its probability. A linear program finds the v that are unbiased and have the least width C, the sum
+    over groups of the largest ``max_i v_i(row) - min_i v_i(row)``. With probability gamma the action is drawn from
+    q instead, which plays each group in proportion to its part of C; such a round is marked as explored.
 
     With N classes of actions and D the largest loss of q beyond the best, the expected regret is at most
     ``(3/2) (C^2 D ln N)^(1/3) T^(2/3)`` with ``gamma = (C^2 ln N / (8 D^2 T))^(1/3)`` and ``eta = 8 D gamma^2 /
     C^2``; without a horizon 1.31 times as much, for every T at once.
 
-    - gamma is at most 1/2. If the horizon is so short that the bound exceeds the largest possible loss, `init` warns,
-      and the bound is that loss.
+    - gamma is at most 1/2. If the horizon is so short that the bound exceeds the largest possible loss, `init`
+      warns, and the bound is that loss.
     - A round with a missing answer is skipped.
-    - The learner enumerates a ranking game, which limits it to six items. It can also play any `Game`: then m is the
-      number of actions and k = 1, the action is the first item of the ranking, and the answer is the index of its
-      symbol.
+    - The learner enumerates a ranking game, which limits it to six items. It can also play any `Game`: then m is
+      the number of actions and k = 1, the action is the first item of the ranking, and the answer is the index of
+      its symbol.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ class FeedExp3:
         return plan_of(self.measure, shape, self.max_grade)
 
     def bound(self, shape: Shape, horizon: int) -> float | None:
-        """Return ``gamma D T + ln N / eta + eta C^2 T / (8 gamma)``, at most R T; None if the game does not fit."""
+        """Return ``gamma D T + ln N / eta + eta C^2 T / (8 gamma)``, at most R T; None for an unfit game."""
         try:
             plan = self.plan(shape)
         except ValueError:

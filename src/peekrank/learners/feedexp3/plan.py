@@ -21,8 +21,8 @@ from peekrank.types import Floats, Ints, Measure, Shape
 class Plan(NamedTuple):
     """Precomputed plan: `rankings` and `seen` by action, one `action` for each class, estimates, exploration.
 
-    ``q`` is by action. ``width`` is C, ``cost`` is D, the largest loss of q against the best action under any outcome,
-    and ``max_loss`` is R, the largest expected loss of a round.
+    ``q`` is by action. ``width`` is C, ``cost`` is D, the largest loss of q against the best action under any
+    outcome, and ``max_loss`` is R, the largest expected loss of a round.
     """
 
     rankings: Ints
@@ -106,7 +106,7 @@ def _pareto_classes(game: Game) -> Ints:
 
     found = analyse(game)
     if found.rate is None or found.cells is None:
-        raise ValueError(f"the analysis could not decide {found.undecided}, so feedexp3 does not know which actions matter")
+        raise ValueError(f"the analysis could not decide {found.undecided}, which feedexp3 needs to know")
     if found.rate == Rate.LINEAR and found.unobservable_pair is not None:
         i, j = (game.actions[a] for a in (found.unobservable_pair.i, found.unobservable_pair.j))
         raise ValueError(f"hopeless: no feedback shows which of the actions '{i}' and '{j}' is better. {ADVICE}")

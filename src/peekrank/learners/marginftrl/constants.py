@@ -110,7 +110,7 @@ def _entropy(measure: LinearMeasure, m: int) -> tuple[float, float, float, float
     first, W = float(v[0]), float(v.sum())
     shift = _SHIFT * W / m if first > 0 else 1.0
     v += shift
-    return first, W, shift, float(np.sum(v * np.log(v / (W / m + shift))))  # a dot product would start BLAS threads
+    return first, W, shift, float(np.sum(v * np.log(v / (W / m + shift))))  # a dot product starts BLAS threads
 
 
 @kernel

@@ -168,15 +168,15 @@ class MarginFTRL:
 
     The leader is that of blockftrl, with costs estimated round by round, but every position has a slightly larger
     weight. The leader is then exactly a ranking as soon as costs differ enough, and estimates that move an item by
-    less than its margin do not change it. Rare exploration of such an item is therefore safe for every sequence. How
-    rare it becomes depends on the variance of its answers and on the cost of a mistake. Exploration moves its item to
-    position k. beta, the factor of the entropy, grows with the observed loss. If it grows faster than the worst case
-    allows, the learner explores at worst-case rates from then on.
+    less than its margin do not change it. Rare exploration of such an item is therefore safe for every sequence.
+    How rare it becomes depends on the variance of its answers and on the cost of a mistake. Exploration moves its
+    item to position k. beta, the factor of the entropy, grows with the observed loss. If it grows faster than the
+    worst case allows, the learner explores at worst-case rates from then on.
 
     With v = w + a the shifted weights, V their sum, ``h = sum_p v(p) ln(m v(p) / V)``, g the largest gain and E
     the sum of w(k) - w(p) over p > k, the expected regret after every T is at most
-    ``2.58 g (h V E)^(1/3) T^(2/3)`` plus lower-order terms, which `bound` includes. docs/theory/marginftrl.md has the
-    algorithm and the proof.
+    ``2.58 g (h V E)^(1/3) T^(2/3)`` plus lower-order terms, which `bound` includes. docs/theory/marginftrl.md has
+    the algorithm and the proof.
 
     - Missing answers are ignored. A round without answers changes nothing.
     - Answers may arrive late and in any order. The bound requires that they arrive before the next ranking.

@@ -1,7 +1,7 @@
 """Exploration plans of marginftrl: how often to explore each item, how long a plan lasts, and its loss.
 
-A plan is for one list. The cost of an item is extrapolated to all rounds: its estimated cost per round in which it was
-available, times the number of all rounds. For a fixed set of items that is the estimated cost itself.
+A plan is for one list. The cost of an item is extrapolated to all rounds: its estimated cost per round in which it
+was available, times the number of all rounds. For a fixed set of items that is the estimated cost itself.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from peekrank.learners.marginftrl.constants import (
 )
 from peekrank.types import Floats, Ints
 
-# The clock: rounds answered under the present plan, and its length (a plan that is shorter than that is over); pools
-# of its leader (0: there is no plan yet); whether rates are those of the worst case; the length of its list; the
-# number of items that answers have moved since
+# The clock: rounds answered under the present plan, and its length (a plan that is shorter than that is over);
+# pools of its leader (0: there is no plan yet); whether rates are those of the worst case; the length of its list;
+# the number of items that answers have moved since
 ANSWERED, LENGTH, POOLS, SAFE, LISTED, TOUCHED = range(6)
-# The numbers: answered rounds; beta; the cost of exploration per round, its probability, and how far answers may move
-# an item before the plan ends; the limit for beta^q, and the growth of that limit per round
+# The numbers: answered rounds; beta; the cost of exploration per round, its probability, and how far answers may
+# move an item before the plan ends; the limit for beta^q, and the growth of that limit per round
 ROUNDS, BETA, COST, EXPLORING, REACH, ALLOWED, PACE = range(7)
 # Marks of an item: it is on the plan's list; answers have moved it
 ON_LIST, MOVED = 1, 2
@@ -183,7 +183,7 @@ def _apply_decay(s: MarginFTRLState, part: float) -> None:
 
 @kernel
 def _lost(s: MarginFTRLState, n: int) -> float:
-    """Return the loss of the plan's point against the best one for the present costs, in the moved items' clocks."""
+    """Return the loss of the plan's point against the best one for the present costs, by the items' clocks."""
     beta, rounds, lowest, moved, in_all = s.numbers[BETA], s.numbers[ROUNDS], _BOUNDLESS, 0.0, 0.0
     for p in range(n):
         s.point[s.space.order[p]] = s.space.x[p]
@@ -209,8 +209,8 @@ def _lost(s: MarginFTRLState, n: int) -> float:
 def settle_late(s: MarginFTRLState, ranking: Ints, token: Floats, feedback: Floats) -> None:
     """Settle a round with late answers and another list than the plan's by itself.
 
-    An item that is not on the plan's list gets the mean weight and the largest possible cost of a move: the smaller
-    of the two bounds in the proof.
+    An item that is not on the plan's list gets the mean weight and the largest possible cost of a move: the
+    smaller of the two bounds in the proof.
     """
     numbers, n = s.numbers, s.clock[LISTED]
     fill_positions(s.discounts, n, min(s.k, n), s.positions)
@@ -262,8 +262,8 @@ def _guard(s: MarginFTRLState) -> None:
 def _find_margins(s: MarginFTRLState, n: int) -> None:
     """Compute how far the cost of an item alone in its pool can fall (up) and rise (down) with the same leader.
 
-    Pools have levels, which rise along the order; a change of an item's cost changes its level. Items that are alone
-    in their pools can pass each other if their positions have the same weight.
+    Pools have levels, which rise along the order; a change of an item's cost changes its level. Items that are
+    alone in their pools can pass each other if their positions have the same weight.
     """
     order, first, pools, beta = s.space.order, s.space.first, s.clock[POOLS], s.numbers[BETA]
     level, limit = _BOUNDLESS, _BOUNDLESS  # of the pool just visited; of the nearest one of another weight
@@ -324,10 +324,10 @@ def _choose_rates(s: MarginFTRLState, n: int) -> None:
     rate, k = (sqrt(c.V / (8 * beta * c.E)) if c.E > 0 else 0.5 / n), min(s.k, n)
     most, pace = 0.0, 0.0  # total target; pace of the worst case relative to a fixed set
     for p in range(n):
-        r, root = order[p], sqrt(s.ratios[order[p]])
+        r, root, x = order[p], sqrt(s.ratios[order[p]]), s.space.x[p]
         s.explore_probs[r] = min(rate * root, 1.0) if safe else _target_propensity(s, p, k)
         most += max(s.explore_probs[r] - 0.5 * s.seen[p], 0.0)
-        pace += root * (s.space.x[p] / c.V + s.move_cost[p] / c.E) / 2 if c.E > 0 else root * root * s.space.x[p] / c.V
+        pace += root * (x / c.V + s.move_cost[p] / c.E) / 2 if c.E > 0 else root * root * x / c.V
     exploring, move_cost = 0.0, 0.0
     for p in range(n):
         r = order[p]

@@ -173,13 +173,13 @@ def _propensities(s: NW2State, X: Features, ranking: Ints, token: Floats, out: F
 class NW2:
     """Exponential weights among neighbours: each class of equally good actions competes with its neighbours.
 
-    Class k weights itself and each neighbour a in proportion to ``exp(-eta S_ka)``, where S_ka sums estimates of the
-    loss of a minus that of k, weighted by the share of k. These weights are the transition probabilities of a Markov
-    chain, and the shares p of the classes are its stationary distribution. A share is split evenly over the actions
-    of its class; a degenerate action, which is best only between two classes, takes its part from both. With
-    probability gamma a uniformly drawn action is played, which is not marked as exploration. The feedback of action A
-    adds ``p_k v / P(A) - eta V^2 p_k^2 (sum of 1/P over all actions that observe it)`` for each pair k, a whose
-    difference A observes.
+    Class k weights itself and each neighbour a in proportion to ``exp(-eta S_ka)``, where S_ka sums estimates of
+    the loss of a minus that of k, weighted by the share of k. These weights are the transition probabilities of a
+    Markov chain, and the shares p of the classes are its stationary distribution. A share is split evenly over the
+    actions of its class; a degenerate action, which is best only between two classes, takes its part from both.
+    With probability gamma a uniformly drawn action is played, which is not marked as exploration. The feedback of
+    action A adds ``p_k v / P(A) - eta V^2 p_k^2 (sum of 1/P over all actions that observe it)`` for each pair k, a
+    whose difference A observes.
 
     With L, B, V, nu, epsilon and D as on docs/theory/finite-games.md and C actions, the expected regret is at most
     ``(L / eta + eta T B exp(2 eta V nu)) / epsilon + gamma D T``, with ``eta = sqrt(L / ((B + epsilon V C D) T))``
@@ -187,15 +187,16 @@ class NW2:
     nu = 2 n, C = n C(m,n), 1 / epsilon = min(n, m - n) and D = n (m - n) / m. Without a horizon eta falls as
     1 / sqrt(t), and the bound holds for every T at once and is about sqrt(2) times as large.
 
-    - gamma is at most 1/2, with eta reduced accordingly. `init` warns if the bound exceeds the largest possible loss.
-    - For P@n the learner uses only the first answer of a round, for any k. setftrl uses all answers and has a smaller
-      bound.
-    - Any other measure is enumerated as a game, which limits it to six items. The learner can also play any `Game`:
-      then m is the number of actions and k = 1, the action is the first item of the ranking, and the answer is the
-      index of its symbol.
+    - gamma is at most 1/2, with eta reduced accordingly. `init` warns if the bound exceeds the largest possible
+      loss.
+    - For P@n the learner uses only the first answer of a round, for any k. setftrl uses all answers and has a
+      smaller bound.
+    - Any other measure is enumerated as a game, which limits it to six items. The learner can also play any
+      `Game`: then m is the number of actions and k = 1, the action is the first item of the ranking, and the
+      answer is the index of its symbol.
     - A round that lacks an answer the learner uses is skipped.
-    - ``paper_rate`` follows ZT's algorithm to the letter, for P@n: a whole share goes to one action of its class. Its
-      regret is linear in T. It is included for comparison only.
+    - ``paper_rate`` follows ZT's algorithm to the letter, for P@n: a whole share goes to one action of its class.
+      Its regret is linear in T. It is included for comparison only.
 
     Parameters
     ----------
@@ -299,7 +300,7 @@ class NW2:
         return relevance.astype(np.float64)
 
     def bound(self, shape: Shape, horizon: int) -> float | None:
-        """Return the bound of the class docstring; None with `paper_rate`, if the game does not fit, or for long lists."""
+        """Return the bound of the class docstring; None with `paper_rate`, for long lists, or if nothing fits."""
         if self.paper_rate or not self._fits(shape):
             return None
         if isinstance(self.measure, Precision):
@@ -330,7 +331,7 @@ class NW2:
         m, n = shape.m, self.measure.cutoff
         if not self._fits(shape):
             raise ValueError(
-                f"m = {m}: p@{n}+sum has {comb(m, n):,} classes of rankings, and nw2 takes up to {_MAX_CLASSES:,}; "
+                f"m = {m}: p@{n}+sum has {comb(m, n):,} classes of rankings; nw2 takes up to {_MAX_CLASSES:,}; "
                 "use setftrl, which has no such limit"
             )
         return precision_tables(m, n, offset=0.0 if self.paper_rate else 1 / 2), precision_constants(m, n)

@@ -13,12 +13,12 @@ from peekrank.types import Floats, Ints
 
 # Sums are stored as differences to the sum of the class itself, because Q depends only on these. Exponentials are
 # taken of differences to the least sum of a row and are at least exp(-36), so that the chain stays connected in
-# floating point; the change of at most 2e-16 is within rounding. Q changes little from round to round, so the inverse
-# of an earlier round serves many rounds: one or two corrections, each followed by a new residual, suffice. A new
-# inverse is computed if six corrections do not suffice, or if many rounds needed more than one. It comes from
-# elimination without subtractions (Grassmann, Taksar & Heyman 1985), which is exact to rounding. We ran three million
-# rounds at m = 5, n = 2, with one set always best and with all equal: all numbers stayed finite, and the shares summed
-# to 1 within 1e-15. docs/theory/finite-games.md bounds the cost of a residual.
+# floating point; the change of at most 2e-16 is within rounding. Q changes little from round to round, so the
+# inverse of an earlier round serves many rounds: one or two corrections, each followed by a new residual, suffice.
+# A new inverse is computed if six corrections do not suffice, or if many rounds needed more than one. It comes
+# from elimination without subtractions (Grassmann, Taksar & Heyman 1985), which is exact to rounding. We ran three
+# million rounds at m = 5, n = 2, with one set always best and with all equal: all numbers stayed finite, and the
+# shares summed to 1 within 1e-15. docs/theory/finite-games.md bounds the cost of a residual.
 _MAX_EXPONENT = 36.0  # exp(-36) is about the rounding error of 1
 _RESIDUAL = 1e-9
 _CORRECT_UP_TO = 300  # classes; for more, sweeps are faster
@@ -52,8 +52,9 @@ def share_space(tables: Tables) -> ShareSpace:
 def stationary_distribution(sums: Floats, eta: float, t: Tables, space: ShareSpace, shares: Floats) -> None:
     """Fill the shares p with p Q = p, where row k of Q is exp(-eta sums) along the edges of class k, normalised.
 
-    The present shares are corrected until |p Q - p| sums to at most 1e-9, by the inverse of an earlier round or, for
-    more than 300 classes, by sweeps. If that fails, and for up to 1,000 classes, a new inverse gives them exactly.
+    The present shares are corrected until |p Q - p| sums to at most 1e-9, by the inverse of an earlier round or,
+    for more than 300 classes, by sweeps. If that fails, and for up to 1,000 classes, a new inverse gives them
+    exactly.
     """
     classes, flow = len(shares), space.flow
     if classes == 1:
@@ -146,10 +147,10 @@ def _settled(space: ShareSpace) -> bool:
 
 @kernel
 def _correct(t: Tables, space: ShareSpace) -> bool:
-    """Correct by Newton's method with an earlier inverse; return whether it converged and the inverse is still good.
+    """Correct by Newton's method with an earlier inverse; return whether it converged and is still good.
 
-    A new inverse takes as long as ``classes / 2`` corrections. It is due after ``classes`` corrections since the last
-    one, not counting the first of each round.
+    A new inverse takes as long as ``classes / 2`` corrections. It is due after ``classes`` corrections since the
+    last one, not counting the first of each round.
     """
     flow, classes = space.flow, len(space.flow)
     for tried in range(_CORRECTIONS):

@@ -30,13 +30,13 @@ class Tables(NamedTuple):
     """A game in the form that the kernels read.
 
     Edge e leads from class ``source[e]`` to ``target[e]``, which is the same class or a neighbour; ``reverse[e]``
-    leads back. The edges of class c are ``edges[c]`` to ``edges[c + 1] - 1``, the first of them the loop to itself. The
-    actions of class c are ``actions[c]`` to ``actions[c + 1] - 1``; those from ``actions[-1]`` on are degenerate:
-    the loss of number d is ``weight[d]`` times that of the source of ``border[d]`` plus the rest times that of its
-    target.
+    leads back. The edges of class c are ``edges[c]`` to ``edges[c + 1] - 1``, the first of them the loop to
+    itself. The actions of class c are ``actions[c]`` to ``actions[c + 1] - 1``; those from ``actions[-1]`` on are
+    degenerate: the loss of number d is ``weight[d]`` times that of the source of ``border[d]`` plus the rest times
+    that of its target.
 
-    Action a observes the edges ``observed[i]`` for i from ``observed_from[a]`` to ``observed_from[a + 1] - 1``. If it
-    shows symbol s, ``values[i, s]`` is its contribution to the loss of the target minus that of the source.
+    Action a observes the edges ``observed[i]`` for i from ``observed_from[a]`` to ``observed_from[a + 1] - 1``. If
+    it shows symbol s, ``values[i, s]`` is its contribution to the loss of the target minus that of the source.
     """
 
     edges: Ints
@@ -112,7 +112,7 @@ def precision_tables(m: int, n: int, offset: float = 1 / 2) -> Tables:
     out = np.broadcast_to(sets[:, :, None], (len(sets), n, m - n))  # item `out` leaves, item `new` enters
     new = np.broadcast_to(others[:, None, :], out.shape)
     swapped = np.sort(np.where(np.eye(n, dtype=np.bool_)[:, None], new[..., None], sets[:, None, None, :]), axis=3)
-    number = np.array([[comb(item, p + 1) for p in range(n)] for item in range(m)])  # the index of a set is the sum of these
+    number = np.array([[comb(item, p + 1) for p in range(n)] for item in range(m)])  # a set's index is their sum
     target = number[swapped, np.arange(n)].sum(axis=3)
     degree = 1 + n * (m - n)
     position_of_new = np.count_nonzero(swapped < new[..., None], axis=3)
@@ -207,7 +207,7 @@ def printed_rate(tables: Tables, horizon: int) -> float:
 
 @lru_cache(maxsize=16)
 def game_tables(measure: Measure | Game, shape: Shape, max_grade: int) -> tuple[Tables, Constants]:
-    """Return tables and constants of a locally observable game. For other games, raises ValueError naming a learner."""
+    """Return tables and constants of a locally observable game. Raises ValueError for other games."""
     if not isinstance(measure, Game):
         theorem = theorem_of(measure, shape.m, shape.k, max_grade + 1)
         if theorem.rate in (Rate.TWO_THIRDS, Rate.LINEAR):  # known without enumerating the game
@@ -326,8 +326,8 @@ def _game_constants(game: Game, losses: Floats, t: Tables, classes: list[int]) -
 def _slope(game: Game, t: Tables, classes: list[int]) -> float:
     """Return 1 / epsilon: how much worse a class can be than another if no neighbour is better by more than 1.
 
-    One class of each orbit is enough. The other class need not be constrained to be the best, because the maximum is
-    attained there.
+    One class of each orbit is enough. The other class need not be constrained to be the best, because the maximum
+    is attained there.
     """
     loss, first = game.loss[classes], orbits(game)[classes]
     greatest = 1.0

@@ -149,7 +149,7 @@ def _mark(s: RidgeState, ranking: Ints, token: Floats) -> None:
 
 @kernel
 def propensities(s: RidgeState, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
-    """Fill in the propensities after `rank_by_doubt`. Under sampling they would be integrals over the posterior."""
+    """Fill in the propensities after `rank_by_doubt`; for sampling they are integrals over the posterior."""
     n = len(ranking)
     k, explore_probs = min(s.k, n), 0.0
     for p in range(n):

@@ -27,10 +27,10 @@ class FeatureMap(NamedTuple):
 def make_feature_map(d: int, limit: int) -> FeatureMap:
     """Make a feature map: squares of all features, then all products of two, or random waves if they do not fit.
 
-    All squares and products take d (d + 1)/2 columns. If `limit` is smaller, the map has all squares if they fit, and
-    the rest are random waves ``cos(v . z + b)`` of the standardised features z, with v normal of mean
-    square length 1 and b uniform: with many of them, sums of waves approximate any smooth function (Rahimi &
-    Recht 2007). The waves depend only on d and `limit` and are the same on every machine.
+    All squares and products take d (d + 1)/2 columns. If `limit` is smaller, the map has all squares if they fit,
+    and the rest are random waves ``cos(v . z + b)`` of the standardised features z, with v normal of mean square
+    length 1 and b uniform: with many of them, sums of waves approximate any smooth function (Rahimi & Recht 2007).
+    The waves depend only on d and `limit` and are the same on every machine.
 
     >>> make_feature_map(2, 5).factors
     array([[0, 1, 0],

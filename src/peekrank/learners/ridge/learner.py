@@ -48,21 +48,21 @@ class Ridge:
     """Rank by a Bayesian linear regression of relevance on features, and explore where the order is in doubt.
 
     The model of relevance is ``w . x + c`` plus noise of unknown variance. c has a flat prior, and the weight of a
-    column of variance v has the prior variance noise/v. The learner solves for the weights after each round, so few
-    rounds suffice, there is no step size, and columns may have any scale. Every answer counts, whenever it arrives
-    and whichever other items were answered.
+    column of variance v has the prior variance noise/v. The learner solves for the weights after each round, so
+    few rounds suffice, there is no step size, and columns may have any scale. Every answer counts, whenever it
+    arrives and whichever other items were answered.
 
-    With ``explore=doubt`` (see doubtsort), u_i is the confidence width of the score of item i relative to the mean of
-    its list, and D_i is the doubt, by the discount of DCG. An item below position k is moved to position k with
+    With ``explore=doubt`` (see doubtsort), u_i is the confidence width of the score of item i relative to the mean
+    of its list, and D_i is the doubt, by the discount of DCG. An item below position k is moved to position k with
     probability ``explore_rate u_i D_i / cost``, where the cost is computed from the scores. Every item is explored
-    with probability at least ``1.2 rho/n``, where rho is the share of the variance of a list's scores that is expected
-    to be error, and at least ``0.1 (1 + N/d)^(-1/3)/n`` after N answers in d columns. An answer has the weight of its
-    inverse propensity, up to ``(N/d)^0.6``: few answers are fitted unweighted, many as if whole lists were seen.
-    With ``explore=sampling`` the learner shows the k best items by weights drawn from the posterior, in the order of
-    their scores. Sometimes a uniform item replaces one.
+    with probability at least ``1.2 rho/n``, where rho is the share of the variance of a list's scores that is
+    expected to be error, and at least ``0.1 (1 + N/d)^(-1/3)/n`` after N answers in d columns. An answer has the
+    weight of its inverse propensity, up to ``(N/d)^0.6``: few answers are fitted unweighted, many as if whole
+    lists were seen. With ``explore=sampling`` the learner shows the k best items by weights drawn from the
+    posterior, in the order of their scores. Sometimes a uniform item replaces one.
 
-    The learner can use feedback on rankings that others chose: ``kernels.off_policy`` gives the token that ``update``
-    needs. With a token of zeros each answer counts once.
+    The learner can use feedback on rankings that others chose: ``kernels.off_policy`` gives the token that
+    ``update`` needs. With a token of zeros each answer counts once.
 
     The time of a round is proportional to the square of the number of columns. Columns that are mostly 0, such as
     one-hot columns, cost less.
@@ -78,8 +78,8 @@ class Ridge:
     decay
         Factor of the past at each answer. A value below 1 follows change.
     expand
-        Number of columns to add: all squares and products of features if they fit; otherwise random waves, after the
-        squares if these fit.
+        Number of columns to add: all squares and products of features if they fit; otherwise random waves, after
+        the squares if these fit.
 
     >>> from peekrank import Agent
     >>> agent = Agent(Ridge(), m=5, k=1, d=3, seed=0)
@@ -105,7 +105,9 @@ class Ridge:
     max_grade: ClassVar[int] = 255
     horizon: ClassVar[None] = None
     measure: ClassVar[None] = None
-    persistent: ClassVar[tuple[str, ...]] = ("R", "ends", "sides", "w", "prior", "moments", "sums", "feature_map.units")
+    persistent: ClassVar[tuple[str, ...]] = (
+        *("R", "ends", "sides", "w", "prior", "moments", "sums"), "feature_map.units",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         check_choice("explore", self.explore, Explore)
@@ -166,13 +168,13 @@ class Ridge:
         if columns > MAX_COLUMNS:
             expanded = f" and expand = {self.expand}" if self.expand else ""
             raise ValueError(
-                f"d = {d:,}{expanded}: {self.name} would need a matrix of {columns:,} rows and columns; the limit is "
-                f"{MAX_COLUMNS:,}. Use rtopkf, whose time grows only linearly with d"
+                f"d = {d:,}{expanded}: {self.name} would need a matrix of {columns:,} rows and columns; "
+                f"the limit is {MAX_COLUMNS:,}. Use rtopkf, whose time grows only linearly with d"
             )
         return whole_blocks(columns)
 
     def token_size(self, shape: Shape) -> int:
-        """Return 1 + k: the explored mark (whether the first k are not the best by score) and the weights of k answers."""
+        """Return 1 + k: the explored mark (whether the best k are not shown) and the weights of k answers."""
         return 1 + shape.k
 
     def n_uniforms(self, shape: Shape) -> int:

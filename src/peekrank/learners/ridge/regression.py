@@ -71,9 +71,9 @@ def observe_features(s: RidgeState, X: Features) -> None:
 def _precision(s: RidgeState, j: int) -> float:
     """Return the prior precision of a weight: the column's variance, or its mean square if it is constant.
 
-    It is divided by the share of items for which the column is not 0, so that the prior of a one-hot column does not
-    depend on how often it is 1. For the columns of a feature map it has a factor, at first their number: together
-    they are expected to matter as much as one feature.
+    It is divided by the share of items for which the column is not 0, so that the prior of a one-hot column does
+    not depend on how often it is 1. For the columns of a feature map it has a factor, at first their number:
+    together they are expected to matter as much as one feature.
     """
     squares = s.moments[SQUARES, j]
     spread = squares - s.moments[SUM, j] ** 2 / s.sums[ITEMS]
@@ -181,8 +181,8 @@ def _log_volume(s: RidgeState) -> float:
 def _tune_expansion_prior(s: RidgeState) -> None:
     """Change the prior precision of added columns by a step if that makes the answers more likely.
 
-    Their marginal likelihood, with all weights integrated out and the best noise variance plugged in, is proportional
-    to exp(-volume) RSS^(-answers/2).
+    Their marginal likelihood, with all weights integrated out and the best noise variance plugged in, is
+    proportional to exp(-volume) RSS^(-answers/2).
     """
     for factor in (_STEP, 1 / _STEP):
         left, volume = s.sums[LEFT], _log_volume(s)

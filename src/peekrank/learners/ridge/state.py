@@ -18,9 +18,9 @@ _GROWTH = 0.6  # exponent of the largest weight in the number of answers per col
 COUNT, SUM, SQUARES = range(3)
 # Columns of the sides
 ONE, ANSWER = range(2)
-# Sums: rounds and answers learned from, squares of the answers, residual sum of squares, items observed, the round of
-# the next refresh, the column whose prior is renewed next, the factor of the prior precision of added columns (0
-# without a feature map), weights of the answers, their squares
+# Sums: rounds and answers learned from, squares of the answers, residual sum of squares, items observed, the round
+# of the next refresh, the column whose prior is renewed next, the factor of the prior precision of added columns
+# (0 without a feature map), weights of the answers, their squares
 ROUNDS, ANSWERS, SQUARED, LEFT, ITEMS, REFRESH, RENEW, RESERVE, WEIGHTS, SQUARED_WEIGHTS = range(10)
 
 

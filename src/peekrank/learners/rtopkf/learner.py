@@ -28,8 +28,8 @@ class RTopKF:
     """Descend a surrogate's gradient, estimated without bias from top-k feedback.
 
     Each round scores the items of a list by ``s = X w`` and shows the greedy order. With probability gamma it
-    shows k random items on top. The gradient of the surrogate at s is estimated by dividing the seen relevance by its
-    exact propensity. Then ``w <- w - eta X' (estimate)``, projected onto a ball.
+    shows k random items on top. The gradient of the surrogate at s is estimated by dividing the seen relevance by
+    its exact propensity. Then ``w <- w - eta X' (estimate)``, projected onto a ball.
 
     In the paper (`from_paper`), exploration shuffles the whole list, gamma = T^(-1/3), eta = T^(-2/3), and
     the squared loss uses ``2 (s - R_i e_i / p_i)``. The defaults need no horizon and no tuning, and are better:
@@ -40,13 +40,13 @@ class RTopKF:
     - gamma = t^(-1/3) in round t (at most 1/2), after t - 1 answered rounds.
     - *Scale-free* steps: ``rate z / (M sqrt(sum of |z|^2))`` with M the largest norm of an item. Multiplying all
       features or the loss by a constant does not change the rankings (without a ball; not with doubly robust).
-    - In other rounds an item is drawn from ``softmax(s / (temperature (max s - min s)))`` and moved up to position k,
-      so items nearly as good as the best are seen often. With temperature 0 the greedy order is shown.
+    - In other rounds an item is drawn from ``softmax(s / (temperature (max s - min s)))`` and moved up to position
+      k, so items nearly as good as the best are seen often. With temperature 0 the greedy order is shown.
 
-    A list of at most k items is seen completely: there is no exploration, and the gradient is exact. So k = m is full
-    information. The learner uses all answered items or pairs, for any k. The paper's estimates, and those of
-    surrogates that need the whole list, skip a round with a missing answer. At w = 0 all scores tie. Ties always go
-    by index.
+    A list of at most k items is seen completely: there is no exploration, and the gradient is exact. So k = m is
+    full information. The learner uses all answered items or pairs, for any k. The paper's estimates, and those of
+    surrogates that need the whole list, skip a round with a missing answer. At w = 0 all scores tie. Ties always
+    go by index.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ class RTopKF:
 
     @property
     def max_grade(self) -> int:
-        """Return the largest grade, limited because some surrogates are exponential in it and gradients are float32."""
+        """Return the largest grade. Some surrogates are exponential in it, and gradients are float32."""
         return self._estimates.max_grade
 
     def init(self, shape: Shape) -> RTopKFState:
@@ -190,7 +190,7 @@ class RTopKF:
         return scores
 
     def token_size(self, shape: Shape) -> int:
-        """Count the explored mark, gamma, a propensity, k propensities, the scores, and predictions if there are any."""
+        """Count the explored mark, gamma, a propensity, k propensities, the scores, and any predictions."""
         return PROPENSITIES + shape.k + shape.m * (2 if self.estimator == "doubly_robust" else 1)
 
     def n_uniforms(self, shape: Shape) -> int:
@@ -211,8 +211,8 @@ class RTopKF:
             return ""
         remedy = ", or use step=scale_free" if self.step == "theorem" else ""
         return (
-            "weights, scores or steps have overflowed, and the learner has stopped learning: features are too large "
-            f"or not finite, or steps are too long for them; scale the features{remedy}"
+            "weights, scores or steps have overflowed, and the learner has stopped learning: features are too "
+            f"large or not finite, or steps are too long for them; scale the features{remedy}"
         )
 
     def bound(self, shape: Shape, horizon: int) -> None:
