@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from helpers.learner_checks import cases
 from peekrank import (
     DCG,
     FTPL,
@@ -104,8 +105,7 @@ def test_every_registered_learner_is_checked() -> None:
     assert {type(learner) for learner in LEARNERS} == {REGISTRY[name] for name in REGISTRY.built_in}
 
 
-@pytest.mark.parametrize("check", LEARNER_CHECKS.values(), ids=LEARNER_CHECKS.keys())
-@pytest.mark.parametrize("learner", LEARNERS, ids=str)
+@pytest.mark.parametrize(("learner", "check"), cases(LEARNERS))
 def test_learner_passes(learner: Learner, check: Callable[[Learner], None]) -> None:
     check(learner)
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from helpers import naive
 from helpers.games import exact_losses
 from helpers.hard_streams import bernoulli, cyclic, swapping
+from helpers.learner_checks import further_cases
 from peekrank import Agent, Game, Precision, Shape, fixed_items, measure, simulate
-from peekrank.checks import LEARNER_CHECKS
 from peekrank.games.classic import classic
 from peekrank.learners._shared import ShortHorizonWarning
 from peekrank.learners.nw2.learner import NW2, _action_probabilities
@@ -820,8 +820,7 @@ INSTANCES = [
 ]
 
 
-@pytest.mark.parametrize("check", LEARNER_CHECKS.values(), ids=LEARNER_CHECKS.keys())
-@pytest.mark.parametrize("learner", INSTANCES, ids=str)
+@pytest.mark.parametrize(("learner", "check"), further_cases(INSTANCES))
 def test_passes_every_check(learner: Learner, check: Callable[[Learner], None]) -> None:
     check(learner)
 

@@ -282,7 +282,7 @@ class BlockFTRL:
                 raise ValueError(f"its {name} must hold each item once")
         clock, first = state.clock, state.space.first
         if not clock[_OPEN] <= min(m, clock[_LEFT]) or clock[_LEFT] > clock[_LENGTH]:
-            raise ValueError("its clock must leave a round for each exploration, and at most the rounds of a block")
+            raise ValueError("its clock must leave a round for each exploration, at most those of a block")
         if clock[_REST] >= max(1, state.blocks):
             raise ValueError("its clock must have less left over than a block")
         pools = clock[_POOLS]
@@ -322,7 +322,7 @@ class BlockFTRL:
         return shape.m - shape.k
 
     def bound(self, shape: Shape, horizon: int) -> float | None:
-        """Return ``E K + A sqrt(S)``, S the sum of squared lengths; sqrt(2) A without a horizon; None with decay."""
+        """Return ``E K + A sqrt(S)``, S the sum of squared lengths; sqrt(2) A if anytime; None with decay."""
         if self.decay < 1:
             return None
         c, K = self._constants(shape), self.block_count(shape, horizon)

@@ -182,7 +182,7 @@ class SetFTRL:
         return min(largest, n / (2 * sqrt(q * (1 - q))) if q < 1 / 2 else n)
 
     def bound(self, shape: Shape, horizon: int) -> float:
-        """Return ``2 (sqrt(m n) - n) / eta + V (sum of eta over the rounds)``, over n for the mean; 0 if n >= m."""
+        """Return ``2 (sqrt(m n) - n) / eta + V (sum of eta)``, over n for the mean; 0 if n >= m."""
         m, n = shape.m, self.measure.cutoff
         if n >= m:
             return 0.0

@@ -16,7 +16,7 @@ from peekrank.kernels.sorting import move_up, sort_descending
 from peekrank.kernels.triangular import BLOCK, block_dot, solve, solve_transposed
 from peekrank.kernels.vectors import all_finite, copy, fill_normals
 from peekrank.learners.ridge.regression import observe_features
-from peekrank.learners.ridge.state import ONE, ROUNDS, RidgeState, answers_per_column, noise_std, max_weight
+from peekrank.learners.ridge.state import ONE, ROUNDS, RidgeState, answers_per_column, max_weight, noise_std
 from peekrank.types import Features, Floats, Ints
 
 _LASTING = 0.1  # a round explores a uniform item with probability at least 0.1 (1 + answers per column)^(-1/3)
