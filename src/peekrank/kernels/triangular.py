@@ -1,12 +1,12 @@
-"""Triangular factors of sums of squares: rows rotated in, systems solved, diagonals changed.
+"""Triangular factors of least-squares problems: add rows, solve systems, change diagonals.
 
-A factor is an upper triangle R, a square array with zeros below the diagonal. Row j is zero from ``ends[j]`` on:
-columns that never meet in a row, as those of one-hot blocks, cost what their blocks cost. Right-hand sides B go
-along. A column that has been zero in every row has a zero on the diagonal: it has no part in any solution.
+A factor is an upper triangular square array R. Row j is zero from ``ends[j]`` on, so columns that never occur in
+the same row, such as those of one-hot blocks, cost no more than their blocks. The right-hand sides B are updated
+with R. A column that has been zero in every row has a zero on the diagonal and no part in any solution.
 
-The number of columns is a multiple of `BLOCK`, filled up by columns of zeros, and so is every end of a row: loops
-then run over whole vectors of the processor, and over eight rows at a time. Their indices are unsigned: numba
-looks for negative ones otherwise, which keeps it from using vectors.
+The number of columns and all row ends are multiples of `BLOCK`, with columns of zeros as padding. Loops then run
+over whole SIMD vectors and over eight rows at a time. Their indices are unsigned, because numba checks signed ones
+for negative values and then does not vectorise.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Eight = tuple[float, float, float, float, float, float, float, float]
 
 
 def whole_blocks(columns: int) -> int:
-    """The number of columns of a factor that has room for so many.
+    """Round a number of columns up to a multiple of `BLOCK`.
 
     >>> whole_blocks(9)
     16
@@ -36,7 +36,7 @@ def whole_blocks(columns: int) -> int:
 
 
 def row_ends(columns: int) -> Ints:
-    """Where the rows of a diagonal factor end.
+    """Return the row ends of a diagonal factor.
 
     >>> row_ends(16)
     array([ 8,  8,  8,  8,  8,  8,  8,  8, 16, 16, 16, 16, 16, 16, 16, 16])
@@ -46,7 +46,7 @@ def row_ends(columns: int) -> Ints:
 
 @kernel
 def block_dot(x: Floats, y: Floats) -> float:
-    """Inner product of vectors of whole blocks.
+    """Return the inner product of vectors of whole blocks.
 
     >>> block_dot(np.ones(8), np.arange(8.0))
     28.0
@@ -61,13 +61,13 @@ def block_dot(x: Floats, y: Floats) -> float:
 def rotate(R: Floats, ends: Ints, B: Floats, x: Floats, y: Floats) -> None:
     """Add a row (x | y) to the factor (R | B) by Givens rotations, one for each number of x that is not 0.
 
-    Afterwards ``R'R`` has grown by ``x x'`` and ``R'B`` by ``x y'``; x is 0, and y holds what no column of R
-    explains: its square is what the least sum of squares has grown by.
+    This adds ``x x'`` to ``R'R`` and ``x y'`` to ``R'B``. Afterwards x is 0, and y holds the residual that no
+    column of R explains: its square is the increase of the residual sum of squares.
 
     Parameters
     ----------
     R, ends, B
-        The factor, where its rows end, and right-hand sides, row by row.
+        The factor, its row ends, and the right-hand sides, row by row.
     x, y
         The row; both change.
 
@@ -104,7 +104,7 @@ def rotate(R: Floats, ends: Ints, B: Floats, x: Floats, y: Floats) -> None:
 
 @kernel
 def _last_end(ends: Ints, j: int) -> int:
-    """Where the longest of the eight rows from j on ends."""
+    """Return the largest row end of the eight rows from j on."""
     end: int = ends[j]
     for q in range(j + 1, j + BLOCK):
         end = max(end, ends[q])
@@ -112,19 +112,19 @@ def _last_end(ends: Ints, j: int) -> int:
 
 
 class Panel(NamedTuple):
-    """Memory to solve in: eight rows of a factor, and which systems are not 0 so far."""
+    """Working memory of a solver: eight rows of a factor, and the systems that are not 0 so far."""
 
     rows: Floats
     systems: Ints
 
 
 def panel(systems: int) -> Panel:
-    """Memory for so many systems."""
+    """Allocate working memory for a number of systems."""
     return Panel(aligned(BLOCK * _WIDTH), np.zeros(systems, np.int64))
 
 
 def aligned(*shape: int) -> Floats:
-    """Zeros that begin where a line of the processor's cache does: eight numbers are never in two of them."""
+    """Return an array of zeros aligned to a cache line, so that no block of eight straddles two lines."""
     count = prod(shape)
     numbers = np.zeros(count + BLOCK)
     first = -numbers.ctypes.data % _LINE // numbers.itemsize
@@ -133,7 +133,7 @@ def aligned(*shape: int) -> Floats:
 
 @kernel
 def _invert(R: Floats, j: int, rows: Floats) -> None:
-    """Fill a panel with the inverse of the triangle of eight rows from j on, 0 where its diagonal is."""
+    """Fill a panel with the inverse of the triangle of eight rows from j on, with 0 for a zero on the diagonal."""
     for q in range(BLOCK - 1, -1, -1):
         row, own = R[j + q], load(R[j + q], j + q)
         inverse = vload(_UNITS, q * BLOCK)
@@ -163,7 +163,7 @@ def solve(R: Floats, ends: Ints, panel: Panel, b: Floats) -> None:
 
 @kernel
 def _subtract_products(R: Floats, j: int, end: int, b: Floats) -> None:
-    """Subtract what eight rows from j on make of the columns behind their triangle."""
+    """Subtract the products of eight rows from j on with the columns right of their triangle."""
     r0, r1, r2, r3, r4, r5, r6, r7 = R[j], R[j + 1], R[j + 2], R[j + 3], R[j + 4], R[j + 5], R[j + 6], R[j + 7]
     p0 = p1 = p2 = p3 = p4 = p5 = p6 = p7 = vsplat(0.0)
     for i in range(j + BLOCK, end, BLOCK):
@@ -184,19 +184,19 @@ def _subtract_products(R: Floats, j: int, end: int, b: Floats) -> None:
 def solve_transposed(R: Floats, ends: Ints, panel: Panel, U: Floats, count: int) -> None:
     """Replace each of the first rows u of U by the solution x of ``R' x = u``, eight columns at a time.
 
-    A product with the inverse of a triangle of eight rows takes as many multiplications as solving, none of which
-    waits for another. What is behind the triangle is copied to the panel, a piece that stays in cache at a time.
+    Multiplying by the inverse of a triangle of eight rows takes as many multiplications as solving, and they are
+    independent. The columns right of the triangle are copied to the panel in pieces that fit the cache.
 
     Parameters
     ----------
     R, ends
-        The factor, and where its rows end.
+        The factor and its row ends.
     panel
-        Memory made by `panel`.
+        Working memory from `panel`.
     U
         One row for each system.
     count
-        How many rows there are to solve for.
+        Number of rows to solve for.
 
     >>> R, U = np.eye(8), np.ones((1, 8))
     >>> R[0, :2] = 2, 6
@@ -217,13 +217,13 @@ def solve_transposed(R: Floats, ends: Ints, panel: Panel, U: Floats, count: int)
         for begin in range(j + BLOCK, end, _WIDTH):
             last = min(begin + _WIDTH, end)
             _fill_panel(R, j, begin, last, rows)
-            for s in range(0, found, 2):  # of an odd number the last one is taken with itself
+            for s in range(0, found, 2):  # if the number is odd, the last one is paired with itself
                 _subtract(rows, j, begin, last, U[systems[s]], U[systems[min(s + 1, found - 1)]])
 
 
 @kernel
 def _fill_panel(R: Floats, j: int, begin: int, end: int, rows: Floats) -> None:
-    """Copy eight rows from j on: eight numbers of each, then the next eight of each, between two columns."""
+    """Copy eight rows from j on between two columns: eight numbers of each, then the next eight of each."""
     for q in range(BLOCK):
         row = R[j + q]
         for i in range(begin, end, BLOCK):
@@ -232,7 +232,7 @@ def _fill_panel(R: Floats, j: int, begin: int, end: int, rows: Floats) -> None:
 
 @kernel
 def _solve_eight(rows: Floats, u: Floats, j: int) -> None:
-    """Solve for eight columns, whose inverse is in the panel."""
+    """Solve for the eight columns whose inverse is in the panel."""
     solved = load(u, j) * vload(rows, 0)
     for q in range(1, BLOCK):
         solved = solved + load(u, j + q) * vload(rows, q * BLOCK)
@@ -241,7 +241,7 @@ def _solve_eight(rows: Floats, u: Floats, j: int) -> None:
 
 @kernel
 def _subtract(rows: Floats, j: int, begin: int, end: int, u: Floats, v: Floats) -> None:
-    """Subtract what eight numbers from j on contribute to others, for two systems."""
+    """Subtract the contribution of eight unknowns from j on to the others, for two systems."""
     a0, a1, a2, a3 = load(u, j), load(u, j + 1), load(u, j + 2), load(u, j + 3)
     a4, a5, a6, a7 = load(u, j + 4), load(u, j + 5), load(u, j + 6), load(u, j + 7)
     b0, b1, b2, b3 = load(v, j), load(v, j + 1), load(v, j + 2), load(v, j + 3)
@@ -269,7 +269,7 @@ def _add_eight(coefficients: Eight, A: Floats, r: int, begin: int, end: int, out
 
 @kernel
 def _add_rows_above(A: Floats, ends: Ints, B: Floats, i: int, sign: float) -> None:
-    """Add to row i of (A | B) every row r above it, times sign A[r, i]; what is left of the diagonal stays 0."""
+    """Add to row i of (A | B) every row r above it, times sign A[r, i]; entries left of the diagonal stay 0."""
     row, begin = A[i], i // BLOCK * BLOCK
     for r in range(0, i, BLOCK):
         any_row = False
@@ -295,7 +295,7 @@ def _add_rows_above(A: Floats, ends: Ints, B: Floats, i: int, sign: float) -> No
 
 @kernel
 def square(R: Floats, ends: Ints, B: Floats) -> None:
-    """Replace R by the upper triangle of ``R'R`` and B by ``R'B``: from the last row up, each needs those above.
+    """Replace R by the upper triangle of ``R'R`` and B by ``R'B``, from the last row up.
 
     >>> R, B = np.eye(8), np.ones((8, 1))
     >>> R[0, :2] = 2, 6
@@ -317,7 +317,7 @@ def square(R: Floats, ends: Ints, B: Floats) -> None:
 def cholesky(A: Floats, ends: Ints, B: Floats) -> None:
     """Undo `square`: replace A by R with ``R'R = A`` and B by the solution X of ``R'X = B``.
 
-    A column whose pivot is not positive becomes one that has been zero in every row.
+    A column whose pivot is not positive becomes a column of zeros.
 
     >>> A, B = np.eye(8), np.ones((8, 1))
     >>> A[:2, :2], B[:2, 0] = [[4, 12], [0, 37]], [2, 7]
