@@ -19,8 +19,8 @@ from peekrank.checks import CheckError
 from peekrank.checks.measures import sorting_by_relevance_is_best
 from peekrank.games.analysis import analyse
 from peekrank.games.ranking import ranking_game
-from peekrank.games.rate import Rate, Verdict
-from peekrank.games.rates import rate_of
+from peekrank.games.rates import Rate, Verdict
+from peekrank.games.minimax import rate_of
 from peekrank.learners import learner
 from peekrank.learners._shared import constants
 from peekrank.measures import LinearMeasureMixin, Relevance, learnable, name_of
@@ -62,7 +62,7 @@ def test_small_problems(name: str) -> None:
         listed = can_be_listed(m, grades) and advice.verdict.rate is not Rate.LINEAR
         assert (advice.learner is not None) == (can_be_learned(name, grades) or listed), problem
         if advice.learner is None:
-            assert (advice.bound, advice.guarantee, advice.worst, advice.vacuous) == (None, None, None, False)
+            assert (advice.bound, advice.guarantee, advice.max_regret, advice.vacuous) == (None, None, None, False)
         else:
             check_learner_fits(advice)
         check_changes(advice)
@@ -84,7 +84,7 @@ def check_learner_fits(advice: Advice) -> None:
     bound = made.bound(shape, advice.horizon)
     assert bound == pytest.approx(advice.bound)
     largest = largest_difference(advice)
-    assert advice.worst == pytest.approx(advice.horizon * largest)
+    assert advice.max_regret == pytest.approx(advice.horizon * largest)
     assert advice.vacuous == (largest > 0 and advice.bound >= advice.horizon * largest)
     assert advice.vacuous <= (advice.horizon < advice.informative_from)
     if largest:
@@ -96,7 +96,7 @@ def check_learner_fits(advice: Advice) -> None:
     if advice.verdict.rate is not None:
         assert advice.guarantee.exponent >= advice.verdict.rate.exponent
     names = [found.learner for found in advice.evidence]
-    assert names == [*dict.fromkeys(name for name in (advice.stable, advice.learner) if name)]
+    assert names == [*dict.fromkeys(name for name in (advice.stationary, advice.learner) if name)]
     assert [found.items_come_and_go for found in advice.evidence] == [
         learner(name).kernels.set_items is not None for name in names
     ]
@@ -141,19 +141,19 @@ def test_the_best_rate_comes_first_then_what_was_lost() -> None:
             advise("dcg@1", 5, 1, horizon).learner == "permftrl:measure=dcg@1"
         )  # not measured: no horizon is told
         for problem in (("dcg", 5, 3), ("dcg", 5, 4), ("p@2+sum", 5, 1), ("sumloss", 9, 9)):
-            assert advise(*problem, horizon).stable == f"doubtsort:measure={problem[0]}"
+            assert advise(*problem, horizon).stationary == f"doubtsort:measure={problem[0]}"
 
 
 def test_a_champion_is_advised_where_both_can_be_members() -> None:
     for grades in (2, 4):
         advice = advise("dcg", 5, 1, grades=grades)
-        made = learner(advice.undecided or "")
+        made = learner(advice.hedged or "")
         assert isinstance(made, Champion)
         assert made.max_grade == grades - 1
-        assert [format_spec(one) for one in made.team()] == [advice.stable, advice.learner]
-        assert f"{advice.undecided} where that is not known" in str(advice)
-    assert advise("p@2+sum", 5, 1).undecided is None  # setftrl needs its own questions
-    assert advise("ndcg", 5, 1).undecided is None
+        assert [format_spec(one) for one in made.team()] == [advice.stationary, advice.learner]
+        assert f"{advice.hedged} where that is not known" in str(advice)
+    assert advise("p@2+sum", 5, 1).hedged is None  # setftrl needs its own questions
+    assert advise("ndcg", 5, 1).hedged is None
 
 
 def test_what_advice_rests_on() -> None:
@@ -176,7 +176,7 @@ def test_what_advice_rests_on() -> None:
 
 
 def test_a_learner_told_its_horizon_is_advised_where_it_lost_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    better = tuple(row._replace(mean=row.mean / 100) if row.told else row for row in benchmarks.streams())
+    better = tuple(row._replace(mean=row.mean / 100) if row.knows_horizon else row for row in benchmarks.streams())
     monkeypatch.setattr(benchmarks, "streams", lambda: better)
     assert advise("p@2+sum", 5, 1, 1000).learner == "setftrl:measure=p@2+sum,horizon=1000"
     assert advise("p@2+sum", 5, 1).learner == "setftrl:measure=p@2+sum"
@@ -196,17 +196,17 @@ def test_evidence_is_what_was_measured() -> None:
         rows = [
             row for row in benchmarks.streams() if row[:4] == (name, False, "dcg", 1) and row.rounds == 100_000
         ]
-        assert found.lost == {row.stream: row.mean for row in rows}
-        assert found.few == {row.share: row.mean for row in benchmarks.visitors() if row.learner == name}
-        assert list(found.few) == [1, 0.2, 0.05]
-    assert advise("ndcg", 3, 3, 1000).evidence[0].lost == {}
+        assert found.loss_by_stream == {row.stream: row.mean for row in rows}
+        assert found.loss_by_response_rate == {row.share: row.mean for row in benchmarks.visitors() if row.learner == name}
+        assert list(found.loss_by_response_rate) == [1, 0.2, 0.05]
+    assert advise("ndcg", 3, 3, 1000).evidence[0].loss_by_stream == {}
 
 
 def test_without_a_number_of_rounds_there_are_rates_but_no_numbers() -> None:
     advice = advise("dcg", 10, 1)
     told = advise("dcg", 10, 1, 10**5)
-    assert (advice.horizon, advice.bound, advice.worst, advice.vacuous) == (None, None, None, False)
-    assert (advice.learner, advice.stable, advice.guarantee) == (told.learner, told.stable, told.guarantee)
+    assert (advice.horizon, advice.bound, advice.max_regret, advice.vacuous) == (None, None, None, False)
+    assert (advice.learner, advice.stationary, advice.guarantee) == (told.learner, told.stationary, told.guarantee)
     assert "certain: whatever happens, regret grows at most as T^(2/3) (marginftrl)" in str(advice)
     assert "rounds, grades" not in str(advice)
     assert json.loads(json.dumps(advice.as_dict()))["horizon"] is None
@@ -331,7 +331,7 @@ def test_a_measure_of_ones_own_that_is_linear_and_separable_has_theorem_and_lear
     assert advice.verdict[:2] == (Rate.TWO_THIRDS, "theorem")
     assert advice.guarantee is Rate.TWO_THIRDS
     assert advice.learner == "marginftrl:measure=halving"
-    assert advice.worst == 0.75 * 10**5
+    assert advice.max_regret == 0.75 * 10**5
     assert [(change.k, change.rate) for change in advice.changes] == [(2, Rate.SQRT)]
     assert "unknown" not in str(advice)
 

@@ -51,9 +51,9 @@ def test_bad_questions_for_advice(arguments: list[str], message: str) -> None:
 
 def test_a_horizon_makes_numbers_of_bounds_and_a_surrogate_needs_none() -> None:
     unknown = peekrank("advise", "dcg", "--m", "3", "--k", "1")
-    assert rows(unknown)["certain"].startswith("whatever happens, regret grows at most as T^(2/3) (marginftrl)")
+    assert rows(unknown)["guarantee"].startswith("in every case, regret grows at most as T^(2/3) (marginftrl)")
     known = peekrank("advise", "dcg", "--m", "3", "--k", "1", "--horizon", "10000")
-    assert rows(known)["certain"].startswith("whatever happens, regret at most ")
+    assert rows(known)["guarantee"].startswith("in every case, regret at most ")
     without = peekrank("advise", "kl", "--m", "3", "--k", "1")
     assert rows(without)["rate"].startswith("T^(2/3): its gradient can be estimated without bias from one answer")
     assert "adversary" not in without.stdout
@@ -62,7 +62,7 @@ def test_a_horizon_makes_numbers_of_bounds_and_a_surrogate_needs_none() -> None:
 
 def test_advice_on_a_hopeless_surrogate_shows_the_witness() -> None:
     done = peekrank("advise", "ndcgsquared", "--m", "10", "--k", "1", "--json", "a.json")
-    assert rows(done)["rate"].startswith("T: hopeless: one answer per round cannot tell which scores are best")
+    assert rows(done)["rate"].startswith("T: hopeless: one answer per round cannot identify the best scores")
     wanted = advise_surrogate("ndcgsquared", m=10, k=1)
     assert wanted.witness is not None
     assert f"regret is {wanted.witness.gap / 2:.3g} per round" in done.stdout

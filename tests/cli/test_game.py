@@ -18,7 +18,7 @@ from peekrank.games.cells import pair_count
 from peekrank.games.classic import CLASSIC
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
-from peekrank.games.rate import Rate, Verdict
+from peekrank.games.rates import Rate, Verdict
 
 APPLES = ", good, rotten\neat, 0, 1\nbin, 1, 0\n\nsweet, sour\n-, -\n"
 

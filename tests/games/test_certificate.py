@@ -26,7 +26,7 @@ from peekrank.games.classic import CLASSIC, classic
 from peekrank.games.exact.numbers import UndecidedError
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
-from peekrank.games.rate import Rate
+from peekrank.games.rates import Rate
 from peekrank.games.theorems import theorem_of
 from peekrank.measures import measure
 from peekrank.papers.ct16 import table as ct16_table

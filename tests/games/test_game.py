@@ -20,7 +20,7 @@ from peekrank.games.cells import orbits
 from peekrank.games.files import read_game
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
-from peekrank.games.rate import Rate
+from peekrank.games.rates import Rate
 from peekrank.types import Floats, Ints
 
 

@@ -12,7 +12,7 @@ from peekrank import measure
 from peekrank.games import rate_table as module
 from peekrank.games.analysis import Analysis, analyse
 from peekrank.games.game import Game
-from peekrank.games.rate import Rate, Verdict
+from peekrank.games.rates import Rate, Verdict
 from peekrank.games.rate_table import Cell, Source, Table, sensible_source, tabulate, usual_measures
 from peekrank.games.theorems import theorem_of
 from peekrank.registry import MEASURES

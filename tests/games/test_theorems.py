@@ -18,8 +18,8 @@ from peekrank.games.analysis import analyse
 from peekrank.games.exact.numbers import UndecidedError
 from peekrank.games.interactions import interaction_order
 from peekrank.games.ranking import ranking_game
-from peekrank.games.rate import Rate
-from peekrank.games.rates import rate_of
+from peekrank.games.rates import Rate
+from peekrank.games.minimax import rate_of
 from peekrank.games.theorems import theorem_of
 from peekrank.measures import DCG, LinearMeasureMixin, measure
 from peekrank.registry import MEASURES

@@ -14,7 +14,7 @@ import numpy as np
 
 from peekrank.games.analysis import Analysis
 from peekrank.games.game import Game
-from peekrank.games.observability import signals, unseen_change
+from peekrank.games.observability import signals, unobservable_change
 
 STRICT = ("sumloss", "pairwiseloss", "dcg")  # losses with a strictly increasing f
 MOST = {True: 4, False: 5}  # items, quick or not
@@ -32,7 +32,7 @@ def globally_observable(game: Game) -> bool:
     (True, False)
     """
     seen = signals(game, range(len(game.actions)))
-    return all(unseen_change(game, game.difference(0, j), seen) is None for j in range(1, len(game.actions)))
+    return all(unobservable_change(game, game.difference(0, j), seen) is None for j in range(1, len(game.actions)))
 
 
 def all_pareto(found: Analysis) -> bool:

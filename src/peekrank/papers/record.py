@@ -16,8 +16,8 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from peekrank._util.atomic import write_whole
+from peekrank._util.progress import Progress, no_progress, subprogress
 from peekrank.experiments.comparison import half_interval
-from peekrank.games.cells import Progress, part_of
 from peekrank.jobs.executor import Threads
 from peekrank.jobs.results_dir import OURS, Code, ResultsDir, manifest_of, write_table
 from peekrank.learners._shared import ShortHorizonWarning
@@ -49,7 +49,7 @@ class Claim(NamedTuple):
         return "holds" if self.holds else "differs"
 
 
-class Made(NamedTuple):
+class Results(NamedTuple):
     """What came out: claims; by name tables for reading, pictures, and numbers for other programs."""
 
     claims: Sequence[Claim]
@@ -58,10 +58,10 @@ class Made(NamedTuple):
     data: dict[str, pl.DataFrame] = {}  # noqa: RUF012
 
 
-Beat = Callable[[], None]
+Heartbeat = Callable[[], None]
 
 
-class How(NamedTuple):
+class Options(NamedTuple):
     """How to make a reproduction.
 
     Parameters
@@ -81,7 +81,7 @@ class How(NamedTuple):
     folder: Path
     quick: bool = False
     workers: int = 1
-    progress: Progress = lambda *_: None
+    progress: Progress = no_progress
     code: Code | None = None
 
     def claim(self) -> ResultsDir:
@@ -89,11 +89,11 @@ class How(NamedTuple):
         about = {"reproduction": {"name": self.folder.name, "mode": _mode(quick=self.quick)}}
         return ResultsDir.create(self.folder, "reproduction", about, code=self.code)
 
-    def part(self, before: int, parts: int) -> How:
+    def part(self, before: int, parts: int) -> Options:
         """How to make one of several parts: its progress is a part of the whole."""
-        return self._replace(progress=part_of(self.progress, before, parts))
+        return self._replace(progress=subprogress(self.progress, before, parts))
 
-    def frames(self, jobs: Mapping[str, Callable[[Beat], pl.DataFrame]]) -> dict[str, pl.DataFrame]:
+    def frames(self, jobs: Mapping[str, Callable[[Heartbeat], pl.DataFrame]]) -> dict[str, pl.DataFrame]:
         """Do jobs, in threads; what each gives is kept in the folder at once, and not done again.
 
         Parameters
@@ -144,10 +144,10 @@ class Reproduction(NamedTuple):
     source: str
     statement: str
     seconds: tuple[int, int]
-    make: Callable[[How], Made]
+    reproduce: Callable[[Options], Results]
 
 
-class Kept(NamedTuple):
+class StoredResults(NamedTuple):
     """What a folder keeps of a reproduction that is finished."""
 
     claims: list[Claim]
@@ -176,19 +176,19 @@ class Record:
         self.path, self.quick = path, quick
         self._folder = ResultsDir.create(path, "record", {"record": {"mode": _mode(quick=quick)}}, code=None)
 
-    def make(self, item: Reproduction, *, workers: int, progress: Progress) -> Kept:
+    def reproduce(self, item: Reproduction, *, workers: int, progress: Progress) -> StoredResults:
         """Make a reproduction and write it, or read it if it is finished."""
         self._folder.check()
-        code = Code.of(item.make.__module__, *built_in_modules())
-        how = How(self.path / item.name, self.quick, workers, progress, code)
-        folder, began = how.claim(), time.perf_counter()
+        code = Code.of(item.reproduce.__module__, *built_in_modules())
+        options = Options(self.path / item.name, self.quick, workers, progress, code)
+        folder, began = options.claim(), time.perf_counter()
         if not folder.finished([_CLAIMS], _belongs):
             with folder.resumable():
                 with warnings.catch_warnings():
                     warnings.simplefilter(
                         "ignore", ShortHorizonWarning
                     )  # horizons are as short as that on purpose
-                    made = item.make(how)
+                    made = item.reproduce(options)
                 _write(made, folder.path)
                 rows = pl.DataFrame([_row(c) for c in made.claims], _COLUMNS, orient="row")
                 folder.save(_CLAIMS, rows, time.perf_counter() - began)
@@ -207,7 +207,7 @@ class Record:
             write_whole(file, lambda path: path.write_text(text, encoding="utf-8"))
 
 
-def read_record(path: Path) -> tuple[str, dict[str, Kept]]:
+def read_record(path: Path) -> tuple[str, dict[str, StoredResults]]:
     """The mode of a record, quick or full, and everything that is finished in it, by name."""
     mode = str(manifest_of(path, "record")["record"].get("mode"))
     there = (ResultsDir.open(file.parent, "reproduction") for file in sorted(path.glob("*/manifest.json")))
@@ -226,15 +226,15 @@ def _belongs(_: str, frame: pl.DataFrame) -> bool:
     return dict(frame.schema) == _COLUMNS
 
 
-def _kept(folder: ResultsDir) -> Kept:
+def _kept(folder: ResultsDir) -> StoredResults:
     rows = folder.read(_CLAIMS, _belongs).iter_rows()
     claims = [Claim(what, expected, here, verdict == "holds") for what, expected, here, verdict in rows]
     files = [path for path in sorted(folder.path.iterdir()) if path.is_file() and path.name not in OURS]
     names = [f"{folder.path.name}/{path.name}" for path in files]
-    return Kept(claims, folder.seconds().get(_CLAIMS, math.nan), names)
+    return StoredResults(claims, folder.seconds().get(_CLAIMS, math.nan), names)
 
 
-def _write(made: Made, folder: Path) -> None:
+def _write(made: Results, folder: Path) -> None:
     """Write tables as Markdown and LaTeX, data as CSV, pictures as PNG and SVG."""
     for name, table in {"claims": claims_table(made.claims), **made.tables}.items():
         for ending, text in ((".md", "\n".join(table.markdown())), (".tex", table.latex())):

@@ -21,7 +21,7 @@ from peekrank._util.atomic import write_whole
 from peekrank._util.text import pluralize
 from peekrank.experiments.experiment import Result
 from peekrank.experiments.study_result import StudyResult
-from peekrank.games.rate import Rate
+from peekrank.games.rates import Rate
 from peekrank.games.rate_table import MEANINGS, Table
 from peekrank.measures import measure as measure_named
 from peekrank.regret import Exponent

@@ -17,7 +17,7 @@ from peekrank.games.cells import Border, orbits
 from peekrank.games.certificate import all_borders
 from peekrank.games.exact.programs import maximise
 from peekrank.games.game import Game
-from peekrank.games.rate import Rate
+from peekrank.games.rates import Rate
 from peekrank.games.theorems import theorem_of
 from peekrank.learners._finite_games import finite
 from peekrank.measures import learnable

@@ -18,7 +18,7 @@ from peekrank.experiments import runs
 from peekrank.experiments.experiment import Experiment, Result
 from peekrank.experiments.study import HORIZONS, Setting, play_setting
 from peekrank.experiments.study_result import fit_over_horizons
-from peekrank.papers.record import Claim, How, Made
+from peekrank.papers.record import Claim, Options, Results
 from peekrank.regret import Exponent, fit_exponent
 from peekrank.reports import plots
 from peekrank.reports.experiment_page import regret_reductions
@@ -52,26 +52,26 @@ class Simulated(NamedTuple):
         return _per_round(fit_over_horizons(self.horizons, self.finals[learner]))
 
 
-def make_figure_1(how: How) -> Made:
+def reproduce_figure_1(options: Options) -> Results:
     """Make Figure 1: learners with one answer per round."""
-    simulated = simulate((*TOP_1, NOTHING), how)
+    simulated = simulate((*TOP_1, NOTHING), options)
     picture = plots.average_regret(simulated.result, learners=TOP_1)
     return _made("figure-1", simulated, picture, list(claims_1(simulated)))
 
 
-def make_figure_2(how: How) -> Made:
+def reproduce_figure_2(options: Options) -> Results:
     """Make Figure 2: one answer per round against full information."""
-    simulated = simulate((*TOP_1, FULL), how)
+    simulated = simulate((*TOP_1, FULL), options)
     picture = plots.average_regret(simulated.result, start=LATE)
     return _made("figure-2", simulated, picture, list(claims_2(simulated)))
 
 
-def simulate(learners: tuple[str, ...], how: How) -> Simulated:
+def simulate(learners: tuple[str, ...], options: Options) -> Simulated:
     """The paper's experiment, and the same with other horizons."""
     experiment = Experiment(learners, STREAM, "dcg", k=1, horizon=ROUNDS, runs=RUNS, same_rounds=True)
-    horizons, times = (QUICK_HORIZONS, QUICK_RUNS) if how.quick else (HORIZONS, RUNS)
-    tick = how.counter(len(learners) * (ROUNDS * RUNS + sum(horizons) * times))
-    result = runs.run(experiment, how.folder / "simulation", workers=how.workers, progress=tick)
+    horizons, times = (QUICK_HORIZONS, QUICK_RUNS) if options.quick else (HORIZONS, RUNS)
+    tick = options.counter(len(learners) * (ROUNDS * RUNS + sum(horizons) * times))
+    result = runs.run(experiment, options.folder / "simulation", workers=options.workers, progress=tick)
     ends = np.empty((len(learners), len(horizons), times))
     for h, horizon in enumerate(horizons):
         setting = Setting(
@@ -159,7 +159,7 @@ def horizon_claim(simulated: Simulated, name: str, target: float, words: str, *,
     )
 
 
-def _made(name: str, simulated: Simulated, picture: Figure, claims: list[Claim]) -> Made:
+def _made(name: str, simulated: Simulated, picture: Figure, claims: list[Claim]) -> Results:
     result = simulated.result
     checkpoints, everybody = regret_reductions(result, result.experiment.learners)
     heads = ("regret per round", *(f"after {t:,}" for t in checkpoints), f"in the last {ROUNDS // TENTH:,}")
@@ -175,7 +175,7 @@ def _made(name: str, simulated: Simulated, picture: Figure, claims: list[Claim])
         )
         for learner in result.experiment.learners
     )
-    return Made(claims, {name: Table(heads, rows)}, {name: picture}, {name: curves})
+    return Results(claims, {name: Table(heads, rows)}, {name: picture}, {name: curves})
 
 
 def _per_round(exponent: Exponent) -> Exponent:

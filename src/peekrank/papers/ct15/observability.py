@@ -10,9 +10,9 @@ import polars as pl
 from peekrank.games.analysis import Analysis, analyse
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
-from peekrank.games.rate import Rate
+from peekrank.games.rates import Rate
 from peekrank.papers.definitions import MOST, STRICT, adjacent_swaps, all_pareto, globally_observable
-from peekrank.papers.record import Claim, How, Made, count
+from peekrank.papers.record import Claim, Options, Results, count
 from peekrank.reports.markup import Table
 
 PRECISION = ("p@1+sum", "p@2+sum", "p@3+sum")
@@ -21,25 +21,25 @@ GRADED = {"dcg": Rate.TWO_THIRDS, "ndcg": Rate.LINEAR}
 GRADES, GRADED_ITEMS = 3, 3
 
 
-class Asked(NamedTuple):
+class ObservabilityResult(NamedTuple):
     """A game, and whether all feedback spans the loss difference of every pair of actions."""
 
     analysis: Analysis
     globally: bool
 
 
-Found = dict[tuple[str, int], Asked]
+Found = dict[tuple[str, int], ObservabilityResult]
 
 
-def make(how: How) -> Made:
+def reproduce(options: Options) -> Results:
     """Ask the definitions of every measure at k = 1."""
-    sizes = range(2, MOST[how.quick] + 1)
+    sizes = range(2, MOST[options.quick] + 1)
     names = (*STRICT, *PRECISION, *HOPELESS)
     cases = [(name, m, 2) for m in sizes for name in names] + [(name, GRADED_ITEMS, GRADES) for name in GRADED]
     asked = {}
     for n, (name, m, grades) in enumerate(cases):
-        found = analyse(ranking_game(name, m, 1, grades), progress=how.part(n, len(cases)).progress)
-        asked[name, m, grades] = Asked(found, globally_observable(found.game))
+        found = analyse(ranking_game(name, m, 1, grades), progress=options.part(n, len(cases)).progress)
+        asked[name, m, grades] = ObservabilityResult(found, globally_observable(found.game))
     binary = {(name, m): asked[name, m, 2] for m in sizes for name in names}
     graded = {name: asked[name, GRADED_ITEMS, GRADES] for name in GRADED}
     rows = [(f"`{name}`", *(str(binary[name, m].analysis.rate) for m in sizes)) for name in names]
@@ -51,7 +51,7 @@ def make(how: How) -> Made:
             for (name, m, grades), a in asked.items()
         ]
     )  # fmt: skip
-    return Made([*claims(binary), *graded_claims(graded)], {"rates": table}, data={"observability": data})
+    return Results([*claims(binary), *graded_claims(graded)], {"rates": table}, data={"observability": data})
 
 
 def claims(found: Found) -> Iterator[Claim]:
@@ -89,7 +89,7 @@ def claims(found: Found) -> Iterator[Claim]:
     )
 
 
-def graded_claims(found: dict[str, Asked]) -> Iterator[Claim]:
+def graded_claims(found: dict[str, ObservabilityResult]) -> Iterator[Claim]:
     """The claims that more grades change nothing."""
     for name, rate in GRADED.items():
         asked = found[name]

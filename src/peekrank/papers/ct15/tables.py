@@ -15,7 +15,7 @@ import polars as pl
 
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
-from peekrank.papers.record import Claim, How, Made, count
+from peekrank.papers.record import Claim, Options, Results, count
 from peekrank.reports.markup import Table
 
 TABLE_1 = {
@@ -113,7 +113,7 @@ def feedback_matrix() -> dict[str, list[int]]:
     return {sigma: [game.symbols[s][0] for s in game.signals[action_of(game, sigma)]] for sigma in TABLE_2}
 
 
-def make_table_1(how: How) -> Made:  # noqa: ARG001 - nothing random
+def reproduce_table_1(options: Options) -> Results:  # noqa: ARG001 - nothing random
     """The loss matrix, equation 8, and the vectors of the appendix."""
     here = loss_matrix()
     difference = np.subtract(here["123"], here["132"]).tolist()
@@ -126,10 +126,10 @@ def make_table_1(how: How) -> Made:  # noqa: ARG001 - nothing random
         ),
         *(vector_claim(vectors) for vectors in VECTORS),
     ]  # fmt: skip
-    return Made(claims, {"table-1": _table(here)}, data={"table-1": _frame(here)})
+    return Results(claims, {"table-1": _table(here)}, data={"table-1": _frame(here)})
 
 
-def make_table_2(how: How) -> Made:  # noqa: ARG001
+def reproduce_table_2(options: Options) -> Results:  # noqa: ARG001
     """The feedback matrix, and the signal matrix of equation 8."""
     here = feedback_matrix()
     game = ranking_game("sumloss", m=3, k=1)
@@ -146,7 +146,7 @@ def make_table_2(how: How) -> Made:  # noqa: ARG001
         ),
         *signal_claims(),
     ]  # fmt: skip
-    return Made(claims, {"table-2": _table(here)}, data={"table-2": _frame(here)})
+    return Results(claims, {"table-2": _table(here)}, data={"table-2": _frame(here)})
 
 
 def signal_claims() -> Iterator[Claim]:

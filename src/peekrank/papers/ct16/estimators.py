@@ -14,7 +14,7 @@ import numpy as np
 
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.learners.rtopkf.state import RTopKFState
-from peekrank.papers.record import Claim, How, Made, count
+from peekrank.papers.record import Claim, Options, Results, count
 from peekrank.reports.markup import Table
 from peekrank.surrogates import KL, RankSVM, SmoothDCG, Squared, Surrogate
 from peekrank.types import Features, Floats, Ints, Shape
@@ -59,7 +59,7 @@ class Case(NamedTuple):
         return f"below {_SAME:.0e}" if self.unbiased else f"{self.error:.0e}"
 
 
-def make(how: How) -> Made:  # noqa: ARG001 - takes a second
+def reproduce(options: Options) -> Results:  # noqa: ARG001 - takes a second
     """All estimators with all numbers of answers that are enough for them and less than all."""
     cases = [
         Case(name, estimator, k, largest_error(surrogate, estimator, k))
@@ -70,7 +70,7 @@ def make(how: How) -> Made:  # noqa: ARG001 - takes a second
     ]
     rows = [(f"`{c.surrogate}`", c.estimator.replace("_", " "), c.k, c.shown) for c in cases]
     table = Table(("surrogate", "estimator", "k", "error of the mean"), rows)
-    return Made([*claims(cases), *propensity_claims(seen_propensities())], {"estimators": table})
+    return Results([*claims(cases), *propensity_claims(seen_propensities())], {"estimators": table})
 
 
 def claims(cases: list[Case]) -> Iterator[Claim]:

@@ -20,7 +20,7 @@ from peekrank.engine import Agent, run_agents
 from peekrank.learners import Uniform
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.measures import NDCG
-from peekrank.papers.record import Beat, Claim, How, Made, mean_exceeds
+from peekrank.papers.record import Heartbeat, Claim, Options, Results, mean_exceeds
 from peekrank.reports.markup import Table
 from peekrank.reports.style import COLOURS, Look, blank, draw, finish, spread_of_runs, styled
 from peekrank.surrogates import KL, ListNet, RankSVM, SmoothDCG, Squared
@@ -79,7 +79,7 @@ FULL = (Size(Setting("yandex"), ROUNDS, RUNS), Size(Setting("yahoo", unit=True),
 QUICK = (Size(Setting("yandex", scale=0.1), 10_000, 4),)
 
 
-class Played(NamedTuple):
+class FigureData(NamedTuple):
     """Average NDCG@10 of the first t rounds, a row for each run; how often weights were not finite at the end."""
 
     title: str
@@ -111,16 +111,16 @@ class Played(NamedTuple):
         return float(self.ways(name).mean())
 
 
-def make(how: How) -> Made:
+def reproduce(options: Options) -> Results:
     """Play on generated data of the paper's two shapes, or of a tenth of one."""
-    made = Made([], {}, {}, {})
-    sizes = QUICK if how.quick else FULL
+    made = Results([], {}, {}, {})
+    sizes = QUICK if options.quick else FULL
     jobs = {run_file(size.setting, run): _job(size, run) for size in sizes for run in range(size.runs)}
-    found = how.frames(jobs)
+    found = options.frames(jobs)
     for setting, rounds, runs in sizes:
         played = gather(setting.name, rounds, [found[run_file(setting, run)] for run in range(runs)])
         yahoo = setting.shape == "yahoo"
-        made = Made(
+        made = Results(
             [*made.claims, *claims(played, yahoo=yahoo), *our_claims(played)],
             {**made.tables, setting.name: where(played)},
             {**made.pictures, setting.name: picture(played)},
@@ -134,7 +134,7 @@ def run_file(setting: Setting, run: int) -> str:
     return f"{setting.name}-{run:04d}"
 
 
-def _job(size: Size, run: int) -> Callable[[Beat], pl.DataFrame]:
+def _job(size: Size, run: int) -> Callable[[Heartbeat], pl.DataFrame]:
     return lambda alive: play_run(size.setting.draw, size.rounds, run, alive)
 
 
@@ -182,7 +182,7 @@ def play(
     rounds: int,
     runs: int,
     say: Callable[[str], object],
-) -> Played:
+) -> FigureData:
     """Let all learners rank the same queries, once for each run.
 
     Parameters
@@ -204,7 +204,7 @@ def play(
 
 
 def play_run(
-    draw: Callable[[np.random.Generator], Rounds], rounds: int, run: int, alive: Beat = lambda: None
+    draw: Callable[[np.random.Generator], Rounds], rounds: int, run: int, alive: Heartbeat = lambda: None
 ) -> pl.DataFrame:
     """The curves of one run: learner, average so far, whether weights were not finite at the end."""
     rng, checkpoints = np.random.default_rng(run), shown_rounds(rounds)
@@ -238,11 +238,11 @@ def shown_rounds(rounds: int) -> Ints:
     return np.unique(np.ceil(np.linspace(rounds / POINTS, rounds, POINTS)).astype(np.int64))
 
 
-def gather(title: str, rounds: int, frames: Sequence[pl.DataFrame]) -> Played:
+def gather(title: str, rounds: int, frames: Sequence[pl.DataFrame]) -> FigureData:
     """The curves of all runs."""
     names = frames[0]["learner"].unique(maintain_order=True).to_list()
     mine = {name: [frame.filter(pl.col("learner") == name) for frame in frames] for name in names}
-    return Played(
+    return FigureData(
         title,
         rounds,
         shown_rounds(rounds),
@@ -251,7 +251,7 @@ def gather(title: str, rounds: int, frames: Sequence[pl.DataFrame]) -> Played:
     )
 
 
-def claims(played: Played, *, yahoo: bool) -> list[Claim]:
+def claims(played: FigureData, *, yahoo: bool) -> list[Claim]:
     """What the paper says of its figure, one thing of Yahoo only, and whether it is so here."""
     late = played.checkpoints >= SETTLED * played.rounds
     means = {name: curve.mean(axis=0) for name, curve in played.curves.items()}
@@ -300,7 +300,7 @@ def claims(played: Played, *, yahoo: bool) -> list[Claim]:
     ]  # fmt: skip
 
 
-def our_claims(played: Played) -> list[Claim]:
+def our_claims(played: FigureData) -> list[Claim]:
     """What we say of our own learner in the same figure."""
     best = max((*CONVEX, SMOOTH), key=lambda name: played.ends(name).mean())
     first, *more = OURS
@@ -322,19 +322,19 @@ def our_claims(played: Played) -> list[Claim]:
     ]
 
 
-def _way(played: Played, name: str) -> str:
+def _way(played: FigureData, name: str) -> str:
     if np.isnan(played.way(name)):
         return f"{played.ends(name).mean():.3f}, with ListNet not above random"
     return f"{played.way(name):.0%} ± {played.ways(name).std(ddof=1):.0%}"
 
 
-def _interval(played: Played, name: str) -> tuple[float, float]:
+def _interval(played: FigureData, name: str) -> tuple[float, float]:
     """A standard deviation on each side of the mean, at the end."""
     ends = played.curves[name][:, -1]
     return float(ends.mean() - ends.std(ddof=1)), float(ends.mean() + ends.std(ddof=1))
 
 
-def where(played: Played) -> Table:
+def where(played: FigureData) -> Table:
     """Where the curves are at a tenth of the rounds and at the end."""
     tenth = int(np.searchsorted(played.checkpoints, SETTLED * played.rounds))
     heads = ("learner", *(f"{played.checkpoints[i]:,} rounds" for i in (tenth, -1)), "random 0 %, ListNet 100 %")
@@ -347,7 +347,7 @@ def where(played: Played) -> Table:
     return Table(heads, rows)
 
 
-def curves(played: Played) -> pl.DataFrame:
+def curves(played: FigureData) -> pl.DataFrame:
     """All curves as numbers."""
     return pl.concat(
         pl.DataFrame(
@@ -362,7 +362,7 @@ def curves(played: Played) -> pl.DataFrame:
     )
 
 
-def picture(played: Played) -> Figure:
+def picture(played: FigureData) -> Figure:
     """The curves, with a band of one standard deviation."""
     with styled():
         title = f"{played.title}\nmean of {played.runs} runs, band: ± 1 standard deviation"

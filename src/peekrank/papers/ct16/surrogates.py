@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from peekrank.papers.record import Claim, How, Made
+from peekrank.papers.record import Claim, Options, Results
 from peekrank.reports.markup import Table
 from peekrank.surrogates import KL, ListNet, RankSVM, SmoothDCG, Squared, Surrogate
 
@@ -41,14 +41,14 @@ PAPER = (
 )
 
 
-def make(how: How) -> Made:  # noqa: ARG001 - takes a second
+def reproduce(options: Options) -> Results:  # noqa: ARG001 - takes a second
     """Expand all gradients, and look for segments on which a surrogate is not convex."""
     sizes = list(product(ITEMS, GRADES))
     found = {said.surrogate.name: [largest_term(said.surrogate, m, g) for m, g in sizes] for said in PAPER}
     bent = {said.surrogate.name: not_convex(said.surrogate) for said in PAPER}
     heads = ("surrogate", *(f"m = {m}, {g} grades" for m, g in sizes), f"not convex on, of {_SEGMENTS:,} segments")
     rows = [(f"`{name}`", *terms, bent[name]) for name, terms in found.items()]
-    return Made(claims(found, bent), {"terms": Table(heads, rows)})
+    return Results(claims(found, bent), {"terms": Table(heads, rows)})
 
 
 def claims(found: dict[str, list[int]], bent: dict[str, int]) -> list[Claim]:

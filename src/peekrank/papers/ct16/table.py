@@ -12,7 +12,7 @@ import polars as pl
 
 from peekrank.games.observability import signals
 from peekrank.games.ranking import ranking_game
-from peekrank.papers.record import Claim, How, Made
+from peekrank.papers.record import Claim, Options, Results
 from peekrank.reports.markup import Table
 from peekrank.reports.numbers import number
 from peekrank.surrogates import NDCGSquared
@@ -59,12 +59,12 @@ def certificate() -> dict[str, Any]:
     }
 
 
-def make(how: How) -> Made:  # noqa: ARG001 - nothing random
+def reproduce(options: Options) -> Results:  # noqa: ARG001 - nothing random
     """The table, the expectations below it, and the step from them to linear regret."""
     rows = [(side, *(pair[n] for pair in PAIR.values())) for n, side in enumerate(SIDES)]
     table = Table(("relevance", *PAIR), rows)
     frame = pl.DataFrame([{"relevance": r, "p": float(p), "p_tilde": float(q)} for r, (p, q) in PAIR.items()])
-    return Made(list(claims(PAIR)), {"table-1": table}, data={"table-1": frame})
+    return Results(list(claims(PAIR)), {"table-1": table}, data={"table-1": frame})
 
 
 def claims(pair: dict[str, tuple[str, str]]) -> Iterator[Claim]:

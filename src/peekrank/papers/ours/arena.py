@@ -11,10 +11,10 @@ from peekrank.experiments.arena import ArenaResult, run_arena
 from peekrank.games.classic import CLASSIC
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
-from peekrank.games.rate import Rate
+from peekrank.games.rates import Rate
 from peekrank.learners.feedexp3.learner import FeedExp3
 from peekrank.learners.nw2.learner import NW2
-from peekrank.papers.record import Beat, Claim, How, Made, count
+from peekrank.papers.record import Heartbeat, Claim, Options, Results, count
 from peekrank.reports.markup import Table
 from peekrank.types import Learner
 
@@ -40,12 +40,12 @@ def games() -> dict[str, Game]:
     return {name: example.game for name, example in CLASSIC.items()} | rankings
 
 
-def make(how: How) -> Made:
+def reproduce(options: Options) -> Results:
     """Play all games, or a few."""
-    chosen = {name: game for name, game in games().items() if not how.quick or name in QUICK_GAMES}
-    horizons, runs = (QUICK, QUICK_RUNS) if how.quick else (RECORD, RUNS)
+    chosen = {name: game for name, game in games().items() if not options.quick or name in QUICK_GAMES}
+    horizons, runs = (QUICK, QUICK_RUNS) if options.quick else (RECORD, RUNS)
 
-    def job(name: str, learner: str) -> Callable[[Beat], pl.DataFrame]:
+    def job(name: str, learner: str) -> Callable[[Heartbeat], pl.DataFrame]:
         game, made = {name: chosen[name]}, {learner: LEARNERS[learner]}
         return lambda alive: as_frame(*run_arena(game, made, horizons, runs, progress=lambda _: alive()))
 
@@ -53,10 +53,10 @@ def make(how: How) -> Made:
     # the largest games first, so that no thread is left alone with one at the end
     size = {name: game.loss.size for name, game in chosen.items()}
     largest_first = sorted(pairs, key=lambda file: -size[pairs[file][0]])
-    found = how.frames({file: job(*pairs[file]) for file in largest_first})
+    found = options.frames({file: job(*pairs[file]) for file in largest_first})
     results = [as_crossing(found[file]) for file in pairs]
     data = pl.concat(found[file] for file in pairs).with_columns(pl.col("game").str.replace_all("`", ""))
-    return Made(list(claims(results, runs)), {"arena": table(results)}, data={"arena": data})
+    return Results(list(claims(results, runs)), {"arena": table(results)}, data={"arena": data})
 
 
 def file_of(name: str, learner: str) -> str:

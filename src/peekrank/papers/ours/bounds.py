@@ -9,7 +9,7 @@ import polars as pl
 
 from peekrank.learners import learner
 from peekrank.measures import measure
-from peekrank.papers.record import Claim, How, Made
+from peekrank.papers.record import Claim, Options, Results
 from peekrank.reports.markup import Table
 from peekrank.types import Shape
 
@@ -29,7 +29,7 @@ NEAR = 0.01  # by how much a quotient may miss what is said, as a share
 Found = dict[tuple[str, str, int], float]
 
 
-def make(how: How) -> Made:  # noqa: ARG001 - nothing random
+def reproduce(options: Options) -> Results:  # noqa: ARG001 - nothing random
     """Compare the bounds that learners state."""
     found = {case: bound(*case) for case in CASES}
     rows = [
@@ -39,7 +39,7 @@ def make(how: How) -> Made:  # noqa: ARG001 - nothing random
         [{"learner": n, "measure": j, "rounds": t, "bound": b} for (n, j, t), b in found.items()],
     )
     table = Table(("learner", "measure", "rounds", f"bound, m = {M}, k = {K}"), rows)
-    return Made(list(claims(found)), {"bounds": table}, data={"bounds": data})
+    return Results(list(claims(found)), {"bounds": table}, data={"bounds": data})
 
 
 def bound(name: str, judge: str, horizon: int) -> float:

@@ -22,7 +22,7 @@ from peekrank.games.analysis import analyse
 from peekrank.games.certificate import Adversaries, adversaries
 from peekrank.games.ranking import ranking_game
 from peekrank.learners.rtopkf.learner import RTopKF
-from peekrank.papers.record import Beat, Claim, How, Made, count, mean_reaches
+from peekrank.papers.record import Heartbeat, Claim, Options, Results, count, mean_reaches
 from peekrank.reports.markup import Table
 from peekrank.surrogates import NDCGSquared, Squared
 from peekrank.types import Floats, Grades, Ints, Shape
@@ -83,7 +83,7 @@ class Pair(NamedTuple):
     gap: float
 
 
-class Played(NamedTuple):
+class PairResult(NamedTuple):
     """Regret of one learner on one pair: (2 sides, round counts, runs)."""
 
     cell: Cell
@@ -111,22 +111,22 @@ class Played(NamedTuple):
         return float(np.log(after / before) / np.log(self.checkpoints[-1] / self.checkpoints[-2]))
 
 
-def make(how: How) -> Made:
+def reproduce(options: Options) -> Results:
     """Play all pairs."""
-    checkpoints, runs = (QUICK, QUICK_RUNS) if how.quick else (AT, RUNS)
+    checkpoints, runs = (QUICK, QUICK_RUNS) if options.quick else (AT, RUNS)
 
-    def job(cell: Cell) -> Callable[[Beat], pl.DataFrame]:
+    def job(cell: Cell) -> Callable[[Heartbeat], pl.DataFrame]:
         return lambda alive: as_frame(play(cell, checkpoints, runs, alive=alive))
 
-    one_by_one = how._replace(workers=1)  # rounds are played in Python, of which only one thread runs at a time
+    one_by_one = options._replace(workers=1)  # rounds are played in Python, of which only one thread runs at a time
     found = one_by_one.frames({cell.file: job(cell) for cell in CELLS})
     results = [played for cell in CELLS for played in as_played(cell, found[cell.file])]
     titled = [found[cell.file].with_columns(pair=pl.lit(str(cell).replace("`", ""))) for cell in CELLS]
     data = pl.concat(titled).select("pair", pl.exclude("pair"))
-    return Made(list(claims(results)), {"pairs": table(results)}, data={"pairs": data})
+    return Results(list(claims(results)), {"pairs": table(results)}, data={"pairs": data})
 
 
-def as_frame(results: Sequence[Played]) -> pl.DataFrame:
+def as_frame(results: Sequence[PairResult]) -> pl.DataFrame:
     """A row for each learner, number of rounds and run."""
     return pl.DataFrame(
         [
@@ -138,17 +138,17 @@ def as_frame(results: Sequence[Played]) -> pl.DataFrame:
     )  # fmt: skip
 
 
-def as_played(cell: Cell, frame: pl.DataFrame) -> list[Played]:
+def as_played(cell: Cell, frame: pl.DataFrame) -> list[PairResult]:
     """What `as_frame` was given."""
     found = []
     for (learner,), mine in frame.group_by("learner", maintain_order=True):
         checkpoints = mine["rounds"].unique(maintain_order=True).to_numpy()
         sides = np.array([mine[side].to_numpy().reshape(len(checkpoints), -1) for side in ("on_p", "on_q")])
-        found.append(Played(cell, mine["gap"][0], str(learner), checkpoints, sides))
+        found.append(PairResult(cell, mine["gap"][0], str(learner), checkpoints, sides))
     return found
 
 
-def claims(results: Sequence[Played]) -> Iterator[Claim]:
+def claims(results: Sequence[PairResult]) -> Iterator[Claim]:
     """The pair, what learners that see k answers lose on it, and what those lose that see all."""
     for cell in dict.fromkeys(r.cell for r in results):
         mine = {r.learner: r for r in results if r.cell == cell}
@@ -245,7 +245,7 @@ def best_scores(relevance: Grades, probabilities: Floats) -> Floats:
 
 
 def regret_of(
-    learner: RTopKF, k: int, lists: Grades, best: Floats, checkpoints: Ints, seed: int, alive: Beat = lambda: None
+    learner: RTopKF, k: int, lists: Grades, best: Floats, checkpoints: Ints, seed: int, alive: Heartbeat = lambda: None
 ) -> Floats:
     """Regret after some numbers of rounds; that of a round is its expectation over the list, |w - best|^2."""
     m = lists.shape[1]
@@ -269,8 +269,8 @@ def play(
     checkpoints: Ints,
     runs: int,
     say: Callable[[str], object] = lambda _: None,
-    alive: Beat = lambda: None,
-) -> list[Played]:
+    alive: Heartbeat = lambda: None,
+) -> list[PairResult]:
     """All learners on both adversaries of a cell."""
     relevance, *sides, gap = pair_of(cell)
     best = [best_scores(relevance, side) for side in sides]
@@ -285,12 +285,12 @@ def play(
                 continue
             chosen = np.random.default_rng([run, side]).choice(len(relevance), size=checkpoints[-1], p=sides[side])
             regret[side, :, run] = regret_of(learner, k, relevance[chosen], best[side], checkpoints, run, alive)
-        found.append(Played(cell, gap, name, checkpoints, regret))
+        found.append(PairResult(cell, gap, name, checkpoints, regret))
         say(f"{cell}: {name} done")
     return found
 
 
-def table(results: Sequence[Played]) -> Table:
+def table(results: Sequence[PairResult]) -> Table:
     """Regret per round at the last round; ± is the standard deviation over runs."""
     rows = []
     for r in results:

@@ -22,7 +22,7 @@ from peekrank.games.analysis import analyse
 from peekrank.games.certificate import certificate
 from peekrank.games.ranking import ranking_game
 from peekrank.papers.ct16 import table as ct16_table
-from peekrank.papers.record import Beat, Claim, How, Made, mean_reaches
+from peekrank.papers.record import Heartbeat, Claim, Options, Results, mean_reaches
 from peekrank.reports.markup import Table
 from peekrank.types import Floats
 
@@ -62,7 +62,7 @@ CELLS = (
 )
 
 
-class Played(NamedTuple):
+class PairResult(NamedTuple):
     """Regret per round of one learner on one pair: (horizons, runs) on either side."""
 
     cell: Cell
@@ -83,23 +83,23 @@ class Played(NamedTuple):
         return 1 + float(np.polyfit(np.log(self.horizons), np.log(self.total.mean(axis=1)), 1)[0])
 
 
-def make(how: How) -> Made:
+def reproduce(options: Options) -> Results:
     """Play all cells."""
-    horizons, runs = (QUICK, QUICK_RUNS) if how.quick else (HORIZONS, RUNS)
+    horizons, runs = (QUICK, QUICK_RUNS) if options.quick else (HORIZONS, RUNS)
 
-    def job(cell: Cell) -> Callable[[Beat], pl.DataFrame]:
+    def job(cell: Cell) -> Callable[[Heartbeat], pl.DataFrame]:
         return lambda alive: as_frame(play(cell, LEARNERS, horizons, runs, lambda _: alive()))
 
     # those with many items first, so that no thread is left alone with one at the end
     largest_first = sorted(CELLS, key=lambda cell: -cell.m)
-    found = how.frames({cell.file: job(cell) for cell in largest_first})
+    found = options.frames({cell.file: job(cell) for cell in largest_first})
     results = [played for cell in CELLS for played in as_played(cell, found[cell.file])]
     titled = [found[cell.file].with_columns(game=pl.lit(cell.title.replace("`", ""))) for cell in CELLS]
     data = pl.concat(titled).select("game", pl.exclude("game"))
-    return Made(list(claims(results)), {"pairs": table(results)}, data={"pairs": data})
+    return Results(list(claims(results)), {"pairs": table(results)}, data={"pairs": data})
 
 
-def as_frame(results: Sequence[Played]) -> pl.DataFrame:
+def as_frame(results: Sequence[PairResult]) -> pl.DataFrame:
     """A row for each learner, horizon and run."""
     return pl.DataFrame(
         [
@@ -111,17 +111,17 @@ def as_frame(results: Sequence[Played]) -> pl.DataFrame:
     )  # fmt: skip
 
 
-def as_played(cell: Cell, frame: pl.DataFrame) -> list[Played]:
+def as_played(cell: Cell, frame: pl.DataFrame) -> list[PairResult]:
     """What `as_frame` was given."""
     found = []
     for (learner,), mine in frame.group_by("learner", maintain_order=True):
         horizons = tuple(mine["horizon"].unique(maintain_order=True).to_list())
         on_p, on_q = (mine[side].to_numpy().reshape(len(horizons), -1) for side in ("on_p", "on_q"))
-        found.append(Played(cell, mine["gap"][0], str(learner), horizons, on_p, on_q))
+        found.append(PairResult(cell, mine["gap"][0], str(learner), horizons, on_p, on_q))
     return found
 
 
-def claims(results: Sequence[Played]) -> Iterator[Claim]:
+def claims(results: Sequence[PairResult]) -> Iterator[Claim]:
     """No learner loses less than the gap on both sides together, and that is linear regret."""
     for r in results:
         last, runs = r.total[-1], r.total.shape[1]
@@ -149,7 +149,7 @@ def proof_of(cell: Cell) -> dict[str, Any]:
 
 def play(
     cell: Cell, learners: Sequence[str], horizons: Sequence[int], runs: int, say: Callable[[str], object]
-) -> list[Played]:
+) -> list[PairResult]:
     """Play both adversaries of a cell, every horizon by itself since learners are tuned to it."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "certificate.json"
@@ -164,11 +164,11 @@ def play(
             say(f"{cell.measure} m = {cell.m} k = {cell.k}: {horizon:,} rounds on {'pq'[side]} done")
     gap = proof["adversaries"]["gap"]
     return [
-        Played(cell, gap, learner, tuple(horizons), found[n, 0], found[n, 1]) for n, learner in enumerate(learners)
+        PairResult(cell, gap, learner, tuple(horizons), found[n, 0], found[n, 1]) for n, learner in enumerate(learners)
     ]
 
 
-def table(results: Sequence[Played]) -> Table:
+def table(results: Sequence[PairResult]) -> Table:
     """Regret per round at the largest horizon; ± is the standard deviation over runs."""
     rows = []
     for r in results:

@@ -23,7 +23,7 @@ from peekrank.learners import Uniform
 from peekrank.learners.ridge.learner import Ridge
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.papers.ct16.figure import EVERYTHING, MEASURE, NOTHING, best_grades, passes
-from peekrank.papers.record import Beat, Claim, How, Made, mean_exceeds
+from peekrank.papers.record import Heartbeat, Claim, Options, Results, mean_exceeds
 from peekrank.reports.markup import Table
 from peekrank.surrogates import KL, ListNet, RankSVM, SmoothDCG, Squared
 from peekrank.types import Floats, Learner, Rounds
@@ -74,26 +74,26 @@ Key = tuple[str, int]  # name, and number of answers or 0; or number of rounds
 Found = dict[Key, list[float]]
 
 
-def make(how: How) -> Made:
+def reproduce(options: Options) -> Results:
     """Learn from generated lists, in passes and once."""
-    size = QUICK if how.quick else FULL
+    size = QUICK if options.quick else FULL
 
     parts = ("passes", "rounds", *KINDS)
     files = {(part, run): f"{part}-{run:04d}" for part, run in product(parts, range(size.runs))}
 
-    def in_passes(run: int) -> Callable[[Beat], pl.DataFrame]:
+    def in_passes(run: int) -> Callable[[Heartbeat], pl.DataFrame]:
         return lambda alive: _passes(size, run, alive)
 
-    def few_and_many(run: int) -> Callable[[Beat], pl.DataFrame]:
+    def few_and_many(run: int) -> Callable[[Heartbeat], pl.DataFrame]:
         return lambda alive: _few_and_many(size, run, alive)
 
-    def once_each(kind: Kind, run: int) -> Callable[[Beat], pl.DataFrame]:
+    def once_each(kind: Kind, run: int) -> Callable[[Heartbeat], pl.DataFrame]:
         return lambda alive: _once(size.once, kind, run, alive)
 
     jobs = {files["passes", run]: in_passes(run) for run in range(size.runs)}
     jobs |= {files["rounds", run]: few_and_many(run) for run in range(size.runs)}
     jobs |= {files[kind, run]: once_each(kind, run) for kind, run in product(KINDS, range(size.runs))}
-    kept = how.frames(jobs)
+    kept = options.frames(jobs)
 
     def prepare_data(part: str) -> Found:
         found: Found = {}
@@ -110,7 +110,7 @@ def make(how: How) -> Made:
     data = pl.concat(
         kept[file].with_columns(part=pl.lit(part), run=pl.lit(run)) for (part, run), file in files.items()
     )
-    return Made(
+    return Results(
         [
             *claims(held, "passes"),
             *rounds_claims(by_rounds),
@@ -126,16 +126,16 @@ def _split(layout: DatasetShape, run: int) -> Split:
     return Split(train, None, test)
 
 
-def _passes(size: Size, run: int, alive: Beat) -> pl.DataFrame:
+def _passes(size: Size, run: int, alive: Heartbeat) -> pl.DataFrame:
     split = _split(size.lists, run)
     return _frame({(NOTHING, 0): random_orders(split, run), **learned(split, size.rounds, run, alive)})
 
 
-def _few_and_many(size: Size, run: int, alive: Beat) -> pl.DataFrame:
+def _few_and_many(size: Size, run: int, alive: Heartbeat) -> pl.DataFrame:
     return _frame(learned_by_rounds(_split(size.lists, run), size.few_and_many, run, alive))
 
 
-def _once(layout: DatasetShape, kind: Kind, run: int, alive: Beat) -> pl.DataFrame:
+def _once(layout: DatasetShape, kind: Kind, run: int, alive: Heartbeat) -> pl.DataFrame:
     return _frame({(name, 1): value for name, value in learned_once(layout, kind, run, alive).items()})
 
 
@@ -180,7 +180,7 @@ def held_out(scores: Floats, rounds: Rounds) -> float:
     return float(np.nanmean(np.concatenate(values)))
 
 
-def learned(split: Split, rounds: int, seed: int, alive: Beat = lambda: None) -> dict[Key, float]:
+def learned(split: Split, rounds: int, seed: int, alive: Heartbeat = lambda: None) -> dict[Key, float]:
     """Held-out quality of what each learner ends up with; all learn from the same queries in the same order."""
     lengths, d = np.diff(split.train.offsets), split.train.features.shape[1]
     tried = [(e, k) for e in entries(rounds) for k in e.answers or (0,)]
@@ -202,7 +202,7 @@ def learned(split: Split, rounds: int, seed: int, alive: Beat = lambda: None) ->
 
 
 def learned_by_rounds(
-    split: Split, counts: Sequence[int], seed: int, alive: Beat = lambda: None
+    split: Split, counts: Sequence[int], seed: int, alive: Heartbeat = lambda: None
 ) -> dict[Key, float]:
     """Held-out quality at k = 1 after each of these numbers of rounds, of ridge, its feature map, and ours."""
     lengths, d = np.diff(split.train.offsets), split.train.features.shape[1]
@@ -385,7 +385,7 @@ def standardised(rounds: Rounds) -> Rounds:
     return rounds._replace(features=(rounds.features - np.float32(0.5)) * factor)
 
 
-def learned_once(layout: DatasetShape, kind: Kind, run: int, alive: Beat = lambda: None) -> dict[str, float]:
+def learned_once(layout: DatasetShape, kind: Kind, run: int, alive: Heartbeat = lambda: None) -> dict[str, float]:
     """NDCG@10 while learning, k = 1, from fresh lists that come once each."""
     rounds = standardised(make_dataset(layout, np.random.default_rng(run), kind=kind).rounds())
     named = stream_entries(layout.queries)

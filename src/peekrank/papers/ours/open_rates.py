@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import polars as pl
 
-from peekrank.games.rate import Rate
+from peekrank.games.rates import Rate
 from peekrank.games.rate_table import tabulate
 from peekrank.games.theorems import theorem_of
-from peekrank.papers.record import Claim, How, Made, count
+from peekrank.papers.record import Claim, Options, Results, count
 from peekrank.reports.markup import Table
 
 MEASURES = ("ndcg", "ap", "aucloss")
@@ -36,12 +36,12 @@ class Checked(NamedTuple):
     definitions: Rate | None
 
 
-def make(how: How) -> Made:
+def reproduce(options: Options) -> Results:
     """Analyse every game that is small enough."""
-    sizes = [(grades, m) for grades, most in MOST[how.quick].items() for m in range(2, most + 1)]
+    sizes = [(grades, m) for grades, most in MOST[options.quick].items() for m in range(2, most + 1)]
     checked = []
     for n, (grades, m) in enumerate(sizes):
-        found = tabulate(MEASURES, m, grades, "definitions", how.part(n, len(sizes)).progress)
+        found = tabulate(MEASURES, m, grades, "definitions", options.part(n, len(sizes)).progress)
         for name, cells in zip(found.measures, found.cells, strict=True):
             checked += [
                 Checked(name, grades, m, k, theorem_of(name, m, k, grades).rate, cell.rate)
@@ -56,7 +56,7 @@ def make(how: How) -> Made:
     data = pl.DataFrame(
         [{**c._asdict(), "theorem": str(c.theorem), "definitions": str(c.definitions)} for c in checked]
     )
-    return Made(list(claims(checked)), {"rates": table}, data={"rates": data})
+    return Results(list(claims(checked)), {"rates": table}, data={"rates": data})
 
 
 def claims(checked: list[Checked]) -> Iterator[Claim]:

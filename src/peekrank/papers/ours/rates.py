@@ -11,7 +11,7 @@ from peekrank.experiments.experiment import Experiment
 from peekrank.experiments.study import HORIZONS, Setting, Study, play_setting
 from peekrank.experiments.study_result import StudyResult, Worst
 from peekrank.experiments.study_runs import run_study
-from peekrank.papers.record import Claim, How, Made, mean_exceeds
+from peekrank.papers.record import Claim, Options, Results, mean_exceeds
 from peekrank.reports import plots
 from peekrank.reports.markup import Table
 from peekrank.reports.numbers import bound_text, exponent_text, regret_text
@@ -193,21 +193,21 @@ def study_of(game: Game, *, quick: bool) -> Study:
     return Study(game.measure, game.m, game.k, game.learners, horizons=horizons, runs=runs)
 
 
-def play(how: How) -> dict[Game, StudyResult]:
+def play(options: Options) -> dict[Game, StudyResult]:
     """All games of the grid, or a few for a look."""
-    studies = {game: study_of(game, quick=how.quick) for game in (QUICK_GRID if how.quick else GRID)}
-    tick = how.counter(sum(study.rounds for study in studies.values()))
+    studies = {game: study_of(game, quick=options.quick) for game in (QUICK_GRID if options.quick else GRID)}
+    tick = options.counter(sum(study.rounds for study in studies.values()))
     return {
-        game: run_study(study, how.folder / game.name, workers=how.workers, progress=tick)
+        game: run_study(study, options.folder / game.name, workers=options.workers, progress=tick)
         for game, study in studies.items()
     }
 
 
-def make(how: How) -> Made:
+def reproduce(options: Options) -> Results:
     """Play the grid, and CT15's simulation."""
-    found = play(how)
-    ct15 = play_ct15(QUICK_CT15_RUNS if how.quick else CT15_RUNS)
-    return Made(
+    found = play(options)
+    ct15 = play_ct15(QUICK_CT15_RUNS if options.quick else CT15_RUNS)
+    return Results(
         list(claims(found, ct15)),
         {game.name: game_table(findings) for game, findings in found.items()},
         {game.name: plots.worst_regret(findings) for game, findings in found.items()},

@@ -11,9 +11,9 @@ import polars as pl
 
 from peekrank.games.analysis import Analysis, analyse
 from peekrank.games.ranking import ranking_game
-from peekrank.games.rate import Rate
+from peekrank.games.rates import Rate
 from peekrank.papers.definitions import MOST, STRICT, adjacent_swaps, all_pareto, exchanges
-from peekrank.papers.record import Claim, How, Made, count
+from peekrank.papers.record import Claim, Options, Results, count
 from peekrank.reports.markup import Table
 
 LINEAR = ("aucloss", "ap", "ndcg")
@@ -34,22 +34,22 @@ def printed_rate(name: str, m: int, k: int) -> Rate | None:
     return Rate.LINEAR if k == 1 else None
 
 
-def analyses(how: How) -> Found:
+def analyses(options: Options) -> Found:
     """Every measure for every m and k; NDCG, AP and AUC for k = 1, where ZT says something."""
     found: Found = {}
-    sizes = range(2, MOST[how.quick] + 1)
+    sizes = range(2, MOST[options.quick] + 1)
     cases = [(name, m) for m in sizes for name in (*STRICT, *(f"p@{n}+sum" for n in range(1, m + 1)), *LINEAR)]
     for n, (name, m) in enumerate(cases):
-        progress = how.part(n, len(cases)).progress
+        progress = options.part(n, len(cases)).progress
         for k in range(1, (1 if name in LINEAR else m) + 1):
             known = found[name, m][0].cells if k > 1 else None
             found.setdefault((name, m), []).append(analyse(ranking_game(name, m, k), known, progress))
     return found
 
 
-def make(how: How) -> Made:
+def reproduce(options: Options) -> Results:
     """Classify everything."""
-    found, most = analyses(how), MOST[how.quick]
+    found, most = analyses(options), MOST[options.quick]
     rows = [
         (f"`{name}`", m, *(str(a.rate) for a in games), *[""] * (most - len(games)))
         for (name, m), games in found.items()
@@ -62,7 +62,7 @@ def make(how: How) -> Made:
             for k, a in enumerate(games, 1)
         ]
     )
-    return Made(list(claims(found)), {"rates": Table(heads, rows)}, data={"rates": data})
+    return Results(list(claims(found)), {"rates": Table(heads, rows)}, data={"rates": data})
 
 
 def claims(found: Found) -> Iterator[Claim]:

@@ -15,10 +15,10 @@ import polars as pl
 from peekrank.games.analysis import analyse
 from peekrank.games.cells import Border
 from peekrank.games.game import Game
-from peekrank.games.observability import signals, unseen_change
+from peekrank.games.observability import signals, unobservable_change
 from peekrank.games.ranking import ranking_game
 from peekrank.papers.definitions import MOST, STRICT, Row, groups, types_of_rows
-from peekrank.papers.record import Claim, How, Made, count
+from peekrank.papers.record import Claim, Options, Results, count
 from peekrank.reports.markup import Table
 
 ZEROS, ONES = (0, 0, 0, 0), (1, 1, 1, 1)
@@ -54,9 +54,9 @@ class Pair(NamedTuple):
         return all(d[1] > _SAME and np.allclose(d, [0, d[1], -d[1], 0], atol=_SAME) for d in self.differences)
 
 
-def make(how: How) -> Made:
+def reproduce(options: Options) -> Results:
     """All neighbours of the first ranking."""
-    found = list(pairs(MOST[how.quick], how))
+    found = list(pairs(MOST[options.quick], options))
     shown = {
         n: next(p for p in reversed(found) if p.table == n and p.measure in ("sumloss", "p@2+sum"))
         for n in PRINTED
@@ -67,14 +67,14 @@ def make(how: How) -> Made:
             for p in found
         ]
     )
-    return Made(list(claims(found)), {f"table-{n}": _table(p) for n, p in shown.items()}, data={"rows": data})
+    return Results(list(claims(found)), {f"table-{n}": _table(p) for n, p in shown.items()}, data={"rows": data})
 
 
-def pairs(most: int, how: How) -> Iterator[Pair]:
+def pairs(most: int, options: Options) -> Iterator[Pair]:
     """The pairs of every measure, with three items or more, two for P@n."""
     cases = [(name, m) for m in range(2, most + 1) for name in _measures(m)]
     for n, (name, m) in enumerate(cases):
-        cells = analyse(ranking_game(name, m, 1), progress=how.part(n, len(cases)).progress).cells
+        cells = analyse(ranking_game(name, m, 1), progress=options.part(n, len(cases)).progress).cells
         orders = list(permutations(range(m)))
         for border in cells.borders if cells is not None else ():
             if name in STRICT:
@@ -123,7 +123,7 @@ def _measures(m: int) -> list[str]:
 
 def _pair(table: int, game: Game, border: Border, name: str, m: int, items: tuple[int, int]) -> Pair:
     difference = game.loss[border.i] - game.loss[border.j]
-    spanned = unseen_change(game, game.difference(border.i, border.j), signals(game, border.neighborhood)) is None
+    spanned = unobservable_change(game, game.difference(border.i, border.j), signals(game, border.neighborhood)) is None
     mine = groups(m, *items)
     rows = [types_of_rows(game, border.neighborhood, group) for group in mine]
     return Pair(table, name, m, [difference[group].tolist() for group in mine], rows, spanned)
