@@ -37,7 +37,7 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_small_game_is_told_by_theorem_and_definitions() -> None:
     said = rows(peekrank("game", "ndcg", "--m", "4", "--k", "2", "--json", "cell.json"))
-    assert said["rate"].startswith("T, hopeless: no learner can do better")
+    assert said["rate"].startswith("T, hopeless: no learner has sublinear regret")
     assert "Theorem 5" in said["why"]
     assert said["outcomes"] == "16"
     assert said["rankings"] == "24: 24 Pareto-optimal"
@@ -111,7 +111,7 @@ def test_files(kind: str) -> None:
     said = rows(peekrank("game", f"game.{kind}"))
     assert said["eat"].split() == ["Pareto-optimal", "1", "of", "1", "bin"]
     assert said["observable"] == "globally yes, locally yes"
-    assert "learning along the way" in said["rate"]
+    assert "without separate exploration" in said["rate"]
 
 
 def test_every_kind_of_action_is_named() -> None:

@@ -124,10 +124,10 @@ def advise_surrogate(surrogate: str | Surrogate, m: int, k: int, grades: int = 2
         rate = Rate.LINEAR
         reason = f"hopeless: {answers} cannot identify the best scores (docs/theory/surrogates.md)"
     elif phi.min_k is not None and phi.min_k <= k:
-        reason = f"{answers} give an unbiased estimate of its gradient (docs/learners/rtopkf.md)"
+        reason = f"its gradient has an unbiased estimate from {answers} (docs/learners/rtopkf.md)"
     elif isinstance(phi, ListNet):  # binary relevance, one answer missing
         reason = (
-            f"{answers} give an unbiased estimate of its gradient (docs/theory/surrogates.md, Theorem 3), "
+            f"its gradient has an unbiased estimate from {answers} (docs/theory/surrogates.md, Theorem 3), "
             "but no learner of this package uses it"
         )
     else:
