@@ -1,4 +1,4 @@
-"""Every figure, table and claim of the papers, and ours: one name each, made by one function each.
+"""Reproductions of every figure, table and claim of the papers and of ours, each with a name and a function.
 
 CT15 is Chaudhuri & Tewari 2015, CT16 Chaudhuri & Tewari 2016, ZT Zhang & Tewari.
 """
@@ -43,7 +43,7 @@ _ITEMS = (
     Reproduction(
         "ct15-table-2",
         "CT15 Table 2",
-        "what is revealed of three objects, and its signal matrices",
+        "feedback for three objects, and its signal matrices",
         (1, 1),
         ct15_tables.reproduce_table_2,
     ),
@@ -64,21 +64,21 @@ _ITEMS = (
     Reproduction(
         "ct16-table-1",
         "CT16 Table 1",
-        "two adversaries that one answer cannot tell apart",
+        "two adversaries that one answer cannot distinguish",
         (1, 1),
         ct16_table.reproduce,
     ),
     Reproduction(
         "ct16-surrogates",
         "CT16 section 4",
-        "answers that gradients need: one, RankSVM two, ListNet all",
+        "number of answers that gradients need: one, RankSVM two, ListNet all",
         (1, 1),
         ct16_surrogates.reproduce,
     ),
     Reproduction(
         "ct16-estimators",
         "CT16 sections 4.1, 4.2",
-        "gradients estimated from the top without bias, and the propensities this takes",
+        "unbiased gradient estimates from the top, and the propensities they need",
         (1, 1),
         ct16_estimators.reproduce,
     ),
@@ -106,14 +106,14 @@ _ITEMS = (
     Reproduction(
         "bounds",
         "ours",
-        "sizes of proved bounds, against each other and what is printed",
+        "sizes of proved bounds, compared with each other and with the printed ones",
         (1, 1),
         bounds.reproduce,
     ),
     Reproduction(
         "rates",
         "ours",
-        "worst regret of every learner grows at its rate, below its bound",
+        "the worst regret of every learner grows at its rate, below its bound",
         (35, 720),
         rates.reproduce,
     ),
@@ -127,21 +127,21 @@ _ITEMS = (
     Reproduction(
         "calibrated",
         "ours",
-        "k answers cannot teach a surrogate calibrated for NDCG",
+        "k answers per round do not suffice for a surrogate calibrated for NDCG",
         (5, 75),
         calibrated.reproduce,
     ),
     Reproduction(
         "judged",
         "ours",
-        "rankers learned from few answers, ours against the printed, on unseen lists",
+        "rankers learned from few answers, ours against the printed, on held-out lists",
         (3, 45),
         judged.reproduce,
     ),
     Reproduction(
         "arena",
         "ours",
-        "feedexp3 and nw2 keep their bounds in all finite games they play",
+        "feedexp3 and nw2 stay within their bounds in all finite games they fit",
         (1, 70),
         arena.reproduce,
     ),
@@ -151,7 +151,7 @@ ALL: dict[str, Reproduction] = {item.name: item for item in _ITEMS}
 
 
 def reproduction(name: str) -> Reproduction:
-    """The reproduction with this name.
+    """Return the reproduction with this name.
 
     >>> reproduction("ct15-table-1").source
     'CT15 Table 1'

@@ -26,7 +26,7 @@ from peekrank.reports.pages import command, described, first_line, write_page
 from peekrank.reports.style import look, mean_and_deviation
 from peekrank.types import Floats, Ints
 
-MAX_PICTURES = 8  # settings; drawing more would take longer than many sweeps
+MOST_PICTURES = 8  # settings; drawing more would take longer than many sweeps
 _MAX_POINTS = 400  # of a curve
 _MIN_POINTS = 30
 _ALL_POINTS = 80_000  # of all curves together, unless the minimum needs more: about 2 MB
@@ -99,13 +99,13 @@ def write_sweep_report(finished: SweepResult, path: Path) -> Path:
 
 
 def write_pictures(finished: SweepResult, folder: Path) -> list[Path]:
-    """Write regret and regret per round of every setting as PNG and SVG, for at most `MAX_PICTURES` settings.
+    """Write regret and regret per round of every setting as PNG and SVG, for at most `MOST_PICTURES` settings.
 
     File names begin with the number of the setting in the report. Returns no paths if there are more settings.
     """
     for outdated in (*folder.glob("[0-9]*-regret.*"), *folder.glob("[0-9]*-average.*")):
         outdated.unlink()
-    if len(finished.results) > MAX_PICTURES:
+    if len(finished.results) > MOST_PICTURES:
         return []
     paths = []
     for position, result in enumerate(finished.results, 1):

@@ -53,7 +53,7 @@ _SAME = 1e-12
 
 
 class Vectors(NamedTuple):
-    """Two rows of the loss matrix of a measure as printed, and their difference if it is; gains stay gains."""
+    """Two printed rows of the loss matrix of a measure, and their difference if printed. Gains stay gains."""
 
     where: str
     measure: str
@@ -83,7 +83,7 @@ VECTORS = (
 
 
 def action_of(game: Game, sigma: str) -> int:
-    """The action that ranks object i as sigma says.
+    """Return the action that ranks the objects by sigma.
 
     >>> game = ranking_game("sumloss", m=3, k=1)
     >>> game.actions[action_of(game, "312")]
@@ -94,7 +94,7 @@ def action_of(game: Game, sigma: str) -> int:
 
 
 def loss_matrix() -> dict[str, list[int]]:
-    """Table 1: SumLoss of every permutation against every relevance vector.
+    """Compute Table 1: SumLoss of every permutation against every relevance vector.
 
     >>> loss_matrix()["213"]
     [0, 3, 1, 4, 2, 5, 3, 6]
@@ -104,7 +104,7 @@ def loss_matrix() -> dict[str, list[int]]:
 
 
 def feedback_matrix() -> dict[str, list[int]]:
-    """Table 2: the relevance of the object on top.
+    """Compute Table 2: the relevance of the object on top.
 
     >>> feedback_matrix()["213"]
     [0, 0, 1, 1, 0, 0, 1, 1]
@@ -171,16 +171,16 @@ def signal_claims() -> Iterator[Claim]:
         )
 
 
-def compare(what: str, printed: dict[str, str], here: dict[str, list[int]]) -> Claim:
-    """Whether a matrix is as printed, entry by entry."""
+def compare(what: str, printed: dict[str, str], computed: dict[str, list[int]]) -> Claim:
+    """Return a claim that a matrix equals the printed one."""
     same = [
-        a == b for sigma, line in printed.items() for a, b in zip(map(int, line.split()), here[sigma], strict=True)
+        a == b for sigma, line in printed.items() for a, b in zip(map(int, line.split()), computed[sigma], strict=True)
     ]
     return Claim(what, f"{len(same)} entries as printed", f"{count(sum(same), len(same))} equal", all(same))
 
 
 def vector_claim(vectors: Vectors) -> Claim:
-    """Whether printed rows of a measure, and their difference, are those computed here."""
+    """Return a claim that printed rows of a measure, and their difference, equal those computed here."""
     m = len(vectors.outcomes[0])
     game = ranking_game(vectors.measure, m, k=1)
     columns = [game.outcomes.index(" ".join(r)) for r in vectors.outcomes]
