@@ -27,7 +27,7 @@ import records
 from margin import CROWDS, LAB, STATIONARY, asked, drawn, drawn_from, played
 
 from peekrank.advice import Advice, advise, benchmarks
-from peekrank.advice.benchmarks import FILE, ITEMS, ResponseRateBenchmark, Benchmark, figures
+from peekrank.advice.benchmarks import FILE, ITEMS, Benchmark, ResponseRateBenchmark, figures
 from peekrank.experiments.families import family
 from peekrank.learners import learner
 from peekrank.learners._shared import ShortHorizonWarning

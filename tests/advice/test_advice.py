@@ -18,9 +18,9 @@ from peekrank.advice import Advice, SurrogateAdvice, advise, advise_surrogate, b
 from peekrank.checks import CheckError
 from peekrank.checks.measures import sorting_by_relevance_is_best
 from peekrank.games.analysis import analyse
+from peekrank.games.minimax import rate_of
 from peekrank.games.ranking import ranking_game
 from peekrank.games.rates import Rate, Verdict
-from peekrank.games.minimax import rate_of
 from peekrank.learners import learner
 from peekrank.learners._shared import constants
 from peekrank.measures import LinearMeasureMixin, Relevance, learnable, name_of

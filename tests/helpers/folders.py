@@ -18,7 +18,7 @@ from peekrank.experiments.study_runs import run_study
 from peekrank.experiments.sweep import Sweep
 from peekrank.experiments.sweep_runs import run_sweep
 from peekrank.jobs.executor import Threads, Tick
-from peekrank.papers.record import Claim, Options, Results, Record, Reproduction
+from peekrank.papers.record import Claim, Options, Record, Reproduction, Results
 from peekrank.training.runs import learn
 from peekrank.training.training import Training, prepare_data
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from peekrank.papers.record import Claim, Results, Reproduction
+from peekrank.papers.record import Claim, Reproduction, Results
 
 
 def invented(name: str = "mine", *, holds: bool = True, make: Any = None) -> Reproduction:

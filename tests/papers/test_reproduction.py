@@ -32,7 +32,7 @@ from peekrank.papers.ct16 import figure as ct16_figure
 from peekrank.papers.ct16 import surrogates as ct16_surrogates
 from peekrank.papers.ct16 import table as ct16_table
 from peekrank.papers.ours import arena, bounds, hopeless, open_rates
-from peekrank.papers.record import Claim, Options, Results, Record, read_record
+from peekrank.papers.record import Claim, Options, Record, Results, read_record
 from peekrank.papers.zt import classification as zt_classification
 from peekrank.papers.zt import tables as zt_tables
 from peekrank.regret import default_checkpoints

@@ -181,7 +181,7 @@ def test_more_items_than_fit(tmp_path: Path) -> None:
     experiment = Experiment(("uniform",), "ct15:m=1200", "dcg", k=1, horizon=20, runs=2)
     text = report(run(experiment, tmp_path / "runs"), tmp_path).text
     assert "the first 10 of 1,200 positions" in text
-    assert text.count("not told") == 9
+    assert text.count("hidden") == 9
 
 
 def test_hostile_names_are_escaped(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ import numpy as np
 
 from peekrank import learners, registry
 from peekrank.advice import benchmarks
-from peekrank.games.rates import Rate, Verdict
 from peekrank.games.minimax import rate_of
+from peekrank.games.rates import Rate, Verdict
 from peekrank.learners._shared import constants, position_weights
 from peekrank.measures import learnable
 from peekrank.types import Learner, LinearMeasure, Measure, Shape, StochasticBound

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from peekrank.experiments.experiment import Experiment, Result
+from peekrank.experiments.experiment import Experiment, Result, Summary
 from peekrank.jobs.results_dir import versions
 from peekrank.measures import DCG
 from peekrank.reports import plots
@@ -63,7 +63,9 @@ def write_report(result: Result, path: Path, *, title: str) -> Path:
     title
         Heading of the page.
     """
-    write_page("report.html", path, title=title, **_basics(result), **_pictures(result), **_outcomes(result))
+    summaries = list(result.summaries())
+    results = {**_pictures(result, summaries), **_outcomes(result, summaries)}
+    write_page("report.html", path, title=title, **_basics(result), **results)
     return path
 
 
@@ -149,11 +151,12 @@ def _positions(m: int, k: int) -> list[tuple[str, bool]]:
     return [(letter, position < k) for position, letter in enumerate(letters[half:] + letters[:half])]
 
 
-def _pictures(result: Result) -> dict[str, Any]:
+def _pictures(result: Result, summaries: Sequence[Summary]) -> dict[str, Any]:
     e, who = result.experiment, roles(result.experiment)
     late = max(1, e.horizon // 10)
     first, versus = who.partial or e.learners, who.partial + who.full if who.partial and who.full else []
     rounds, _ = early = regret_reductions(result, first)
+    exponents = {summary.learner: summary.exponent for summary in summaries}
     return {
         "roles": who,
         "late": late,
@@ -164,13 +167,13 @@ def _pictures(result: Result) -> dict[str, Any]:
         "versus_svg": plots.inline_svg(plots.average_regret(result, start=late, learners=versus))
         if versus
         else None,
-        "growth_svg": plots.inline_svg(plots.cumulative_regret(result)),
+        "growth_svg": plots.inline_svg(plots.cumulative_regret(result, exponents=exponents)),
     }
 
 
-def _outcomes(result: Result) -> dict[str, Any]:
+def _outcomes(result: Result, all_summaries: Sequence[Summary]) -> dict[str, Any]:
     e, who = result.experiment, roles(result.experiment)
-    summaries = {s.learner: s for s in result.summaries()}
+    summaries = {s.learner: s for s in all_summaries}
     random = [summaries[name].regret for name in who.uniform]
     partial, full = (min((summaries[n] for n in names), key=lambda s: s.regret, default=None) for names in who[:2])
     return {

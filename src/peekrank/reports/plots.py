@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from io import BytesIO
@@ -21,8 +21,8 @@ from peekrank._util.atomic import write_whole
 from peekrank._util.text import pluralize
 from peekrank.experiments.experiment import Result
 from peekrank.experiments.study_result import StudyResult
-from peekrank.games.rates import Rate
 from peekrank.games.rate_table import MEANINGS, Table
+from peekrank.games.rates import Rate
 from peekrank.measures import measure as measure_named
 from peekrank.regret import Exponent
 from peekrank.reports.style import (
@@ -43,6 +43,7 @@ from peekrank.reports.style import (
 from peekrank.training.result import TrainingResult
 from peekrank.types import Floats, Ints, Measure
 
+_BOUND_POINTS = 40  # of the curve of a bound
 _ROUNDING = 1e-9  # share of the largest regret below which a value is rounding error and would stretch a log axis
 
 
@@ -82,22 +83,31 @@ def average_regret(result: Result, *, start: int = 1, learners: Sequence[str] | 
     return figure
 
 
-def cumulative_regret(result: Result) -> Figure:
+def cumulative_regret(result: Result, *, exponents: Mapping[str, Exponent] | None = None) -> Figure:
     """Plot regret R_t against t on log-log axes, with one standard deviation over runs, bounds and exponents.
 
     A bound is dashed, in the colour of its learner. Its value at t holds for that learner tuned to t rounds. The
     figure omits regret that is not positive.
+
+    Parameters
+    ----------
+    result
+        Curves of an experiment.
+    exponents
+        Exponents by learner, if known; by default those of `Result.summaries`.
     """
     names = result.experiment.learners
     spreads = {name: spread_of_runs(result.regrets(name)) for name in names}
-    bounds = {name: bound for name in names if (bound := result.bound(name, result.checkpoints)) is not None}
+    t = _bound_rounds(result.checkpoints)
+    bounds = {name: bound for name in names if (bound := result.bound(name, t)) is not None}
     low, high = _log_limits([s.mean for s in spreads.values()], [s.high for s in spreads.values()], bounds)
-    exponents = {summary.learner: summary.exponent for summary in result.summaries()}
+    if exponents is None:
+        exponents = {summary.learner: summary.exponent for summary in result.summaries()}
     looks = [look(position) for position in range(len(names))]
     with styled():
         figure, axes = blank(*_titles(result, "regret"), scale="log", legend_rows=len(names) + bool(bounds))
         axes.set_ylim(low, high)
-        _draw_with_bounds(axes, result.checkpoints, spreads, looks, exponents, bounds)
+        _draw_with_bounds(axes, result.checkpoints, spreads, looks, exponents, (t, bounds))
         _legend_with_bounds(figure, axes, looks, [name in bounds for name in names])
         finish(figure, axes)
     return figure
@@ -273,7 +283,7 @@ def worst_regret(findings: StudyResult, *, learners: Sequence[str] | None = None
         axes.set_xlabel("rounds T, separate runs for each")
         axes.set_ylim(low, high)
         exponents = {name: findings.exponent(name) for name in shown}
-        _draw_with_bounds(axes, horizons, spreads, looks, exponents, bounds)
+        _draw_with_bounds(axes, horizons, spreads, looks, exponents, (horizons, bounds))
         _draw_guides(axes, horizons, low)
         _legend_with_bounds(figure, axes, looks, [name in bounds for name in shown])
         finish(figure, axes)
@@ -326,8 +336,8 @@ def _draw_with_bounds(
     t: Ints,
     spreads: dict[str, Spread],
     looks: Sequence[Look],
-    exponents: dict[str, Exponent],
-    bounds: dict[str, Floats],
+    exponents: Mapping[str, Exponent],
+    bounds: tuple[Ints, dict[str, Floats]],
 ) -> None:
     """Draw curves with their exponents, then bounds, dashed in the same colours. Set the limits of the axes first."""
     low = axes.get_ylim()[0]
@@ -336,10 +346,17 @@ def _draw_with_bounds(
         label = f"{shorten(name)} ({'no exponent' if np.isnan(slope) else f'exponent {slope:.2f}'})"
         shown = Spread(np.where(mean > low, mean, np.nan), *np.maximum(band, low))
         draw(axes, t, shown, mine, label=label)
+    rounds, values = bounds
     for name, mine in zip(spreads, looks, strict=True):
-        if name in bounds:
+        if name in values:
             dashes = (6 * mine.position, (5, 7))  # the dashes of equal bounds alternate
-            axes.plot(t, bounds[name], color=mine.colour, ls=dashes, lw=1.4, label=f"bound for {shorten(name)}")
+            axes.plot(rounds, values[name], color=mine.colour, ls=dashes, lw=1.4, label=f"bound for {shorten(name)}")
+
+
+def _bound_rounds(checkpoints: Ints) -> Ints:
+    """Return at most `_BOUND_POINTS` checkpoints, evenly on a log axis: bounds are smooth, and some take long."""
+    targets = np.geomspace(checkpoints[0], checkpoints[-1], _BOUND_POINTS)
+    return checkpoints[np.unique(np.searchsorted(checkpoints, np.rint(targets)).clip(0, len(checkpoints) - 1))]
 
 
 def _draw_guides(axes: Axes, t: Ints, low: float) -> None:

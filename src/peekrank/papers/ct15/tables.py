@@ -114,7 +114,7 @@ def feedback_matrix() -> dict[str, list[int]]:
 
 
 def reproduce_table_1(options: Options) -> Results:  # noqa: ARG001 - nothing random
-    """The loss matrix, equation 8, and the vectors of the appendix."""
+    """Check the loss matrix, equation 8, and the vectors of the appendix."""
     here = loss_matrix()
     difference = np.subtract(here["123"], here["132"]).tolist()
     claims = [
@@ -130,7 +130,7 @@ def reproduce_table_1(options: Options) -> Results:  # noqa: ARG001 - nothing ra
 
 
 def reproduce_table_2(options: Options) -> Results:  # noqa: ARG001
-    """The feedback matrix, and the signal matrix of equation 8."""
+    """Check the feedback matrix, and the signal matrix of equation 8."""
     here = feedback_matrix()
     game = ranking_game("sumloss", m=3, k=1)
     signals = [sorted(game.signal_matrix(action_of(game, s)).astype(int).tolist()) for s in ("123", "132")]
@@ -150,7 +150,7 @@ def reproduce_table_2(options: Options) -> Results:  # noqa: ARG001
 
 
 def signal_claims() -> Iterator[Claim]:
-    """The signal matrices of appendix 15.1, of every permutation: first the complement, then what is on top."""
+    """Check the signal matrices of appendix 15.1 for every permutation: the complement, then the object on top."""
     for where, measure, outcomes, tops in (
         ("NDCG, MAP", "ndcg", _THREE, {n + 1: TABLE_2[s] for n, s in enumerate(("123", "213", "231"))}),
         ("AUC", "aucloss", _FOUR, SIGNALS_4),
