@@ -27,7 +27,7 @@ import records
 from margin import CROWDS, LAB, STATIONARY, asked, drawn, drawn_from, played
 
 from peekrank.advice import Advice, advise, benchmarks
-from peekrank.advice.benchmarks import FILE, ITEMS, Answers, Benchmark, figures
+from peekrank.advice.benchmarks import FILE, ITEMS, Benchmark, ResponseRateBenchmark, figures
 from peekrank.experiments.families import family
 from peekrank.learners import learner
 from peekrank.learners._shared import ShortHorizonWarning
@@ -75,12 +75,12 @@ def streams(runs: int) -> Iterator[Benchmark]:
                         yield Benchmark(name, player.horizon is not None, game, k, label, length, mean, sd)
 
 
-def visitors(runs: int) -> Iterator[Answers]:
+def visitors(runs: int) -> Iterator[ResponseRateBenchmark]:
     """What is lost per visit in the tutorial's setting, where all, 20 % and 5 % answer."""
     for name in NAMES[:3] + NAMES[5:]:
         for crowd in CROWDS[:3]:
             mean, sd = spread(np.array([asked(name, crowd, FIRST_SEED + run) for run in range(runs)]))
-            yield Answers(name, float(crowd.propensity[0]), mean, sd)
+            yield ResponseRateBenchmark(name, float(crowd.propensity[0]), mean, sd)
 
 
 def spread(values: Floats) -> tuple[float, float]:
@@ -141,7 +141,7 @@ def recorded() -> list[records.Table]:
     found: dict[str, dict[tuple[str, str, str], dict[int, records.Figure]]] = {}
     for row in benchmarks.streams():
         game = found.setdefault(f"Stationary streams, {row.measure}, k = {row.k}", {})
-        cells = game.setdefault((f"`{row.learner}`", "yes" if row.told else "no", row.stream), {})
+        cells = game.setdefault((f"`{row.learner}`", "yes" if row.knows_horizon else "no", row.stream), {})
         cells[row.rounds] = records.Figure(row.mean, row.sd)
     columns = ["learner", "knows the horizon", "stream", *(f"{length:,} rounds" for length in LENGTHS)]
     for title, game in found.items():
@@ -195,13 +195,13 @@ def which_learner_when() -> list[str]:
 
 def row(when: When, advice: Advice) -> tuple[str, ...]:
     """Return a line of the table."""
-    spec = advice.stable if when.stable else advice.learner
+    spec = advice.stationary if when.stable else advice.learner
     if spec is None:
         other = "; ".join(f"learn `{change.measure}` instead" for change in advice.changes if change.k == advice.k)
         return (when.situation, "none", f"hopeless; {other}", "", "")
     found = next(found for found in advice.evidence if found.learner == spec)
     certain = str(advice.guarantee) if spec == advice.learner else "T^(2/3) if stable, safe form"
-    few = figures(found.few.values(), " / ")
+    few = figures(found.loss_by_response_rate.values(), " / ")
     return (
         when.situation,
         linked(spec.partition(":")[0]),

@@ -22,7 +22,7 @@ from peekrank.games.cells import Cells
 from peekrank.games.certificate import adversaries
 from peekrank.games.interactions import interaction_order
 from peekrank.games.ranking import ranking_game
-from peekrank.games.rate import Rate
+from peekrank.games.rates import Rate
 from peekrank.games.theorems import theorem_of
 from peekrank.measures import measure
 

@@ -30,7 +30,7 @@ from peekrank.papers.ours.rates import (
     play,
     play_ct15,
 )
-from peekrank.papers.record import How, claims_table
+from peekrank.papers.record import Options, claims_table
 from peekrank.reports import plots
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     folder = options.out or Path("results") / ("rates-quick" if options.quick else "rates")
     try:
-        found = play(How(folder, quick=options.quick, workers=options.workers, progress=_say))
+        found = play(Options(folder, quick=options.quick, workers=options.workers, progress=_say))
     except InterruptedRunError:
         sys.exit(f"stopped; what is finished is kept in {folder}, and the same command goes on from there")
     made = list(claims(found, play_ct15(QUICK_RUNS if options.quick else CT15_RUNS)))

@@ -18,7 +18,7 @@ from peekrank.games.cells import pair_count
 from peekrank.games.classic import CLASSIC
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
-from peekrank.games.rate import Rate, Verdict
+from peekrank.games.rates import Rate, Verdict
 
 APPLES = ", good, rotten\neat, 0, 1\nbin, 1, 0\n\nsweet, sour\n-, -\n"
 
@@ -37,7 +37,7 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_small_game_is_told_by_theorem_and_definitions() -> None:
     said = rows(peekrank("game", "ndcg", "--m", "4", "--k", "2", "--json", "cell.json"))
-    assert said["rate"].startswith("T, hopeless: no learner can do better")
+    assert said["rate"].startswith("T, hopeless: no learner has sublinear regret")
     assert "Theorem 5" in said["why"]
     assert said["outcomes"] == "16"
     assert said["rankings"] == "24: 24 Pareto-optimal"
@@ -90,7 +90,7 @@ def test_a_disagreement_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(game_command, "theorem_of", lambda *_: Verdict(Rate.LINEAR, "theorem", "a slip"))
     done = peekrank("game", "dcg", "--m", "2", "--k", "1")
     assert done.exit_code == 2
-    assert "the theorem says T, the definitions say sqrt(T)" in done.output
+    assert "the theorem gives T, the definitions give sqrt(T)" in done.output
 
 
 # --- games with matrices of their own
@@ -111,7 +111,7 @@ def test_files(kind: str) -> None:
     said = rows(peekrank("game", f"game.{kind}"))
     assert said["eat"].split() == ["Pareto-optimal", "1", "of", "1", "bin"]
     assert said["observable"] == "globally yes, locally yes"
-    assert "learning along the way" in said["rate"]
+    assert "without separate exploration" in said["rate"]
 
 
 def test_every_kind_of_action_is_named() -> None:
@@ -146,7 +146,7 @@ def test_what_is_undecided_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "rate       undecided" in done.stdout
     assert "whether actions 0 and 1 are neighbours: neither exact" in done.stdout
     assert done.exit_code == 2
-    assert "there is nothing to certify" in done.output
+    assert "the rate is undecided, so it has no certificate" in done.output
     assert not Path("proof.json").exists()
 
 
@@ -257,8 +257,8 @@ def test_certificates_of_all_rates(arguments: list[str], key: str) -> None:
         (["dcg", "--m", "3", "--k", "2", "--certificate", "c", "--from", "theorem"], "needs the definitions"),
         (["ndcg", "--m", "14", "--k", "2", "--from", "both"], "m = 14: the matrices for 2 grades need"),
         (["nowhere.csv"], "nowhere.csv"),
-        (["broken.csv"], "broken.csv: has no feedback"),
-        (["readme.txt"], "a game is read from a file that ends in .json or .csv"),
+        (["broken.csv"], "broken.csv: the feedback is missing"),
+        (["readme.txt"], "the name of a game file must end in .json or .csv"),
         (["--m", "3", "--picture", "a.gif"], "a.gif: a picture is a file that ends in png, svg or pdf"),
         (["--m", "3", "--json", "folder"], "folder is no regular file"),
         (["--m", "3", "--json", "broken.csv/a.json"], "broken.csv/a.json cannot be written"),

@@ -12,7 +12,7 @@ from helpers.reproductions import invented
 from peekrank import papers as reproduction
 from peekrank.jobs.executor import InterruptedRunError
 from peekrank.papers import ALL
-from peekrank.papers.record import Claim, How, Made, read_record
+from peekrank.papers.record import Claim, Options, Results, read_record
 
 
 def reproduce(*arguments: str) -> Any:
@@ -57,15 +57,15 @@ def test_what_is_finished_is_kept_when_the_user_stops(
 ) -> None:
     calls: list[str] = []
 
-    def first(_: How) -> Made:
+    def first(_: Options) -> Results:
         calls.append("first")
-        return Made([Claim("a", "b", "c", holds=True)])
+        return Results([Claim("a", "b", "c", holds=True)])
 
-    def second(_: How) -> Made:
+    def second(_: Options) -> Results:
         calls.append("second")
         if calls.count("second") == 1:
             raise stop
-        return Made([Claim("d", "e", "f", holds=True)])
+        return Results([Claim("d", "e", "f", holds=True)])
 
     items = {"first": invented("first", make=first), "second": invented("second", make=second)}
     monkeypatch.setattr(reproduction, "ALL", items)

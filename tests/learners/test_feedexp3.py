@@ -21,7 +21,7 @@ from peekrank.games.analysis import analyse
 from peekrank.games.classic import CLASSIC, classic
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
-from peekrank.games.rate import Rate
+from peekrank.games.rates import Rate
 from peekrank.learners.feedexp3.learner import FeedExp3
 from peekrank.learners.feedexp3.state import FeedExp3State
 from peekrank.measures import AveragePrecision

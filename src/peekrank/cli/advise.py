@@ -33,11 +33,11 @@ JSON_KEYS = {
     "m, k, grades, horizon": "the problem; a surrogate has no horizon",
     "verdict": "of a measure: rate, basis and reason",
     "rate, reason": "of a surrogate",
-    "learner, stable, undecided": "the learner with a guarantee, the one if nothing changes, the one for any case",
-    "guarantee, bound, worst": "how its regret grows, at most how much, and the most that anybody can lose",
-    "informative_from, vacuous": "the round from which the bound says something; whether it says nothing",
-    "evidence": "what was measured, by learner",
-    "changes": "what would help",
+    "learner, stationary, hedged": "specifications: for relevance that may change, for stationary relevance, for both",
+    "guarantee, bound, max_regret": "growth rate and bound of its regret, and the largest possible regret",
+    "informative_from, vacuous": "horizon from which the bound is informative; whether it is vacuous here",
+    "evidence": "benchmarks of the advised learners",
+    "changes": "similar problems that are easier",
     "witness": "of a hopeless surrogate: two adversaries",
     "notes": "what should not be overlooked",
 }
@@ -48,7 +48,7 @@ def command(
         str,
         typer.Argument(
             metavar="MEASURE|SURROGATE",
-            help="What rankings are judged by, such as dcg, p@3+sum or rbp:p=0.95; or what scores are judged by, such "
+            help="What rankings are judged by, such as dcg, p@3 or rbp:p=0.95; or what scores are judged by, such "
             "as squared, kl or listnet.",
         ),
     ],

@@ -17,6 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from peekrank._util.progress import Progress
 from peekrank._util.signals import interrupt_later
 from peekrank._util.text import pluralize
 from peekrank._util.validate import check_choice, check_int
@@ -25,15 +26,15 @@ from peekrank.cli._outputs import check_outputs, echo, labelled, write_json
 from peekrank.cli._progress import status, transient_progress
 from peekrank.cli._verbosity import configure_output
 from peekrank.games.analysis import Analysis, analyse
-from peekrank.games.cells import Cells, Progress, pair_count
+from peekrank.games.cells import Cells, pair_count
 from peekrank.games.certificate import certificate as certificate_of
 from peekrank.games.classic import CLASSIC
 from peekrank.games.files import read_game
 from peekrank.games.game import Game
 from peekrank.games.ranking import ranking_game
-from peekrank.games.rate import Rate
 from peekrank.games.rate_table import MEANINGS, Source, sensible_source, settle, tabulate
 from peekrank.games.rate_table import Table as RateTable
+from peekrank.games.rates import Rate
 from peekrank.games.theorems import theorem_of
 from peekrank.measures import measure as measure_named
 from peekrank.registry import MEASURES
@@ -213,9 +214,9 @@ def _tell_table(m: int, grades: int, source: Source, progress: Progress) -> _Tol
     if None in present:
         legend.add_row(_rate(None), "undecided by the arithmetic of the definitions")
     origin = {
-        "theorem": "By the theorems of docs/games/rates.md.",
+        "theorem": "By the theorems of docs/theory/rates.md.",
         "definitions": "Worked out from the definitions.",
-        "both": "Worked out from the definitions, and the same by the theorems of docs/games/rates.md.",
+        "both": "Worked out from the definitions, and the same by the theorems of docs/theory/rates.md.",
     }
     data = {"m": m, "grades": grades, "from": source, "cells": table.rows()}
     return _Told([f"[bold]{title}", shown, legend, "", origin[source]], data, table=table)

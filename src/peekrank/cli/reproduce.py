@@ -78,7 +78,7 @@ def _make(items: Sequence[Reproduction], path: Path, *, quick: bool, workers: in
     for n, item in enumerate(items):
         try:
             with transient_progress(f"{item.name} ({n + 1} of {len(items)})") as progress:
-                kept = record.make(item, workers=workers, progress=progress)
+                kept = record.reproduce(item, workers=workers, progress=progress)
         except (InterruptedRunError, KeyboardInterrupt):
             stopped(f"{n} of {len(items)} are finished; they, and what is done of {item.name}, are kept", path)
         total += len(kept.claims)

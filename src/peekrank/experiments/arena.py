@@ -16,7 +16,7 @@ from peekrank.engine import Seed, simulate
 from peekrank.games.analysis import Analysis, analyse
 from peekrank.games.cells import Border
 from peekrank.games.game import Game
-from peekrank.games.rate import Rate
+from peekrank.games.rates import Rate
 from peekrank.regret import default_checkpoints
 from peekrank.streams import fixed_items
 from peekrank.types import Floats, Ints, Learner, Shape

@@ -12,7 +12,7 @@ from peekrank.games.analysis import Analysis, analyse
 from peekrank.games.certificate import adversaries
 from peekrank.games.observability import signals
 from peekrank.games.ranking import ranking_game
-from peekrank.games.rate import Rate
+from peekrank.games.rates import Rate
 from peekrank.measures import measure as measure_named
 from peekrank.streams import CT15, Bernoulli, Binomial, Joint, Switching
 from peekrank.types import Cutoff, Floats, Stream

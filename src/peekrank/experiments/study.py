@@ -22,8 +22,8 @@ from peekrank.engine import problem_shape
 from peekrank.experiments.experiment import Experiment
 from peekrank.experiments.families import Source, family
 from peekrank.experiments.run import play_run, run_context
-from peekrank.games.rate import Rate
-from peekrank.games.rates import rate_of
+from peekrank.games.minimax import rate_of
+from peekrank.games.rates import Rate
 from peekrank.learners._shared import ShortHorizonWarning
 from peekrank.measures import measure as measure_named
 from peekrank.registry import LEARNERS

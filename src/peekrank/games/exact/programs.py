@@ -1,4 +1,4 @@
-"""Linear programs whose origin is feasible: in floating point to find an answer, in rationals to settle one.
+"""Linear programs with a feasible origin, solved in floating point or in rationals.
 
 maximise objective @ x   subject to   rows @ x <= limits,  x >= 0,      where limits >= 0
 """
@@ -18,7 +18,7 @@ from peekrank.types import Floats
 
 
 class Optimum(NamedTuple):
-    """The largest value, where it is taken, and the multipliers of the rows that prove it."""
+    """An optimal value, its point, and the multipliers of the rows that prove it."""
 
     value: Any
     x: NDArray[Any]
@@ -34,14 +34,14 @@ def maximise(objective: Floats, rows: Floats, limits: Floats) -> Optimum:
     with extra("games"):  # importing SciPy takes half a second
         from scipy.optimize import linprog
 
-    found = linprog(-objective, A_ub=rows, b_ub=limits, method="highs-ds")
-    if found.x is None:
-        raise UndecidedError(f"a linear program that was not solved: {found.message}")
-    return Optimum(float(objective @ found.x), found.x, -found.ineqlin.marginals)
+    solution = linprog(-objective, A_ub=rows, b_ub=limits, method="highs-ds")
+    if solution.x is None:
+        raise UndecidedError(f"the solution of a linear program: {solution.message}")
+    return Optimum(float(objective @ solution.x), solution.x, -solution.ineqlin.marginals)
 
 
 def maximise_exactly(objective: NDArray[Any], rows: NDArray[Any], limits: NDArray[Any]) -> Optimum:
-    """Solve in rational numbers, by the simplex method with Bland's rule (which cannot cycle).
+    """Solve in rational numbers, by the simplex method with Bland's rule, which never cycles.
 
     >>> maximise_exactly(np.array([1, 1]), np.array([[2, 1], [1, 3]]), np.array([2, 2])).value
     6/5
@@ -60,7 +60,7 @@ def maximise_exactly(objective: NDArray[Any], rows: NDArray[Any], limits: NDArra
             break
         ratios = [(table[i, -1] / table[i, entering], basis[i], i) for i in range(m) if table[i, entering] > 0]
         if not ratios:
-            raise ArithmeticError("the linear program has no largest value")
+            raise ArithmeticError("the linear program is unbounded")
         leaving = min(ratios)[2]
         table[leaving] = table[leaving] / table[leaving, entering]
         for i in range(m + 1):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from peekrank.games.game import Game
-from peekrank.games.rate import Rate
+from peekrank.games.rates import Rate
 from peekrank.games.theorems import theorem_of
 from peekrank.learners._finite_games import finite
 from peekrank.learners.feedexp3.linear_programs import ADVICE, estimates, exploration

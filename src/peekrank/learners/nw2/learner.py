@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from peekrank._jit import kernel
 from peekrank._util.validate import check_int
 from peekrank.games.game import Game
-from peekrank.games.rate import Rate
+from peekrank.games.rates import Rate
 from peekrank.games.theorems import theorem_of
 from peekrank.learners._finite_games import NO_SYMBOL, less_position, max_grade_of, symbol_of
 from peekrank.learners._shared import check_counts, check_numbers, warn_short

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from peekrank.games.game import Game
-from peekrank.games.rate import Rate
+from peekrank.games.rates import Rate
 from peekrank.games.theorems import theorem_of
 from peekrank.learners._finite_games import finite
 from peekrank.measures import learnable
