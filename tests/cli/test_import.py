@@ -16,7 +16,7 @@ from peekrank.experiments.sweep import Sweep, read_sweep
 pytestmark = pytest.mark.usefixtures("own_registry")
 
 # kernels of one's own are not kept, the others name nothing
-WITHOUT = {"backup", "data", "demo", "positions", "reproduce", "warm", "watch"}
+WITHOUT = {"log backup", "data", "demo", "positions", "reproduce", "warm", "watch"}
 SWEEP = """
 name = "own"
 import = ["mine.py"]
@@ -51,7 +51,7 @@ def simulate(*more: str) -> list[str]:
 
 @pytest.mark.parametrize("command", sorted(set(COMMANDS) - WITHOUT))
 def test_every_command_that_names_something_imports(command: str) -> None:
-    assert "--import" in peekrank(command, "--help").stdout
+    assert "--import" in peekrank(*command.split(), "--help").stdout
 
 
 def test_what_is_imported_can_be_named_and_is_in_the_manifest() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from helpers.command_line import peekrank, refused
 from helpers.documents import letor_text
 from helpers.services import service
 from helpers.traffic import live
-from peekrank.cli.app import COMMANDS, command_named
+from peekrank.cli.app import COMMANDS, command_module, command_named
 
 ASKED = {
     "advise": ["dcg --m 3 --k 1 --horizon 10", "ndcgsquared --m 10 --k 1"],
@@ -27,7 +26,7 @@ ASKED = {
     "positions": ["log.parquet"],
     "watch": ["log.parquet"],
     "game": ["--m 2", "dcg --m 2 --k 1", "apple-tasting"],
-    "audit": ["log.db"],
+    "log audit": ["log.db"],
 }
 QUIET = {
     "learn": "train.txt --rounds 50 --runs 1 --out trained-quietly",
@@ -35,9 +34,9 @@ QUIET = {
     "rates": "dcg uniform --m 2 --k 1 --horizons 20,40 --runs 1",
     "sweep": "example.toml",
     "reproduce": "ct15-table-1",
-    "audit": "log.db",
-    "backup": "log.db copy.db",
-    "export": "log.db home home.parquet",
+    "log audit": "log.db",
+    "log backup": "log.db copy.db",
+    "log export": "log.db home home.parquet",
     "warm": "uniform",
 }
 
@@ -79,19 +78,19 @@ def test_all_commands_that_speak_to_scripts_are_tested() -> None:
 def test_json_is_all_that_is_printed_and_has_the_keys_that_are_documented(name: str) -> None:
     found: set[str] = set()
     for arguments in ASKED[name]:
-        done = peekrank(name, *arguments.split(), "--json", "-")
+        done = peekrank(*name.split(), *arguments.split(), "--json", "-")
         assert done.exit_code == 0, done.output
         found |= set(json.loads(done.stdout))
-        peekrank(name, *arguments.split(), "--json", "asked.json")
+        peekrank(*name.split(), *arguments.split(), "--json", "asked.json")
         assert Path("asked.json").read_text() == done.stdout
-    keys = import_module(f"peekrank.cli.{name}").JSON_KEYS
+    keys = command_module(name).JSON_KEYS
     assert found == {key for some in keys for key in some.split(", ")}
 
 
 @pytest.mark.parametrize("name", QUIET)
 @pytest.mark.usefixtures("folder")
 def test_quiet_commands_print_nothing(name: str) -> None:
-    done = peekrank(name, *QUIET[name].split(), "--quiet")
+    done = peekrank(*name.split(), *QUIET[name].split(), "--quiet")
     assert (done.exit_code, done.output) == (0, "")
     assert peekrank("list").stdout  # the next command in the process is not quiet
 

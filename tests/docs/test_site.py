@@ -19,13 +19,13 @@ from markdown_it import MarkdownIt
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
 from mkdocs.config.defaults import MkDocsConfig
+from peekrank.service.problems import KINDS
+from peekrank.service.routes import CALLS
 
 import peekrank
 from helpers.scripts import ROOT, load_script
 from peekrank.cli.app import COMMANDS, command_named
 from peekrank.registry import LEARNERS, MEASURES, SURROGATES
-from peekrank.service.problems import KINDS
-from peekrank.service.routes import CALLS
 
 HOOKS = load_script("pages")
 FROM_ROOT = [ROOT / name for name in HOOKS.PAGES]

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from helpers.own import LEARNER, MEASURE
+from peekrank._util.extras import MissingExtraError
 from peekrank.experiments import sweep_runs
 from peekrank.experiments.experiment import Experiment
 from peekrank.experiments.run import Curve, play_run, run_context
@@ -334,5 +335,5 @@ def test_addresses_that_are_none(address: str) -> None:
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ValueError, match=r"pip install 'peekrank\[ray\]'"):
+    with pytest.raises(MissingExtraError, match=r"the package ray for .* pip install 'peekrank\[ray\]'"):
         Ray().run_all_jobs([1], lambda job, _: [job], lambda *_: None, lambda _: None, str)

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+from peekrank._util.extras import MissingExtraError, extra
 
 
 def main() -> None:
     """Run the command line."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else Ctrl-C is ignored, as under nohup
         signal.signal(signal.SIGINT, _leave)
-    from peekrank.cli.app import main as run
-
-    run()
+    try:
+        with extra("cli"):
+            from peekrank.cli.app import main as run
+        run()
+    except MissingExtraError as error:
+        sys.stderr.write(f"error: {error}\n")
+        sys.exit(2)
 
 
 @contextmanager

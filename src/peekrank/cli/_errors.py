@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from peekrank._util.extras import MissingExtraError
 from peekrank.cli import interruptible
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer has no public name for it
@@ -29,7 +30,7 @@ def exit_on_error() -> Iterator[None]:
     except BrokenPipeError:  # the reader closed the pipe, as `| head -1` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # takes the rest of the buffer
         raise typer.Exit(141) from None
-    except (ValueError, ArithmeticError, OSError, MemoryError) as error:
+    except (ValueError, ArithmeticError, OSError, MemoryError, MissingExtraError) as error:
         message = "\n".join([_error_text(error), *getattr(error, "__notes__", ())])
         print_error(message, "error: ", "bold red")
         raise typer.Exit(2) from None

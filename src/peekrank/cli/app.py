@@ -23,7 +23,7 @@ COMMANDS = {
     "data": "Describe a file of judged documents, or convert it to a form that opens instantly.",
     "train": "Train rankers on judged documents, revealing k judgements per round.",
     "rank": "Rank the documents of each query with a trained model.",
-    "serve": "Run a ranking service over HTTP that learns from answers; none that it confirmed is ever lost.",
+    "serve": "Run a ranking service that learns from answers.",
     "simulate": "Run learners on a stream and compare their regret.",
     "sweep": "Run learners on all combinations of streams, measures, k and horizons, and compare them.",
     "compare": "Compare learners over runs or folds, with significance tests.",
@@ -33,9 +33,9 @@ COMMANDS = {
     "position-bias": "Estimate from a click log how likely people are to look at each position.",
     "monitor": "Check a log for faults: altered lists, changed answers, too little exploration.",
     "game": "Say how fast regret must grow in a game, and why.",
-    "audit": "Replay the log of a service, and check that it gives what the service had, bit for bit.",
-    "backup": "Copy the log of a service to another file, while the service runs.",
-    "export": "Write the decisions of a slot, with propensities and answers, to a file that can be evaluated.",
+    "log audit": "Rebuild a service's state from its log, and check that it is identical.",
+    "log backup": "Copy a service's log while the service runs.",
+    "log export": "Write the decisions of a slot to a file for `peekrank evaluate`.",
     "precompile": "Compile learners and measures in advance, for example in a container image.",
 }
 GROUPS = {
@@ -45,16 +45,21 @@ GROUPS = {
     "Experiment": ("simulate", "sweep", "compare", "study", "reproduce"),
     "Evaluation": ("evaluate", "position-bias", "monitor"),
     "Theory": ("game",),
-    "Service": ("audit", "backup", "export"),
+    "Service": ("log audit", "log backup", "log export"),
     "Machine": ("precompile",),
 }
 
 
+def command_module(name: str) -> Any:
+    """Import the module of a command: `log audit` is in `log_audit.py`."""
+    return import_module(f"peekrank.cli.{name.replace(' ', '_').replace('-', '_')}")
+
+
 def command_named(name: str) -> Any:
     """Import the module of a command and return the complete command."""
-    module = import_module(f"peekrank.cli.{name.replace('-', '_')}")
+    module = command_module(name)
     one = typer.Typer(add_completion=False, rich_markup_mode=None)
-    one.command(name, cls=Command)(exit_on_error()(module.command))
+    one.command(name.rpartition(" ")[2], cls=Command)(exit_on_error()(module.command))
     command = typer.main.get_command(one)
     command.complete(module.command, module.EXAMPLES)  # type: ignore[attr-defined] # a Command
     return command
@@ -65,7 +70,8 @@ class LazyCommand(TyperCommand):
 
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
         """Import the command and delegate to it."""
-        return command_named(str(self.name)).make_context(info_name, args, parent, **extra)
+        group = f"{parent.info_name} " if parent is not None and parent.parent is not None else ""
+        return command_named(f"{group}{self.name}").make_context(info_name, args, parent, **extra)
 
 
 app = typer.Typer(
@@ -75,9 +81,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+log_app = typer.Typer(cls=Group, add_completion=False, rich_markup_mode=None)
 for _group, _names in GROUPS.items():
     for _name in _names:
-        app.command(_name, cls=LazyCommand, help=COMMANDS[_name], rich_help_panel=_group)(lambda: None)
+        _app = log_app if _name.startswith("log ") else app
+        _last = _name.rpartition(" ")[2]
+        _app.command(_last, cls=LazyCommand, help=COMMANDS[_name], rich_help_panel=_group)(lambda: None)
+app.add_typer(log_app, name="log", help="Audit, back up or export a service's log.", rich_help_panel="Service")
 
 
 @app.callback(invoke_without_command=True)

@@ -36,4 +36,4 @@ def command(json_file: JsonFile = None, imports: Imports = None) -> None:
 
 
 def _described(kind: Registry) -> list[dict[str, Any]]:
-    return [{"name": name, "what": (cls.__doc__ or "").splitlines()[0]} for name, cls in kind.items()]
+    return [{"name": name, "what": kind.summary(name)} for name in kind]

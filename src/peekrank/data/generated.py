@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
+from peekrank._util.extras import extra
 from peekrank._util.validate import check_choice, check_int, check_positive
 from peekrank.data.dataset import Dataset, Provenance
 from peekrank.spec import suggest
@@ -143,7 +144,8 @@ def _of_many_scales(features: Features, rng: Generator) -> Features:
 
 
 def _with_heavy_tails(features: Features, rng: Generator) -> Features:
-    from scipy.special import ndtri  # a fifth of a second, which other data need not wait
+    with extra("cli"):  # importing SciPy takes a fifth of a second
+        from scipy.special import ndtri
 
     factors, heaviness = _powers_of_ten(features, rng), rng.uniform(0, _HEAVIEST, features.shape[1])
     edge = 2.0**-25  # half of the smallest step of a float32 in [0, 1), so that quantiles are finite

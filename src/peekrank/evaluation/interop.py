@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from peekrank._util.atomic import write_whole
+from peekrank._util.extras import extra
 from peekrank._util.text import excerpt
 from peekrank._util.untrusted_json import read_json
 from peekrank.evaluation.jsonl import log_from_numbered_records
 from peekrank.evaluation.log import Log, Source
+
+with extra("cli"):
+    import polars as pl
 
 _SAME = 1e-6  # how far propensities may be from uniform ones
 

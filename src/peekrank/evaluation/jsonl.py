@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import ArrayLike
 
 from peekrank._util.text import excerpt
@@ -33,6 +32,7 @@ from peekrank.evaluation.log import (
     Source,
     check_header,
     checked,
+    frame_from_fields,
     frame_from_log,
     header_from_log,
     log_from_frame,
@@ -97,8 +97,7 @@ def log_from_numbered_records(
         for field, values in columns.items():
             values.append(record.get(field))
     source = source._replace(numbers=np.array(numbers, np.int64))
-    frame = pl.DataFrame([pl.Series(field, columns[field], COLUMNS[field], strict=False) for field in COLUMNS])
-    log = log_from_frame(frame, source, min_feedback, max_feedback)
+    log = log_from_frame(frame_from_fields(columns), source, min_feedback, max_feedback)
     _add_answers(log, late, source)
     return checked(log, source)
 

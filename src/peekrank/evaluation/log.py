@@ -9,35 +9,52 @@ from collections.abc import Callable, Iterable, Sequence
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel
 from peekrank._util.atomic import write_whole
+from peekrank._util.extras import LazyModule
 from peekrank._util.text import excerpt
 from peekrank.spec import suggest
 from peekrank.types import Features, Floats, Ints
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = LazyModule("polars", "cli")
 
 T = TypeVar("T")
 NAME, VERSION = "peekrank-log", 1
 _SUM = 1e-6  # per candidate: how far propensities may be from adding up to the number of candidates that are seen
 
-COLUMNS: dict[str, Any] = {
-    "event": pl.String, "time": pl.Float64, "learner": pl.String, "reason": pl.String, "k": pl.Int64,
-    "candidates": pl.List(pl.String), "position": pl.List(pl.Int64), "propensity": pl.List(pl.Float64),
-    "feedback": pl.List(pl.Float64), "feedback_time": pl.List(pl.Float64),
-    "features": pl.List(pl.List(pl.Float32)), "pairs": pl.List(pl.Float64),
+COLUMNS = {
+    "event": "String", "time": "Float64", "learner": "String", "reason": "String", "k": "Int64",
+    "candidates": "List String", "position": "List Int64", "propensity": "List Float64",
+    "feedback": "List Float64", "feedback_time": "List Float64",
+    "features": "List List Float32", "pairs": "List Float64",
 }  # fmt: skip
 REQUIRED = ("event", "k", "candidates", "position")
-HEADER: dict[str, Any] = {
-    "format": pl.String,
-    "version": pl.Int64,
-    "min_feedback": pl.Float64,
-    "max_feedback": pl.Float64,
-}
+HEADER = {"format": "String", "version": "Int64", "min_feedback": "Float64", "max_feedback": "Float64"}
+
+
+def column_type(text: str) -> Any:
+    """Return the type of polars that a text of `COLUMNS` or `HEADER` names.
+
+    >>> column_type("List Float64")
+    List(Float64)
+    """
+    outer, _, inner = text.partition(" ")
+    return pl.List(column_type(inner)) if inner else getattr(pl, outer)
+
+
+def frame_from_fields(fields: dict[str, list[Any]]) -> pl.DataFrame:
+    """Return a table with one row per decision, whose columns are the fields of `COLUMNS`."""
+    return pl.DataFrame([
+        pl.Series(name, fields[name], column_type(kind), strict=False) for name, kind in COLUMNS.items()
+    ])  # fmt: skip
 
 
 class Log(NamedTuple):
@@ -153,7 +170,9 @@ def write_log(path: str | PathLike[str], log: Log) -> None:
     """
     path, content = Path(path), BytesIO()
     if path.suffix == ".parquet":
-        header = [pl.lit(value, HEADER[name]).alias(name) for name, value in header_from_log(log).items()]
+        header = [
+            pl.lit(value, column_type(HEADER[name])).alias(name) for name, value in header_from_log(log).items()
+        ]
         frame_from_log(log).select(*header, pl.all()).write_parquet(content)
         write_whole(path, lambda part: part.write_bytes(content.getbuffer()))
     else:
@@ -246,7 +265,7 @@ def _cast(frame: pl.DataFrame, source: Source) -> pl.DataFrame:
         if name not in COLUMNS and name not in HEADER:
             raise ValueError(f"{source.file}: no field '{excerpt(name)}': {suggest(name, COLUMNS)}")
     parts = []
-    for name, kind in COLUMNS.items():
+    for name, kind in ((name, column_type(text)) for name, text in COLUMNS.items()):
         if name not in frame.columns:
             if name in REQUIRED:
                 raise ValueError(f"{source.file}: there is no column '{name}'")
@@ -448,7 +467,7 @@ def frame_from_log(log: Log) -> pl.DataFrame:
         rows = rows.with_columns(features=pl.Series(log.features).cast(pl.List(pl.Float32)))
     lists = rows.group_by("owner", maintain_order=True).agg(pl.all()).drop("owner")
     missing = [name for name in ("propensity", "feedback_time") if np.isnan(getattr(log, name)).all()]
-    empty = [pl.lit(None, COLUMNS[name]).alias(name) for name in missing]
+    empty = [pl.lit(None, column_type(COLUMNS[name])).alias(name) for name in missing]
     head = pl.DataFrame({
         "event": log.events,
         "time": pl.Series(log.time, nan_to_null=True),
@@ -461,7 +480,9 @@ def frame_from_log(log: Log) -> pl.DataFrame:
         ends = np.cumsum(log.lengths * (log.lengths - 1) // 2)
         parts["pairs"] = pl.Series([log.pairs[a:b].tolist() for a, b in zip([0, *ends[:-1]], ends, strict=True)])
     kept = [name for name in COLUMNS if name in parts]
-    return pl.DataFrame({name: parts[name] for name in kept}).cast({name: COLUMNS[name] for name in kept})
+    return pl.DataFrame({name: parts[name] for name in kept}).cast(
+        {name: column_type(COLUMNS[name]) for name in kept}
+    )
 
 
 def order_shown(shown: Sequence[T], ranked: Sequence[T], k: int) -> list[T]:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import polars as pl
 
 from peekrank import __version__
+from peekrank._util.extras import extra
 from peekrank.engine import Agent
 from peekrank.engine.feedback import check_positions, tell
 from peekrank.evaluation.jsonl import why_no_propensities
 from peekrank.evaluation.log import Log, Source, checked
 from peekrank.spec import format_spec
 from peekrank.types import Ints, Rounds
+
+with extra("cli"):
+    import polars as pl
 
 
 def simulate_log(

@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy.stats import t as student
 
+from peekrank._util.extras import extra
 from peekrank.types import Floats
+
+with extra("cli"):
+    from scipy.stats import t as student
 
 LEVEL = 0.05  # of the probability that any difference is called one by luck alone
 UNCLEAR, TOO_FEW = "no difference shown", "too few runs: cannot tell"

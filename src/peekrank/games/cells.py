@@ -15,9 +15,9 @@ from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
-from flint import arb, arb_mat, ctx
 from numpy.typing import NDArray
 
+from peekrank.games.exact import flint
 from peekrank.games.exact.linear import coordinates, independent_columns, rank
 from peekrank.games.exact.numbers import PRECISIONS, Exact, UndecidedError, ball, unit
 from peekrank.games.exact.programs import maximise, maximise_exactly
@@ -318,11 +318,11 @@ def _corrected_in_balls(game: Game, tie: Exact, strict: Exact, q: Exact, r: int)
         return None
     for bits in PRECISIONS[1:]:
         units = [unit(b, bits) for b in game.bases]
-        with ctx.workprec(bits):
+        with flint.ctx.workprec(bits):
             shift = -ball(tie @ q, units) / ball(tie[:, r], units)
             pairs = zip((strict @ q).T, strict[:, :, r].T, strict=True)
             worse = (ball(here, units) + shift * ball(there, units) > 0 for here, there in pairs)
-            if arb(int(q[r])) + shift > 0 and all(worse):
+            if flint.arb(int(q[r])) + shift > 0 and all(worse):
                 moved: Floats = q.astype(np.float64)
                 moved[r] += float(shift)
                 moved *= game.scale_values[game.column]  # from the cone of the numerators to that of the losses
@@ -349,11 +349,11 @@ def _redundant(game: Game, c: Exact, facets: Exact, multipliers: Floats) -> bool
     if len(pivots) != len(support):
         return False
     for bits in PRECISIONS[1:]:
-        with ctx.workprec(bits):
+        with flint.ctx.workprec(bits):
             units = [unit(b, bits) for b in game.bases]
-            matrix = arb_mat([[ball(used[:, f, r], units) for f in range(len(support))] for r in pivots])
+            matrix = flint.arb_mat([[ball(used[:, f, r], units) for f in range(len(support))] for r in pivots])
             try:
-                solution = matrix.solve(arb_mat([[ball(c[:, r], units)] for r in pivots]))
+                solution = matrix.solve(flint.arb_mat([[ball(c[:, r], units)] for r in pivots]))
             except ZeroDivisionError:
                 continue
             if all(solution[n, 0] > 0 for n in range(len(support))):

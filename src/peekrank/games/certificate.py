@@ -26,10 +26,10 @@ from math import lcm
 from typing import Any, NamedTuple
 
 import numpy as np
-from flint import arb, ctx
 
 from peekrank.games.analysis import Analysis
 from peekrank.games.cells import Border, Cells, least_within, pair_count
+from peekrank.games.exact import flint
 from peekrank.games.exact.numbers import PRECISIONS, UndecidedError, ball
 from peekrank.games.exact.programs import maximise
 from peekrank.games.game import Game
@@ -270,9 +270,9 @@ def _gap(game: Game, good: tuple[int, int], pair: tuple[Any, Any]) -> float:
     balls = dict(zip(every, game.weights(every, bits), strict=True))
     common = lcm(*(x.denominator for side in pair for x in side))
     whole = [np.array([int(x * common) for x in side], dtype=object) for side in pair]
-    with ctx.workprec(bits):
+    with flint.ctx.workprec(bits):
         for a in range(len(game.actions)):
-            total = arb(0)
+            total = flint.arb(0)
             for other, weights in zip(good, whole, strict=True):
                 rows, keys = game.terms(game.difference(a, other))
                 total += ball(rows.astype(object) @ weights, [balls[key] for key in keys])

@@ -10,9 +10,9 @@ from math import lcm
 from typing import Any
 
 import numpy as np
-from flint import arb, ctx
 from numpy.typing import NDArray
 
+from peekrank.games.exact import flint
 from peekrank.games.exact.numbers import (
     MOST_DIGITS,
     PRECISIONS,
@@ -186,9 +186,9 @@ class Game:
                     keys.append((b, z))
         return np.array(rows, dtype=difference.dtype).reshape(len(rows), len(self.outcomes)), keys
 
-    def weights(self, keys: Sequence[tuple[int, int]], bits: int) -> list[arb]:
+    def weights(self, keys: Sequence[tuple[int, int]], bits: int) -> list[flint.arb]:
         """Balls around u_b / scale."""
-        with ctx.workprec(bits):
+        with flint.ctx.workprec(bits):
             units = [unit(b, bits) for b in self.bases]
             scales = [ball(scale, units) for scale in self.scales]
             return [units[b] / scales[z] for b, z in keys]
@@ -230,12 +230,12 @@ class Game:
         )
 
 
-def _sign(numbers: list[Any], reals: Callable[[int], list[arb]]) -> int:
+def _sign(numbers: list[Any], reals: Callable[[int], list[flint.arb]]) -> int:
     """Sign of the sum of numbers times reals, which are given as balls of any precision."""
     if not any(numbers):
         return 0
     for bits in PRECISIONS:
-        with ctx.workprec(bits):
+        with flint.ctx.workprec(bits):
             if sign := sign_of(ball(numbers, reals(bits))):
                 return sign
     raise UndecidedError("the sign of a combination of logarithms")

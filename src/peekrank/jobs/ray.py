@@ -16,6 +16,7 @@ from itertools import islice
 from typing import Any
 
 from peekrank._util.code_digest import package_sources
+from peekrank._util.extras import extra
 from peekrank._util.validate import check_int
 from peekrank.jobs.executor import InterruptedRunError, J, R, Tick
 from peekrank.jobs.results_dir import versions
@@ -186,9 +187,8 @@ def _imported(*, briefly: bool) -> Any:
     ours = {key: value for key, value in _PATIENCE_OF_RAY.items() if briefly and key not in os.environ}
     os.environ.update(ours)
     try:
-        import ray
-    except ImportError:
-        raise ValueError("the executor ray needs Ray, an optional extra: pip install 'peekrank[ray]'") from None
+        with extra("ray"):
+            import ray
     finally:
         for key in ours:
             del os.environ[key]

@@ -21,12 +21,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-import polars as pl
-
 from peekrank import __version__
 from peekrank._util.atomic import remove_leftovers, write_whole
 from peekrank._util.code_digest import code_digest
+from peekrank._util.extras import extra
 from peekrank.registry import modules_of, origins
+
+with extra("cli"):
+    import polars as pl
 
 FORMAT = 3
 _CODE = {"versions": "versions of packages", "sources": "code of peekrank"}

@@ -10,10 +10,13 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
-import polars as pl
 
+from peekrank._util.extras import extra
 from peekrank.jobs.results_dir import ResultsDir, damaged, read_table
 from peekrank.types import Ints
+
+with extra("cli"):
+    import polars as pl
 
 # To make a file takes about as long as a short run. So runs share one, which is written when it is full, or with
 # the first run that is finished so many seconds after one that it still lacks.

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from peekrank._util.text import excerpt
 from peekrank._util.validate import check_int
 from peekrank.evaluation.jsonl import check_record, parse_record
-from peekrank.evaluation.log import COLUMNS, Log, Source, check_header, log_from_frame, read_log
+from peekrank.evaluation.log import COLUMNS, Log, Source, check_header, frame_from_fields, log_from_frame, read_log
 from peekrank.monitoring.alarms import Monitor
 
 _MANY = 4096  # decisions that are looked at together
@@ -141,7 +140,7 @@ class _Reader:
         """Let the watch observe what is closed."""
         if self.closed:
             columns = {name: [record.get(name) for _, record in self.closed] for name in COLUMNS}
-            frame = pl.DataFrame([pl.Series(name, columns[name], COLUMNS[name], strict=False) for name in COLUMNS])
+            frame = frame_from_fields(columns)
             numbers = np.array([number for number, _ in self.closed])
             log = log_from_frame(frame, Source(self.file, "line", numbers), 0.0, 1.0)
             if log.k.min() < 1:

@@ -5,6 +5,7 @@ CT15 is Chaudhuri & Tewari 2015, CT16 Chaudhuri & Tewari 2016, ZT Zhang & Tewari
 
 from __future__ import annotations
 
+import peekrank.reports.plots  # noqa: F401 # says which packages are missing
 from peekrank.papers.ct15 import figures as ct15_figures
 from peekrank.papers.ct15 import observability as ct15_observability
 from peekrank.papers.ct15 import tables as ct15_tables

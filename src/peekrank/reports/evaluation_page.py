@@ -9,11 +9,16 @@ from typing import Any
 import polars as pl
 from matplotlib.figure import Figure
 
+from peekrank._util.extras import extra
 from peekrank.evaluation.evaluation import Estimate, Evaluation
 from peekrank.jobs.results_dir import write_table
 from peekrank.reports import plots
 from peekrank.reports.pages import write_page
 from peekrank.reports.style import Spread, blank, draw, finish, look, shorten, styled
+
+with extra("cli"):
+    import polars as pl
+    from matplotlib.figure import Figure
 
 _MOST = 6  # intervals that a picture has room for
 _COLUMNS = (

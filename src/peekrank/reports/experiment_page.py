@@ -11,8 +11,8 @@ from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
-import polars as pl
 
+from peekrank._util.extras import extra
 from peekrank.experiments.experiment import Experiment, Result
 from peekrank.jobs.results_dir import versions
 from peekrank.measures import DCG
@@ -20,6 +20,9 @@ from peekrank.reports import plots
 from peekrank.reports.pages import command, described, first_line, write_page
 from peekrank.streams import CT15
 from peekrank.types import Floats, Ints
+
+with extra("cli"):
+    import polars as pl
 
 _SHOWN = 10  # positions of the illustration
 _PAPER = {

@@ -6,12 +6,14 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from peekrank._util.atomic import write_whole
+from peekrank._util.extras import extra
 from peekrank.experiments.experiment import Experiment
 from peekrank.learners import RTop1F
 from peekrank.reports.numbers import decimals, number, percent
+
+with extra("cli"):
+    from jinja2 import Environment, PackageLoader, StrictUndefined
 
 _PLAIN = {
     "rtop1f": "RTop-1F (CT15, Algorithm 1). Time is cut into blocks. In each block every item has its turn in a "

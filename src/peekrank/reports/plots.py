@@ -11,13 +11,9 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch, Rectangle
 
 from peekrank._util.atomic import write_whole
+from peekrank._util.extras import extra
 from peekrank._util.text import pluralize
 from peekrank.experiments.experiment import Result
 from peekrank.experiments.study_result import StudyResult
@@ -42,6 +38,13 @@ from peekrank.reports.style import (
 )
 from peekrank.training.result import TrainingResult
 from peekrank.types import Floats, Ints, Measure
+
+with extra("cli"):
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch, Rectangle
 
 _ROUNDING = 1e-9  # of the largest regret: what is smaller is rounding error, and would stretch a log axis
 

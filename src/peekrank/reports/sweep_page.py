@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import polars as pl
 
 from peekrank._util.code_digest import code_digest
+from peekrank._util.extras import extra
 from peekrank.experiments.comparison import LEVEL
 from peekrank.experiments.experiment import Experiment, Result
 from peekrank.experiments.runs import data_digest
@@ -25,6 +25,9 @@ from peekrank.reports.numbers import exponent_text, interval, number, p_value_te
 from peekrank.reports.pages import command, described, first_line, write_page
 from peekrank.reports.style import look, mean_and_deviation
 from peekrank.types import Floats, Ints
+
+with extra("cli"):
+    import polars as pl
 
 MOST_PICTURES = 8  # settings: more would take longer to draw than many a sweep takes to run
 _MOST_POINTS = 400  # of a curve

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peekrank._jit import kernel, specialise, sum_kernel, unspecialised
+from peekrank._util.extras import extra
 from peekrank.engine import Agent, Seed
 from peekrank.learners.rtopkf.learner import RTopKF
 from peekrank.streams.fixed import list_lengths, row_chunks
@@ -177,7 +178,8 @@ class _Problem:
         """Minimise the smooth function plus penalty |w|^2 / 2."""
         if self.squared:
             return self._least_squares(penalty)
-        from scipy.optimize import minimize  # a fifth of a second, which other commands need not wait
+        with extra("cli"):  # importing SciPy takes a fifth of a second
+            from scipy.optimize import minimize
 
         def objective(scaled: Any) -> tuple[float, Floats]:
             w = scaled / self.scale

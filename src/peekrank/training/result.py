@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import polars as pl
 
+from peekrank._util.extras import extra
 from peekrank.training.no_relevant import NoRelevant
 from peekrank.training.run import ENDS
 from peekrank.training.training import Training
 from peekrank.types import Floats, Ints
+
+with extra("cli"):
+    import polars as pl
 
 _LATE = 0.9  # part of the rounds after which the last ones begin
 

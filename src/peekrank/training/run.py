@@ -9,8 +9,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import polars as pl
 
+from peekrank._util.extras import extra
 from peekrank._util.signals import interrupt_later
 from peekrank.data.dataset import Dataset
 from peekrank.data.scaling import standardise_online
@@ -23,6 +23,9 @@ from peekrank.training.hindsight import Best, best_fixed, loss_along
 from peekrank.training.model import Model, Preprocessor, Ranked
 from peekrank.training.training import Training, TrainTest
 from peekrank.types import Ints, Learner, LinearScorer, Rounds, linear_in_features
+
+with extra("cli"):
+    import polars as pl
 
 if TYPE_CHECKING:
     from peekrank.jobs.executor import Tick

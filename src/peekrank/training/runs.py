@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 
+from peekrank._util.extras import extra
 from peekrank.data.dataset import Dataset
 from peekrank.engine import problem_shape
 from peekrank.jobs.executor import Threads, Tick
@@ -20,6 +20,9 @@ from peekrank.training.no_relevant import NoRelevant, queries_without_relevant
 from peekrank.training.result import TrainingResult
 from peekrank.training.run import COLUMNS, Done, compile_kernels, content_digest, play_run
 from peekrank.training.training import Training, TrainTest
+
+with extra("cli"):
+    import polars as pl
 
 
 def learn(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import gcd
 
 import numpy as np
-from flint import fmpq_mat, fmpz_mat
 
+from peekrank.games.exact import flint
 from peekrank.games.exact.numbers import Exact, shortest
 
 
@@ -46,7 +46,7 @@ def coordinates(rows: Exact, wanted: Exact) -> tuple[Exact, int] | None:
     pivots = independent_columns(rows)
     if len(pivots) < len(rows):
         return None
-    inverse, d = fmpq_mat(_matrix(rows[:, pivots])).inv().numer_denom()
+    inverse, d = flint.fmpq_mat(_matrix(rows[:, pivots])).inv().numer_denom()
     product = (_matrix(wanted[:, pivots]) * inverse).table()
     x = np.array([[int(entry) for entry in row] for row in product], dtype=object)
     return shortest(x.reshape(len(wanted), len(rows))), int(d)
@@ -61,5 +61,5 @@ def rank(rows: Exact) -> int:
     return int(_matrix(rows).rank()) if len(rows) else 0
 
 
-def _matrix(rows: Exact) -> fmpz_mat:
-    return fmpz_mat(rows.shape[0], rows.shape[1], [int(x) for x in rows.flat])
+def _matrix(rows: Exact) -> flint.fmpz_mat:
+    return flint.fmpz_mat(rows.shape[0], rows.shape[1], [int(x) for x in rows.flat])

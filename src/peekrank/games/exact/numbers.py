@@ -14,8 +14,9 @@ from math import isqrt
 from typing import Any
 
 import numpy as np
-from flint import arb, ctx, fmpq
 from numpy.typing import NDArray
+
+from peekrank.games.exact import flint
 
 Exact = NDArray[Any]  # integers: int64, or Python's where they are too long for that
 MOST_DIGITS = 300
@@ -59,34 +60,34 @@ def base_and_power(n: int) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=512)
-def unit(base: int, bits: int) -> arb:
+def unit(base: int, bits: int) -> flint.arb:
     """A ball around u_b = 1 / log2(b).
 
     >>> round(float(unit(3, 64).mid()), 6)
     0.63093
     """
-    with ctx.workprec(bits):
-        return arb(1) if base == 2 else arb(2).log() / arb(base).log()
+    with flint.ctx.workprec(bits):
+        return flint.arb(1) if base == 2 else flint.arb(2).log() / flint.arb(base).log()
 
 
-def ball(numbers: Iterable[Any], units: Iterable[arb]) -> arb:
+def ball(numbers: Iterable[Any], units: Iterable[flint.arb]) -> flint.arb:
     """The sum of numbers[b] * units[b]."""
-    total = arb(0)
+    total = flint.arb(0)
     for number, value in zip(numbers, units, strict=True):
         if number:
             total += _arb(number) * value
     return total
 
 
-def sign_of(value: arb) -> int | None:
+def sign_of(value: flint.arb) -> int | None:
     """1 or -1, or None for a ball that contains zero."""
     return 1 if value > 0 else -1 if value < 0 else None
 
 
-def _arb(number: Any) -> arb:
+def _arb(number: Any) -> flint.arb:
     if isinstance(number, Fraction):
-        return arb(fmpq(number.numerator, number.denominator))
-    return arb(number if isinstance(number, fmpq) else int(number))
+        return flint.arb(flint.fmpq(number.numerator, number.denominator))
+    return flint.arb(number if isinstance(number, flint.fmpq) else int(number))
 
 
 def shortest(values: Any) -> Exact:

@@ -9,9 +9,10 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
-from flint import fmpq
 from numpy.typing import NDArray
 
+from peekrank._util.extras import extra
+from peekrank.games.exact import flint
 from peekrank.games.exact.numbers import UndecidedError
 from peekrank.types import Floats
 
@@ -30,7 +31,8 @@ def maximise(objective: Floats, rows: Floats, limits: Floats) -> Optimum:
     >>> maximise(np.array([1.0, 1.0]), np.array([[2.0, 1.0]]), np.array([2.0])).value
     2.0
     """
-    from scipy.optimize import linprog  # half a second, which most commands need not wait
+    with extra("games"):  # importing SciPy takes half a second
+        from scipy.optimize import linprog
 
     found = linprog(-objective, A_ub=rows, b_ub=limits, method="highs-ds")
     if found.x is None:
@@ -46,10 +48,10 @@ def maximise_exactly(objective: NDArray[Any], rows: NDArray[Any], limits: NDArra
     """
     n, m = len(objective), len(limits)
     table = np.empty((m + 1, n + m + 1), dtype=object)
-    table[:] = fmpq(0)
+    table[:] = flint.fmpq(0)
     for i in range(m):
         table[i, :n] = [_fmpq(a) for a in rows[i]]
-        table[i, n + i], table[i, -1] = fmpq(1), _fmpq(limits[i])
+        table[i, n + i], table[i, -1] = flint.fmpq(1), _fmpq(limits[i])
     table[m, :n] = [-_fmpq(c) for c in objective]
     basis = np.arange(n, n + m)
     while True:
@@ -66,13 +68,13 @@ def maximise_exactly(objective: NDArray[Any], rows: NDArray[Any], limits: NDArra
                 table[i] = table[i] - table[leaving] * table[i, entering]
         basis[leaving] = entering
     x = np.empty(n + m, dtype=object)
-    x[:] = fmpq(0)
+    x[:] = flint.fmpq(0)
     x[basis] = table[:m, -1]
     return Optimum(table[m, -1], x[:n], table[m, n : n + m])
 
 
-def _fmpq(value: Any) -> fmpq:
-    if isinstance(value, fmpq):
+def _fmpq(value: Any) -> flint.fmpq:
+    if isinstance(value, flint.fmpq):
         return value
     exact = Fraction(value) if isinstance(value, float) else value
-    return fmpq(int(exact.numerator), int(exact.denominator))
+    return flint.fmpq(int(exact.numerator), int(exact.denominator))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from peekrank._util.extras import extra
 from peekrank.games.game import Game
 from peekrank.learners.feedexp3.signals import SignalGroups
 from peekrank.types import Floats, Ints
@@ -25,8 +26,9 @@ def estimates(game: Game, class_of: Ints, first: Ints, seen: SignalGroups) -> tu
     Relabellings that leave the game as it is move the v of one class to another's, so that one variable serves a
     whole orbit of (class, row). Averaging over relabellings shows that nothing is lost by this.
     """
-    from scipy.optimize import linprog
-    from scipy.sparse import csr_array, eye_array, hstack, vstack
+    with extra("games"):
+        from scipy.optimize import linprog
+        from scipy.sparse import csr_array, eye_array, hstack, vstack
 
     loss = game.loss[first]
     wanted = loss - loss.mean(axis=0)  # the reference, common to all classes, must not change with labels
@@ -100,8 +102,9 @@ def _induced(owner: Ints, rows: Ints) -> Ints:
 
 def _orbits(permutations: list[Ints], n: int) -> Ints:
     """The number of each point's orbit."""
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import connected_components
+    with extra("games"):
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import connected_components
 
     here, there = np.tile(np.arange(n), len(permutations)), np.concatenate([np.empty(0, np.int64), *permutations])
     graph = csr_array((np.ones(len(here)), (here, there.astype(np.int64))), shape=(n, n))

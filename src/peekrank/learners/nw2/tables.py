@@ -8,20 +8,19 @@ from __future__ import annotations
 from functools import lru_cache
 from itertools import combinations
 from math import comb, exp, log, sqrt
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from peekrank.games.analysis import analyse
-from peekrank.games.cells import Border, orbits
-from peekrank.games.certificate import all_borders
-from peekrank.games.exact.programs import maximise
 from peekrank.games.game import Game
 from peekrank.games.rate import Rate
 from peekrank.games.theorems import theorem_of
 from peekrank.learners._finite_games import finite
 from peekrank.measures import learnable
 from peekrank.types import Floats, Ints, Measure, Shape
+
+if TYPE_CHECKING:
+    from peekrank.games.cells import Border
 
 _MOST_VALUES = 10**7  # of all estimates together
 
@@ -212,6 +211,9 @@ def game_tables(measure: Measure | Game, shape: Shape, max_grade: int) -> tuple[
         if theorem.rate in (Rate.TWO_THIRDS, Rate.LINEAR):  # known without writing the game down
             raise ValueError(_refusal(measure, shape, max_grade, theorem.rate, ""))
     game, rankings = finite(measure, shape, max_grade)
+    from peekrank.games.analysis import analyse  # p@n+sum needs none of this
+    from peekrank.games.certificate import all_borders
+
     analysis = analyse(game)
     if analysis.rate not in (Rate.ZERO, Rate.SQRT) or analysis.cells is None:
         raise ValueError(_refusal(measure, shape, max_grade, analysis.rate, analysis.undecided))
@@ -327,6 +329,9 @@ def _slope(game: Game, t: Tables, classes: list[int]) -> float:
 
     One class of each orbit is enough; that the other is best need not be asked, for the best is worse off most.
     """
+    from peekrank.games.cells import orbits
+    from peekrank.games.exact.programs import maximise
+
     loss, first = game.loss[classes], orbits(game)[classes]
     greatest = 1.0
     for c in np.unique(first, return_index=True)[1]:
