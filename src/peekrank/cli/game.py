@@ -53,7 +53,7 @@ _KINDS = {"pareto": "Pareto-optimal", "degenerate": "degenerate", "dominated": "
 _PROOFS = {
     Rate.ZERO: "the kind of each action",
     Rate.SQRT: "each pair of neighbours, where the two are optimal, and an estimate of which is better",
-    Rate.TWO_THIRDS: "an estimate of each loss difference, and a pair of neighbours that is not locally observable",
+    Rate.TWO_THIRDS: "an estimate of each loss difference, and a pair of neighbours not locally observable",
     Rate.LINEAR: "a pair of actions that no feedback can compare, and two indistinguishable adversaries",
 }
 

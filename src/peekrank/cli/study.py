@@ -118,7 +118,7 @@ def choose(
     fit, unfit = fitting(measure, m, k, grades=grades, horizons=horizons)
     if not fit:
         raise ValueError(
-            f"no learner fits {measure} at m = {m}, k = {k}, grades = {grades}; name some to measure their regret, "
+            f"no learner fits {measure} at m = {m}, k = {k}, grades = {grades}; name some to run them anyway, "
             f"for example uniform or blockftrl:measure=dcg. {_reasons(unfit)}"
         )
     return fit, unfit
