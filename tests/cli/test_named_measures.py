@@ -52,7 +52,7 @@ def test_learn_and_rank() -> None:
     Path("test.txt").write_text(letor_text(10, 2))
     for name in NAMES:
         small = ["--rounds", 100, "--runs", 1, "--workers", 1, "--measure", name, "--out", f"out-{name}"]
-        done = peekrank("learn", "train.txt", "rtopkf", "--test", "test.txt", *small)
+        done = peekrank("train", "train.txt", "rtopkf", "--test", "test.txt", *small)
         assert done.exit_code == 0, done.output
         model = f"out-{name}/models/rtopkf-0.json"
         ranked = peekrank("rank", model, "test.txt", "--measure", name, "--out", "r.tsv")
@@ -61,5 +61,5 @@ def test_learn_and_rank() -> None:
 
 def test_a_grade_that_err_does_not_know_is_named() -> None:
     Path("train.txt").write_text("5 qid:1 1:0.5\n0 qid:1 1:0.25\n")
-    told = refused("learn", "train.txt", "--rounds", 100, "--runs", 1, "--measure", "err")
+    told = refused("train", "train.txt", "--rounds", 100, "--runs", 1, "--measure", "err")
     assert "grade 5, above the max_grade = 4 of err: err:max_grade=5 takes it" in " ".join(told.split())

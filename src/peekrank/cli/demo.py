@@ -13,7 +13,7 @@ from peekrank.cli._options import THREADS, Workers
 from peekrank.cli._outputs import echo
 
 EXAMPLES = """\
-# Ten items, six learners. The first run takes half a minute.
+# Ten items, six learners; half a minute the first time.
 peekrank demo"""
 
 

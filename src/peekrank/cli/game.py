@@ -84,7 +84,7 @@ EXAMPLES = """\
 peekrank game --m 5
 # Show why NDCG cannot be learned, and write a proof.
 peekrank game ndcg --m 3 --k 1 --certificate proof.json
-# Analyse a classic game; a file with your own works as well.
+# Analyse a classic game, or one of your own from a file.
 peekrank game apple-tasting"""
 JSON_KEYS = {
     "measure, game": "the subject: one of the two, or none for the table",

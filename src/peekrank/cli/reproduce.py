@@ -26,7 +26,7 @@ EXAMPLES = """\
 peekrank reproduce
 # Reproduce one table of the first paper.
 peekrank reproduce ct15-table-1
-# Reproduce everything quickly; half a minute once compiled.
+# Reproduce everything, quickly: half a minute.
 peekrank reproduce --quick"""
 
 

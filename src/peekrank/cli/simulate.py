@@ -26,7 +26,7 @@ from peekrank.cli._outputs import check_outputs, echo, write_json
 from peekrank.cli._verbosity import configure_output
 
 EXAMPLES = """\
-# Compare the default learner, the first paper's, and random rankings.
+# Compare three learners.
 peekrank simulate doubtsort rtop1f uniform --m 10 --k 1
 # Learn a group's favourites, vote by vote.
 peekrank simulate setftrl uniform --stream votes.soc --measure p@3+sum --out people

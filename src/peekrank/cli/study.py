@@ -59,7 +59,7 @@ def command(
     runs: Annotated[int, typer.Option(help="Number of runs per stream and horizon.")] = 10,
     seed: Seed = 0,
     workers: Workers = THREADS,
-    folder: Folder = Path("rates"),
+    folder: Folder = Path("study"),
     quiet: Quiet = False,
     imports: Imports = None,
 ) -> None:
