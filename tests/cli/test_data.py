@@ -105,7 +105,9 @@ def test_scaling_is_applied_and_recorded(train: Path, tmp_path: Path) -> None:
 
 
 def test_features_and_base(train: Path, tmp_path: Path) -> None:
-    assert said(train, "--features", 5, "--first-feature-id", 0)["features"] == ["5, ids from 0; 3 used, 2 constant"]
+    assert said(train, "--features", 5, "--first-feature-id", 0)["features"] == [
+        "5, ids from 0; 3 used, 2 constant"
+    ]
     said(train, "--out", tmp_path / "a.peek")
     assert "has 3 features with ids from 1" in refused(tmp_path / "a.peek", "--features", 5)
     assert "has 3 features with ids from 1" in refused(tmp_path / "a.peek", "--first-feature-id", 0)

@@ -254,8 +254,10 @@ def test_certificates_of_all_rates(arguments: list[str], key: str) -> None:
         (["--m", "3", "--certificate", "c.json"], "--certificate does not apply to the table"),
         (["bandit", "--grades", "2"], "--grades does not apply to a single game"),
         (["dcg", "--m", "3", "--k", "2", "--picture", "a.png"], "--picture does not apply to a measure"),
-        (["dcg", "--m", "3", "--k", "2", "--certificate", "c", "--from", "theorem"], "--certificate needs "
-        "--from definitions or both"),
+        (
+            ["dcg", "--m", "3", "--k", "2", "--certificate", "c", "--from", "theorem"],
+            "--certificate needs --from definitions or both",
+        ),
         (["ndcg", "--m", "14", "--k", "2", "--from", "both"], "m = 14: the matrices for 2 grades need"),
         (["nowhere.csv"], "nowhere.csv"),
         (["broken.csv"], "broken.csv: has no feedback"),

@@ -19,7 +19,7 @@ def test_limits_hold_for_every_order() -> None:
             found = bound_value(DCG(), order, sums, n)
             value = float(DCG().discount(4) @ means[order])
             wrong += not found.low <= value <= found.high
-            assert found.high - found.low == pytest.approx(found.propensity + found.unseen)
+            assert found.high - found.low == pytest.approx(found.sampling + found.unseen)
     assert wrong <= 0.05 * 200
 
 
