@@ -200,8 +200,8 @@ def test_a_learner_that_diverged_is_not_compared_and_the_others_are(tmp_path: Pa
         ("fold0 short --folds", "short: rounds = 120, but 150 in fold0; all folds must agree"),
         ("fold0 scaled --folds", "scaled: scaling = query, but none in fold0; all folds must agree"),
         ("fold0 two --folds", "two: learners = rtopkf rtopkf:surrogate=kl, but rtopkf rtopkf:surrogate=kl"),
-        ("simulated0 precision --folds", "precision: measure = p@2+sum, but dcg in simulated0; all folds must "
-        "agree"),
+        ("simulated0 precision --folds", ("precision: measure = p@2+sum, but dcg in simulated0; all folds must "
+        "agree")),
         ("fold0 copy --folds", "copy has the same test part as fold0; folds must differ in it"),
         ("fold0 --csv fold0/manifest.json", "fold0/manifest.json would overwrite a manifest"),
         ("fold0 --csv fold0/runs/0001.parquet", "0001.parquet is inside the results folder fold0; choose a file"),

@@ -203,6 +203,7 @@ def test_narrow_terminals_lose_no_letter(arguments: list[str], columns: int) -> 
 # --- certificates
 
 
+@pytest.mark.slow
 def test_the_certificate_of_a_hopeless_game_comes_with_commands_that_run() -> None:
     done = peekrank("game", "ndcg", "--m", "3", "--k", "1", "--certificate", "my proof.json", columns=80)
     assert done.exit_code == 0

@@ -63,6 +63,7 @@ def test_what_is_imported_can_be_named_and_is_in_the_manifest() -> None:
     assert all(len(digest) >= 16 for digest in manifest["own"].values())
 
 
+@pytest.mark.slow
 def test_folders_of_other_code_are_refused_and_comments_are_no_code() -> None:
     assert peekrank(*simulate()).exit_code == 0
     forget_imports()
@@ -74,6 +75,7 @@ def test_folders_of_other_code_are_refused_and_comments_are_no_code() -> None:
     assert "with different code of Stubborn of mine.py, code of Mine of mine.py; choose another folder" in said
 
 
+@pytest.mark.slow
 def test_folders_are_compared_with_what_they_name() -> None:
     small = ["--horizon", "100", "--runs", "3", "--out", "out", "--import", "mine.py"]
     assert peekrank("simulate", "stubborn", "uniform", *small).exit_code == 0
@@ -93,6 +95,7 @@ def test_a_sweep_imports() -> None:
     assert sorted(owners) == [["Mine of mine.py", "Stubborn of mine.py"]] * 2 + [["Stubborn of mine.py"]] * 2
 
 
+@pytest.mark.slow
 def test_a_sweep_does_again_what_changed_with_the_file() -> None:
     Path("own.toml").write_text(SWEEP)
     ended = []
@@ -156,6 +159,7 @@ def test_a_class_that_is_nearly_a_learner_is_a_note_beside_others() -> None:
     assert "Relevance over rank." in done.stdout
 
 
+@pytest.mark.slow
 def test_the_other_commands_know_what_is_imported(tmp_path: Path) -> None:
     done = peekrank("study", "mine", "stubborn", "--m", "2", "--k", "1", "--horizons", "50,100", "--runs", "2",
                     "--out", "study", "--import", "mine.py")  # fmt: skip

@@ -37,6 +37,7 @@ def test_simulate_advise_and_game(name: str) -> None:
     assert game["basis"] == "theorem and definitions, which agree"
 
 
+@pytest.mark.slow
 def test_sweep() -> None:
     learners = ("blockftrl:measure=rbp:p=0.95", "uniform")
     made = Sweep("names", learners, ("ct15:m=5",), tuple(NAMES), k=(1,), horizons=(100,), runs=2)

@@ -33,6 +33,7 @@ def test_simulate_prints_a_table_and_writes_everything() -> None:
     assert written == {"manifest.json", "runs", "timings.csv", "curves.parquet", "summary.csv"} | pictures
 
 
+@pytest.mark.slow
 def test_same_seed_same_table_and_results_are_reused() -> None:
     assert peekrank(*QUICK, "--csv").exit_code == 0
     curves = Path("results/curves.csv").read_bytes()
@@ -147,6 +148,7 @@ def test_two_processes_in_one_folder(seeds: tuple[str, str], codes: list[int]) -
     assert codes == [0, 2] or both == alone
 
 
+@pytest.mark.slow
 def test_no_number_is_broken_in_a_narrow_terminal() -> None:
     asked = ["simulate", "rtop1f:order=fixed", "uniform", "--horizon", "1000", "--runs", "3"]
     wide = numbers(peekrank(*asked).stdout)

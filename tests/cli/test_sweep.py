@@ -46,6 +46,7 @@ def test_a_sweep_prints_tables_and_writes_everything() -> None:
     assert len(Path("results/comparisons.md").read_text().splitlines()) == 2 + 2
 
 
+@pytest.mark.slow
 def test_again_does_nothing_and_says_the_same() -> None:
     first = sweep("small.toml")
     before = {path: path.stat().st_mtime_ns for path in Path("sweep/runs").iterdir()}
@@ -113,6 +114,7 @@ def test_bad_input_is_a_line_and_code_2(arguments: list[str], message: str) -> N
     assert Path("taken/manifest.json").read_text() == manifest
 
 
+@pytest.mark.slow
 def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sweep("small.toml").exit_code == 0
     next(Path("sweep/runs").iterdir()).unlink()

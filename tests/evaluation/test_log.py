@@ -87,10 +87,10 @@ WRONG = {
     "above 1": ({"propensity": [0.25, 1.5, 0.25]}, "field 'propensity': 1.5 of candidate 'b': must be a"),
     "propensity below 0": ({"propensity": [-0.25, 1.25, 1]}, "field 'propensity': -0.25 of candidate 'a'"),
     "probability of 0": ({"propensity": [1, 1, 0]}, "field 'propensity': 0 of candidate 'c', which was seen"),
-    "of actions": ({"propensity": [0.2, 0.5, 0.3]}, "field 'propensity': the propensities add up to 1, but must "
-    "add"),
-    "propensities of some": ({"propensity": [0.25, 1, None]}, "field 'propensity': is missing for some "
-    "candidates"),
+    "of actions": ({"propensity": [0.2, 0.5, 0.3]}, ("field 'propensity': the propensities add up to 1, but must "
+    "add")),
+    "propensities of some": ({"propensity": [0.25, 1, None]}, ("field 'propensity': is missing for some "
+    "candidates")),
     "too few propensities": ({"propensity": [1, 1]}, "field 'propensity': has 2 numbers for 3 candidates"),
     "not shown": ({"feedback": [1, 2, 0]}, "field 'feedback': 1 on candidate 'a', which was shown at position 3"),
     "grade too large": ({"feedback": [None, 3, 0]}, "field 'feedback': 3 on candidate 'b': must be from 0 to 2"),
@@ -105,8 +105,8 @@ WRONG = {
     "pairs": ({"pairs": [0.5]}, "field 'pairs': must have a number for each of 3 pairs"),
     "pair above 1": ({"pairs": [0.5, 2, 0.1]}, "field 'pairs': 2.0 is not a probability"),
     "features": ({"features": [[1], [2]]}, "field 'features': has 2 lists for 3 candidates"),
-    "features differ": ({"features": [[1], [2, 3], [4]]}, "field 'features': a candidate has 2 features, but "
-    "the first"),
+    "features differ": ({"features": [[1], [2, 3], [4]]}, ("field 'features': a candidate has 2 features, but "
+    "the first")),
 }  # fmt: skip
 
 
