@@ -182,7 +182,14 @@ def test_undecided_cells_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said["?"].startswith("undecided")
 
 
-@pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("PDF", b"%PDF")])
+@pytest.mark.parametrize(
+    ("kind", "start"),
+    [
+        ("png", b"\x89PNG"),
+        pytest.param("svg", b"<?xml", marks=pytest.mark.slow),
+        pytest.param("PDF", b"%PDF", marks=pytest.mark.slow),
+    ],
+)
 def test_pictures(kind: str, start: bytes) -> None:
     for name in ("a", "folder/b"):
         assert peekrank("game", "--m", "30", "--picture", f"{name}.{kind}").exit_code == 0

@@ -21,7 +21,7 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [NAMES[0], *(pytest.param(n, marks=pytest.mark.slow) for n in NAMES[1:])])
 def test_simulate_advise_and_game(name: str) -> None:
     learner = "blockftrl:measure=rbp:p=0.95"
     done = peekrank("simulate", "uniform", learner, "--measure", name, "--k", 2, "--horizon", 200, "--runs", 1,
@@ -48,7 +48,8 @@ def test_sweep() -> None:
     assert set(pl.read_csv("out/summary.csv")["measure"]) == set(NAMES)
 
 
-def test_learn_and_rank() -> None:
+@pytest.mark.slow
+def test_train_and_rank() -> None:
     Path("train.txt").write_text(letor_text(20, 1))
     Path("test.txt").write_text(letor_text(10, 2))
     for name in NAMES:
