@@ -182,7 +182,7 @@ def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:  # noqa
 
 def with_fields(markdown: str) -> str:
     """Put the tables of all fields of a service's configuration in place of the mark for them."""
-    from peekrank.service.reference import reference
+    from peekrank.service.config.reference import reference
 
     return markdown.replace("<!-- fields of the configuration -->", reference())
 

@@ -59,9 +59,9 @@ def test_a_text_is_described(train: Path) -> None:
     assert lines["oddity"] == [
         "queries with a single document: 1",
         "queries without a relevant document: 1",
-        "queries that were scattered over the file, and are gathered: 1",
+        "queries whose lines were not contiguous, now gathered: 1",
         "documents with the same features as an earlier one of their query: 1",
-        "feature values that the file leaves out, which are 0: 6",
+        "feature values missing in the file, taken as 0: 6",
         "blank lines: 1",
     ]
 

@@ -24,7 +24,7 @@ def _with_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_curve_is_shown_and_written() -> None:
     done = peekrank("position-bias", "log.jsonl", "--json", "curve.json")
     assert done.exit_code == 0
-    assert "As a form of feedback: click = 1; curve 1 0.4" in done.stdout
+    assert "As feedback rules: click = 1; curve 1 0.4" in done.stdout
     made = json.loads(Path("curve.json").read_text())
     assert made["examined"][0] == 1
     assert made["low"][1] < made["examined"][1] < made["high"][1]

@@ -15,7 +15,7 @@ from peekrank.experiments import study as laboratory
 from peekrank.experiments.families import family
 from peekrank.experiments.study_result import Worst
 from peekrank.jobs.executor import InterruptedRunError, Threads
-from peekrank.reports.numbers import bound_text
+from peekrank.reports.numbers import bound_text, number
 
 QUICK = ("p@1+sum", "--m", "3", "--k", "1", "--horizons", "40,80,160", "--runs", "2")
 TWO = (*QUICK, "setftrl", "uniform")
@@ -38,7 +38,7 @@ def test_a_table_is_printed_and_everything_written() -> None:
     for row in summary.iter_rows(named=True):
         (line,) = [line for line in done.stdout.splitlines() if line.strip().startswith(row["learner"])]
         assert row["stream"] in line
-        assert f"{row['regret']:.1f}" in line or f"{row['regret']:.2f}" in line
+        assert f" {number(row['regret'])} ± " in line
         assert f"{row['exponent']:.2f}, {row['exponent_low']:.2f}..{row['exponent_high']:.2f}" in line
     assert "mean ± standard deviation of 2 runs" in done.stdout
     assert "Wrote tables, plot and manifest to found/" in done.stdout

@@ -118,7 +118,7 @@ def test_an_interruption_says_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> N
     def interrupted(*_: object, **__: object) -> None:
         raise InterruptedRunError
 
-    monkeypatch.setattr(runs, "train", interrupted)
+    monkeypatch.setattr(runs, "learn", interrupted)
     done = peekrank(*QUICK)
     assert done.exit_code == 130
     assert "stopped; 0 of 2 runs are finished and kept in trained" in done.stderr
@@ -191,11 +191,11 @@ def test_parts_that_the_measure_cannot_judge_are_told() -> None:
     assert "held out" in done.stdout
     assert re.search(r"rtopkf .* – .*%", done.stdout)
     assert "ndcg@10+skip counts no query of zero.txt" in done.stdout
-    assert "counts no query that was shown" not in done.stdout
+    assert "counts none of the queries that were shown" not in done.stdout
     none = peekrank("train", "zero.txt", *QUICK[2:], *skip, "--test", "test.txt", "--out", "zero")
     assert none.exit_code == 0
     assert "nan" not in none.stdout
-    assert "ndcg@10+skip counts no query that was shown" in none.stdout
+    assert "ndcg@10+skip counts none of the queries that were shown" in none.stdout
     assert "counts no query of test.txt" not in none.stdout
 
 

@@ -35,7 +35,7 @@ from peekrank import (
     fixed_items,
     measure,
 )
-from peekrank._jit import machine_code
+from peekrank._jit import compile_for
 from peekrank.engine.serialization import arrays_of
 from peekrank.evaluation.estimators import DR, LARGEST, Rows, fill_terms
 from peekrank.evaluation.evaluation import Estimate, evaluate_log
@@ -120,7 +120,7 @@ def sets_of(agent: Agent, X: Features) -> tuple[dict[Any, float], Floats]:
     kept = {name: arrays[name].copy() for name in learner.persistent}
     draws = learner.n_uniforms(shape)
     ranking, token, told = np.empty(len(X), np.int64), np.zeros(learner.token_size(shape)), np.empty(len(X))
-    rank = machine_code(learner.kernels.rank, state, X, np.empty(draws), ranking, token)
+    rank = compile_for(learner.kernels.rank, state, X, np.empty(draws), ranking, token)
 
     def show(uniforms: Floats) -> tuple[int, ...]:
         for name, array in kept.items():

@@ -25,7 +25,7 @@ from peekrank import (
     fixed_items,
     simulate,
 )
-from peekrank._jit import machine_code
+from peekrank._jit import compile_for
 from peekrank.engine import run_agents
 from peekrank.engine.serialization import arrays_of
 from peekrank.learners import learner as learner_named
@@ -114,7 +114,7 @@ def test_evidence_is_without_bias_by_enumeration(team: tuple[Learner, ...], k: i
     kept = {name: arrays[name].copy() for name in champion.persistent}
     X, draws = np.empty((4, 0), np.float32), champion.n_uniforms(shape)
     ranking, token, propensities = np.empty(4, np.int64), np.zeros(champion.token_size(shape)), np.empty(4)
-    rank = machine_code(champion.kernels.rank, state, X, np.empty(draws), ranking, token)
+    rank = compile_for(champion.kernels.rank, state, X, np.empty(draws), ranking, token)
     gains = rng.random(4)
 
     def outcome(uniforms: Floats) -> tuple[Any, ...]:

@@ -6,6 +6,7 @@ always printed.
 
 from __future__ import annotations
 
+import logging
 from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple
@@ -26,3 +27,4 @@ VERBOSITY = ContextVar("VERBOSITY", default=Verbosity())  # noqa: B039 # a tuple
 def configure_output(json_file: Path | None = None, *, quiet: bool = False) -> None:
     """Set the verbosity for the rest of the command from `--json` and `--quiet`."""
     VERBOSITY.set(Verbosity(results=not quiet and json_file != STANDARD_OUTPUT, progress=not quiet))
+    logging.getLogger("peekrank.kernels").setLevel(logging.WARNING if quiet else logging.INFO)

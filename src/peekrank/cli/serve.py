@@ -68,6 +68,7 @@ def command(
     """
     _need_packages()
     import_all(imports)
+    from peekrank._jit.progress import report_on_stderr
     from peekrank.service.api.structured_logging import LEVELS, configure_logging
 
     if log_level not in LEVELS:
@@ -78,6 +79,7 @@ def command(
         _init(file or Path("service.toml"))
     elif playground:
         configure_logging("warning" if log_level == "info" else log_level)
+        report_on_stderr()
         _playground(_free(PORT) if port is None else port, browser)
     elif file is None:
         raise ValueError(

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from peekrank import __version__
 from peekrank._util.text import excerpt
 from peekrank._util.validate import check_int
-from peekrank.engine.calls import Counts
+from peekrank.engine.entry_points import Counts
 from peekrank.learners import learner as learner_named
 from peekrank.spec import format_spec
 from peekrank.types import Learner, Shape, State

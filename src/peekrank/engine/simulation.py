@@ -10,10 +10,10 @@ from typing import NamedTuple, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from peekrank._jit import kernel, machine_code, specialise, unspecialised
+from peekrank._jit import compile_for, kernel, pinned, specialise, unspecialised
 from peekrank._util.validate import check_ascending
 from peekrank.engine.agent import Agent
-from peekrank.engine.calls import Counts, name_of, set_items_of
+from peekrank.engine.entry_points import Counts, name_of, set_items_of
 from peekrank.engine.feedback import NOBODY, FeedbackSource, check_positions, reveal_clicks, reveal_relevance, tell
 from peekrank.engine.scoring import precompute_values, values_of_lists
 from peekrank.engine.validation import Seed
@@ -50,6 +50,14 @@ class Chunk(NamedTuple):
     relevance: NDArray[np.uint8]
     rankings: Ints
     explored: NDArray[np.bool_]
+
+
+class LoopMemory(NamedTuple):
+    """What the compiled loop reads and writes in every round."""
+
+    state: State
+    counts: Counts
+    listening: FeedbackSource
 
 
 class Run(Protocol):
@@ -252,18 +260,19 @@ class _CompiledRun:
         lengths = _fitting(agent, rounds)
         self._rng = agent._random.rewound_generator()
         feedback, token = np.empty(shape.k), np.zeros(learner.token_size(shape))
-        memory, everyone = (agent._state, agent._counts), np.arange(shape.m)
+        everyone = np.arange(shape.m)
         items = everyone[:0] if rounds.items is None or learner.variable_length else rounds.items
         lists = rounds.features, rounds.offsets, items, everyone
         listening = FeedbackSource(rounds.visitors or NOBODY, agent._grades, np.empty(COINS * shape.k))
-        self._fixed = (*memory, listening, *lists, feedback, token)
+        memory = pinned(LoopMemory(agent._state, agent._counts, listening))
+        self._fixed = (memory, *lists, feedback, token)
         sizes, which = np.unique(lengths, return_inverse=True)
         self._draws = np.array([agent._n_uniforms(int(n)) for n in sizes])[which]
         self._uniforms = np.zeros((chunk_length(int(lengths.max())), self._draws.max()))
         numbers, marks = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
         relevance = np.empty(0, dtype=np.uint8)
         loop = compiled_loop(learner.kernels, clicks=rounds.visitors is not None)
-        self._loop = machine_code(loop, *self._fixed, self._uniforms, numbers, relevance, numbers, marks)
+        self._loop = compile_for(loop, *self._fixed, self._uniforms, numbers, relevance, numbers, marks)
 
     def begin(self, chunk: Chunk) -> None:
         """Take up a chunk."""
@@ -308,7 +317,9 @@ def compiled_loop(kernels: Kernels, *, clicks: bool = False) -> Callable[..., No
     """The loop over rounds for the kernels of a learner, which is told relevance, or what is made of clicks."""
     name, told = (f"{name_of(kernels)}-clicks", reveal_clicks) if clicks else (name_of(kernels), reveal_relevance)
     set_items = set_items_of(kernels)
-    return specialise(_loop, name, _set_items=set_items, _rank=kernels.rank, _update=kernels.update, _tell=told)
+    return specialise(
+        _loop, name, inline_all=True, _set_items=set_items, _rank=kernels.rank, _update=kernels.update, _tell=told
+    )
 
 
 _rank: Callable[[State, Features, Floats, Ints, Floats], None] = unspecialised
@@ -318,9 +329,7 @@ _tell: Callable[[FeedbackSource, Counts, int, Ints, Grades, Ints, Floats], None]
 
 
 def _loop(
-    state: State,
-    counts: Counts,
-    listening: FeedbackSource,
+    memory: LoopMemory,
     features: Features,
     offsets: Ints,
     items: Ints,
@@ -333,7 +342,7 @@ def _loop(
     rankings: Ints,
     explored: NDArray[np.bool_],
 ) -> None:
-    start = 0
+    state, counts, listening, start = memory.state, memory.counts, memory.listening, 0
     for t in range(len(lists)):
         first, last = offsets[lists[t]], offsets[lists[t] + 1]
         X = features[first:last]

@@ -12,7 +12,7 @@ import numpy as np
 from peekrank._jit import kernel, specialise, unspecialised
 from peekrank._util.text import excerpt, pluralize
 from peekrank.engine import problem_shape
-from peekrank.engine.calls import name_of, set_items_of
+from peekrank.engine.entry_points import name_of, set_items_of
 from peekrank.evaluation.log import Log, single_learner
 from peekrank.kernels.sorting import merge_descending
 from peekrank.learners import learner as learner_named
@@ -247,7 +247,9 @@ def _ranks_of_learner(
 def compiled_replay(kernels: Kernels) -> Callable[..., None]:
     """Return the compiled loop that replays a learner with these kernels over a log."""
     parts = {"_rank": kernels.rank, "_off_policy": kernels.off_policy, "_update": kernels.update}
-    return specialise(_replay, name_of(kernels), _set_items=set_items_of(kernels), **cast("Any", parts))
+    return specialise(
+        _replay, name_of(kernels), inline_all=True, _set_items=set_items_of(kernels), **cast("Any", parts)
+    )
 
 
 _rank: Callable[[State, Features, Floats, Ints, Floats], None] = unspecialised

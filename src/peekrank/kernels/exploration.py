@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from peekrank._jit import at, eight, if_at_most, kernel, put, same
+from peekrank._jit import kernel, load, vload, vselect_le, vsplat, vstore
 from peekrank.kernels.sorting import SortSpace, sort_descending, sort_space
 from peekrank.kernels.vectors import copy
 from peekrank.types import Floats, Ints
@@ -80,15 +80,15 @@ def _compare_all(means: Floats, widths: Floats, weights: Floats, doubts: Floats,
     for p in range(n):
         keys[p], lows[p], highs[p] = widths[p], means[p] - widths[p], means[p] + widths[p]
     for p in range(0, n, 8):
-        width, low, high = eight(keys, p), eight(lows, p), eight(highs, p)
-        top = bottom = same(0.0)
+        width, low, high = vload(keys, p), vload(lows, p), vload(highs, p)
+        top = bottom = vsplat(0.0)
         for j in range(n):  # the last position that meets remains
-            known, weight = same(at(widths, j)), same(at(weights, j))
-            bottom = if_at_most(known, width, if_at_most(low, same(at(highs, j)), weight, bottom), bottom)
+            known, weight = vsplat(load(widths, j)), vsplat(load(weights, j))
+            bottom = vselect_le(known, width, vselect_le(low, vsplat(load(highs, j)), weight, bottom), bottom)
         for j in range(n - 1, -1, -1):  # the first one
-            known, weight = same(at(widths, j)), same(at(weights, j))
-            top = if_at_most(known, width, if_at_most(same(at(lows, j)), high, weight, top), top)
-        put(top - bottom, keys, p)
+            known, weight = vsplat(load(widths, j)), vsplat(load(weights, j))
+            top = vselect_le(known, width, vselect_le(vsplat(load(lows, j)), high, weight, top), top)
+        vstore(top - bottom, keys, p)
     copy(keys[:n], doubts)
 
 

@@ -8,14 +8,14 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from peekrank._jit import kernel, sum_kernel
+from peekrank._jit import kernel, reassociating_kernel
 from peekrank.types import Features, Floats, Ints
 
 Weights = NDArray[np.float32]
 Real = TypeVar("Real", np.float32, np.float64)
 
 
-@sum_kernel
+@reassociating_kernel
 def dot(x: NDArray[Real], y: NDArray[Real]) -> Real:
     """Inner product, in the precision of the vectors.
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from peekrank._jit import kernel, specialise, sum_kernel, unspecialised
+from peekrank._jit import kernel, reassociating_kernel, specialise, unspecialised
 from peekrank._util.extras import extra
 from peekrank.engine import Agent, Seed
 from peekrank.learners.rtopkf.learner import RTopKF
@@ -248,7 +248,7 @@ def _within(problem: _Problem, smoothing: float, start: Floats, radius: float | 
     return min(tried, key=lambda w: problem.smooth(w, smoothing)[0])
 
 
-@sum_kernel
+@reassociating_kernel
 def _score(X: Features, w: Floats, out: Floats) -> None:
     """X w, in double precision."""
     for i in range(len(X)):

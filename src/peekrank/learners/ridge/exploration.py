@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import e, log, sqrt
 
-from peekrank._jit import eight, kernel, put, same, total
+from peekrank._jit import kernel, vload, vsplat, vstore, vsum
 from peekrank.kernels.exploration import (
     fill_doubts,
     fill_exploration_costs,
@@ -32,18 +32,18 @@ def _fill_widths(s: RidgeState, n: int) -> None:
     for j in range(d):
         ones[j] = s.sides[j, ONE] / own if own > 0 else 0.0
     for j in range(0, d, BLOCK):
-        summed = eight(s.U[0], j)
+        summed = vload(s.U[0], j)
         for i in range(1, n):
-            summed = summed + eight(s.U[i], j)
-        put((1 / n) * summed, centre, j)
+            summed = summed + vload(s.U[i], j)
+        vstore((1 / n) * summed, centre, j)
     unit = s.confidence * deviation(s) * sqrt(log(e + s.sums[ROUNDS]))
     for i in range(n):
-        squares = along = same(0.0)
+        squares = along = vsplat(0.0)
         for j in range(0, d, BLOCK):
-            u = eight(s.U[i], j) - eight(centre, j)
-            squares, along = squares + u * u, along + u * eight(ones, j)
-        constant = total(along)
-        s.sampled[i] = unit * sqrt(total(squares) + constant * constant)
+            u = vload(s.U[i], j) - vload(centre, j)
+            squares, along = squares + u * u, along + u * vload(ones, j)
+        constant = vsum(along)
+        s.sampled[i] = unit * sqrt(vsum(squares) + constant * constant)
 
 
 @kernel

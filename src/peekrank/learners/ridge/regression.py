@@ -6,7 +6,7 @@ from math import log, sqrt
 
 import numpy as np
 
-from peekrank._jit import eight, kernel, nonzero, put
+from peekrank._jit import kernel, vload, vnonzero, vstore
 from peekrank.kernels.triangular import BLOCK, block_dot, cholesky, rotate, solve, square
 from peekrank.learners.ridge.feature_map import FeatureMap, expand_row, fill_units
 from peekrank.learners.ridge.state import (
@@ -54,13 +54,13 @@ def look_at(s: RidgeState, X: Features) -> None:
         expand_row(X[i], s.feature_map, s.U[i])
         s.scores[i] = block_dot(s.U[i], s.w)
     for j in range(0, d, BLOCK):
-        c, t, q = eight(count, j), eight(total, j), eight(squares, j)
+        c, t, q = vload(count, j), vload(total, j), vload(squares, j)
         for i in range(len(X)):
-            x = eight(s.U[i], j)
-            c, t, q = c + nonzero(x), t + x, q + x * x
-        put(c, count, j)
-        put(t, total, j)
-        put(q, squares, j)
+            x = vload(s.U[i], j)
+            c, t, q = c + vnonzero(x), t + x, q + x * x
+        vstore(c, count, j)
+        vstore(t, total, j)
+        vstore(q, squares, j)
     s.sums[ITEMS] += len(X)
     for j in range(d):
         if s.prior[j] == 0 and count[j] > 0:

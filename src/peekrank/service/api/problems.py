@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from peekrank._util.text import counted, excerpt
+from peekrank._util.text import excerpt, pluralize
 from peekrank.service.api.limits import MAX_BODY, MAX_ID
 
 
@@ -220,19 +220,19 @@ def too_large(subject: str, limit: int) -> Problem:
 
 def body_too_large() -> Problem:
     """Report a body that is too large."""
-    return Problem("too-large", f"the body is larger than {counted(MAX_BODY, 'byte')}")
+    return Problem("too-large", f"the body is larger than {pluralize(MAX_BODY, 'byte')}")
 
 
 def too_many_open(slot: str, limit: int) -> Problem:
     """Report a slot that has reached its limit of open events."""
     return Problem(
-        "too-many-open", f"slot {slot!r} has {counted(limit, 'open event')}, the limit", retry_after=1.0
+        "too-many-open", f"slot {slot!r} has {pluralize(limit, 'open event')}, the limit", retry_after=1.0
     )
 
 
 def overloaded(length: int) -> Problem:
     """Report a full queue."""
-    return Problem("overloaded", f"{counted(length, 'call')} wait for the writer", retry_after=1.0)
+    return Problem("overloaded", f"{pluralize(length, 'call')} wait for the writer", retry_after=1.0)
 
 
 def not_ready(reason: str) -> Problem:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextlib import suppress
 from typing import Any, TextIO
 
 import msgspec
 import structlog
 from structlog.tracebacks import ExceptionDictTransformer
+
+from peekrank._jit.progress import LOGGER
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 
@@ -37,6 +40,17 @@ def configure_logging(level: str = "info", file: TextIO | None = None) -> None:
         logger_factory=structlog.WriteLoggerFactory(file or sys.stderr),
         cache_logger_on_first_use=False,
     )
+    LOGGER.handlers = [_Structured()]
+    LOGGER.setLevel(number)
+
+
+class _Structured(logging.Handler):
+    """Turn messages of the standard library's loggers into structured ones."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Log a message."""
+        with suppress(ValueError, OSError):  # the stream may be closed
+            structlog.get_logger().log(record.levelno, record.getMessage())
 
 
 def _serialize(event: dict[str, Any], **_: Any) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from peekrank._util.text import excerpt
-from peekrank.spec import nearest
+from peekrank.spec import suggest
 
 _HEADER = re.compile(r"\s*\[(\[)?\s*([^\[\]]+?)\s*\]")
 _KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
@@ -69,7 +69,7 @@ class Document:
         for name in self.get(path):
             if name not in known:
                 field = (*path, name)
-                raise ValueError(f"{self._where(field)}unknown field {_dotted(field)}: {nearest(name, known)}")
+                raise ValueError(f"{self._where(field)}unknown field {_dotted(field)}: {suggest(name, known)}")
 
     def _where(self, path: FieldPath) -> str:
         for end in range(len(path), 0, -1):

@@ -16,8 +16,8 @@ from peekrank.learners import learner as learner_named
 from peekrank.measures import measure as measure_named
 from peekrank.service.api.limits import MAX_BODY, MAX_FEATURES, MAX_ID, MAX_ITEMS, MAX_LINES, MAX_OPEN
 from peekrank.service.config.file import Document, FieldPath, read_document
-from peekrank.spec import nearest, text_of
-from peekrank.streams.forms import Form, form
+from peekrank.spec import format_spec, suggest
+from peekrank.streams.feedback_rules import FeedbackRules, parse_rules
 from peekrank.types import Learner, Measure
 
 _SECONDS = {"s": 1, "min": 60, "h": 3600, "day": 86400, "days": 86400}
@@ -124,9 +124,9 @@ class SlotConfig:
         return measure_named(self.measure)
 
     @cached_property
-    def feedback_rules(self) -> Form:
+    def feedback_rules(self) -> FeedbackRules:
         """The rules that turn feedback into grades."""
-        return form(self.feedback)
+        return parse_rules(self.feedback)
 
     @property
     def learner_object(self) -> Learner:
@@ -136,7 +136,7 @@ class SlotConfig:
     @property
     def specification(self) -> str:
         """The learner with all of its parameters."""
-        return text_of(self.learner_object)
+        return format_spec(self.learner_object)
 
     @property
     def d(self) -> int:
@@ -227,7 +227,7 @@ def _key(document: Document, n: int) -> KeyConfig:
     known = document.content["slots"]
     for slot in key.slots:
         if slot not in known:
-            document.fail(("keys", n, "slots"), f"unknown slot {slot!r}: {nearest(slot, known)}")
+            document.fail(("keys", n, "slots"), f"unknown slot {slot!r}: {suggest(slot, known)}")
     return key
 
 
@@ -347,7 +347,7 @@ def _value(document: Document, path: FieldPath, value: Any, hint: Any) -> Any:
     """Check the type of a field, and return its value."""
     if get_origin(hint) is Literal:
         if value not in get_args(hint):
-            suggestion = nearest(str(value), get_args(hint))
+            suggestion = suggest(str(value), get_args(hint))
             document.fail(path, f"must be {' or '.join(map(repr, get_args(hint)))}; {suggestion}")
     elif hint is float:
         return _parse_seconds(document, path, value)

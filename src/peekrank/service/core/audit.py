@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from peekrank._util.text import counted
+from peekrank._util.text import pluralize
 from peekrank.service.core.snapshots import catch_up, differences, initial_state, machine, take_snapshot
 from peekrank.service.event_log.store import Snapshot, Store
 
@@ -29,14 +29,14 @@ class Audit(NamedTuple):
 
     def __str__(self) -> str:
         """Describe the result."""
-        records = counted(self.last - self.first + 1, "record")
+        records = pluralize(self.last - self.first + 1, "record")
         start = f"{self.slot}: replayed {records}, from {self.first:,} to {self.last:,}: "
         if self.passed:
             snapshots = " and ".join(f"{number:,}" for number in self.equal) or "none"
             return f"{start}equal (rankings, and snapshots after record {snapshots})"
         differences = [*self.different]
         if self.rankings:
-            differences.append(f"{counted(self.rankings, 'ranking')} differ from the ones shown")
+            differences.append(f"{pluralize(self.rankings, 'ranking')} differ from the ones shown")
         differences += self.machines
         return f"{start}DIFFERENT: {'; '.join(differences)}"
 

@@ -16,7 +16,7 @@ from peekrank.service.core.slot_state import Event, SlotState, event_k
 from peekrank.service.core.snapshots import initial_state
 from peekrank.service.event_log.records import Feedback, Settings, decode, read_floats, read_numbers
 from peekrank.service.event_log.store import Store
-from peekrank.spec import text_of
+from peekrank.spec import format_spec
 from peekrank.types import Floats
 
 
@@ -87,7 +87,7 @@ def _row(state: SlotState, event: Event, times: dict[str, int]) -> _Decision:
     record = {
         "event": event.id,
         "time": event.time / SECOND,
-        "learner": f"{text_of(state.agent.learner)} @ {state.since}",
+        "learner": f"{format_spec(state.agent.learner)} @ {state.since}",
         "reason": reason or None,
         "k": k,
         "candidates": list(names),

@@ -11,7 +11,7 @@ from peekrank.service.api.messages import FeedbackRequest
 from peekrank.service.core.events import MISSING
 from peekrank.service.core.slot_state import Event, SlotState, event_k
 from peekrank.service.event_log.records import numbers, read_numbers
-from peekrank.streams.forms import Form
+from peekrank.streams.feedback_rules import FeedbackRules
 
 _OFFSET = 2**62  # random numbers for feedback start here, far above those for rankings
 
@@ -65,7 +65,7 @@ def _as_int(name: str, grade: float | None, max_grade: int) -> int:
 
 
 def _grades_by_rules(
-    state: SlotState, event: Event, top_k: list[str], request: FeedbackRequest, rules: Form
+    state: SlotState, event: Event, top_k: list[str], request: FeedbackRequest, rules: FeedbackRules
 ) -> list[int]:
     """Apply the feedback rules. Random numbers depend on the event, so a repeated call gives the same grades."""
     signals = request.signals or {}

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from peekrank._jit import machine_code
+from peekrank._jit import compile_for
 from peekrank.engine import Agent
 from peekrank.kernels.philox import fill_uniforms
 from peekrank.service.config import SlotConfig
@@ -91,7 +91,7 @@ class SlotState:
         self.recent: OrderedDict[str, Event] = OrderedDict()  # closed; not part of a snapshot
         self.activity: Activity = no_activity()
         self.monitor = SlotMonitor(1, None)
-        self._fill_uniforms = machine_code(fill_uniforms, 0, 0, np.empty(1))
+        self._fill_uniforms = compile_for(fill_uniforms, 0, 0, np.empty(1))
 
     @property
     def config(self) -> SlotConfig:
@@ -377,7 +377,7 @@ def new_agent(config: SlotConfig, n_items: int) -> Agent:
         m = max(config.k, n_items, 1)  # an unused number gets its item later
     else:
         m = len(config.items)
-    return Agent(learner, m=m, k=config.k, d=config.d)
+    return Agent(learner, m=m, k=config.k, d=config.d).compile()
 
 
 def identity(config: SlotConfig) -> tuple[Any, ...]:

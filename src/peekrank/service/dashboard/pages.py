@@ -68,6 +68,11 @@ def slot_page(slot: SlotReply, items: Sequence[ItemReply], view: View) -> str:
     return _render("slot.html", card=card(slot, view.now), items=ordered[:ITEMS], known=len(items), view=view)
 
 
+def compiling_page(seconds: float, view: View) -> str:
+    """Return the page that is shown while kernels are compiled."""
+    return _render("compiling.html", seconds=seconds, view=view)
+
+
 def problem_page(kind: str) -> str:
     """Render the explanation that the `type` of a problem links to."""
     return _render("problem.html", kind=kind, problem=PROBLEM_TYPES[kind], view=View(0.0, live=False))

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from peekrank._jit.progress import seconds_compiling
 from peekrank.service.api import problems
 from peekrank.service.api.auth import authenticated
 from peekrank.service.api.keys import Key, Keys
@@ -26,6 +27,8 @@ def dashboard_routes(service: ServiceProtocol, keys: Keys, clock: Callable[[], f
         return pages.View(clock(), request.query_params.get("live") != "no", banner)
 
     async def overview(request: Request, key: Key) -> Response:
+        if (seconds := seconds_compiling()) is not None:  # the service is locked meanwhile
+            return _html(pages.compiling_page(seconds, view(request)))
         reason, slots = service.unready_reason(), await asyncio.to_thread(service.slots)
         stats = await asyncio.to_thread(service.stats) if slots else None
         return _html(pages.overview([slot for slot in slots if key.sees(slot.name)], stats, reason, view(request)))
@@ -34,6 +37,8 @@ def dashboard_routes(service: ServiceProtocol, keys: Keys, clock: Callable[[], f
         name = request.path_params["slot"]
         if not key.sees(name):
             raise problems.unknown_slot(name, key.slots)
+        if (seconds := seconds_compiling()) is not None:
+            return _html(pages.compiling_page(seconds, view(request)))
         reply, items = await asyncio.to_thread(_slot_and_items, service, name)
         return _html(pages.slot_page(reply, items, view(request)))
 

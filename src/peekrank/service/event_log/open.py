@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from peekrank.service.config import StoreConfig
 from peekrank.service.event_log.sqlite import SQLiteStore
 from peekrank.service.event_log.store import Store, StoreError
-from peekrank.spec import nearest
+from peekrank.spec import suggest
 
 
 def open_store(config: StoreConfig, slots: Sequence[str] = ()) -> Store:
@@ -30,5 +30,5 @@ def open_log(where: str, slots: Iterable[str] | None = None) -> Store:
         raise ValueError(str(error)) from None
     for slot in slots or ():
         if slot not in known:
-            raise ValueError(f"{where} has no slot '{slot}': {nearest(slot, known)}")
+            raise ValueError(f"{where} has no slot '{slot}': {suggest(slot, known)}")
     return store

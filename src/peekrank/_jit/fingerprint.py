@@ -1,10 +1,11 @@
-"""What a kernel is compiled from: its code, the constants it names, and the kernels it calls."""
+"""Fingerprint of a kernel: a digest of its code, of the constants it names, and of the kernels it calls."""
 
 from __future__ import annotations
 
 import dis
 import hashlib
 from collections.abc import Iterator
+from functools import lru_cache
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -13,54 +14,68 @@ import numpy as np
 from peekrank._jit import Kernel, Primitive
 
 
-def content_digest(kernel: Kernel) -> str:
-    """Digest of all that the machine code of a kernel depends on; a TypeError if something in it has no digest.
+def fingerprint(kernel: Kernel) -> str:
+    """Digest everything that the machine code of a kernel depends on.
 
-    numba itself notices a change in the file that defines a function, not one in the helpers that it calls from
-    other files: it would go on returning the old helper's results. It also compiles anew after any change of that
-    file. This digest is made of bytecode, so that comments, docstrings and all other code count for nothing.
+    numba itself notices a change in the file that defines a function, but not in helpers from other files: it
+    would go on returning the old helper's results. It also compiles anew after any change of that file. This
+    digest is made of bytecode, so that comments, docstrings and other code do not count.
+
+    Raises TypeError if the kernel names a value that has no digest.
 
     >>> def area(radius):
     ...     return pi * radius**2
     >>> def digest(pi):
-    ...     return content_digest(Kernel(FunctionType(area.__code__, {"pi": pi}), kept=False))
+    ...     return fingerprint(Kernel(FunctionType(area.__code__, {"pi": pi}), kept=False))
     >>> digest(3.0) == digest(3.14)
     False
     """
-    kernels = [kernel]
+    kernels = {kernel: 0}
     digest = hashlib.sha256()
-    for one in kernels:  # it grows while it is read, until it has all helpers of helpers
+    remaining = [kernel]
+    for one in remaining:  # grows until it has all helpers of helpers
         function = one.function
         parts = [f"{function.__module__}.{function.__qualname__}", f"{one.any_order} {function.__defaults__}"]
         parts += _instructions(function.__code__)
         for name, value in _named(function):
-            if isinstance(value, Kernel) and value not in kernels:
-                kernels.append(value)
-            what = f"kernel {kernels.index(value)}" if isinstance(value, Kernel) else _constant(value)
-            parts.append(f"{name} = {what}")
+            if isinstance(value, Kernel):
+                if value not in kernels:
+                    kernels[value] = len(kernels)
+                    remaining.append(value)
+                parts.append(f"{name} = kernel {kernels[value]}")
+            else:
+                parts.append(f"{name} = {_constant(value)}")
         digest.update("\0".join([*parts, ""]).encode())
     return digest.hexdigest()
 
 
-def _instructions(code: CodeType) -> Iterator[str]:
+@lru_cache(maxsize=1024)  # the same helpers are in the fingerprints of many kernels
+def _instructions(code: CodeType) -> tuple[str, ...]:
+    lines: list[str] = []
     for instruction in dis.get_instructions(code):
         if isinstance(instruction.argval, CodeType):
-            yield from _instructions(instruction.argval)
+            lines += _instructions(instruction.argval)
         else:
-            yield f"{instruction.opname} {instruction.argval!r}"
+            lines.append(f"{instruction.opname} {instruction.argval!r}")
+    return tuple(lines)
+
+
+@lru_cache(maxsize=1024)
+def _global_names(code: CodeType) -> tuple[str, ...]:
+    return tuple(sorted({i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"}))
 
 
 def _named(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """The globals that a function names, and the variables of functions around it."""
-    for name in sorted({i.argval for i in dis.get_instructions(function.__code__) if i.opname == "LOAD_GLOBAL"}):
-        if name in function.__globals__:  # else it is built in
+    """Yield the globals that a function names, and the variables of enclosing functions."""
+    for name in _global_names(function.__code__):
+        if name in function.__globals__:  # otherwise it is a built-in
             yield name, function.__globals__[name]
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         yield name, cell.cell_contents
 
 
 def _constant(value: object) -> str:
-    """A text that differs where values differ; a TypeError for a value that may hide more than it shows."""
+    """Return a text that differs if values differ. Raises TypeError for a value that may hide more than that."""
     if isinstance(value, Primitive):
         return f"primitive {value.function.__name__}: {list(_instructions(value.function.__code__))}"
     if isinstance(value, bool | int | float | str | np.number):

@@ -1,4 +1,4 @@
-"""One compiled call each for `rank` and `update`: check what comes in, call the kernel, count."""
+"""Compiled entry points of an agent: each checks its input, calls the learner's kernel, and counts."""
 
 from __future__ import annotations
 
@@ -12,44 +12,49 @@ from numpy.typing import NDArray
 from peekrank._jit import kernel, specialise, unspecialised
 from peekrank.types import Features, Floats, Ints, Kernels, State
 
-WELL, NO_PERMUTATION, BAD_TOKEN, BAD_FEATURES = -1, -2, -3, -4  # what `update` finds; from 0 on: this is no grade
+WELL, NO_PERMUTATION, BAD_TOKEN, BAD_FEATURES = (
+    -1,
+    -2,
+    -3,
+    -4,
+)  # results of `update`; 0 and above: an invalid answer
 
 
 class Counts(NamedTuple):
-    """Number of rounds ranked and of answers about each item (in all, if lists differ), and who has retired."""
+    """Numbers of rounds and of answers per item (in total, if each list has its own items), and retired items."""
 
     rounds: Ints
     answers: Ints
-    retired: Ints  # 1 for an item that has; empty for a learner whose items stay
+    retired: Ints  # 1 for a retired item; empty if the learner's set of items is fixed
 
 
 def no_counts(counted: int, changing: int) -> Counts:
-    """Counts before the first round, of so many items that are counted by themselves, and that can retire."""
+    """Return zero counts, for `counted` items with counts of their own and `changing` items that can retire."""
     return Counts(*(np.zeros(size, dtype=np.int64) for size in (1, counted, changing)))
 
 
 class Memory(NamedTuple):
-    """What an agent keeps from call to call."""
+    """What an agent keeps between calls."""
 
     state: State
     counts: Counts
-    feedback_values: Floats  # what the learner makes of each grade
-    seen: NDArray[np.bool_]  # space to check a ranking in
-    transformed: Floats  # space for what it makes of answers
+    feedback_values: Floats  # the learner's perceived relevance of each grade
+    seen: NDArray[np.bool_]  # workspace of `is_permutation`
+    transformed: Floats  # workspace for perceived answers
 
 
-class Calls(NamedTuple):
-    """The two calls for the kernels of a learner."""
+class EntryPoints(NamedTuple):
+    """The two entry points for the kernels of a learner."""
 
     rank: Callable[..., int]
     update: Callable[..., int]
 
 
 @cache
-def compiled_calls(kernels: Kernels) -> Calls:
-    """The calls for these kernels; `name_of` tells them from those for others."""
+def entry_points(kernels: Kernels) -> EntryPoints:
+    """Return the entry points for these kernels."""
     name, set_items = name_of(kernels), set_items_of(kernels)
-    return Calls(
+    return EntryPoints(
         specialise(
             _rank_once,
             name,
@@ -62,8 +67,8 @@ def compiled_calls(kernels: Kernels) -> Calls:
 
 
 @cache
-def compiled_off_policy(kernels: Kernels) -> Callable[..., None]:
-    """The call that takes over what somebody else showed, for kernels that can."""
+def off_policy_entry_point(kernels: Kernels) -> Callable[..., None]:
+    """Return the entry point of `off_policy`, for kernels that can take over a ranking that somebody else chose."""
     return specialise(
         _off_policy_once,
         name_of(kernels),
@@ -73,12 +78,12 @@ def compiled_off_policy(kernels: Kernels) -> Callable[..., None]:
 
 
 def set_items_of(kernels: Kernels) -> Callable[[State, Ints], None]:
-    """What tells a learner which items are there, if it wants to know."""
+    """Return the kernel that passes the available items to a learner, which does nothing for a fixed set."""
     return kernels.set_items or _fixed
 
 
 def name_of(kernels: Kernels) -> str:
-    """A name for the kernels of a learner, in characters that file names may have."""
+    """Return a name for the kernels of a learner, in characters that file names may have."""
     return f"{kernels.rank.__module__}.{kernels.rank.__qualname__}-{kernels.update.__qualname__}"
 
 
@@ -91,17 +96,17 @@ _off_policy: Callable[[State, Features, Ints, Floats, Floats], None] = unspecial
 
 @kernel
 def _fixed(state: State, items: Ints) -> None:
-    """Nothing, for a learner whose items are always the same."""
+    """Do nothing, for a learner whose set of items is fixed."""
 
 
 @kernel
 def _unknown(state: State, X: Features, ranking: Ints, token: Floats, out: Floats) -> None:
-    """Nothing, for a learner that does not know its propensities."""
+    """Do nothing, for a learner that does not know its propensities."""
 
 
 @kernel
 def first_not_finite(X: Features) -> int:
-    """The first item with a feature that is no finite number; -1 if there is none."""
+    """Return the first item with a feature that is not finite, or -1."""
     for item in range(len(X)):
         finite = True
         for f in range(X.shape[1]):
@@ -113,7 +118,7 @@ def first_not_finite(X: Features) -> int:
 
 @kernel
 def is_permutation(ranking: Ints, seen: NDArray[np.bool_]) -> bool:
-    """Whether a ranking holds each of its items once."""
+    """Return whether a ranking holds each of its items once."""
     n = len(ranking)
     for i in range(n):
         seen[i] = False
@@ -127,7 +132,7 @@ def is_permutation(ranking: Ints, seen: NDArray[np.bool_]) -> bool:
 
 @kernel
 def are_known(items: Ints, m: int) -> bool:
-    """Whether numbers of items ascend, and are below m."""
+    """Return whether numbers of items ascend and are below m."""
     before = -1
     for item in items:
         if item <= before:
@@ -138,7 +143,7 @@ def are_known(items: Ints, m: int) -> bool:
 
 @kernel
 def are_uniform(numbers: Floats) -> bool:
-    """Whether all numbers are from [0, 1): a kernel may take them for positions of items."""
+    """Return whether all numbers are in [0, 1). Kernels turn them into indices of items."""
     for number in numbers:
         if not 0 <= number < 1:
             return False
@@ -147,7 +152,7 @@ def are_uniform(numbers: Floats) -> bool:
 
 @kernel
 def fill_rows(items: Ints, ranking: Ints, rows: Ints) -> bool:
-    """Fill `rows` with the position of each item of a ranking among ascending items; False if one is not there."""
+    """Fill `rows` with the index of each ranked item among ascending items. Return False if one is missing."""
     for p in range(len(ranking)):
         low, high = 0, len(items) - 1
         while low < high:
@@ -178,9 +183,9 @@ def _rank_once(
     token: Floats,
     propensities: Floats,
 ) -> int:
-    """Rank by a row of the uniforms, and fill the propensities if there is room for them.
+    """Rank by a row of the uniforms, and fill the propensities unless their array is empty.
 
-    Which round it was, from 1 on; with a minus sign if the propensities are not known.
+    Return the number of the round, from 1 on, negative if the propensities are not known.
     """
     state, rounds = memory.state, memory.counts.rounds
     _set_items(state, items)
@@ -196,7 +201,7 @@ def _rank_once(
 
 
 def _update_once(memory: Memory, items: Ints, X: Features, ranking: Ints, token: Floats, answers: Floats) -> int:
-    """Update, if all that the decision and the answers hold is as it should be; else what is not."""
+    """Update, unless the decision or the answers are invalid. Return `WELL` or what is invalid."""
     state, transformed, grades = memory.state, memory.transformed, memory.feedback_values
     if first_not_finite(X) >= 0:
         return BAD_FEATURES
@@ -225,13 +230,13 @@ def _update_once(memory: Memory, items: Ints, X: Features, ranking: Ints, token:
 def _off_policy_once(
     memory: Memory, items: Ints, X: Features, ranking: Ints, propensities: Floats, token: Floats
 ) -> None:
-    """Turn the token of what was ranked last into that of another ranking of the same list."""
+    """Turn the token of the latest ranking into that of another ranking of the same list."""
     _set_items(memory.state, items)
     _off_policy(memory.state, X, ranking, propensities, token)
 
 
 def read_only(part: Any) -> Any:
-    """A state with its arrays, and those of states within it, as views that cannot be written to."""
+    """Return a state with all arrays, also those of nested states, as read-only views."""
     if isinstance(part, np.ndarray):
         view = part.view()
         view.flags.writeable = False
