@@ -52,7 +52,7 @@ def one_log(seed: int, *, changing: bool) -> Missed:
     )
     order = fixed_order(log, [str(i) for i in rng.permutation(M)])
     learner = replayed(log, DoubtSort(DCG()), seed=seed)
-    found = evaluate_log(log, [order, learner], DCG(), looks=t + 1)
+    found = evaluate_log(log, [order, learner], DCG(), checkpoints=t + 1)
     truths = [true_values(policy, means) for policy in (order, learner)]
     running = [np.cumsum(truth) / (t + 1) for truth in truths]
     low, high = found.estimates[0].betting

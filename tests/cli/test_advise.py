@@ -40,7 +40,7 @@ def test_advice_is_printed_and_written() -> None:
         (["squard", "--m", "3", "--k", "1"], "unknown measure or surrogate 'squard': did you mean 'squared'?"),
         (["kl/2", "--m", "3", "--k", "1"], "unknown surrogate 'kl/2': did you mean 'kl'?"),
         (["dcg", "--m", "3", "--k", "4"], "k = 4: must be a whole number, from 1 to 3"),
-        (["dcg", "--m", "3", "--k", "1", "--json", "."], ". is no regular file"),
+        (["dcg", "--m", "3", "--k", "1", "--json", "."], ". is not a regular file"),
     ],
 )
 def test_bad_questions_for_advice(arguments: list[str], message: str) -> None:

@@ -92,7 +92,7 @@ def test_version() -> None:
 
 
 def test_help_and_a_command_is_the_help_of_that_command() -> None:
-    assert call("help", "learn").stdout == call("learn", "--help").stdout
+    assert call("help", "train").stdout == call("train", "--help").stdout
     assert call("help").stdout == call("--help").stdout
 
 

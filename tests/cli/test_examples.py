@@ -55,12 +55,12 @@ def test_help_fits_the_terminal_and_has_the_examples_as_they_are(name: str, colu
 
 
 def test_an_error_shows_an_example() -> None:
-    done = peekrank("learn")
+    done = peekrank("train")
     assert done.exit_code == 2
     assert done.stderr.splitlines() == [
-        "Usage: root learn [OPTIONS] DATA [LEARNER...]",  # a test calls it root
-        f"For instance: {examples('learn')[0]}",
-        "Try 'root learn --help' for help.",
+        "Usage: root train [OPTIONS] DATA [LEARNER...]",  # a test calls it root
+        f"Example: {examples('train')[0]}",
+        "Try 'root train --help' for help.",
         "",
         "error: missing argument 'DATA'",
     ]

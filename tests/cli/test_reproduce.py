@@ -34,7 +34,7 @@ def test_an_unknown_name_gets_the_nearest(tmp_path: Path, monkeypatch: pytest.Mo
     assert "unknown reproduction 'ct15-tabel-1': did you mean 'ct15-table-1'?" in done.stderr
     done = reproduce("rates", "--all")
     assert done.exit_code == 2
-    assert "--all does not go with names" in done.stderr
+    assert "--all and names exclude each other" in done.stderr
     assert not list(tmp_path.iterdir())
 
 
@@ -71,6 +71,6 @@ def test_what_is_finished_is_kept_when_the_user_stops(
     monkeypatch.setattr(reproduction, "ALL", items)
     done = reproduce("--all", "--out", str(tmp_path / "out"))
     assert done.exit_code == 130
-    assert "1 of 2 are finished; they, and what is done of second, are kept in" in " ".join(done.stderr.split())
+    assert "1 of 2 are finished; they and the runs of second are kept in" in " ".join(done.stderr.split())
     assert reproduce("--all", "--out", str(tmp_path / "out")).exit_code == 0
     assert calls == ["first", "second", "second"]

@@ -1,4 +1,4 @@
-"""What commands say to scripts: one JSON object and nothing else, or nothing at all."""
+"""Output for scripts: one JSON object and nothing else, or nothing at all."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ ASKED = {
     "advise": ["dcg --m 3 --k 1 --horizon 10", "ndcgsquared --m 10 --k 1"],
     "list": [""],
     "data": ["train.txt"],
-    "learn": ["train.txt uniform --rounds 50 --runs 1 --test test.txt --out trained-again"],
+    "train": ["train.txt uniform --rounds 50 --runs 1 --test test.txt --out trained-again"],
     "rank": ["trained/models/ridge-0.json test.txt --out ranked.tsv --measure p@3+sum"],
     "simulate": ["doubtsort uniform --horizon 50 --runs 2 --out simulated-again"],
     "compare": ["simulated"],
     "evaluate": ["log.parquet --policy logged --policy order:2,0,1"],
-    "positions": ["log.parquet"],
-    "watch": ["log.parquet"],
+    "position-bias": ["log.parquet"],
+    "monitor": ["log.parquet"],
     "game": ["--m 2", "dcg --m 2 --k 1", "apple-tasting"],
     "log audit": ["log.db"],
 }
 QUIET = {
-    "learn": "train.txt --rounds 50 --runs 1 --out trained-quietly",
+    "train": "train.txt --rounds 50 --runs 1 --out trained-quietly",
     "simulate": "uniform --horizon 50 --runs 1 --out simulated-quietly",
-    "rates": "dcg uniform --m 2 --k 1 --horizons 20,40 --runs 1",
+    "study": "dcg uniform --m 2 --k 1 --horizons 20,40 --runs 1",
     "sweep": "example.toml",
     "reproduce": "ct15-table-1",
     "log audit": "log.db",
     "log backup": "log.db copy.db",
     "log export": "log.db home home.parquet",
-    "warm": "uniform",
+    "precompile": "uniform",
 }
 
 
@@ -52,7 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         for seed, name in enumerate(["train.txt", "test.txt"]):
             Path(name).write_text(letor_text(20, seed))
         for line in (
-            "learn train.txt --rounds 50 --runs 1",
+            "train train.txt --rounds 50 --runs 1",
             "simulate doubtsort uniform --horizon 50 --runs 3 --out simulated",
             "simulate uniform --k 3 --horizon 200 --runs 1 --out logged --log log.parquet",
         ):
@@ -96,11 +96,11 @@ def test_quiet_commands_print_nothing(name: str) -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_errors_are_said_quietly_too() -> None:
+def test_quiet_does_not_hide_errors() -> None:
     assert "unknown learner" in refused("simulate", "unknown", "--quiet", "--out", "none")
 
 
 @pytest.mark.usefixtures("folder")
 def test_standard_output_is_for_one_thing() -> None:
     said = refused("rank", "trained/models/ridge-0.json", "test.txt", "--json", "-")
-    assert said.startswith("error: --json -: standard output is for the table")
+    assert said.startswith("error: --json - needs --out FILE")

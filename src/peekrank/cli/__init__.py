@@ -27,7 +27,7 @@ def main() -> None:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """While a command runs, let Ctrl-C be an exception; before and after, it ends the process at once."""
+    """Turn Ctrl-C into an exception while a command runs. Before and after, it ends the process at once."""
     if signal.getsignal(signal.SIGINT) is not _leave:
         yield
         return
@@ -44,7 +44,7 @@ def _leave(*_: object) -> None:
 
 
 def _interrupt(_: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt, except within an import: not all packages survive one there, and polars panics."""
+    """Raise KeyboardInterrupt, but exit at once during an import, where polars would panic."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             _leave()
