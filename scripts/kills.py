@@ -27,7 +27,7 @@ import numpy as np
 
 from peekrank.data.generated import DatasetShape, make_dataset
 from peekrank.data.peek import save_dataset
-from peekrank.jobs.results_dir import finished
+from peekrank.jobs.results_dir import count_finished
 
 MOST_KILLS = 8  # of a folder
 EARLY = 0.9  # of the time until the manifest is written, from which on kills are drawn
@@ -99,7 +99,7 @@ def killed(command: Sequence[str], where: Path, after: float) -> bool:
 
 def stage(folder: Path, whole: Path) -> str:
     """How far a folder is, compared with a whole one."""
-    there, parts = finished(folder), finished(whole)
+    there, parts = count_finished(folder), count_finished(whole)
     if there < parts:
         return "between parts" if there else "before the first part"
     return "at the tables" if len(contents(folder)) < len(contents(whole)) else "when all was written once"

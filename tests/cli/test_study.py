@@ -130,7 +130,7 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*_: object, **__: object) -> None:
         raise InterruptedRunError
 
-    monkeypatch.setattr(Threads, "run_all_jobs", stopped)
+    monkeypatch.setattr(Threads, "run", stopped)
     done = rates(*TWO)
     assert done.exit_code == 130
     settings = 3 * len(family("p@1+sum", 3, 1, 40))

@@ -143,7 +143,7 @@ def test_crossing_takes_the_worst_opponent_of_each_horizon() -> None:
     game = classic("label-efficient")
     said: list[str] = []
     rows = run_arena(
-        {"labels": game}, {"feedexp3": FeedExp3, "any": lambda *_: Uniform()}, [500, 2000], 3, say=said.append
+        {"labels": game}, {"feedexp3": FeedExp3, "any": lambda *_: Uniform()}, [500, 2000], 3, echo=said.append
     )
     assert said == ["labels done"]
     assert [(row.game, row.learner, row.rate) for row in rows] == [

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from peekrank import simulate
 from peekrank.experiments import run, runs
 from peekrank.experiments.sweep import EXAMPLE, Sweep, read_sweep
-from peekrank.experiments.sweep_runs import _plan, finished_runs, run_sweep
+from peekrank.experiments.sweep_runs import _make_plan, finished_runs, run_sweep
 from peekrank.jobs import results_dir as folders
 from peekrank.jobs import run_files
 from peekrank.jobs.executor import InterruptedRunError, Threads
@@ -309,7 +309,7 @@ def test_other_code_is_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ids=str,
 )  # fmt: skip
 def test_whatever_determines_a_run_makes_it_another(change: dict[str, Any]) -> None:
-    before, after = _plan(SMALL).runs, _plan(replace(SMALL, **change)).runs
+    before, after = _make_plan(SMALL).runs, _make_plan(replace(SMALL, **change)).runs
     assert after
     assert before.keys().isdisjoint(after)
 

@@ -17,7 +17,7 @@ import pytest
 from helpers.folders import KINDS, Kind, contents, made
 from peekrank.jobs import results_dir as folders
 from peekrank.jobs.executor import InterruptedRunError
-from peekrank.jobs.results_dir import finished
+from peekrank.jobs.results_dir import count_finished
 
 pytestmark = pytest.mark.parametrize("kind", KINDS, ids=str)
 
@@ -92,7 +92,7 @@ def test_a_folder_where_nothing_is_finished_may_be_taken_over(kind: Kind, tmp_pa
     for path in tmp_path.rglob("runs/*"):
         path.unlink()
     kind.other(tmp_path)
-    assert finished(tmp_path)
+    assert count_finished(tmp_path)
 
 
 def test_results_of_other_code_are_not_gone_on_with(

@@ -50,11 +50,11 @@ def test_relevance_plays_no_part_in_ranking() -> None:
 
 def test_values_are_of_queries_that_count_with_relevance_rounded() -> None:
     ranked = model().rank(made(np.array([0.75, 0.25, 0, 0], np.float32)))
-    values = ranked.judged(NDCG(10, no_relevant="skip"))
+    values = ranked.values(NDCG(10, no_relevant="skip"))
     assert values == pytest.approx([1 / np.log2(3)])
     assert ranked.quality(NDCG(10, no_relevant="skip")) == values[0]
     nothing = model().rank(made(np.zeros(4, np.uint8)))
-    assert len(nothing.judged(NDCG(10, no_relevant="skip"))) == 0
+    assert len(nothing.values(NDCG(10, no_relevant="skip"))) == 0
     assert np.isnan(nothing.quality(NDCG(10, no_relevant="skip")))
 
 

@@ -97,14 +97,14 @@ def test_features_decide(values: Values, scaling: str, why: str) -> None:
     data = make_dataset(LAYOUT, np.random.default_rng(1), values=values)
     found = choose_scaling(data, Training(("ridge",), rounds=1_000))
     assert found.scaling == scaling
-    assert re.fullmatch(why, found.why)
+    assert re.fullmatch(why, found.reason)
 
 
 def test_a_trial_can_decide_for_another_scaling() -> None:
     train, _ = halves(by_huge_values(np.random.default_rng(4)))
     found = choose_scaling(train, Training(("ridge",), rounds=4_000))
     assert found.scaling == "global"
-    assert not found.why.endswith("than robust")
+    assert not found.reason.endswith("than robust")
 
 
 def test_what_came_scaled_is_left_alone() -> None:

@@ -64,7 +64,7 @@ def command(
     ranked = learned.rank(read_data(data, None, learned.preparation.base, relevance=False, documents=True))
     if judge and ranked.data.about.warnings.get("documents_without_relevance"):
         raise ValueError(f"{data.name}: has no relevance that --measure {measure} could judge by; leave it out")
-    values = ranked.judged(judge) if judge else None
+    values = ranked.values(judge) if judge else None
     text = _as_table(ranked)
     if out:
         write_whole(out, lambda part: part.write_text(text, encoding="utf-8"))

@@ -44,7 +44,7 @@ class Standardisation(NamedTuple):
 def scale_within_queries(data: Dataset) -> Dataset:
     """Scale each feature within each query: (x - min) / (max - min), from 0 to 1; 0 where min = max.
 
-    >>> from peekrank.data.dataset import About
+    >>> from peekrank.data.dataset import Provenance
     >>> features = np.array([[1, 5], [3, 5], [2, 5], [9, 9]], np.float32)
     >>> grades, offsets, queries = np.zeros(4, np.uint8), np.array([0, 3, 4]), np.array([1, 2])
     >>> scale_within_queries(Dataset(features, grades, offsets, queries, Provenance("x"))).features
@@ -68,7 +68,7 @@ def scale_within_queries(data: Dataset) -> Dataset:
 def fit_standardisation(train: Dataset) -> Standardisation:
     """Mean and standard deviation of each feature over the documents of a training part.
 
-    >>> from peekrank.data.dataset import About
+    >>> from peekrank.data.dataset import Provenance
     >>> features = np.array([[1, 5], [3, 5]], np.float32)
     >>> data = Dataset(features, np.zeros(2, np.uint8), np.array([0, 2]), np.array([1]), Provenance("x"))
     >>> fitted = fit_standardisation(data)
@@ -93,7 +93,7 @@ def fit_robustly(train: Dataset) -> Standardisation:
     Centre and spread are median and median distance from it (`peekrank.data.feature_stats`). A few huge values then
     neither set the scale of a feature nor decide what is learned about it.
 
-    >>> from peekrank.data.dataset import About
+    >>> from peekrank.data.dataset import Provenance
     >>> features = np.array([[0], [1], [2], [3], [1e6]], np.float32)
     >>> data = Dataset(features, np.zeros(5, np.uint8), np.array([0, 5]), np.array([1]), Provenance("x"))
     >>> standardise(data, fit_standardisation(data)).features[:, 0].round(2)
@@ -167,7 +167,7 @@ def standardise_online(data: Dataset, sequence: Ints) -> Online:
 
     A feature that was constant so far is 0. Once all queries were shown, statistics no longer change.
 
-    >>> from peekrank.data.dataset import About
+    >>> from peekrank.data.dataset import Provenance
     >>> features = np.array([[1], [3], [2]], np.float32)
     >>> data = Dataset(features, np.zeros(3, np.uint8), np.array([0, 2, 3]), np.array([7, 4]), Provenance("x"))
     >>> rounds, sequence, fitted = standardise_online(data, np.array([1, 0, 0, 1]))

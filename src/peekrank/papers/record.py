@@ -19,7 +19,7 @@ from peekrank._util.atomic import write_whole
 from peekrank.experiments.comparison import half_interval
 from peekrank.games.cells import Progress, part_of
 from peekrank.jobs.executor import Threads
-from peekrank.jobs.results_dir import OURS, Code, ResultsDir, manifest_of, write_table
+from peekrank.jobs.results_dir import OURS, Code, ResultsDir, read_manifest_of_kind, write_table
 from peekrank.learners._shared import ShortHorizonWarning
 from peekrank.registry import built_in_modules
 from peekrank.reports import plots
@@ -102,7 +102,7 @@ class How(NamedTuple):
             By the name of the file. Each is given something to call now and then, which ends it after Ctrl-C.
         """
         folder = self.claim()
-        there = folder.finished(jobs, lambda *_: True)
+        there = folder.read_finished(jobs, lambda *_: True)
         missing = [name for name in jobs if name not in there]
         tick = self.counter(len(jobs))
         tick(len(there))
@@ -117,7 +117,7 @@ class How(NamedTuple):
             folder.save(name, *made)
             there[name] = made[0]
 
-        Threads(self.workers).run_all_jobs(missing, compute, keep, tick, str)
+        Threads(self.workers).run(missing, compute, keep, tick, str)
         return {name: there[name] for name in jobs}
 
     def counter(self, total: int) -> Callable[[int], None]:
@@ -182,7 +182,7 @@ class Record:
         code = Code.of(item.make.__module__, *built_in_modules())
         how = How(self.path / item.name, self.quick, workers, progress, code)
         folder, began = how.claim(), time.perf_counter()
-        if not folder.finished([_CLAIMS], _belongs):
+        if not folder.read_finished([_CLAIMS], _belongs):
             with folder.resumable():
                 with warnings.catch_warnings():
                     warnings.simplefilter(
@@ -209,7 +209,7 @@ class Record:
 
 def read_record(path: Path) -> tuple[str, dict[str, Kept]]:
     """The mode of a record, quick or full, and everything that is finished in it, by name."""
-    mode = str(manifest_of(path, "record")["record"].get("mode"))
+    mode = str(read_manifest_of_kind(path, "record")["record"].get("mode"))
     there = (ResultsDir.open(file.parent, "reproduction") for file in sorted(path.glob("*/manifest.json")))
     return mode, {folder.path.name: _kept(folder) for folder in there if folder.file(_CLAIMS).exists()}
 
