@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from peekrank.data.dataset import Dataset, describe
-from peekrank.data.generated import LAYOUTS, DatasetShape, Kind, make_dataset
+from peekrank.data.generated import SHAPES, DatasetShape, Kind, make_dataset
 
 BIG = DatasetShape(2000, (5, 15), 8, (0.5, 0.3, 0.2))
 
@@ -26,9 +26,9 @@ def explained(data: Dataset, *, within_queries: bool = False) -> float:
     return 1 - float(((grade - features @ weights) ** 2).sum() / (grade**2).sum())
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("name", SHAPES)
 def test_shapes_and_shares(name: str) -> None:
-    layout = LAYOUTS[name]
+    layout = SHAPES[name]
     data = make_dataset(name, np.random.default_rng(0), scale=300 / layout.queries)
     assert len(data.queries) == 300
     assert data.features.shape == (data.offsets[-1], layout.features)
@@ -44,7 +44,7 @@ def test_shapes_and_shares(name: str) -> None:
 
 def test_sizes_of_the_paper() -> None:
     """Those of CT16's experiments; Yahoo has about 24 documents a query."""
-    yahoo, yandex = LAYOUTS["yahoo"], LAYOUTS["yandex"]
+    yahoo, yandex = SHAPES["yahoo"], SHAPES["yandex"]
     assert (yahoo.queries, yahoo.features, sum(yahoo.documents) / 2) == (19_944, 700, 23.5)
     assert (yandex.queries, yandex.features) == (9_126, 245)
 

@@ -80,7 +80,7 @@ def test_checkpoints_end_with_the_last_round() -> None:
 @pytest.mark.parametrize("wrong", [[], [2], [-1], [[0, 1]]])
 def test_wrong_outcomes_are_refused(wrong: Any) -> None:
     game = classic("matching-pennies")
-    with pytest.raises(ValueError, match="outcomes must hold whole numbers from 0 to 1"):
+    with pytest.raises(ValueError, match="outcomes must be whole numbers from 0 to 1"):
         play_game(FeedExp3(game), game, wrong)
 
 

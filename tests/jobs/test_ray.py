@@ -99,7 +99,7 @@ def test_a_node_lost_in_the_middle_loses_nothing(
     killer = threading.Thread(target=remove_the_node_at_work)
     killer.start()
     with monkeypatch.context() as patch:
-        patch.setattr(sweep_runs, "_play", play)
+        patch.setattr(sweep_runs, "_compute_job", play)
         run_sweep(SWEEP, tmp_path / "ray", executor=Ray(cluster.address))
     killer.join()
     jobs = [line.rsplit(" ", 1) for line in begun.read_text().splitlines()]
@@ -143,7 +143,7 @@ def add(self, *run, **known):
         file.write(".")
 
 here = Path.cwd()  # nodes have another
-sweep_runs._play, took, run_files.RunFiles.add = play, run_files.RunFiles.add, add
+sweep_runs._compute_job, took, run_files.RunFiles.add = play, run_files.RunFiles.add, add
 cli.main()
 """
 
@@ -281,7 +281,7 @@ def test_a_job_that_ends_its_process_ends_all(
 def test_an_address_that_does_not_answer(
     answer: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ray_executor, "_PATIENCE", 0.3)
+    monkeypatch.setattr(ray_executor, "_TIMEOUT", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
 
@@ -303,8 +303,8 @@ def test_an_address_that_answers_but_is_no_ray(tmp_path: Path) -> None:
     script = """
 import sys
 from peekrank.jobs import ray
-assert ray._PATIENCE_OF_RAY.keys() == (shorter := dict.fromkeys(ray._PATIENCE_OF_RAY, "1")).keys()
-ray._PATIENCE_OF_RAY = shorter
+assert ray._RAY_TIMEOUTS.keys() == (shorter := dict.fromkeys(ray._RAY_TIMEOUTS, "1")).keys()
+ray._RAY_TIMEOUTS = shorter
 ray.Ray(sys.argv[1]).run([1], print, print, print, str)
 """
     with socket.create_server(("", 0)) as server:  # Ray calls this machine by another name

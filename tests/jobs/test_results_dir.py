@@ -120,8 +120,8 @@ def test_half_a_line_of_timings_is_passed_over(tmp_path: Path) -> None:
     folder = begun(tmp_path)
     with (tmp_path / "timings.csv").open("a") as file:
         file.write("1,0.")  # killed
-    folder.time({"2": 3.0})
-    folder.time({"3": 4.0, "0": 0.5})
+    folder.add_timings({"2": 3.0})
+    folder.add_timings({"3": 4.0, "0": 0.5})
     assert folder.seconds() == {"0": 0.5, "3": 4.0}
     (tmp_path / "timings.csv").write_bytes(b"\xff\xfe\x00")
     assert folder.seconds() == {}
@@ -138,10 +138,10 @@ def test_half_a_line_of_timings_is_passed_over(tmp_path: Path) -> None:
         ('{"format": 4, "study": {}}', r"manifest\.json is not a manifest of format 3"),
         (
             '{"format": 2, "study": {}}',
-            "is of format 2, of an earlier state of peekrank, .* make the results again",
+            "has format 2 of an earlier peekrank, .* compute the results again",
         ),
-        ('{"format": 3, "study": 7}', "describes no study"),
-        ('{"format": 3, "experiment": {}}', "describes no study"),
+        ('{"format": 3, "study": 7}', "does not describe a study"),
+        ('{"format": 3, "experiment": {}}', "does not describe a study"),
         ('{"format": 3, "study": {}}', "different runs, seed, content of the data"),
     ],
 )

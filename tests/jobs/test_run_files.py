@@ -81,7 +81,7 @@ def test_two_writers_lose_nothing(tmp_path: Path) -> None:
 
 
 def stored(digest: str = "d") -> pl.DataFrame:
-    rows = run_files.table({0: curve(0)}, [0])
+    rows = run_files.concat_runs({0: curve(0)}, [0])
     return rows.select(pl.lit(digest).alias("digest"), pl.all())
 
 

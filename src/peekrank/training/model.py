@@ -74,10 +74,9 @@ class Preprocessor(NamedTuple):
         data = self._columns(data)
         if data.about.scaling != "none":
             if (data.about.scaling, data.about.fitted_on) != (self.scaling, self.fitted_on):
-                raise ValueError(
-                    f"{name}: is scaled already ({_scaling_text(data.about.scaling, data.about.fitted_on)}): must be "
-                    f"{_scaling_text(self.scaling, self.fitted_on)}, or not scaled"
-                )
+                actual = _scaling_text(data.about.scaling, data.about.fitted_on)
+                expected = _scaling_text(self.scaling, self.fitted_on)
+                raise ValueError(f"{name}: is scaled already ({actual}): must be {expected}, or not scaled")
         elif self.scaling == "query":
             data = scale_within_queries(data)
         elif self.standardisation is not None:

@@ -38,8 +38,8 @@ def choose_scaling(train: Dataset, training: Training) -> Choice:
     Heavy tails can be noise or signal, and the features alone do not show which. So the trial trains the learners
     three times for 2,000 rounds with each of robust, query and global scaling. Each run is evaluated on 4,000
     random documents: for a document in a list of n, ``n (2^r - 1) / log2(1 + position)`` is an unbiased estimate
-    of DCG@10. Robust scaling is used unless another one is better by two standard errors. The trial does not count as rounds
-    of the training, and it uses no other grades.
+    of DCG@10. Robust scaling is used unless another one is better by two standard errors. The trial does not count
+    as rounds of the training, and it uses no other grades.
 
     >>> from peekrank.data.generated import DatasetShape, make_dataset
     >>> shape = DatasetShape(queries=60, documents=(2, 12), features=6, shares=(0.6, 0.3, 0.1))

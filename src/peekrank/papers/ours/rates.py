@@ -43,7 +43,7 @@ class Game(NamedTuple):
     def name(self) -> str:
         """Name of its files."""
         long = "" if self.horizons == HORIZONS else "-long"
-        return f"rates-{self.measure.replace('@', '')}-m{self.m}-k{self.k}{long}"
+        return f"rates-{self.measure.replace('@', '').removesuffix('+sum')}-m{self.m}-k{self.k}{long}"
 
     @property
     def title(self) -> str:

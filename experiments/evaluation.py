@@ -1,7 +1,7 @@
 """The figures of records/evaluation.json: how often intervals are wrong at some look, and errors of estimates.
 
-python experiments/evidence.py coverage     # 10,000 logs of adaptive learners, 200 rounds each: some minutes
-python experiments/evidence.py robust       # 20 items, 5 seen, 5,000 lists: IPS against doubly robust, 5 minutes
+python experiments/evaluation.py coverage     # 10,000 logs of adaptive learners, 200 rounds each: some minutes
+python experiments/evaluation.py robust       # 20 items, 5 seen, 5,000 lists: IPS against doubly robust, 5 minutes
 """
 
 from __future__ import annotations
