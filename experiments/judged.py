@@ -140,17 +140,17 @@ def few_and_many(
     return records.parse_table(f"{title}, few rounds and many", rounds_table(found).markdown(), [text, said])
 
 
-def stream_table(layout: DatasetShape, runs: int, say: Callable[[str], object]) -> records.Table:
+def stream_table(shape: DatasetShape, runs: int, say: Callable[[str], object]) -> records.Table:
     """Return NDCG@10 while learning from lists that come once each, for each kind of relevance."""
     found = {}
     for kind in KINDS:
         mine: Found = {}
         for run in range(runs):
-            for name, value in learned_once(layout, kind, run).items():
+            for name, value in learned_once(shape, kind, run).items():
                 mine.setdefault((name, 1), []).append(value)
         found[kind] = mine
         say(f"generated, {kind}: done")
-    size = f"{layout.queries:,} rounds, up to {layout.documents[1]} documents of {layout.features} features, k = 1"
+    size = f"{shape.queries:,} rounds, up to {shape.documents[1]} documents of {shape.features} features, k = 1"
     text = [f"{size}; NDCG@10 while learning from lists that come once each."]
     return records.parse_table("Generated lists", once_table(found).markdown(), text)
 
@@ -186,8 +186,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             found = try_all(splits, rounds=options.rounds, runs=options.runs, say=say)
             done += tables(title, splits, found)
     if options.generated:
-        layout = STREAM._replace(queries=options.generated_rounds)
-        done.append(stream_table(layout, options.runs, say))
+        shape = STREAM._replace(queries=options.generated_rounds)
+        done.append(stream_table(shape, options.runs, say))
     sys.stdout.write(records.show(done))
     if options.record:
         records.update(options.record, done)

@@ -322,7 +322,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             )
     tables = [*map(table, played), promises(played)]
     for p, made in list(zip(played, tables, strict=False))[1::2]:
-        name = f"people-{p.setting.data.title}-{p.setting.measure.replace('@', '').removesuffix('+sum')}.svg".lower()
+        name = (
+            f"people-{p.setting.data.title}-{p.setting.measure.replace('@', '').removesuffix('+sum')}.svg".lower()
+        )
         words = "share of uniform's regret against rounds and against k"
         made.pictures = {name: f"{p.setting.data.title}, {p.setting.measure}: {words}"}
         if options.record:

@@ -184,7 +184,7 @@ def test_a_learner_that_diverged_is_not_compared_and_the_others_are(tmp_path: Pa
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("nowhere", "nowhere holds no manifest.json: it is not a folder of results"),
+        ("nowhere", "nowhere has no manifest.json: it is not a results folder"),
         ("bare", "bare holds no manifest.json"),
         ("old", "is of format 1, of an earlier state of peekrank, and this one has format 3; make the results"),
         ("sweep", "sweep holds a sweep; how its learners compare is in sweep/comparisons.csv"),

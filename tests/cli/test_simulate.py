@@ -70,7 +70,7 @@ def test_learners_may_have_a_measure_of_their_own() -> None:
         (["--stream", "nowhere.soc"], "nowhere.soc"),
         (["--m", "9", "--stream", "means"], "m = 9: stream 'means' has 5 items"),
         (["--workers", "0"], "workers = 0"),
-        (["--out", "taken"], "taken is not empty and holds no manifest.json"),
+        (["--out", "taken"], "taken is not empty and has no manifest.json"),
         (["rtop1g"], "unknown learner 'rtop1g': did you mean 'rtop1f'?"),
         (["rtop1f:ordre=fixed"], "has no field 'ordre': did you mean 'order'?"),
     ],
@@ -107,7 +107,7 @@ def test_ctrl_c_keeps_finished_runs_and_says_how_to_go_on() -> None:
     kept = len(list(Path("results").glob("runs/*.parquet")))
     assert 0 < kept < 80
     assert f"{kept} of 80 runs are finished" in output.replace("\n", " ")
-    assert "the same command goes on from there" in output.replace("\n", " ")
+    assert "run the same command again to continue" in output.replace("\n", " ")
     assert "Traceback" not in output
 
 

@@ -94,8 +94,8 @@ def test_grades_are_those_of_the_game() -> None:
         (["--workers", "0"], "workers = 0"),
         (["--grades", "1"], "grades = 1"),
         (["rtop1g"], "unknown learner 'rtop1g': did you mean 'rtop1f'?"),
-        (["setftrl"], "a learner is given twice"),
-        (["--out", "taken"], "taken is not empty and holds no manifest.json"),
+        (["setftrl"], "a learner occurs twice"),
+        (["--out", "taken"], "taken is not empty and has no manifest.json"),
     ],
 )
 def test_bad_input_is_a_line_and_code_2(arguments: list[str], message: str) -> None:
@@ -136,7 +136,7 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = 3 * len(family("p@1+sum", 3, 1, 40))
     said = done.output.replace("\n", " ")
     assert f"stopped; {settings - 1} of {settings} settings are finished and kept in rates/" in said
-    assert "the same command goes on from there" in said
+    assert "run the same command again to continue" in said
 
 
 def test_no_number_is_broken_in_a_narrow_terminal() -> None:

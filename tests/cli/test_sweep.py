@@ -125,7 +125,7 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert done.exit_code == 130
     said = done.output.replace("\n", " ")
     assert "stopped; 9 of 12 runs are finished and kept in sweep/" in said
-    assert "the same command goes on from there" in said
+    assert "run the same command again to continue" in said
 
 
 def test_a_failed_run_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

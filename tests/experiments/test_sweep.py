@@ -419,7 +419,7 @@ def test_a_full_disk_is_told_and_leaves_no_half_file(tmp_path: Path, monkeypatch
         patch.setattr(Path, "replace", full)
         with pytest.raises(OSError, match="No space left on device") as caught:
             run_sweep(SMALL, tmp_path)
-    assert "the same command goes on from there" in caught.value.__notes__[-1]
+    assert "run the same command again to continue" in caught.value.__notes__[-1]
     assert len(contents(tmp_path / "runs")) == 4
     run_sweep(SMALL, tmp_path)
     run_sweep(SMALL, tmp_path / "straight")
@@ -482,6 +482,6 @@ def test_a_broken_run_is_named_before_anything_is_done(broken: str, tmp_path: Pa
         path.write_bytes(path.read_bytes()[:100])
     else:
         pl.read_parquet(path).head(3).write_parquet(path)
-    with pytest.raises(ValueError, match=rf"{path.name} .*; remove it to have it done again"):
+    with pytest.raises(ValueError, match=rf"{path.name} .*; remove the file to compute it again"):
         run_sweep(SMALL, tmp_path)
     assert not other.exists()

@@ -140,7 +140,7 @@ def test_damaged_parts_are_named_before_anything_is_done(
     path.write_bytes(path.read_bytes()[:50] if cut else b"a letter")
     other.unlink()
     before = contents(tmp_path)
-    with pytest.raises(ValueError, match=f"{path.name} cannot be read .*; remove it to have it done again"):
+    with pytest.raises(ValueError, match=f"{path.name} cannot be read .*; remove the file to compute it again"):
         made(kind, tmp_path)
     assert contents(tmp_path) == before
     path.unlink()
@@ -246,7 +246,7 @@ def test_a_full_disk_is_told_and_the_same_command_goes_on(
 
         with pytest.raises(OSError, match=r"No space left on device") as caught:
             kind.make(position, tick)
-        assert "the same command goes on from there" in caught.value.__notes__[-1]
+        assert "run the same command again to continue" in caught.value.__notes__[-1]
         kept = [path for path in position.rglob("runs/*") if path.suffix == ".parquet"]
         assert all(path.read_bytes() for path in kept)
         ballast.unlink()

@@ -104,5 +104,5 @@ def test_files_that_hold_something_else(broken: pl.DataFrame, why: str, tmp_path
     stored().write_parquet(tmp_path / "runs" / "d-000000.parquet")
     assert runs_in(tmp_path) == {0: 8.0}
     broken.write_parquet(tmp_path / "runs" / "d-000000.parquet")
-    with pytest.raises(ValueError, match=rf"d-000000\.parquet {why}; remove it to have it done again"):
+    with pytest.raises(ValueError, match=rf"d-000000\.parquet {why}; remove the file to compute it again"):
         runs_in(tmp_path)

@@ -339,7 +339,7 @@ def test_finished_runs_of_ct16_figure_1_are_kept(tmp_path: Path) -> None:
 def test_a_part_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     How(tmp_path).frames({"one": lambda _: pl.DataFrame()})
     next(tmp_path.rglob("*-one.parquet")).write_text("no Parquet")
-    with pytest.raises(ValueError, match=r"one\.parquet cannot be read .* remove it to have it done again"):
+    with pytest.raises(ValueError, match=r"one\.parquet cannot be read .* remove the file to compute it again"):
         How(tmp_path).frames({"one": lambda _: pl.DataFrame()})
 
 

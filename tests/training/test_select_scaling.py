@@ -111,7 +111,7 @@ def test_what_came_scaled_is_left_alone() -> None:
     data = make_dataset(LAYOUT, np.random.default_rng(1), values="tails")
     scaled = scale_within_queries(data)
     training = Training(("ridge",), rounds=1_000)
-    assert choose_scaling(scaled, training) == ("none", "the file came scaled, query")
+    assert choose_scaling(scaled, training) == ("none", "the file is scaled already (query")
 
 
 def test_the_choice_is_the_same_each_time_and_whatever_the_units() -> None:

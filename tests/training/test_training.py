@@ -225,7 +225,9 @@ def test_with_online_scaling_k_may_exceed_all_lists_of_a_short_run(tmp_path: Pat
     training = Training(("rtopkf",), k=5, rounds=1, runs=1, seed=2, regret=True)
     train = make(20, 1)
     assert np.diff(train.offsets)[training.sequence(0, 20)[0]] < 5
-    assert run_training(training, prepare_data(train, scaling="online"), tmp_path / "x").summaries()[0].explored == 0
+    assert (
+        run_training(training, prepare_data(train, scaling="online"), tmp_path / "x").summaries()[0].explored == 0
+    )
 
 
 def test_random_order_is_held_against_the_test_part_too(done: tuple[TrainingResult, Path]) -> None:
@@ -399,13 +401,13 @@ def test_another_training_is_refused_by_what_differs(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"learners": ()}, "no learner given"),
-        ({"learners": ("rtopkf", "rtopkf")}, "a learner is given twice"),
+        ({"learners": ()}, "no learners"),
+        ({"learners": ("rtopkf", "rtopkf")}, "a learner occurs twice"),
         ({"learners": ("rtopkg",)}, "unknown learner 'rtopkg': did you mean 'rtopkf'"),
-        ({"learners": ("rtop1f",)}, "rtop1f learns about a fixed set of items, not from features"),
+        ({"learners": ("rtop1f",)}, "rtop1f learns about fixed items, not from features"),
         ({"learners": ("from_paper:surrogate=kk",)}, "unknown surrogate 'kk'"),
         ({"learners": ("from_paper:rate=2",)}, "learner 'from_paper' has no field 'rate'"),
-        ({"learners": ("rtopkf:surrogate=ranksvm",)}, "k = 1: rtopkf:surrogate=ranksvm needs k = 2 at least"),
+        ({"learners": ("rtopkf:surrogate=ranksvm",)}, "k = 1: rtopkf:surrogate=ranksvm needs at least k = 2"),
         ({"k": 0}, "k = 0: must be a whole number, at least 1"),
         ({"rounds": 0}, "rounds = 0"),
         ({"runs": 0}, "runs = 0"),
@@ -542,18 +544,18 @@ def test_a_model_comes_back_and_scales_new_data_as_it_learned(scaling: str, tmp_
 def test_data_that_do_not_fit_a_model_are_refused() -> None:
     train = make(20, 1)
     model = model_of(train)
-    with pytest.raises(ValueError, match="wide: has 4 features: must have 3, as the training part"):
+    with pytest.raises(ValueError, match="wide: has 4 features: must have 3, like the training part"):
         model.rank(make(5, 3, d=4, source="wide"))
     with pytest.raises(ValueError, match="thin: has 2 features: must have 3"):
         model.rank(make(5, 3, d=2, source="thin"))
-    with pytest.raises(ValueError, match="made: feature ids count from 0: must count from 1"):
+    with pytest.raises(ValueError, match="made: feature ids start at 0: must start at 1"):
         model.rank(train._replace(about=Provenance("made", base=0)))
     with pytest.raises(ValueError, match=r"is scaled already \(query\): must be none, or not scaled"):
         model.rank(scale_within_queries(train))
     other = standardise(train, fit_standardisation(train)._replace(fitted_on="elsewhere"))
     with pytest.raises(ValueError, match=r"\(global, fitted on elsewhere\): must be global, fitted on made"):
         model_of(train, "global").rank(other)
-    with pytest.raises(ValueError, match="must be scaled as the training part was before learning"):
+    with pytest.raises(ValueError, match="must be scaled like the training part was before learning"):
         model_of(standardise(train, fit_standardisation(train))).rank(train)
     with pytest.raises(ValueError, match=r"scaling = query: made is scaled already \(query\); leave it out"):
         preparation(scale_within_queries(train), "query")
@@ -584,7 +586,7 @@ def test_files_that_are_no_models_or_damaged_are_refused(tmp_path: Path) -> None
     text = path.read_text()
     for content in ("", "[1]", '{"kind": "else"}', text[: len(text) // 2], "\x00\xff"):
         path.write_text(content)
-        with pytest.raises(ValueError, match=r"m\.json: is not a model of peekrank, or is cut short"):
+        with pytest.raises(ValueError, match=r"m\.json: is not a peekrank model, or is cut short"):
             load_model(path)
     path.write_text(text.replace('"format": 1', '"format": 2'))
     with pytest.raises(ValueError, match=r"m\.json: has format 2; this peekrank reads format 1"):

@@ -16,21 +16,21 @@ from peekrank.data._lines import (
     COLUMNS,
     COMMENTS,
     DONE,
-    INEXACT,
     FAULT,
     FEATURE,
     FIELDS,
     FROM_ZERO,
+    INEXACT,
     LARGE,
     LONGER,
     MISSING,
     MIXED,
     NEED,
     NEGATIVE,
-    QUERY_BY,
     PRESENT,
     PREVIOUS,
     QUERY,
+    QUERY_BY,
     RELEVANCE,
     RETURNED,
     ROWS,
@@ -204,9 +204,7 @@ class Table:
     def _count_from_zero(self) -> None:
         rows, columns = int(self.cursor[ROWS]), int(self.cursor[COLUMNS])
         if self.n_features == columns:
-            reason = (
-                f"feature id 0 makes ids start at 0, but {columns} was read before; {self._too_many(columns)}"
-            )
+            reason = f"feature id 0 makes ids start at 0, but {columns} was read before; {self._too_many(columns)}"
             raise self._error(self.lines + 1, reason)
         width = self.n_features or self.width + 1
         self._resize(len(self.relevance), width)
@@ -240,8 +238,7 @@ class Table:
         number, _, value = token_text.partition(":")
         if stop == RELEVANCE:
             if re.search(r"[,;]", token_text):
-                return f"'{token_text}' looks like a line of CSV: read it with pandas or polars, and use
-                Dataset.of"
+                return f"'{token_text}' looks like CSV: read it with pandas or polars, and use Dataset.of"
             if not token_text.startswith("qid:"):
                 return f"relevance '{token_text}' is not a finite number; expected a line such as '{EXAMPLE}'"
             return f"relevance is missing before '{token_text}'; only `peekrank rank` accepts documents without it"
@@ -259,7 +256,7 @@ class Table:
             return "expected the number of the query as the only comment, as in the lines before"
         if stop == QUERY:
             actual = f"'{token_text}'" if token_text else "nothing"
-            return f"expected qid:N after the relevance, got {actual}; a line such as '{EXAMPLE}'"
+            return f"expected qid:N after the relevance as in '{EXAMPLE}', got {actual}"
         if stop == FEATURE:
             return f"'{token_text}' is not a feature such as 3:0.5, with a whole number as id"
         if stop == VALUE:

@@ -178,8 +178,8 @@ def _read_about(about: Any, name: str) -> Provenance:
                 f"{name}: its header has {key} = {excerpt(repr(value))} in about: must be of type {expected}"
             )
     if not all(map(_natural, about.get("warnings", {}).values())):
-        raise ValueError(f"{name}: its header has warnings that are not counts:
-        {excerpt(repr(about['warnings']))}")
+        counts = excerpt(repr(about["warnings"]))
+        raise ValueError(f"{name}: its header has warnings that are not counts: {counts}")
     return Provenance(**about)
 
 
@@ -227,8 +227,7 @@ def _unpack(array: NDArray[np.uint8] | None, name: str, field: str, count: int) 
     except UnicodeDecodeError:
         raise ValueError(f"{name}: its {field} are not UTF-8 text") from None
     if len(texts) != count + 1 or texts[-1]:
-        raise ValueError(f"{name}: has {len(texts) - 1:,} {field}: must be {count:,}, each followed by a line
-        feed")
+        raise ValueError(f"{name}: has {len(texts) - 1:,} {field}: must be {count:,}, each with a line feed")
     return tuple(texts[:-1])
 
 

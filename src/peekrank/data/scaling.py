@@ -14,8 +14,7 @@ from peekrank.data.feature_stats import centres_and_spreads
 from peekrank.types import Features, Floats, Ints, Rounds
 
 Scaling = Literal["none", "query", "global", "robust"]
-LearningScaling = Literal[Scaling, "online"]  # online scaling depends on the order of queries, which files do not
-have
+LearningScaling = Literal[Scaling, "online"]  # online scaling needs an order of queries
 
 
 class AsinhScaler(NamedTuple):
@@ -147,8 +146,7 @@ def standardise(data: Dataset, fitted: Standardisation) -> Dataset:
         _squash(source, *fitted.squash, scaled)
         source = scaled
     if not _standardise(source, fitted.mean, fitted.deviation, scaled):
-        raise ValueError(f"{data.about.source}: features are so far from those of the training part that they
-        exceed float32")
+        raise ValueError(f"{data.about.source}: features are too far from the training part for float32")
     about = replace(data.about, scaling=fitted.scaling, fitted_on=fitted.fitted_on)
     return data._replace(features=scaled, about=about)
 

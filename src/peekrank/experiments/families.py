@@ -100,8 +100,8 @@ def lower_bound_pair(measure: str, m: int, k: int, horizon: int, grades: int = 2
     if factorial(m) * grades**m > _MAX_LOSSES or grades > 10:
         return ()
     analysis = _analysis(measure, m, k, grades)
-    outcomes = tuple(name.replace(" ", "")[::-1] for name in analysis.game.outcomes)  # the best item is the last
-    one if analysis.cells is None or not analysis.cells.borders or analysis.rate is None:
+    outcomes = tuple(name.replace(" ", "")[::-1] for name in analysis.game.outcomes)  # best item last
+    if analysis.cells is None or not analysis.cells.borders or analysis.rate is None:
         return ()
     if analysis.rate is Rate.LINEAR:
         sides = _adversaries(measure, m, k, grades)

@@ -143,15 +143,11 @@ def _make_result(
     curves = pl.concat(frames[part] for part in parts)
     source, no_relevant = _source_and_no_relevant(manifest)
     seconds = median_seconds(durations, parts)
-    return TrainingResult(
-        training, source, default_checkpoints(training.rounds), curves, seconds, no_relevant
-    )
+    return TrainingResult(training, source, default_checkpoints(training.rounds), curves, seconds, no_relevant)
 
 
 def _source_and_no_relevant(manifest: dict[str, Any]) -> tuple[str, NoRelevant]:
-    return str(manifest["data"]["source"]), NoRelevant(
-        **(manifest["test"] or manifest["data"])["no_relevant"]
-    )
+    return str(manifest["data"]["source"]), NoRelevant(**(manifest["test"] or manifest["data"])["no_relevant"])
 
 
 def _create_dir(training: Training, data: TrainTest, folder: Path) -> ResultsDir:

@@ -50,8 +50,7 @@ def make_learner(text: str, rounds: int) -> Learner:
     name, known = text.partition(":")[0], _learners()
     if name in LEARNERS and name not in known:
         raise ValueError(
-            f"learner '{text}': {name} learns about fixed items, not from features; "
-            f"use {' or '.join(known)}"
+            f"learner '{text}': {name} learns about fixed items, not from features; use {' or '.join(known)}"
         )
     learner: Any = parse("learner", known, text, horizon=rounds)
     if isinstance(learner, FromPaper):
