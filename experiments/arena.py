@@ -19,7 +19,7 @@ from peekrank.papers.ours.arena import HORIZONS, LEARNERS, RUNS, games, table
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Play all games."""
+    """Run all games."""
     parser = argparse.ArgumentParser(description="Cross learners of finite games with games.")
     parser.add_argument("--runs", type=int, default=RUNS)
     records.add_option(parser, "arena")

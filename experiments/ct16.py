@@ -52,13 +52,13 @@ def tables(played: Played, *, yahoo: bool = False) -> list[records.Table]:
 
 
 def read_rounds(path: Path) -> Rounds:
-    """A LETOR file or a compact one; relevance that is real-valued is rounded to grades."""
+    """Read a LETOR or .peek file, and round real-valued relevance to grades."""
     data = open_dataset(path) if path.suffix == ".peek" else read_letor(path)
     return data.graded().rounds()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Play on one setting."""
+    """Run one setting."""
     parser = argparse.ArgumentParser(description="Average NDCG@10 of CT16's learners, and of ours, against time.")
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--data", type=Path, help="a file in LETOR format, or a .peek file")

@@ -1,4 +1,4 @@
-"""Griffe extension: the examples of our docstrings, which stand in no section of their own, get one."""
+"""Griffe extension that puts the examples of docstrings into a section of their own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import griffe
 
 
 class Examples(griffe.Extension):
-    """Put the heading that numpydoc wants above every example."""
+    """An extension that puts numpydoc's heading above every example."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Change the docstring of a module, class, function or attribute."""
@@ -18,7 +18,7 @@ class Examples(griffe.Extension):
 
 
 def with_examples(docstring: str) -> str:
-    r"""A docstring with a heading above each paragraph that begins with a prompt.
+    r"""Return a docstring with a heading above each paragraph that begins with a prompt.
 
     >>> with_examples("Two.\n\n>>> 1 + 1\n2")
     'Two.\n\nExamples\n--------\n>>> 1 + 1\n2'

@@ -89,7 +89,7 @@ class Sweep:
 
     >>> sweep = Sweep("s", ("rtop1f", "uniform"), ("ct15",), ("dcg", "p@3+sum"), k=(1, 2), horizons=(100,), runs=5)
     >>> len(sweep.settings), sweep.digest[:8]
-    (4, '2e7a1cda')
+    (4, 'a5ab50c5')
     """
 
     name: str

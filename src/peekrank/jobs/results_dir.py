@@ -124,7 +124,7 @@ class ResultsDir:
         >>> with tempfile.TemporaryDirectory() as tmp:
         ...     folder = ResultsDir.create(Path(tmp) / "new", "study", {"study": {"runs": 5}}, code=None)
         ...     folder.save("all", pl.DataFrame({"regret": [1.0]}), seconds=0.5)
-        ...     folder.finished(["all", "more"], lambda *_: True).keys(), folder.seconds()
+        ...     folder.read_finished(["all", "more"], lambda *_: True).keys(), folder.seconds()
         (dict_keys(['all']), {'all': 0.5})
         """
         fields = json.loads(json.dumps({**about, **(code._asdict() if code else {}), **(more or {})}))
