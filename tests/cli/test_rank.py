@@ -24,7 +24,7 @@ def test_rank_refuses_what_does_not_fit() -> None:
     model = "trained/models/ridge-0.json"
     Path("wide.txt").write_text(letor_text(5, 3, d=5))
     Path("thin.txt").write_text(letor_text(5, 3, d=3))
-    assert "wide.txt: has 5 features: must have 4, like the training part" in refused("rank", model, "wide.txt")
+    assert "wide.txt: has 5 features: must have 4 like the training part" in refused("rank", model, "wide.txt")
     assert "thin.txt: has 3 features: must have 4" in refused("rank", model, "thin.txt", "--out", "x.tsv")
     assert "is not a peekrank model" in refused("rank", "train.txt", "test.txt")
     assert "is not a peekrank model" in refused("rank", "trained/manifest.json", "test.txt")

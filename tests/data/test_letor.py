@@ -365,7 +365,7 @@ def test_ids_that_do_not_fit() -> None:
     path = written(b"0 qid:1 2:1\n0 qid:1 0:1\n")
     with pytest.raises(ValueError, match="line 2: feature id is 0, but base = 1 says that ids start at 1"):
         read_letor(path, base=1)
-    with pytest.raises(ValueError, match="line 2: feature id 0 makes ids start there, but 2 was read before"):
+    with pytest.raises(ValueError, match="line 2: feature id 0 makes ids start at 0, but 2 was read before"):
         read_letor(path, features=2)
     with pytest.raises(ValueError, match="base = 2"):
         read_letor(path, base=2)

@@ -465,8 +465,8 @@ def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
     before = contents(tmp_path)
     for folder, sweep, message in (
         ("mine", replace(SMALL, name="other"), "holds results of another sweep, with different name"),
-        ("experiment", SMALL, "describes no sweep"),
-        ("thesis", SMALL, r"is not empty and holds no manifest\.json"),
+        ("experiment", SMALL, "does not describe any sweep"),
+        ("thesis", SMALL, r"is not empty and has no manifest\.json"),
     ):
         with pytest.raises(ValueError, match=message):
             run_sweep(sweep, tmp_path / folder)

@@ -140,8 +140,8 @@ def test_half_a_line_of_timings_is_passed_over(tmp_path: Path) -> None:
             '{"format": 2, "study": {}}',
             "has format 2 of an earlier peekrank, .* compute the results again",
         ),
-        ('{"format": 3, "study": 7}', "does not describe a study"),
-        ('{"format": 3, "experiment": {}}', "does not describe a study"),
+        ('{"format": 3, "study": 7}', "does not describe any study"),
+        ('{"format": 3, "experiment": {}}', "does not describe any study"),
         ('{"format": 3, "study": {}}', "different runs, seed, content of the data"),
     ],
 )

@@ -88,12 +88,12 @@ def stored(digest: str = "d") -> pl.DataFrame:
 @pytest.mark.parametrize(
     ("broken", "why"),
     [
-        (pl.DataFrame({"run": [0, 0, 0]}), "does not hold those runs"),
-        (stored("of another learner"), "does not hold those runs"),
-        (stored().head(0), "does not hold those runs"),
-        (stored().head(2), "does not hold whole runs"),
-        (stored().with_columns(checkpoints=pl.Series([1, 2, 3])), "does not hold whole runs"),
-        (stored().with_columns(run=pl.Series([0, 0, 1])), "does not hold whole runs"),
+        (pl.DataFrame({"run": [0, 0, 0]}), "does not hold these runs"),
+        (stored("of another learner"), "does not hold these runs"),
+        (stored().head(0), "does not hold these runs"),
+        (stored().head(2), "does not hold complete runs"),
+        (stored().with_columns(checkpoints=pl.Series([1, 2, 3])), "does not hold complete runs"),
+        (stored().with_columns(run=pl.Series([0, 0, 1])), "does not hold complete runs"),
         (stored().with_columns(regret=pl.Series([0.0, 0.0, np.nan])), "holds values that are not finite"),
     ],
     ids=["other columns", "another learner", "empty", "cut", "other rounds", "mixed runs", "not finite"],

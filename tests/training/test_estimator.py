@@ -105,7 +105,7 @@ def test_clones_have_learned_nothing() -> None:
     ("given", "said"),
     [
         ({"X": X, "y": None}, "y is None"),
-        ({"X": X[:, 0], "y": Y}, "Reshape your data: a row per document"),
+        ({"X": X[:, 0], "y": Y}, "Reshape your data"),
         ({"X": X, "y": Y[:-1]}, "relevance are .*: must be .*, one for each document"),
         ({"X": X, "y": -np.ones(len(X))}, "relevance must be a number for every document, 0 or more"),
         ({"X": X * np.nan, "y": Y}, "nan, which is not finite"),

@@ -244,7 +244,7 @@ def test_what_cannot_go_on(tmp_path: Path) -> None:
     path = tmp_path / "m.json"
     save_model(trained("ridge", 10), path)
     rewrite(path, agent="not base64")
-    with pytest.raises(ValueError, match=r"^m\.json: its agent is damaged: must be zlib in base64"):
+    with pytest.raises(ValueError, match=r"^m\.json: its agent is damaged: must be zlib data in base64"):
         load_model(path)
     save_model(trained("ridge", 10), path)
     whole = json.loads(path.read_text())["agent"]
@@ -259,7 +259,7 @@ def test_features_are_prepared_as_in_training() -> None:
         made = model(np.zeros(4))._replace(preparation=preparation(data, scaling))
         first = slice(0, data.offsets[1])
         assert np.array_equal(made.prepare(data.features[first]), made.preparation.scale(data).features[first])
-    with pytest.raises(ValueError, match="features: has 3 features: must have 4, like the training part"):
+    with pytest.raises(ValueError, match="features: has 3 features: must have 4 like the training part"):
         made.prepare(np.zeros((2, 3)))
 
 

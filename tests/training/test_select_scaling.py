@@ -85,11 +85,11 @@ def test_what_is_chosen_is_nearly_the_best(learner: str, name: str, seed: int) -
     ("values", "scaling", "why"),
     [
         ("uniform", "global", "no feature has heavy tails"),
-        ("scales", "global", r"\d+ of 12 features are of another scale than the rest \([\d, ]+( and \d more)?\)"),
+        ("scales", "global", r"\d+ of 12 features have another scale than the rest \([\d, ]+( and \d more)?\)"),
         (
             "tails",
             "robust",
-            r"\d+ of 12 features have heavy tails \(.*\), and after a trial DCG@10 was about: .*",
+            r"\d+ of 12 features have heavy tails \(.*\), and a trial gave DCG@10 of about .*",
         ),
     ],
 )
@@ -111,7 +111,7 @@ def test_what_came_scaled_is_left_alone() -> None:
     data = make_dataset(LAYOUT, np.random.default_rng(1), values="tails")
     scaled = scale_within_queries(data)
     training = Training(("ridge",), rounds=1_000)
-    assert choose_scaling(scaled, training) == ("none", "the file is scaled already (query")
+    assert choose_scaling(scaled, training) == ("none", "the file is scaled already (query)")
 
 
 def test_the_choice_is_the_same_each_time_and_whatever_the_units() -> None:

@@ -309,7 +309,7 @@ def test_the_gradient_of_the_sum_vanishes_at_the_best(surrogate: Surrogate, mate
 
 
 def test_a_loss_that_is_not_convex_has_no_regret(material: TrainTest, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="smoothdcg: it is not convex"):
+    with pytest.raises(ValueError, match="smoothdcg: must be convex"):
         best_fixed(SURROGATES["smoothdcg"](), material.train.rounds(), np.ones(20, np.int64))
     training = Training(("rtopkf:surrogate=smoothdcg", "uniform"), rounds=20, runs=1, regret=True)
     assert [s.regret for s in run_training(training, material, tmp_path / "x").summaries()] == [None, None]
@@ -487,7 +487,7 @@ def test_the_file_of_one_run_is_not_taken_for_another(material: TrainTest, tmp_p
     run_training(SMALL, material, tmp_path)
     one, other = sorted((tmp_path / "runs").iterdir())
     one.write_bytes(other.read_bytes())
-    with pytest.raises(ValueError, match=r"0000.parquet does not belong to this training; remove it"):
+    with pytest.raises(ValueError, match=r"0000.parquet does not belong to this training; remove the file"):
         run_training(SMALL, material, tmp_path)
 
 
@@ -544,7 +544,7 @@ def test_a_model_comes_back_and_scales_new_data_as_it_learned(scaling: str, tmp_
 def test_data_that_do_not_fit_a_model_are_refused() -> None:
     train = make(20, 1)
     model = model_of(train)
-    with pytest.raises(ValueError, match="wide: has 4 features: must have 3, like the training part"):
+    with pytest.raises(ValueError, match="wide: has 4 features: must have 3 like the training part"):
         model.rank(make(5, 3, d=4, source="wide"))
     with pytest.raises(ValueError, match="thin: has 2 features: must have 3"):
         model.rank(make(5, 3, d=2, source="thin"))
@@ -586,7 +586,7 @@ def test_files_that_are_no_models_or_damaged_are_refused(tmp_path: Path) -> None
     text = path.read_text()
     for content in ("", "[1]", '{"kind": "else"}', text[: len(text) // 2], "\x00\xff"):
         path.write_text(content)
-        with pytest.raises(ValueError, match=r"m\.json: is not a peekrank model, or is cut short"):
+        with pytest.raises(ValueError, match=r"m\.json: is not a peekrank model, or is truncated"):
             load_model(path)
     path.write_text(text.replace('"format": 1', '"format": 2'))
     with pytest.raises(ValueError, match=r"m\.json: has format 2; this peekrank reads format 1"):

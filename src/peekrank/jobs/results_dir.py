@@ -279,7 +279,7 @@ def read_manifest_of_kind(path: Path, kind: str) -> dict[str, Any]:
     """Read the manifest of a folder. Raises ValueError if it describes results of another kind."""
     manifest = read_manifest(path)
     if not isinstance(manifest.get(kind), dict):
-        raise ValueError(f"{path / 'manifest.json'} does not describe a {kind}; choose another folder")
+        raise ValueError(f"{path / 'manifest.json'} does not describe any {kind}; choose another folder")
     return manifest
 
 
