@@ -21,7 +21,7 @@ from peekrank.experiments.experiment import Experiment
 from peekrank.experiments.sweep import Sweep
 from peekrank.experiments.sweep_runs import run_sweep
 from peekrank.jobs.results_dir import FORMAT
-from peekrank.training.runs import learn
+from peekrank.training.runs import run_training
 from peekrank.training.training import Training, prepare_data
 from peekrank.types import Floats
 
@@ -41,13 +41,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folders of many kinds; the training parts of folds are drawn anew, which the command cannot know."""
     root = tmp_path_factory.mktemp("made")
     for i, name in enumerate(FOLDS):
-        learn(TRAINING, prepare_data(part(30, i), part(12, 10 + i)), root / name)
-    learn(replace(TRAINING, measure="sumloss", k=2), prepare_data(part(30, 0), part(12, 10)), root / "loss")
-    learn(replace(TRAINING, rounds=120), prepare_data(part(30, 3), part(12, 13)), root / "short")
-    learn(replace(TRAINING, learners=LEARNERS[:2]), prepare_data(part(30, 3), part(12, 13)), root / "two")
-    learn(TRAINING, prepare_data(part(30, 3), part(12, 13), scaling="query"), root / "scaled")
+        run_training(TRAINING, prepare_data(part(30, i), part(12, 10 + i)), root / name)
+    run_training(replace(TRAINING, measure="sumloss", k=2), prepare_data(part(30, 0), part(12, 10)), root / "loss")
+    run_training(replace(TRAINING, rounds=120), prepare_data(part(30, 3), part(12, 13)), root / "short")
+    run_training(replace(TRAINING, learners=LEARNERS[:2]), prepare_data(part(30, 3), part(12, 13)), root / "two")
+    run_training(TRAINING, prepare_data(part(30, 3), part(12, 13), scaling="query"), root / "scaled")
     for i in range(2):
-        learn(TRAINING, prepare_data(part(30, i)), root / f"untested{i}")
+        run_training(TRAINING, prepare_data(part(30, i)), root / f"untested{i}")
         runs.run(replace(EXPERIMENT, seed=i), root / f"simulated{i}")
     runs.run(replace(EXPERIMENT, measure="p@2+sum", same_rounds=True), root / "precision")
     runs.run(replace(EXPERIMENT, learners=("uniform",)), root / "lonely")
@@ -175,7 +175,7 @@ def test_a_learner_that_diverged_is_not_compared_and_the_others_are(tmp_path: Pa
     for i in range(2):
         train = part(30, i)
         huge = train._replace(features=train.features * np.float32(1e8))
-        learn(training, prepare_data(huge, part(12, 10 + i)), tmp_path / f"wild{i}")
+        run_training(training, prepare_data(huge, part(12, 10 + i)), tmp_path / f"wild{i}")
     done = compare(*(str(tmp_path / f"wild{i}") for i in range(2)), "--folds")
     assert "from_paper has no held-out ndcg@10 in 2 of 2 runs" in said(done)
     assert said(done).count("no outcome") == 2
@@ -184,7 +184,7 @@ def test_a_learner_that_diverged_is_not_compared_and_the_others_are(tmp_path: Pa
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("nowhere", "nowhere holds no manifest.json: it is not a folder of results"),
+        ("nowhere", "nowhere has no manifest.json: it is not a results folder"),
         ("bare", "bare holds no manifest.json"),
         ("old", "is of format 1, of an earlier state of peekrank, and this one has format 3; make the results"),
         ("sweep", "sweep holds a sweep; sweep/comparisons.csv compares its learners"),

@@ -129,7 +129,7 @@ def test_refusals(train: Path, tmp_path: Path) -> None:
     assert "--scaling = 'cubic': must be 'none' or 'query' or 'global'" in refused(train, "--scaling", "cubic")
     assert "--train needs --scaling global or robust, got none" in refused(train, "--train", tmp_path / "t.txt")
     train.with_suffix(".peek").write_text(TRAIN)
-    assert "is no data set of peekrank" in refused(train.with_suffix(".peek"))
+    assert "is not a peekrank data set" in refused(train.with_suffix(".peek"))
     assert "nowhere.txt" in refused(tmp_path / "nowhere.txt")
     assert train.read_bytes() == before
 

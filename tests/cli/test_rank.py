@@ -24,10 +24,10 @@ def test_rank_refuses_what_does_not_fit() -> None:
     model = "trained/models/ridge-0.json"
     Path("wide.txt").write_text(letor_text(5, 3, d=5))
     Path("thin.txt").write_text(letor_text(5, 3, d=3))
-    assert "wide.txt: has 5 features: must have 4, as the training part" in refused("rank", model, "wide.txt")
+    assert "wide.txt: has 5 features: must have 4 like the training part" in refused("rank", model, "wide.txt")
     assert "thin.txt: has 3 features: must have 4" in refused("rank", model, "thin.txt", "--out", "x.tsv")
-    assert "is not a model of peekrank" in refused("rank", "train.txt", "test.txt")
-    assert "is not a model of peekrank" in refused("rank", "trained/manifest.json", "test.txt")
+    assert "is not a peekrank model" in refused("rank", "train.txt", "test.txt")
+    assert "is not a peekrank model" in refused("rank", "trained/manifest.json", "test.txt")
     Path("broken.json").write_text(Path(model).read_text().replace('"rounds": 200', '"rounds": 201'))
     assert "broken.json: is damaged" in refused("rank", "broken.json", "test.txt")
     assert "nowhere.json" in refused("rank", "nowhere.json", "test.txt")
@@ -110,4 +110,4 @@ def test_names_and_ids_are_carried_through() -> None:
     assert "unjudged.txt: has no relevance that --measure ndcg@10 could judge by" in refused(
         "rank", model, "unjudged.txt", "--measure", "ndcg@10"
     )
-    assert "line 1: there is no relevance before 'qid:q-" in refused("train", "unjudged.txt")
+    assert "line 1: relevance is missing before 'qid:q-" in refused("train", "unjudged.txt")

@@ -71,7 +71,7 @@ def test_learners_may_have_a_measure_of_their_own() -> None:
         (["--stream", "nowhere.soc"], "nowhere.soc"),
         (["--m", "9", "--stream", "bernoulli"], "m = 9: stream 'bernoulli' has 5 items"),
         (["--workers", "0"], "workers = 0"),
-        (["--out", "taken"], "taken is not empty and holds no manifest.json"),
+        (["--out", "taken"], "taken is not empty and has no manifest.json"),
         (["rtop1g"], "unknown learner 'rtop1g': did you mean 'rtop1f'?"),
         (["rtop1f:ordre=fixed"], "has no field 'ordre': did you mean 'order'?"),
     ],

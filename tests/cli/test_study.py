@@ -94,8 +94,8 @@ def test_grades_are_those_of_the_game() -> None:
         (["--workers", "0"], "workers = 0"),
         (["--grades", "1"], "grades = 1"),
         (["rtop1g"], "unknown learner 'rtop1g': did you mean 'rtop1f'?"),
-        (["setftrl"], "a learner is given twice"),
-        (["--out", "taken"], "taken is not empty and holds no manifest.json"),
+        (["setftrl"], "a learner occurs twice"),
+        (["--out", "taken"], "taken is not empty and has no manifest.json"),
     ],
 )
 def test_bad_input_is_a_line_and_code_2(arguments: list[str], message: str) -> None:
@@ -130,7 +130,7 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*_: object, **__: object) -> None:
         raise InterruptedRunError
 
-    monkeypatch.setattr(Threads, "run_all_jobs", stopped)
+    monkeypatch.setattr(Threads, "run", stopped)
     done = rates(*TWO)
     assert done.exit_code == 130
     settings = 3 * len(family("p@1+sum", 3, 1, 40))

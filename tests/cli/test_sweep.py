@@ -122,7 +122,7 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*_: object, **__: object) -> None:
         raise InterruptedRunError
 
-    monkeypatch.setattr(Threads, "run_all_jobs", stopped)
+    monkeypatch.setattr(Threads, "run", stopped)
     done = sweep("small.toml")
     assert done.exit_code == 130
     said = done.output.replace("\n", " ")

@@ -111,7 +111,7 @@ def test_the_same_command_goes_on_and_another_is_refused() -> None:
         *QUICK, "--k", "2", "--rounds", "300"
     )
     peekrank("simulate", "uniform", "--horizon", "20", "--runs", "1", "--out", "simulated")
-    assert "describes no training; choose another folder" in refused(*QUICK, "--out", "simulated")
+    assert "does not describe any training; choose another folder" in refused(*QUICK, "--out", "simulated")
 
 
 def test_an_interruption_says_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +134,7 @@ def test_an_interruption_says_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> N
         (["--measure", "ndgc"], "unknown measure 'ndgc'"),
         (["--scaling", "cubic"], "scaling = 'cubic'"),
         (["--test", "nowhere.txt"], "nowhere.txt"),
-        (["--test", "wide.txt"], "wide.txt: has 5 features: must have 4, as the training part"),
+        (["--test", "wide.txt"], "wide.txt: has 5 features: must have 4 like the training part"),
         (["--test", "from-zero.txt"], "from-zero.txt, line 1"),
         (["rtop1f"], "rtop1f learns about a fixed set of items"),
     ],

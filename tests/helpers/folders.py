@@ -19,7 +19,7 @@ from peekrank.experiments.sweep import Sweep
 from peekrank.experiments.sweep_runs import run_sweep
 from peekrank.jobs.executor import Threads, Tick
 from peekrank.papers.record import Claim, Options, Record, Reproduction, Results
-from peekrank.training.runs import learn
+from peekrank.training.runs import run_training
 from peekrank.training.training import Training, prepare_data
 
 EXPERIMENT = Experiment(("rtop1f", "uniform"), "ct15:m=6", "dcg", k=1, horizon=60, runs=3, seed=11)
@@ -43,7 +43,7 @@ class Kind(NamedTuple):
 
 
 def _train(folder: Path, tick: Tick, training: Training = TRAINING) -> None:
-    learn(training, prepare_data(make_dataset(_LISTS, np.random.default_rng(1))), folder, progress=tick)
+    run_training(training, prepare_data(make_dataset(_LISTS, np.random.default_rng(1))), folder, progress=tick)
 
 
 def _reproduce(folder: Path, tick: Tick, *, quick: bool = True) -> None:

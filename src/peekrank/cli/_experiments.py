@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from peekrank._util.text import pluralize
-from peekrank.cli._progress import rounds_bar, status, transient_progress
+from peekrank.cli._progress import rounds_bar, transient_progress
 from peekrank.cli._tables import TerminalTable
 from peekrank.reports.numbers import exponent_text, number, percent
 
@@ -16,14 +16,12 @@ if TYPE_CHECKING:
 
 def run_experiment(experiment: Experiment, folder: Path, workers: int) -> Result:
     """Run the missing runs of an experiment in a folder, with a progress bar of rounds."""
-    from peekrank.experiments import run, runs
-    from peekrank.jobs.results_dir import finished
+    from peekrank.experiments import runs
+    from peekrank.jobs.results_dir import count_finished
 
-    with status("compiling (once)"):
-        run.compile_kernels(experiment)
     n_runs = experiment.runs * len(experiment.learners)
     total = experiment.horizon * n_runs
-    with rounds_bar(total, lambda: f"{finished(folder)} of {pluralize(n_runs, 'run')}", folder) as tick:
+    with rounds_bar(total, lambda: f"{count_finished(folder)} of {pluralize(n_runs, 'run')}", folder) as tick:
         return runs.run(experiment, folder, workers=workers, progress=tick)
 
 

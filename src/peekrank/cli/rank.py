@@ -65,7 +65,7 @@ def command(
     ranked = trained.rank(read_data(data, None, trained.preparation.base, relevance=False, documents=True))
     if quality and ranked.data.about.warnings.get("documents_without_relevance"):
         raise ValueError(f"{data.name} has no relevance, which --measure {measure} needs; leave --measure out")
-    values = ranked.judged(quality) if quality else None
+    values = ranked.values(quality) if quality else None
     text = _as_table(ranked)
     if out:
         write_whole(out, lambda part: part.write_text(text, encoding="utf-8"))

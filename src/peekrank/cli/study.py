@@ -78,13 +78,11 @@ def command(
 
 
 def _run(study: Study, folder: Path, workers: int) -> StudyResult:
-    from peekrank.experiments.study_runs import compile_kernels, run_study
-    from peekrank.jobs.results_dir import finished
+    from peekrank.experiments.study_runs import run_study
+    from peekrank.jobs.results_dir import count_finished
 
-    with status("compiling (once)"):
-        compile_kernels(study)
     n_settings = len(study.streams) * len(study.horizons)
-    with rounds_bar(study.rounds, lambda: f"{finished(folder)} of {n_settings} settings", folder) as tick:
+    with rounds_bar(study.rounds, lambda: f"{count_finished(folder)} of {n_settings} settings", folder) as tick:
         return run_study(study, folder, workers=workers, progress=tick)
 
 

@@ -14,7 +14,7 @@ from peekrank._util.text import pluralize
 from peekrank._util.validate import check_choice
 from peekrank.cli._options import THREADS, Folder, Imports, Quiet, Workers, import_all
 from peekrank.cli._outputs import echo
-from peekrank.cli._progress import rounds_bar, status
+from peekrank.cli._progress import rounds_bar
 from peekrank.cli._tables import TextTable, compared, group_texts, render, verdicts_explained, write_paper
 from peekrank.cli._verbosity import configure_output
 from peekrank.reports.numbers import exponent_text, number, percent
@@ -89,14 +89,9 @@ def executor_named(name: str, address: str | None, workers: int) -> Executor:
 
 
 def _run(sweep: Sweep, folder: Path, executor: Executor) -> SweepResult:
-    from peekrank.experiments.run import compile_kernels
     from peekrank.experiments.sweep_runs import finished_runs, run_sweep
-    from peekrank.jobs.executor import Threads
 
     n_runs = len(sweep.settings) * len(sweep.learners) * sweep.runs
-    if isinstance(executor, Threads):
-        with status("compiling (once)"):
-            compile_kernels(sweep.settings[0])
     with rounds_bar(sweep.rounds, lambda: f"{finished_runs(sweep, folder)} of {n_runs} runs", folder) as tick:
         return run_sweep(sweep, folder, executor=executor, progress=tick)
 

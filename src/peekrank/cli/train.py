@@ -146,23 +146,22 @@ def _gather(train: Path, test: Path | None, scaling: str, training: Training) ->
 
 
 def _train(training: Training, material: TrainTest, folder: Path, workers: int) -> TrainingResult:
-    from peekrank.jobs.results_dir import finished
-    from peekrank.training import run, runs
+    from peekrank.jobs.results_dir import count_finished
+    from peekrank.training import runs
 
-    with status("compiling (once)"):
-        run.compile_kernels(training, material)
     total = training.total_rounds()
-    with rounds_bar(total, lambda: f"{finished(folder)} of {pluralize(training.runs, 'run')}", folder) as tick:
-        return runs.learn(training, material, folder, workers=workers, progress=tick)
+    runs_text = pluralize(training.runs, "run")
+    with rounds_bar(total, lambda: f"{count_finished(folder)} of {runs_text}", folder) as tick:
+        return runs.run_training(training, material, folder, workers=workers, progress=tick)
 
 
 def _write_log(training: Training, material: TrainTest, log: Path) -> None:
     """Log the first run of the only learner, with the same queries and rankings as in its curve."""
     from peekrank.evaluation.log import write_log
     from peekrank.evaluation.simulated_log import simulate_log
-    from peekrank.training.run import fresh_agents, lists_of
+    from peekrank.training.run import fresh_agents, make_lists
 
-    lists = lists_of(training, material, 0)
+    lists = make_lists(training, material, 0)
     (agent,) = fresh_agents(training, lists.rounds, training.learner_seed(0))
     max_feedback = max(1, int(material.train.relevance.max()))
     with status("logging"):

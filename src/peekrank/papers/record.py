@@ -19,7 +19,7 @@ from peekrank._util.atomic import write_whole
 from peekrank._util.progress import Progress, no_progress, subprogress
 from peekrank.experiments.comparison import half_interval
 from peekrank.jobs.executor import Threads
-from peekrank.jobs.results_dir import OURS, Code, ResultsDir, manifest_of, write_table
+from peekrank.jobs.results_dir import OURS, Code, ResultsDir, read_manifest_of_kind, write_table
 from peekrank.learners._shared import ShortHorizonWarning
 from peekrank.registry import built_in_modules
 from peekrank.reports import plots
@@ -102,7 +102,7 @@ class Options(NamedTuple):
             Jobs by file name. Each receives a function to call now and then, which stops the job after Ctrl-C.
         """
         folder = self.results_dir()
-        frames = folder.finished(jobs, lambda *_: True)
+        frames = folder.read_finished(jobs, lambda *_: True)
         missing = [name for name in jobs if name not in frames]
         tick = self.counter(len(jobs))
         tick(len(frames))
@@ -117,7 +117,7 @@ class Options(NamedTuple):
             folder.save(name, *result)
             frames[name] = result[0]
 
-        Threads(self.workers).run_all_jobs(missing, compute, save, tick, str)
+        Threads(self.workers).run(missing, compute, save, tick, str)
         return {name: frames[name] for name in jobs}
 
     def counter(self, total: int) -> Callable[[int], None]:
@@ -182,7 +182,7 @@ class Record:
         code = Code.of(item.reproduce.__module__, *built_in_modules())
         options = Options(self.path / item.name, self.quick, workers, progress, code)
         folder, start = options.results_dir(), time.perf_counter()
-        if not folder.finished([_CLAIMS], _belongs):
+        if not folder.read_finished([_CLAIMS], _belongs):
             with folder.resumable():
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", ShortHorizonWarning)  # some horizons are short on purpose
@@ -210,7 +210,7 @@ class Record:
 
 def read_record(path: Path) -> tuple[str, dict[str, StoredResults]]:
     """Read the mode of a record, quick or full, and its finished reproductions by name."""
-    mode = str(manifest_of(path, "record")["record"].get("mode"))
+    mode = str(read_manifest_of_kind(path, "record")["record"].get("mode"))
     folders = (ResultsDir.open(file.parent, "reproduction") for file in sorted(path.glob("*/manifest.json")))
     return mode, {folder.path.name: _stored(folder) for folder in folders if folder.file(_CLAIMS).exists()}
 

@@ -17,7 +17,7 @@ from typing import NamedTuple, get_args
 import numpy as np
 import polars as pl
 
-from peekrank.data.generated import LAYOUTS, DatasetShape, Kind, make_dataset
+from peekrank.data.generated import SHAPES, DatasetShape, Kind, make_dataset
 from peekrank.engine import Agent, run_agents
 from peekrank.learners import Uniform
 from peekrank.learners.ridge.learner import Ridge
@@ -50,8 +50,8 @@ class Size(NamedTuple):
     runs: int
 
 
-FULL = Size(LAYOUTS["mq2008"], 100_000, ROUNDS_OF, STREAM, 5)
-QUICK = Size(LAYOUTS["mq2008"]._replace(queries=200), 3_000, (300, 1_000), STREAM._replace(queries=3_000), 5)
+FULL = Size(SHAPES["mq2008"], 100_000, ROUNDS_OF, STREAM, 5)
+QUICK = Size(SHAPES["mq2008"]._replace(queries=200), 3_000, (300, 1_000), STREAM._replace(queries=3_000), 5)
 
 
 class Split(NamedTuple):

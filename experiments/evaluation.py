@@ -1,7 +1,7 @@
-"""The figures of records/evaluation.json: how often intervals are wrong at some look, and errors of estimates.
+"""Measure how often intervals are ever wrong, and the errors of estimates: records/evaluation.json.
 
-python experiments/evidence.py coverage     # 10,000 logs of adaptive learners, 200 rounds each: some minutes
-python experiments/evidence.py robust       # 20 items, 5 seen, 5,000 lists: IPS against doubly robust, 5 minutes
+python experiments/evaluation.py coverage     # 10,000 logs of adaptive learners, 200 rounds each: some minutes
+python experiments/evaluation.py robust       # 20 items, 5 seen, 5,000 lists: IPS against doubly robust, 5 minutes
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LEARNERS: tuple[Learner, ...] = (DoubtSort(DCG()), BlockFTRL(DCG()), MarginFTRL(
 
 
 class Missed(NamedTuple):
-    """How many logs had an interval that was wrong after some round."""
+    """Count the logs with an interval that was wrong after some round."""
 
     fixed: int  # the value of a fixed order
     learning: int  # the mean value so far of a learner that is replayed
@@ -37,13 +37,13 @@ class Missed(NamedTuple):
 
 
 def means_of(rng: np.random.Generator, t: Ints, *, changing: bool) -> Floats:
-    """The probability of each item to be relevant in each round; if it changes, then to the contrary half-way."""
+    """Return the probability that each item is relevant in each round, reversed halfway if it changes."""
     means = rng.random(M)
     return np.where((t[:, None] < ROUNDS // 2) | (not changing), means, 1 - means)
 
 
 def one_log(seed: int, *, changing: bool) -> Missed:
-    """A log of an adaptive learner, and whether intervals were ever wrong."""
+    """Simulate a log of an adaptive learner, and return whether its intervals were ever wrong."""
     rng, t = np.random.default_rng([7, seed]), np.arange(ROUNDS)
     means = means_of(rng, t, changing=changing)
     relevance = (rng.random((ROUNDS, M)) < means).astype(np.uint8)
@@ -101,7 +101,7 @@ def coverage(logs: int) -> Iterator[str]:
 
 
 def robust(logs: int = 400, lists: int = 5000, m: int = 20, k: int = 5) -> Iterator[str]:
-    """Errors of estimated DCG from lists whose first k are random with probability gamma, as rtopkf explores.
+    """Measure errors of estimated DCG on lists whose top k are random with probability gamma, as for rtopkf.
 
     "true" is the doubly robust estimate whose predictions are the true means: no prediction has a smaller error.
     """
@@ -136,14 +136,14 @@ def robust(logs: int = 400, lists: int = 5000, m: int = 20, k: int = 5) -> Itera
 
 
 def predicted_by(means: Floats, weights: Floats, log: Log) -> float:
-    """The doubly robust estimate with these predictions, written down a second time."""
+    """Compute the doubly robust estimate with these predictions, independently of the package."""
     gain, propensity = log.feedback.reshape(means.shape), log.propensity.reshape(means.shape)
     seen = np.nan_to_num((gain - means) / propensity)
     return float((weights * (means + seen)).sum(axis=1).mean())
 
 
 def exact_ratio(gamma: float, m: int, k: int) -> float:
-    """Ratio of both errors in the sorted world, by the formulas of docs/theory/evaluation.md.
+    """Compute the ratio of both errors for sorted items by the formulas of docs/theory/evaluation.md.
 
     Over random orders the weights of an item have the mean square of the discounts, those of two the mean product.
     """
@@ -165,19 +165,19 @@ def sorted_means(m: int) -> Floats:
 
 
 def sorted_world(rng: np.random.Generator, lists: int, m: int) -> tuple[Floats, Floats, None]:
-    """Items that are relevant with propensities from 0.9 to 0.1, as a learner that has learned shows them."""
+    """Make items that are relevant with probabilities from 0.9 to 0.1, in the order of a trained learner."""
     means = np.tile(sorted_means(m), (lists, 1))
     return (rng.random((lists, m)) < means).astype(np.float64), means, None
 
 
 def unsorted_world(rng: np.random.Generator, lists: int, m: int) -> tuple[Floats, Floats, None]:
-    """Items that are relevant with any propensities, before anything was learned of them."""
+    """Make items that are relevant with random probabilities, before any learning."""
     means = np.tile(rng.random(m), (lists, 1))
     return (rng.random((lists, m)) < means).astype(np.float64), means, None
 
 
 def featured_world(rng: np.random.Generator, lists: int, m: int) -> tuple[Floats, Floats, Features]:
-    """Grades 0 to 4 of documents with 8 features: a linear score and noise a third as large, rounded."""
+    """Make documents with 8 features and grades 0 to 4: a linear score plus noise a third as large, rounded."""
     X, w = rng.normal(size=(lists, m, 8)).astype(np.float32), rng.normal(size=8)
     middle = 2 + X @ (w / np.linalg.norm(w))
     relevance = np.clip(np.rint(middle + rng.normal(size=(lists, m)) / 3), 0, 4)
@@ -186,12 +186,12 @@ def featured_world(rng: np.random.Generator, lists: int, m: int) -> tuple[Floats
 
 
 def propensities(gamma: float, m: int, k: int) -> Floats:
-    """Of each item to be seen: the first k are as sure as the list is not random."""
+    """Return the propensity of each item. The first k are certain unless the list is random."""
     return np.asarray(np.where(np.arange(m) < k, 1 - gamma, 0) + gamma * k / m)
 
 
 def explored_log(rng: np.random.Generator, relevance: Floats, X: Features | None, gamma: float, k: int) -> Log:
-    """Lists in the order of the items, but with k random ones on top with probability gamma."""
+    """Make lists in the order of the items, with k random ones on top with probability gamma."""
     n, m = relevance.shape
     order = np.tile(np.arange(m), (n, 1))
     random = np.asarray(rng.random(n) < gamma)
