@@ -46,7 +46,7 @@ def _section(name: str, command: Any) -> list[str]:
     usage = " ".join([f"peekrank {name}", *command.collect_usage_pieces(context)])
     parameters = [one for one in command.get_params(context) if one.name != "help"]
     rows = [(f"`{spelled}`", what, default) for spelled, what, default in map(explained, parameters)]
-    keys = getattr(import_module(f"peekrank.cli.{name}"), "JSON_KEYS", {})
+    keys = getattr(import_module(f"peekrank.cli.{name.replace('-', '_')}"), "JSON_KEYS", {})
     named = [(", ".join(f"`{key}`" for key in some.split(", ")), what) for some, what in keys.items()]
     return [
         f"## peekrank {name}",
