@@ -419,7 +419,7 @@ def test_a_full_disk_is_told_and_leaves_no_half_file(tmp_path: Path, monkeypatch
         patch.setattr(Path, "replace", full)
         with pytest.raises(OSError, match="No space left on device") as caught:
             run_sweep(SMALL, tmp_path)
-    assert "run the same command again to continue" in caught.value.__notes__[-1]
+    assert "run the same command again to resume" in caught.value.__notes__[-1]
     assert len(contents(tmp_path / "runs")) == 4
     run_sweep(SMALL, tmp_path)
     run_sweep(SMALL, tmp_path / "straight")

@@ -246,7 +246,7 @@ def test_a_full_disk_is_told_and_the_same_command_goes_on(
 
         with pytest.raises(OSError, match=r"No space left on device") as caught:
             kind.make(position, tick)
-        assert "run the same command again to continue" in caught.value.__notes__[-1]
+        assert "run the same command again to resume" in caught.value.__notes__[-1]
         kept = [path for path in position.rglob("runs/*") if path.suffix == ".parquet"]
         assert all(path.read_bytes() for path in kept)
         ballast.unlink()
