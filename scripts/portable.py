@@ -23,7 +23,7 @@ import numpy as np
 
 ROOT = Path(__file__).parent.parent
 NUMERIC = ["tests/" + name for name in (
-    "data", "engine", "evidence", "games", "kernels", "learners", "measures", "papers", "streams", "surrogates",
+    "data", "engine", "evaluation", "games", "kernels", "learners", "measures", "monitoring", "papers", "streams", "surrogates",
     "training", "test_regret.py",
 )] + ["src", "docs", "README.md"]  # fmt: skip
 QUICK = "not slow and not browser and not ray"

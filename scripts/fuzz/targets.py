@@ -247,7 +247,7 @@ def watched() -> Target:
     """The same, as they are watched while they grow."""
 
     def read(path: Path) -> Monitor:
-        return monitor_log(path, lambda low, high: Monitor(0.01, grades=(low, high)), lambda _: None, wait=2)
+        return monitor_log(path, lambda low, high: Monitor(0.01, grades=(low, high)), lambda _: None, window=2)
 
     return _lines(read, Monitor.metrics)
 

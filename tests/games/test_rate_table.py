@@ -126,7 +126,7 @@ def test_progress_goes_up_to_the_end() -> None:
     [(1, 2, "both"), (5, 2, "both"), (6, 2, "theorem"), (4, 3, "both"), (2, 30, "theorem"), (10**6, 2, "theorem")],
 )
 def test_sensible_source(m: int, grades: int, expected: str) -> None:
-    assert sensible_source(m, grades, most=4000) == expected
+    assert sensible_source(m, grades, max_entries=4000) == expected
 
 
 def test_bad_parameters() -> None:

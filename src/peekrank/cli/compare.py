@@ -170,7 +170,7 @@ def _read(folder: Path) -> _Results:
 def _read_experiment(folder: Path, manifest: dict[str, Any]) -> _Results:
     from peekrank.experiments import runs
 
-    result = runs.read(folder)
+    result = runs.read_training(folder)
     e = result.experiment
     return _Results(
         folder,
@@ -194,7 +194,7 @@ def _read_experiment(folder: Path, manifest: dict[str, Any]) -> _Results:
 def _read_training(folder: Path, manifest: dict[str, Any]) -> _Results:
     from peekrank.training import runs
 
-    outcome = runs.read(folder)
+    outcome = runs.read_training(folder)
     t, train = outcome.training, _part(folder, manifest, "data")
     test = None if manifest.get("test") is None else _part(folder, manifest, "test")
     return _Results(

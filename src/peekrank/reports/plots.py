@@ -361,7 +361,9 @@ def _draw_with_bounds(
 def _bound_rounds(checkpoints: Ints) -> Ints:
     """Return at most `_BOUND_POINTS` checkpoints, evenly on a log axis: bounds are smooth, and some take long."""
     targets = np.geomspace(checkpoints[0], checkpoints[-1], _BOUND_POINTS)
-    return checkpoints[np.unique(np.searchsorted(checkpoints, np.rint(targets)).clip(0, len(checkpoints) - 1))]
+    return np.asarray(
+        checkpoints[np.unique(np.searchsorted(checkpoints, np.rint(targets)).clip(0, len(checkpoints) - 1))]
+    )
 
 
 def _draw_guides(axes: Axes, t: Ints, low: float) -> None:

@@ -1,7 +1,7 @@
 """Measure how often intervals are ever wrong, and the errors of estimates: records/evaluation.json.
 
-python experiments/evaluation.py coverage     # 10,000 logs of adaptive learners, 200 rounds each: some minutes
-python experiments/evaluation.py robust       # 20 items, 5 seen, 5,000 lists: IPS against doubly robust, 5 minutes
+python experiments/estimators.py coverage     # 10,000 logs of adaptive learners, 200 rounds each: some minutes
+python experiments/estimators.py robust       # 20 items, 5 seen, 5,000 lists: IPS against doubly robust, 5 minutes
 """
 
 from __future__ import annotations
